@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 from deltafix.engine.folds.users import UserReducer
 from deltafix.errors import ProgramError, SqlError, SqlProgrammingError
@@ -39,6 +39,7 @@ __all__ = [
     "Catalog",
     "Definition",
     "Key",
+    "Seen",
     "Table",
     "View",
     "check_rules",
@@ -165,13 +166,23 @@ def require_made(statement: Statement, node: exp.Create) -> Any:
     return created(node)
 
 
+Seen: TypeAlias = tuple[str, tuple[str, ...]]
+"""What a view's text calls a table: the table's name now, and the names it has for its first
+columns; those behind them it does not see."""
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A CREATE statement as a state folder keeps it; `times` is what the catalog had before it."""
+    """A CREATE statement as a state folder keeps it; `times` is what the catalog had before it.
+
+    `seen` has the tables that a view reads and that ALTER TABLE changed since, by the names of its
+    text.
+    """
 
     sql: str
     dialect: str
     times: int
+    seen: Mapping[str, Seen] = field(default_factory=dict)
 
 
 @dataclass
@@ -208,8 +219,15 @@ class Catalog:
             for name, one in view.builder.functions.items()
         }
 
-    def define(self, statement: Statement, dialect: str, *, mark: str = "") -> None:
-        """Put the table or view of a CREATE into the catalog; `mark` as `view_of` has it.
+    def define(
+        self,
+        statement: Statement,
+        dialect: str,
+        *,
+        mark: str = "",
+        seen: Mapping[str, Seen] = MappingProxyType({}),
+    ) -> None:
+        """Put the table or view of a CREATE into the catalog; the rest as `view_of` has it.
 
         Raises SqlProgrammingError, SqlRefusedError.
         """
@@ -233,10 +251,10 @@ class Catalog:
             if query is None:
                 way_out = f"write CREATE MATERIALIZED VIEW {name} AS SELECT ..."
                 raise statement.wrong(f"view {name!r} has no query", named, way_out)
-            view = view_of(statement, name, names, query, self, mark=mark)
+            view = view_of(statement, name, names, query, self, mark=mark, seen=seen)
             check_rules(statement, view.builder, self)
             self.views[name] = view
-        self.definitions[name] = Definition(statement.sql, dialect, times)
+        self.definitions[name] = Definition(statement.sql, dialect, times, {**seen})
 
     def replace(self, statement: Statement, dialect: str) -> list[str]:
         """Put the view of a CREATE in the place of the one of this name.
@@ -271,7 +289,7 @@ class Catalog:
                 continue
             try:
                 (again,) = statements(definition.sql, definition.dialect)
-                self.define(again, definition.dialect)
+                self.define(again, definition.dialect, seen=definition.seen)
             except SqlError as error:
                 said = str(error).partition("\n")[0].partition("]: ")[2]
                 message = f"{one} reads {name}, and could not be kept: {said}"
@@ -292,6 +310,14 @@ class Catalog:
             times=self.times.copy(),
             definitions=dict(self.definitions),
         )
+
+    def without(self, names: Iterable[str]) -> Catalog:
+        """A catalog of the other tables and views; foreign keys may refer to what is not there."""
+        found = self.copy()
+        for name in names:
+            for there in (found.tables, found.views, found.definitions):
+                there.pop(name, None)
+        return found
 
     def readers(self, name: str) -> list[str]:
         """The views that read a table or view."""
@@ -329,14 +355,24 @@ def view_of(
     catalog: Catalog,
     *,
     mark: str = "",
+    seen: Mapping[str, Seen] = MappingProxyType({}),
 ) -> View:
     """Compile a view; with a `mark` in the names of its parts and functions, a text has them, too.
+
+    `seen` is what it calls tables as they were once (`Definition`).
 
     Raises SqlProgrammingError, SqlRefusedError.
     """
     again = catalog.times[name]
     catalog.times[name] += 1
-    builder = Builder(statement, f"{name}:{again}" if again else name, catalog.relations)
+    relations = catalog.relations
+    for of, (table, columns) in seen.items():
+        now = catalog.tables[table].relation
+        pairs = zip(now.columns, columns, strict=False)
+        shown = tuple(replace(column, name=one) for column, one in pairs)
+        unseen = (*now.columns[len(columns) :], *now.hidden)
+        relations[of] = replace(now, columns=shown, hidden=unseen)
+    builder = Builder(statement, f"{name}:{again}" if again else name, relations)
     builder.view = name
     if mark:
         builder.prefix, builder.between, builder.keeps_order = f"{name}{mark}", "_", False

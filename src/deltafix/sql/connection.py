@@ -34,6 +34,7 @@ from deltafix.facts.schema import Row
 from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.show import show_rule
 from deltafix.sql import durable, edits, reading
+from deltafix.sql.altering import Altered, altered
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Key, Table, check_rules, created, require_made
 from deltafix.sql.changes import Bag, Subscription, ViewDelta, view_delta
@@ -221,8 +222,8 @@ class Connection:
         if isinstance(node, exp.Query | exp.Values):
             return reading.select(self, statement, node)
         way_out = (
-            "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, DROP, INSERT, UPDATE, DELETE, "
-            "MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
+            "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, ALTER TABLE, DROP, INSERT, "
+            "UPDATE, DELETE, MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
         )
         raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
@@ -603,6 +604,70 @@ class Connection:
             self._forget_unknown()
         return 0
 
+    def _alter(self, statement: Statement, node: exp.Alter) -> int:
+        self._require_no_edits(statement)
+        change = altered(self.catalog, statement, node)
+        if change is None:
+            return 0
+        if self._db is None:
+            self.catalog.restored(change.after)
+            self._stale = True
+        else:
+            with self.mapped(statement):
+                self._change_table(self._engine(), change)
+        self._last = []
+        self._forget_unknown()
+        return 0
+
+    def _change_table(self, db: Database, change: Altered) -> None:
+        """Have the engine a table of other columns, by way of none of that name.
+
+        A state folder notes the rows meanwhile, and what is to become of them.
+        """
+        old = db.rows(change.old)
+        try:
+            self._replace_table(db, change, change.after, {change.new: change.rows(old)})
+        except BaseException:
+            while True:
+                try:
+                    self._replace_table(db, change, change.before, {change.old: old})
+                except KeyboardInterrupt:  # a second Ctrl-C: the rows are to be somewhere
+                    continue
+                break
+            raise
+
+    def _replace_table(
+        self, db: Database, change: Altered, catalog: Catalog, rows: Mapping[str, list[Row]]
+    ) -> None:
+        ((name, some),) = rows.items()
+        with db.transaction() as tx:
+            for one in {change.old, change.new} & {*db.schemas}:
+                tx.delete(one, db.rows(one))
+            there = catalog.without({*change.behind, change.old, change.new})
+            tx.change_program(there.program(), there.functions())
+            if self._durable:
+                note: Any = tx
+                note.mark(durable.CATALOG, durable.catalog_mark(catalog))
+                note.mark(durable.WITHOUT, sorted({*change.behind, name}))
+                note.mark(durable.ALTERED, durable.altered_mark(name, some))
+        db.compact()  # the engine forgets the columns that there were
+        self._become(db, catalog, rows)
+
+    def _become(self, db: Database, catalog: Catalog, rows: Mapping[str, list[Row]]) -> None:
+        """Have the engine follow a catalog with tables that it does not know, and their rows."""
+        note: Any
+        with db.transaction() as note:
+            note.change_program(catalog.program(), catalog.functions())
+            if self._durable:
+                note.mark(durable.WITHOUT, None)
+        with db.transaction() as note:
+            for name, some in rows.items():
+                note.insert(name, some)
+            if self._durable:
+                note.mark(durable.ALTERED, None)
+        self.catalog.restored(catalog)
+        self._held, self._stale = {*catalog.tables}, False
+
     def _require_no_edits(self, statement: Statement) -> None:
         if self._open and self._journal:
             message = "a definition inside a transaction with edits"
@@ -621,9 +686,10 @@ class Connection:
                 for one in durable.definitions(marks):
                     statement = durable.read(one)
                     self.catalog.times[created(statement.node).name] = one.times
-                    self.catalog.define(statement, one.dialect)
-                functions.update(self.catalog.functions())
-                return self.catalog.program()
+                    self.catalog.define(statement, one.dialect, seen=one.seen)
+                there = self.catalog.without(marks.get(durable.WITHOUT, ()))
+                functions.update(there.functions())
+                return there.program()
 
             self._db = connect_engine(
                 program_of,
@@ -633,7 +699,7 @@ class Connection:
                 **self._settings,
             )
             if self._durable:
-                durable.recover(self._db, self.catalog)
+                self._recover(self._db)
             self._db.settle()  # what holds without rows is there before them, in no delta
             self._held, self._stale = {*self.catalog.tables}, False
         elif self._stale:
@@ -643,6 +709,13 @@ class Connection:
                 self._forget_made()
                 raise
         return self._db
+
+    def _recover(self, db: Any) -> None:
+        """Take back what a process left that ended in a transaction, and end its ALTER TABLE."""
+        rows = durable.altered(db.marks)
+        if rows:
+            self._become(db, self.catalog, rows)
+        durable.recover(db, self.catalog)
 
     def _follow_rules(self, db: Database) -> None:
         try:
@@ -795,7 +868,11 @@ class Connection:
 
 
 _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = MappingProxyType(
-    {exp.Create: Connection._create, exp.Drop: Connection._drop}
+    {
+        exp.Alter: Connection._alter,
+        exp.Create: Connection._create,
+        exp.Drop: Connection._drop,
+    }
 )
 _EDITS: Mapping[Any, Callable[[Connection, Statement, Any], Edit]] = MappingProxyType(
     {exp.Insert: edits.insert, exp.Update: edits.update, exp.Delete: edits.delete, exp.Merge: merge}

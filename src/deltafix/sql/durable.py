@@ -9,7 +9,7 @@ engine's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
@@ -17,10 +17,17 @@ from deltafix.facts.schema import Row
 from deltafix.sql.catalog import Catalog, Definition
 from deltafix.sql.text import Statement, exp, statements
 
-__all__ = ["CATALOG", "UNDO", "catalog_mark", "check", "definitions", "read", "recover"]
+__all__ = [
+    "ALTERED", "CATALOG", "UNDO", "WITHOUT", "altered", "altered_mark", "catalog_mark", "check",
+    "definitions", "read", "recover",
+]  # fmt: skip
 
 CATALOG: Final = "sql"
 UNDO: Final = "sql undo "
+ALTERED: Final = "sql altered"
+"""The table that ALTER TABLE makes and its rows, until the engine has them."""
+WITHOUT: Final = "sql without"
+"""What the catalog has meanwhile and the engine has not: that table, and the views that read it."""
 
 
 def check(statement: Statement, dialect: str) -> None:
@@ -33,7 +40,10 @@ def check(statement: Statement, dialect: str) -> None:
 
 def catalog_mark(catalog: Catalog) -> list[list[Any]]:
     """All definitions, in order."""
-    return [[one.sql, one.dialect, one.times] for one in catalog.definitions.values()]
+    return [
+        [one.sql, one.dialect, one.times, *([one.seen] if one.seen else ())]
+        for one in catalog.definitions.values()
+    ]
 
 
 def definitions(marks: Mapping[str, Any]) -> list[Definition]:
@@ -45,6 +55,19 @@ def read(definition: Definition) -> Statement:
     """The statement. Raises SqlError if this deltafix does not take it any more."""
     (statement,) = statements(definition.sql, definition.dialect)
     return statement
+
+
+def altered_mark(name: str, rows: Sequence[Row]) -> dict[str, list[Any]]:
+    """A table and its rows."""
+    return written({name: dict.fromkeys(rows, 1)})
+
+
+def altered(marks: Mapping[str, Any]) -> dict[str, list[Row]]:
+    """What `altered_mark` gave, if there is one."""
+    return {
+        name: [tuple(map(_read, row)) for _, *row in rows]
+        for name, rows in marks.get(ALTERED, {}).items()
+    }
 
 
 def written(waiting: Mapping[str, Mapping[Row, int]]) -> dict[str, list[Any]]:

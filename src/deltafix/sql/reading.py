@@ -44,10 +44,15 @@ class Result:
     rows: list[tuple[SqlValue, ...]]
 
 
-def select(connection: Connection, statement: Statement, node: exp.Expr) -> Result:
-    """The rows of a query. Raises what a view of it would."""
+def select(
+    connection: Connection,
+    statement: Statement,
+    node: exp.Expr,
+    over_these: Mapping[str, Relation] | None = None,
+) -> Result:
+    """The rows of a query, over some relations or all. Raises what a view of it would."""
     written = unwrapped(node)
-    known = connection.catalog.relations
+    known = connection.catalog.relations if over_these is None else {**over_these}
     if source_of(written) is not None and _sorted_view(connection, written) is None:
         direct = _direct(connection, statement, written, known)
         if direct is not None:

@@ -45,7 +45,9 @@ class Relaxed:
         self._connection, self._statement = connection, statement
         self._relation, self._row = relation, row
         self._dialect = connection.dialect
-        node: Any = connection.catalog.views[relation.name].builder.statement.node
+        builder = connection.catalog.views[relation.name].builder
+        self._known = {**builder.tables, relation.name: relation}  # by the names of its text
+        node: Any = builder.statement.node
         query = unwrapped(node.args["expression"]).copy()
         distinct = query.args.get("distinct")
         picks = any(query.args.get(key) for key in ("limit", "offset", "qualify"))
@@ -114,7 +116,7 @@ class Relaxed:
         asked = [_equal(*pair, self._statement.dialect) for pair in row.items()]
         source = query if isinstance(query, exp.Table) else exp.Subquery(this=query, alias=alias)
         node = exp.select("*").from_(source).where(*asked).limit(1)
-        return reading.select(self._connection, self._statement, node).rows
+        return reading.select(self._connection, self._statement, node, self._known).rows
 
 
 def _equal(name: str, value: SqlValue, dialect: str) -> exp.Expr:
