@@ -290,7 +290,7 @@ class Database(Reading):
             raise
         opened = weakref.ref(transaction)
         transaction._state, self._open = "open", opened
-        self._begun = int(self._arena.cells[at.EPOCHS]), self.epoch
+        self._begun = self._arena.cells[at.EPOCHS], self.epoch
         changes = self._last() if self._last is not None else None
         if changes is not None:
             changes.freeze()

@@ -299,12 +299,16 @@ class Transaction:
         self._state = "committed"
 
     def _end(self) -> None:
+        db = self._db
+        if not db._watchers:
+            if db._open() is self:
+                db._end()
+            return
         # Other threads' epochs wait until this one is told of: watchers hear them in order.
-        with self._db._writer:
-            if self._db._open() is self:
-                self._db._end()
-            if self._db._watchers:
-                self._db._watchers.committed(self)
+        with db._writer:
+            if db._open() is self:
+                db._end()
+            db._watchers.committed(self)
 
     def _require_open(self) -> None:
         if self._state != "open":
