@@ -90,9 +90,9 @@ def _cold(key: str) -> Reading:
 
 GOALS = (
     Goal("reach-edit", "p50 of an edit", 10, "µs", _epoch("reach-edit", 0.5, 1e6)),
-    Goal("reach-edit", "p99 of an edit", 500, "µs", _epoch("reach-edit", 0.99, 1e6)),
-    Goal("reach-edit", "slowest edit", 20, "ms", _epoch("reach-edit", 1, 1e3)),
-    Goal("reach-edit", "facts touched per fact changed", 5, "", _touched("reach-edit")),
+    Goal("reach-edit", "p99 of an edit", 40, "µs", _epoch("reach-edit", 0.99, 1e6)),
+    Goal("reach-edit", "slowest edit", 1, "ms", _epoch("reach-edit", 1, 1e3)),
+    Goal("reach-edit", "facts touched per fact changed", 1.2, "", _touched("reach-edit")),
     *(
         Goal(
             "reach-edit-small",
@@ -108,38 +108,20 @@ GOALS = (
         Goal("tc-edit", f"faster than {peer} at p50", 10, "x", _ratio("tc-edit", peer, 0.5), True)
         for peer in ("swipl-incremental", "souffle-compiled")
     ),
-    Goal("tc-edit", "facts touched per fact changed", 3, "", _touched("tc-edit")),
+    Goal("tc-edit", "facts touched per fact changed", 1.2, "", _touched("tc-edit")),
+    Goal("tc-bulk-1m", "load", 0.3, "s", _load("tc-bulk-1m")),
+    Goal("tc-bulk-10m", "load", 3, "s", _load("tc-bulk-10m")),
     *(
-        Goal(
-            name,
-            "faster than Soufflé compiled",
-            1,
-            "x",
-            _load_ratio(name, "souffle-compiled"),
-            at_least=True,
-        )
-        for name in ("tc-bulk-1m", "tc-bulk-10m", "tc-bulk-100m")
+        Goal(name, "DuckDB's time over ours", 1, "x", _load_ratio(name, "duckdb"), at_least=True)
+        for name in ("tc-bulk-1m", "tc-bulk-10m")
     ),
+    Goal("tc-bulk-100m", "load", 40, "s", _load("tc-bulk-100m")),
+    Goal("tc-bulk-100m", "peak memory", 5, "GiB", _peak("tc-bulk-100m")),
     Goal("tc-bulk-100m", "bytes a pair", 48, "B", _bytes("tc-bulk-100m")),
-    Goal("galen", "bulk", 60, "s", _load("galen")),
-    Goal("galen", "peak memory", 4, "GiB", _peak("galen")),
-    Goal(
-        "galen",
-        "faster than Soufflé compiled",
-        4,
-        "x",
-        _load_ratio("galen", "souffle-compiled"),
-        at_least=True,
-    ),
+    Goal("galen", "load", 25, "s", _load("galen")),
+    Goal("galen", "peak memory", 2, "GiB", _peak("galen")),
     Goal("galen", "p50 of an edit", 100, "µs", _epoch("galen", 0.5, 1e6)),
-    Goal(
-        "points-to",
-        "bulk against Soufflé compiled (its time over ours)",
-        1 / 1.5,
-        "x",
-        _load_ratio("points-to", "souffle-compiled"),
-        at_least=True,
-    ),
+    Goal("points-to", "p99 of an edit", 100, "ms", _epoch("points-to", 0.99, 1e3)),
     Goal(
         "points-to",
         "faster than recomputation at p50",
@@ -153,7 +135,7 @@ GOALS = (
         Goal("batch", f"{label} of the edges, against recomputation", 1.1, "x", _batch(label))
         for label in ("0.001 %", "0.1 %", "1 %", "10 %", "50 %")
     ),
-    Goal("load", "5M edges from Arrow", 1.5, "s", _load("load")),
+    Goal("load", "5M edges with two indexes", 0.8, "s", _load("load")),
     Goal("cold", "import to first epoch, warm cache", 0.3, "s", _cold("warm")),
     Goal("cold", "the first ever, from a wheel", 1, "s", _cold("first, with a wheel's object")),
     Goal("cold", "the first ever, compiled there", 20, "s", _cold("compile")),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import time
 from pathlib import Path
 
 from bench.peers.base import installed
 
-__all__ = ["describe"]
+__all__ = ["describe", "when"]
 
 
 def _proc(path: str, key: str) -> str:
@@ -20,6 +22,16 @@ def _proc(path: str, key: str) -> str:
     except OSError:
         pass
     return "unknown"
+
+
+def when() -> str:
+    """The day, and the commit that is measured, with a + if the tree differs from it."""
+    day = time.strftime("%Y-%m-%d", time.gmtime())
+    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
+    found = subprocess.run(
+        command, capture_output=True, text=True, cwd=Path(__file__).parent, check=False
+    )
+    return f"{day} {found.stdout.strip()}".strip()
 
 
 def describe() -> dict[str, str]:

@@ -26,7 +26,8 @@ class Outcome:
     """Figures of one peer on one workload; times in seconds, memory in bytes.
 
     `epochs[i]` is the time of epoch `timed[i]` (peers that recompute time some epochs only).
-    `answers` maps an epoch (as text) and a relation to [count, hash].
+    `answers` maps an epoch (as text) and a relation to [count, hash]; `when` is the day and the
+    commit of the run.
     """
 
     mode: str = "incremental"
@@ -41,6 +42,7 @@ class Outcome:
     peak_bytes: int | None = None
     notes: list[str] = field(default_factory=list)
     skipped: str | None = None
+    when: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `json.dumps`; `Outcome(**data)` is the way back."""

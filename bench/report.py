@@ -24,7 +24,8 @@ to the first answer. An *epoch* is one committed transaction. Peers marked *reco
 maintain an answer: a few epochs of theirs are evaluated from scratch. Ratios are a peer's time
 over deltafix's at the same quantile. *State* is the growth of resident memory while loading,
 *peak* that of the whole process, input included. A quantile is a measured value, and is left out
-where too few epochs stand behind it.
+where too few epochs stand behind it. *Measured* is the day and the commit: ratios hold where they
+are the same.
 """
 
 
@@ -65,16 +66,15 @@ def _order(measured: Measured) -> list[str]:
 
 def _peers(measured: Measured) -> str:
     head = ["peer", "version", "mode", "load", "p50", "p99", "max", "p50 ratio", "p99 ratio"]
-    head += ["load ratio", "touched/changed", "state", "peak"]
+    head += ["load ratio", "touched/changed", "state", "peak", "measured"]
     rows = []
     for peer in _order(measured):
         found = measured.outcome(peer)
         if found is None:
             continue
-        mark = " †" if peer in measured.earlier else ""
         rows.append(
             [
-                peer + mark,
+                peer,
                 found.version,
                 found.mode,
                 seconds(found.load_seconds),
@@ -84,6 +84,7 @@ def _peers(measured: Measured) -> str:
                 number(measured.touched_ratio(peer)),
                 size(found.state_bytes),
                 size(found.peak_bytes),
+                found.when,
             ]
         )
     return table(head, rows) if rows else "No peer has a figure.\n"
@@ -152,7 +153,8 @@ def _cold(results: Results) -> str:
         return f"## cold\n\nSkipped: {results.cold['skipped']}.\n"
     rows = [[key, seconds(value)] for key, value in results.cold.items()]
     note = _note("cold")
-    text = "## cold\n\nA new process: import, a ten-line program, first epoch.\n\n"
+    text = "## cold\n\nA new process: import, a ten-line program, first epoch; "
+    text += f"{results.when['cold']}.\n\n"
     return text + table(["", "seconds"], rows) + ("\n" + note if note else "")
 
 
@@ -170,9 +172,8 @@ def write(results: Results, path: Path) -> None:
     for name, text in results.extras.items():
         note = _note(name)
         limits = f"\n### What limits it\n\n{note}" if note else ""
-        sections.append(f"## {name}\n\nBy `python -m bench.{name}`.\n\n{text}\n{limits}")
-    if any(measured.earlier for measured in results):
-        sections.append("† measured in an earlier run on this machine and kept with `--merge`.\n")
+        by = f"By `python -m bench.{name}`, {results.when[name]}."
+        sections.append(f"## {name}\n\n{by}\n\n{text}\n{limits}")
     for extra in sorted((HOME / "notes").glob("zz-*.md")):
         sections.append(extra.read_text())
     path.write_text("\n".join(section for section in sections if section).rstrip() + "\n")

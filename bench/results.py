@@ -26,6 +26,15 @@ def quantile(values: list[float], q: float) -> float | None:
     return sorted(values)[max(0, math.ceil(q * len(values)) - 1)]
 
 
+def _short(data: Any) -> Any:
+    """The same data, its floats with four digits: they are kept in the repository."""
+    if isinstance(data, dict):
+        return {key: _short(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_short(value) for value in data]
+    return float(f"{data:.4g}") if isinstance(data, float) else data
+
+
 @dataclass(slots=True)
 class Measured:
     """A workload's description and what each peer did with it."""
@@ -37,7 +46,6 @@ class Measured:
     given_rows: int = 0
     skipped: str | None = None
     peers: dict[str, Outcome] = field(default_factory=dict)
-    earlier: set[str] = field(default_factory=set)
 
     def outcome(self, peer: str) -> Outcome | None:
         """The peer's outcome if it ran to some figure."""
@@ -120,6 +128,7 @@ class Results:
     workloads: dict[str, Measured] = field(default_factory=dict)
     cold: dict[str, Any] = field(default_factory=dict)
     extras: dict[str, str] = field(default_factory=dict)
+    when: dict[str, str] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[Measured]:
         return iter(self.workloads.values())
@@ -135,6 +144,7 @@ class Results:
             "machine": self.machine,
             "cold": self.cold,
             "extras": self.extras,
+            "when": self.when,
             "workloads": {
                 m.name: {
                     "what": m.what,
@@ -148,15 +158,16 @@ class Results:
             },
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(data))
+        path.write_text(json.dumps(_short(data), indent=1, sort_keys=True) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> Results:
-        """Read what `save` wrote; every outcome is marked as of an earlier run."""
+        """Read what `save` wrote."""
         data = json.loads(path.read_text())
-        found = cls(data["quick"], data["machine"], cold=data["cold"], extras=data["extras"])
+        whole = {key: data[key] for key in ("quick", "machine", "cold", "extras", "when")}
+        found = cls(**whole)
         for name, kept in data["workloads"].items():
             peers = {n: Outcome(**o) for n, o in kept.pop("peers").items()}
             kept["labels"] = tuple(kept["labels"])
-            found.workloads[name] = Measured(name, **kept, peers=peers, earlier=set(peers))
+            found.workloads[name] = Measured(name, **kept, peers=peers)
         return found

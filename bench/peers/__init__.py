@@ -32,6 +32,7 @@ PEERS: dict[str, tuple[str, str]] = {
     "souffle-compiled": ("bench.peers.souffle", "compiled"),
     "souffle-interpreted": ("bench.peers.souffle", "interpreted"),
     "differential": ("bench.peers.differential", ""),
+    "dbsp": ("bench.peers.dbsp", ""),
     "flowlog": ("bench.peers.flowlog", ""),
 }
 """Name to (module, variant), in the order of the report."""

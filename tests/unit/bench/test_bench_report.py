@@ -77,7 +77,11 @@ def test_results_survive_being_kept(tmp_path: Path) -> None:
     results.save(tmp_path / "r.json")
     again = Results.load(tmp_path / "r.json")
     assert again.get("reach-edit").peers == results.get("reach-edit").peers
-    assert again.get("reach-edit").earlier == {"deltafix", "duckdb", "souffle-compiled"}
+    assert again.get("reach-edit").labels == results.get("reach-edit").labels
+    results.get("reach-edit").peers["deltafix"].epochs[0] = 1.23456789e-5
+    results.save(tmp_path / "r.json")
+    again = Results.load(tmp_path / "r.json")
+    assert again.get("reach-edit").peers["deltafix"].epochs[0] == 1.235e-5
 
 
 def test_goals_read_empty_results_without_a_figure() -> None:

@@ -14,7 +14,7 @@ from bench.workload import Workload, answer, save
 from bench.workloads import CLOSURE, REACH
 
 # Not here: peers that build or start for seconds (Rust, Pathway); `make bench` checks those.
-QUICK = tuple(p for p in PEERS if p not in ("differential", "flowlog", "pathway"))
+QUICK = tuple(p for p in PEERS if p not in ("differential", "dbsp", "flowlog", "pathway"))
 
 
 def _closure(edges: set[tuple[int, int]]) -> np.ndarray:
