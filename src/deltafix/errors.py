@@ -382,6 +382,12 @@ class ProofBoundError(ExplanationError, OverflowError):
     code = "DF682"
 
 
+class LiveError(DeltafixError, ValueError):
+    """A request to the live door that cannot be done as it is; it says what would be valid."""
+
+    code = "DF690"
+
+
 class PrologError(ProgramError):
     """A tabled logic program cannot be accepted or run; `diagnostics` name clause and literal."""
 

@@ -49,7 +49,7 @@ COMMANDS: Final = (
     Command("sql", "deltafix.cli.sql", "sql"),
     Command("dbt", "deltafix.cli.dbt", "dbt"),
     Command("rights", "deltafix.cli.rights", "rights"),
-    Command("serve", "deltafix.cli.serve", "serve", "`deltafix sql`, whose views tell of changes"),
+    Command("serve", "deltafix.cli.serve", "serve"),
     Command("watch", "deltafix.cli.watch", "watch", "`deltafix pipeline run --every`"),
     Command("why", "deltafix.cli.why", "why", "EXPLAIN WHY SELECT ..., in `deltafix sql`"),
     Command(

@@ -1,30 +1,40 @@
-"""`deltafix serve`: one local page over a program and its fact files."""
+"""`deltafix serve`: one local page, and the live door, over rules or SQL and their files."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.console import note, progress
+from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import FACT_DIR, Strict, warner
 from deltafix.cli.loaded import followed, loaded
+from deltafix.cli.sql import read_script
 from deltafix.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from deltafix.engine.follow import FactFolder
+    from deltafix.sql.follow import TableFolder
+    from deltafix.web.server import Server
 
 __all__ = ["serve"]
 
 
 def serve(
-    program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
+    program_file: Annotated[
+        Path, typer.Argument(help="The program (.dl, or .sql).", metavar="PROGRAM")
+    ],
     *,
     facts: Annotated[Path, FACT_DIR] = Path(),
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
     write: Annotated[
-        bool, typer.Option("--write", help="Let the page insert and delete given rows.")
+        bool, typer.Option("--write", help="Let the page and applications edit given rows.")
     ] = False,
     interval: Annotated[
         float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
@@ -40,7 +50,8 @@ def serve(
 
     Prints the page's address, which holds its key: whoever has it may look. It is served on this
     machine only, follows the fact files and the program, and changes nothing unless --write is
-    given.
+    given. Of a script of SQL it shows tables and views, and follows each table's file
+    (<table>.parquet or .csv). Applications read rows, changes and edit at the same address.
     """
     for package in ("starlette", "uvicorn"):
         if find_spec(package) is None:
@@ -49,6 +60,13 @@ def serve(
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
     from deltafix.web.server import Server  # noqa: PLC0415  an extra
 
+    if program_file.suffix == ".sql":
+        if functors is not None or word_size is not None or include or macros or strict:
+            raise typer.BadParameter(
+                "a script of SQL is served with -F, --port, --write, --interval"
+            )
+        _serve_sql(program_file, facts, port, interval, write=write, quiet=quiet)
+        return
     options = reading(word_size, include, macros)
     program = followed(program_file, functors, options)
     opened = loaded(
@@ -63,8 +81,30 @@ def serve(
         folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()
-        server = Server(db, port=port, writable=write, title=program_file.name)
-        sys.stdout.write(f"{server.url}\n")
-        sys.stdout.flush()
-        note("Ctrl-C ends", quiet=quiet)
-        server.run(folder, interval)
+        _run(
+            Server(db, port=port, writable=write, title=program_file.name), folder, interval, quiet
+        )
+
+
+def _serve_sql(
+    script: Path, facts: Path, port: int, interval: float, *, write: bool, quiet: bool
+) -> None:
+    import deltafix.sql as door  # noqa: PLC0415  quick --help
+    from deltafix.sql.follow import TableFolder  # noqa: PLC0415  pyarrow is slow
+    from deltafix.web.server import Server  # noqa: PLC0415  an extra
+
+    prepare_kernel(quiet=quiet)
+    with contextlib.closing(door.connect()) as db:
+        with progress(f"running {script.name}", quiet=quiet):
+            for _ in db.run(read_script(script), (), str(script)):
+                pass
+            folder = TableFolder(db, facts, partial(note, quiet=quiet))
+            folder.load()
+        _run(Server(db, port=port, writable=write, title=script.name), folder, interval, quiet)
+
+
+def _run(server: Server, folder: FactFolder | TableFolder, interval: float, quiet: bool) -> None:
+    sys.stdout.write(f"{server.url}\n")
+    sys.stdout.flush()
+    note("Ctrl-C ends", quiet=quiet)
+    server.run(folder, interval)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.rules.ast import Directive, Program
 
-__all__ = ["FactFolder", "ProgramFile"]
+__all__ = ["FactFolder", "ProgramFile", "mark_of"]
 
 _Mark = tuple[int, int, int] | None
 """What tells versions of a file apart: inode, size, time of change; None: there is no file."""
@@ -77,7 +77,7 @@ class FactFolder:
         self._program = program
         self._ruled: dict[Path, _Mark] = {}
         if program is not None:
-            self._ruled[program.path] = _mark(program.path)
+            self._ruled[program.path] = mark_of(program.path)
             self._read_rules(program)
         self._ruled_seen = self._ruled
         self._inputs = _inputs(db.program)
@@ -94,7 +94,7 @@ class FactFolder:
     def load(self) -> Delta:
         """Read every file and give its rows, in one epoch. Raises SourceError, FactError."""
         for number, one in enumerate(self._inputs):
-            self._read[number] = self._seen[number] = _mark(self._path(one))
+            self._read[number] = self._seen[number] = mark_of(self._path(one))
             self._rows[number] = self._rows_of(one)
         return self._give(dict.fromkeys(self._rows, frozenset()))
 
@@ -111,7 +111,7 @@ class FactFolder:
     def _poll_rules(self, *, sure: bool) -> Delta | None:
         if self._program is None:
             return None
-        marks = {path: _mark(path) for path in self._ruled}
+        marks = {path: mark_of(path) for path in self._ruled}
         at_rest, self._ruled_seen = sure or self._ruled_seen == marks, marks
         if not at_rest or marks == self._ruled:
             return None
@@ -133,7 +133,7 @@ class FactFolder:
         while True:
             found, known = program.read(), self._ruled
             files = (program.path, *found.files)
-            self._ruled = {path: known[path] if path in known else _mark(path) for path in files}
+            self._ruled = {path: known[path] if path in known else mark_of(path) for path in files}
             if self._ruled.keys() <= known.keys():
                 return found
 
@@ -161,7 +161,7 @@ class FactFolder:
     def _poll_facts(self, *, sure: bool) -> Delta | None:
         before: dict[int, set[Row] | frozenset[Row]] = {}
         for number, one in enumerate(self._inputs):
-            mark = _mark(self._path(one))
+            mark = mark_of(self._path(one))
             at_rest, self._seen[number] = sure or self._seen.get(number) == mark, mark
             if not at_rest or mark == self._read.get(number):
                 continue
@@ -218,7 +218,8 @@ def _inputs(program: Program) -> list[Directive]:
     ]
 
 
-def _mark(path: Path) -> _Mark:
+def mark_of(path: Path) -> _Mark:
+    """What tells the version of a file that is there from others; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:

@@ -19,7 +19,7 @@ from deltafix.facts.schema import Column, Row, Schema
 from deltafix.facts.shapes import Shape, Types
 from deltafix.facts.values import Branch, Value, read_real, shown, write_value
 
-__all__ = ["json_values", "read_json", "write_json"]
+__all__ = ["json_values", "read_json", "read_value", "write_json"]
 
 _DEEP: Final = 100
 """Records nested deeper are written as text: JSON's readers recurse."""
@@ -78,10 +78,11 @@ def _row(given: Any, schema: Schema, label: str, number: int) -> Row:
         message = f"{place} is {shown(given)}, but {schema.show()} is wanted"
         raise FactError(message, path=label, relation=schema.relation, value=given)
     row = zip(given, schema.columns, strict=True)
-    return tuple(_value(value, column, place) for value, column in row)
+    return tuple(read_value(value, column, place) for value, column in row)
 
 
-def _value(given: Any, column: Column, place: str) -> Value:
+def read_value(given: Any, column: Column, place: str) -> Value:
+    """The value of a column that JSON has. Raises TypeMismatchError, naming the place."""
     value = given
     why = column.takes
     try:

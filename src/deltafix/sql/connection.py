@@ -83,6 +83,7 @@ class Connection:
         self._undoing: int | None = None  # the engine's epoch before the last of these is undone
         self._last: list[Delta | Mapping[str, Bag]] = []
         self._subscriptions: list[Subscription] = []
+        self._watchers: list[Callable[[list[ViewDelta]], object]] = []
         self._path = path
         self._durable = str(path) != ":memory:"
         if self._durable:
@@ -258,6 +259,11 @@ class Connection:
             delta = view_delta(self.catalog.relations[one.view], self._last)
             if delta:
                 one.tell(delta)
+        if self._watchers:
+            relations = self.catalog.relations.values()
+            deltas = [delta for one in relations if (delta := view_delta(one, self._last))]
+            for watcher in list(self._watchers):
+                watcher(deltas)
 
     def rollback(self) -> None:
         """Undo the changes since BEGIN. Without BEGIN a no-op."""
@@ -827,6 +833,19 @@ class Connection:
         found = Subscription(self, view, callback)
         self._subscriptions.append(found)
         return found
+
+    def watch(self, callback: Callable[[list[ViewDelta]], object]) -> Callable[[], None]:
+        """Hear of every later transaction, after its commit: what changed in all tables and views.
+
+        Those made later are among them. Returns what ends it. O(rows changed) for each.
+        """
+        self._watchers.append(callback)
+
+        def close() -> None:
+            if callback in self._watchers:
+                self._watchers.remove(callback)
+
+        return close
 
     def forget(self, subscription: Subscription) -> None:
         """End a subscription. Idempotent."""

@@ -1,4 +1,4 @@
-"""Who may talk to the page: the token in the path, the Host header, and what every answer carries.
+"""Who may talk to the page: the token, the Host header, and what every answer carries.
 
 Invariant: nothing behind the guard runs unless the request names this server as its host and
 carries the token, compared in constant time; every answer forbids other origins, inline scripts,
@@ -37,7 +37,10 @@ def new_token() -> str:
 
 
 class Guard:
-    """Lets requests to `/TOKEN/…` through, as `/…`, if they name a loopback host and the port."""
+    """Lets requests that name a loopback host and the port through, if they have the token.
+
+    It is the first part of the path, `/TOKEN/…`, or in the header `Authorization: Bearer TOKEN`.
+    """
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
@@ -53,10 +56,13 @@ class Guard:
         host = request.headers.get("host", "")
         origin = request.headers.get("origin")
         first, _, rest = scope["path"].removeprefix("/").partition("/")
+        scheme, _, bearer = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":  # the address then needs no key
+            first, rest = bearer.strip(), scope["path"].removeprefix("/")
         refused: PlainTextResponse | None = None
         if host not in self._hosts:
             refused = PlainTextResponse("wrong host", 421)
-        elif not hmac.compare_digest(first.encode(), self._token):
+        elif not hmac.compare_digest(first.encode(errors="replace"), self._token):
             refused = PlainTextResponse("not found", 404)
         elif origin is not None and origin != f"http://{host}":
             refused = PlainTextResponse("wrong origin", 403)

@@ -13,12 +13,11 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
-from deltafix.facts.schema import show_row
+from deltafix.facts.delta import Delta
 
 if TYPE_CHECKING:
-    from deltafix.engine.database import Database
     from deltafix.events import EpochReport
-    from deltafix.facts.delta import Delta
+    from deltafix.web.sources import Part, Source
 
 __all__ = ["SHOWN", "Live", "report"]
 
@@ -29,19 +28,19 @@ _HEARTBEAT: Final = 15.0
 
 
 class Live:
-    """The open pages and the last epochs of one database."""
+    """The open pages and the last epochs of what is served."""
 
-    def __init__(self, db: Database) -> None:
-        self._db = db
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._pages: dict[asyncio.Queue[str | None], asyncio.AbstractEventLoop] = {}
-        self.epochs: deque[dict[str, Any]] = deque([report(db.last_epoch)], _EPOCHS)
+        self.epochs: deque[dict[str, Any]] = deque([report(source.engine.last_epoch)], _EPOCHS)
         self.changed: dict[str, dict[str, Any]] = {}
         self.delta: Delta | None = None
-        self._watch = db.watch(callback=self._tell)
+        self._forget = source.watch(self._tell)
 
     def close(self) -> None:
         """End the streams of all pages."""
-        self._watch.close()
+        self._forget()
         self._send(None)
 
     async def stream(self) -> AsyncIterator[str]:
@@ -61,13 +60,21 @@ class Live:
         finally:
             del self._pages[queue]
 
-    def _tell(self, delta: Delta) -> None:
-        work = report(self._db.last_epoch)
+    def _tell(self, epoch: int, changes: Mapping[str, Part]) -> None:
+        work = report(self._source.engine.last_epoch)
         self.epochs.append(work)
-        self.delta = delta
-        self.changed = {name: _sides(name, delta) for name in delta}
-        data = {"epoch": delta.epoch, "changes": self.changed, "work": work}
+        self.delta = changes if isinstance(changes, Delta) else None
+        self.changed = {name: self._sides(name, changes[name]) for name in changes}
+        data = {"epoch": epoch, "changes": self.changed, "work": work}
         self._send(f"event: epoch\ndata: {json.dumps(data)}\n\n")
+
+    def _sides(self, name: str, part: Part) -> dict[str, Any]:
+        added, removed, fact = part.added, part.removed, self._source.fact
+        return {
+            "added": [fact(name, row) for row in added[:SHOWN]],
+            "removed": [fact(name, row) for row in removed[:SHOWN]],
+            "counts": [len(added), len(removed)],
+        }
 
     def _send(self, message: str | None) -> None:
         for queue, loop in tuple(self._pages.items()):
@@ -83,13 +90,3 @@ def report(epoch: EpochReport) -> dict[str, Any]:
         is_map = isinstance(value, Mapping)
         found[field.name] = {str(key): n for key, n in value.items()} if is_map else value
     return found
-
-
-def _sides(name: str, delta: Delta) -> dict[str, Any]:
-    part = delta[name]
-    added, removed = part.added, part.removed
-    return {
-        "added": [show_row(name, row) for row in added[:SHOWN]],
-        "removed": [show_row(name, row) for row in removed[:SHOWN]],
-        "counts": [len(added), len(removed)],
-    }

@@ -15,30 +15,47 @@ import uvicorn
 
 from deltafix.errors import SourceError
 from deltafix.web.app import make_app
+from deltafix.web.feed import Limits
 from deltafix.web.guard import new_token
+from deltafix.web.sources import served
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.engine.follow import FactFolder
+    from deltafix.sql import Connection
+    from deltafix.sql.follow import TableFolder
 
 __all__ = ["Server"]
 
 _ADDRESS = "127.0.0.1"
+_LIMITS = Limits()
 
 
 class Server:
     """A page over a database. `url` is known at once; `run` serves until interrupted.
 
     Args:
-        db: the database; it is closed by its owner.
+        db: the database, or a connection of SQL; it is closed by its owner. While it is served,
+            whoever uses a connection in another thread holds `lock`.
         port: 0 for any that is free.
         writable: whether the page may edit given rows.
         title: what the page is called.
+        limits: what is kept for those who follow changes.
+        token: the key, of the characters of a URL's part; without one it is random.
 
     Raises SourceError for a port that is in use.
     """
 
-    def __init__(self, db: Database, *, port: int, writable: bool, title: str) -> None:
+    def __init__(
+        self,
+        db: Database | Connection,
+        *,
+        port: int,
+        writable: bool,
+        title: str,
+        limits: Limits = _LIMITS,
+        token: str | None = None,
+    ) -> None:
         self._socket = socket.socket()
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -49,14 +66,18 @@ class Server:
             message = f"port {port} cannot be used: {error}; --port 0 takes any that is free"
             raise SourceError(message, value=port) from None
         bound = int(self._socket.getsockname()[1])
-        token = new_token()
+        token = token or new_token()
         self.url = f"http://{_ADDRESS}:{bound}/{token}/"
-        app = make_app(db, token=token, port=bound, writable=writable, title=title)
+        source = served(db)
+        self.lock = source.lock
+        app = make_app(
+            source, token=token, port=bound, writable=writable, title=title, limits=limits
+        )
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._stopped = threading.Event()
 
-    def run(self, folder: FactFolder | None = None, interval: float = 0.3) -> None:
+    def run(self, folder: FactFolder | TableFolder | None = None, interval: float = 0.3) -> None:
         """Serve; follow the fact files of `folder`, looking every `interval` seconds."""
         follower = None
         if folder is not None:
@@ -78,4 +99,5 @@ class Server:
 
     def _follow(self, look: Callable[[], object], interval: float) -> None:
         while not self._stopped.wait(interval):
-            look()
+            with self.lock:
+                look()

@@ -27,17 +27,17 @@ from deltafix.facts.values import row_order, write_value
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["FORMATS", "Tables", "View", "labels"]
+__all__ = ["COMPARED", "FORMATS", "OPERATION", "Tables", "View", "labels"]
 
 _KEPT: Final = 8
 """Orders that are kept: those of as many pages, or of one that goes to and fro."""
 _CHUNK: Final = 10_000
 FORMATS: Final = {"csv": "text/csv; charset=utf-8", "jsonl": "application/jsonl; charset=utf-8"}
-_COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
+COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le,
     ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
-_OPERATION: Final = re.compile(r"\s*(<=|>=|!=|=|<|>)\s*(.*)", re.DOTALL)
+OPERATION: Final = re.compile(r"\s*(<=|>=|!=|=|<|>)\s*(.*)", re.DOTALL)
 _READ: Final[dict[str, Callable[[str], Value]]] = {"number": int, "unsigned": int, "float": float}
 
 Codes = np.ndarray[Any, np.dtype[np.int32]]
@@ -220,11 +220,11 @@ def _contains(text: str) -> Callable[[Value], bool]:
 
 
 def _condition(schema: Schema, place: int, text: str) -> Callable[[Value], bool]:
-    found = _OPERATION.fullmatch(text)
+    found = OPERATION.fullmatch(text)
     if found is None:
         return _contains(text.strip())
     column = schema.columns[place]
-    compare, wanted = _COMPARED[found[1]], found[2].strip()
+    compare, wanted = COMPARED[found[1]], found[2].strip()
     read = _READ.get(schema.types[place])
     if read is None:
         return lambda value: compare(write_value(value), wanted)

@@ -77,3 +77,26 @@ def test_an_interrupt_as_the_files_begin_to_be_followed_leaves_no_thread(monkeyp
             page.run(SimpleNamespace(poll=lambda: None), 0.01)
     started[0].join(10)
     assert not started[0].is_alive()
+
+
+def test_a_script_of_sql_is_served_with_its_files(deltafix, tmp_path, monkeypatch):
+    (tmp_path / "views.sql").write_text(
+        "CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS SELECT a + 1 AS b FROM t;"
+    )
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    seen = []
+
+    def look_once(server, folder, interval):
+        seen.append((server.url, folder.paths, interval))
+        server._socket.close()
+
+    monkeypatch.setattr(Server, "run", look_once)
+    ask = ("serve", tmp_path / "views.sql", "-F", tmp_path, "--port", 0)
+    done = deltafix(*ask, "--quiet")
+    assert (done.code, done.out.strip()) == (0, seen[0][0]), done.err
+    assert seen[0][1:] == ((tmp_path / "t.csv",), 0.3)
+    assert deltafix(*ask, "--word-size", 32).code == 2
+    (tmp_path / "t.csv").write_text("a\nx\n")
+    wrong = deltafix(*ask)
+    assert wrong.code == 2
+    assert "t.csv:2: 'x' in column 'a' is no INTEGER" in wrong.err

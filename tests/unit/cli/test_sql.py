@@ -203,9 +203,7 @@ def test_a_text_of_csv_that_is_no_array_is_refused_with_its_line(deltafix, tmp_p
     assert f"t.csv:3: {plain!r} in column 'tags' is no TEXT[]; it is written as JSON" in done.err
 
 
-@pytest.mark.parametrize(
-    "command", ["fmt", "diff", "shell", "serve", "watch", "why", "why-not", "step"]
-)
+@pytest.mark.parametrize("command", ["fmt", "diff", "shell", "watch", "why", "why-not", "step"])
 def test_a_command_that_reads_rules_says_how_sql_is_asked(deltafix, tmp_path, command):
     (tmp_path / "views.sql").write_text(SCRIPT)
     done = deltafix(command, tmp_path / "views.sql")

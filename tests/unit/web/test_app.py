@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+from datetime import date
 
 import pytest
 from httpx import ASGITransport, AsyncClient, Response
@@ -13,8 +14,10 @@ from tests.proof_checker import INTERNAL
 from tests.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
 
 import deltafix
+import deltafix.sql
 from deltafix.web.app import make_app
 from deltafix.web.live import Live
+from deltafix.web.sources import RuleSource
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
@@ -273,7 +276,7 @@ def test_a_malformed_body_is_answered(db, body):
 
 def test_epochs_are_streamed_to_every_open_page(db):
     async def listen():
-        live = Live(db)
+        live = Live(RuleSource(db))
         streams = [live.stream(), live.stream()]
         for stream in streams:
             assert await anext(stream) == "event: live\ndata: \n\n"
@@ -294,3 +297,94 @@ def test_epochs_are_streamed_to_every_open_page(db):
     assert told["changes"]["edge"]["counts"] == [151, 0]
     assert ends == [[], []]
     assert live._pages == {}
+
+
+def test_questions_and_edits_of_sql(warm_kernel):
+    with deltafix.sql.connect() as db:
+        db.execute("""CREATE TABLE t (a INTEGER, b TEXT);
+            CREATE MATERIALIZED VIEW "my view" AS SELECT a, COUNT(*) AS n FROM t GROUP BY a;
+            INSERT INTO t VALUES (1, 'x: y'), (1, NULL), (1, NULL)""")
+        page = client(db, writable=True)
+
+        def edited(text):
+            return page.post(f"{BASE}/api/edit", json={"sign": "sql", "facts": text})
+
+        rows = page.get(f"{BASE}/api/rows", params={"relation": "t"}).json()
+        assert rows["size"] == 3  # rows of SQL are as often there as they are
+        for name in ("t", "my view"):
+            for row in page.get(f"{BASE}/api/rows", params={"relation": name}).json()["rows"]:
+                found = page.get(f"{BASE}/api/why", params={"fact": row["fact"]}).json()
+                assert found["holds"], row
+                assert found["steps"][0]["fact"] == row["fact"]
+        absent = page.get(f"{BASE}/api/why", params={"fact": "t: a = 2 AND b IS NULL"}).json()
+        assert (absent["holds"], "INSERT the row" in absent["text"]) == (False, True)
+        cause = page.get(f"{BASE}/api/cause", params={"fact": rows["rows"][0]["fact"]})
+        assert (cause.status_code, cause.json()["code"]) == (400, "DF680")
+        for question in (
+            "t: a = 1; DROP TABLE t",
+            "DELETE FROM t",
+            "t: (",
+            "",
+            "SELECT 1",
+            "u: a = 1",
+        ):
+            asked = page.get(f"{BASE}/api/why", params={"fact": question})
+            assert asked.status_code == 400, (question, asked.text)
+        for text in (
+            "DROP TABLE t",
+            "INSERT INTO t VALUES (2, ''); BEGIN",
+            "SELECT 1",
+            "",
+            "INSERT",
+        ):
+            asked = edited(text)
+            assert (asked.status_code, db.execute("SELECT * FROM t").rowcount) == (400, 3), text
+        broken = "INSERT INTO t VALUES (2, ''); INSERT INTO t VALUES ('x', 'x')"
+        assert edited(broken).status_code == 400
+        assert not db.in_transaction
+        done = edited("DELETE FROM t WHERE b IS NULL")
+        assert done.status_code == 200
+        assert page.get(f"{BASE}/api/state").json()["relations"][1]["size"] == 1
+        assert page.get(f"{BASE}/api/profile").status_code == 200
+        assert page.post(f"{BASE}/api/edit", json={"sign": "+", "facts": ""}).status_code == 400
+
+
+def test_rows_of_sql_are_searched_filtered_sorted_and_exported(warm_kernel):
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER, x DECIMAL(9, 2), d DATE, b BOOLEAN)")
+        values = [(n % 7 or None, n, date(2026, 1, 1 + n % 9), n % 2 == 0) for n in range(450)]
+        db.insert("t", [*values, values[0]])
+        page = client(db)
+
+        def asked(**question):
+            found, after = [], ""
+            while after is not None:
+                parameters = {"relation": "t", "after": after, **question}
+                one = page.get(f"{BASE}/api/rows", params=parameters).json()
+                found += [row["cells"] for row in one["rows"]]
+                assert one["size"] == 451
+                after = one["next"]
+            assert len(found) == one["matched"]
+            return found
+
+        for condition, question in (
+            ("a > 3", {"where0": "> 3"}), ("d = DATE '2026-01-03'", {"where2": "= 2026-01-03"}),
+            ("x <= 10.5", {"where1": "<= 10.5"}), ("b = TRUE", {"where3": "=true"}),
+            ("a IS NULL AND d >= DATE '2026-01-08'", {"search": "NULL", "where2": ">=2026-01-08"}),
+        ):  # fmt: skip
+            wanted = db.execute(f"SELECT COUNT(*) FROM t WHERE {condition}").fetchall()
+            assert [(len(asked(**question)),)] == wanted, condition
+        assert len(asked()) == 451
+        descending = [row[1] for row in asked(sort=1, order="descending")]
+        assert descending == [f"{n}.00" for n in range(449, -1, -1)] + ["0.00"]
+        assert [row[0] for row in asked(sort=0)][-65:] == ["NULL"] * 65
+        wrong = page.get(f"{BASE}/api/rows", params={"relation": "t", "where1": "> x"})
+        assert (wrong.status_code, wrong.json()["code"]) == (400, "DF202")
+        export = {"relation": "t", "where0": "= 3", "where1": "< 9"}
+        lines = page.get(f"{BASE}/api/export", params={**export, "format": "jsonl"}).text
+        assert json.loads(lines) == {"a": 3, "x": "3.00", "d": "2026-01-04", "b": False}
+        text = page.get(f"{BASE}/api/export", params=export).text
+        assert text == "a,x,d,b\r\n3,3.00,2026-01-04,false\r\n"
+        values = {"relation": "t", "value": ["3", "3.00", "2026-01-04", "false"]}
+        assert page.get(f"{BASE}/api/why", params=values).json()["holds"]
+        assert page.get(f"{BASE}/api/graph", params={"relation": "t"}).status_code == 400

@@ -18,6 +18,7 @@ import pytest
 from tests.browser import Browser, chromium
 
 import deltafix
+import deltafix.sql
 from deltafix.engine.follow import FactFolder, ProgramFile
 from deltafix.web.live import Live
 from deltafix.web.server import Server
@@ -346,3 +347,47 @@ def test_the_server_itself_guards_its_door(served):
             urlopen(Request(url, headers=headers))  # noqa: S310
         assert caught.value.code == wanted
         caught.value.close()
+
+
+def test_tables_and_views_of_sql_on_the_page(warm_kernel):
+    with deltafix.sql.connect() as db:
+        db.execute("""
+            CREATE TABLE edge (a INTEGER PRIMARY KEY, b INTEGER, day DATE, x DECIMAL(5, 2));
+            CREATE MATERIALIZED VIEW pair AS SELECT a, b FROM edge;
+            INSERT INTO edge VALUES (1, NULL, DATE '2026-11-27', 1.5)""")
+        server = Server(db, port=0, writable=True, title="views.sql")
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        try:
+            with Browser(server.url) as browser:
+                browser.wait("document.querySelector('#status').textContent === 'live'")
+                browser.wait("document.querySelectorAll('#relation-list button').length === 2")
+                browser.click('[data-relation="edge"]')
+                browser.wait("document.querySelectorAll('#rows tbody tr').length === 1")
+                cells = """[...document.querySelectorAll('#rows tbody td:not(.ask)')]
+                    .map((cell) => cell.textContent)"""
+                assert browser.value(cells) == ["1", "NULL", "2026-11-27", "1.50"]
+                browser.click('[data-relation="pair"]')
+                browser.wait("document.querySelectorAll('#rows tbody td:not(.ask)').length === 2")
+                browser.click("#rows tbody tr")
+                browser.wait("document.querySelectorAll('#proof ul ul li').length === 1")
+                assert "edge: a = 1 AND b IS NULL AND day = " in browser.text("#proof")
+                assert "given" in browser.text("#proof")
+                browser.type("#facts", "INSERT INTO edge VALUES (2, 3, NULL, NULL)")
+                browser.click("#insert")
+                browser.wait(
+                    """!!document.querySelector('[data-change="+pair: a = 2 AND b = 3"]')"""
+                )
+                browser.type("#facts", "INSERT INTO edge VALUES (1, 3, NULL, NULL)")
+                browser.click("#insert")
+                browser.wait("document.querySelector('#proof').textContent.includes('DF723')")
+                browser.value("document.querySelector('#facts').value = ''")
+                for tab in ("graph", "profile", "plan"):
+                    browser.click(f'[data-tab="{tab}"]')
+                    browser.wait(f"document.querySelector('#{tab}').textContent.length > 10")
+                assert "CREATE MATERIALIZED VIEW pair" in browser.text("#plan")
+                assert [one for one in browser.problems if "400" not in one] == []
+            assert db.execute("SELECT a FROM pair ORDER BY a").fetchall() == [(1,), (2,)]
+        finally:
+            server.stop()
+            thread.join()

@@ -1,30 +1,19 @@
-// Questions to the server. Paths are relative, so the key stays in the page's address alone.
+// The page's questions, by the client that applications have. Its own address has the key.
 
-export class Refused extends Error {}
+import { connect } from "./deltafix.js";
 
-async function answer(response) {
-  const data = await response.json().catch(() => ({ error: `status ${response.status}` }));
-  if (!response.ok) throw new Refused(data.error);
-  return data;
-}
+const server = connect(new URL(".", location.href));
 
 export function address(question, parameters = {}) {
   const query = new URLSearchParams(parameters).toString();
   return `api/${question}${query ? `?${query}` : ""}`;
 }
 
-export const ask = async (question, parameters) => answer(await fetch(address(question, parameters)));
-
-export async function edit(sign, facts) {
-  const headers = { "content-type": "application/json" };
-  const body = JSON.stringify({ sign, facts });
-  return answer(await fetch("api/edit", { method: "POST", headers, body }));
-}
+export const ask = (question, parameters) => server.ask(address(question, parameters));
+export const edit = (sign, facts) => server.post("api/edit", JSON.stringify({ sign, facts }));
 
 // `onLive`: from now on every epoch is told, now and after each time that the connection was lost.
 export function listen(onEpoch, onLive, onLost) {
-  const source = new EventSource("api/events");
-  source.addEventListener("epoch", (event) => onEpoch(JSON.parse(event.data)));
-  source.addEventListener("live", onLive);
-  source.onerror = onLost;
+  const onEvent = ({ event, data }) => (event === "epoch" ? onEpoch(JSON.parse(data)) : onLive());
+  server.listen("api/events", { onEvent, onError: onLost, signal: new AbortController().signal });
 }

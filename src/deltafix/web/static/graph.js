@@ -56,7 +56,7 @@ export class Graph {
     this.#cy?.destroy();
     this.#cy = null; this.#node = null; this.#drawn = "";
     if (!one.is_graph) {
-      this.#place.replaceChildren(element("p", { class: "hint" }, `${one.name} is no graph: it needs two columns.`));
+      this.#place.replaceChildren(element("p", { class: "hint" }, `${one.name} is no graph: only a relation of rules with two columns is.`));
       return;
     }
     const option = (value, text) => element("option", { value }, text ?? value);

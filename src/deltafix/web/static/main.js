@@ -30,6 +30,13 @@ function drawRelations() {
   byId("title").textContent = page.state.title;
   byId("epoch").textContent = `epoch ${page.state.epoch}`;
   byId("edit").hidden = !page.state.writable;
+  // SQL says itself whether it inserts or deletes.
+  const isSql = page.state.language === "sql";
+  byId("facts-label").textContent = isSql ? "Statements" : "Facts";
+  byId("facts").placeholder = isSql ? "INSERT INTO edge VALUES (1, 2)" : 'edge("a", "b")';
+  byId("insert").textContent = isSql ? "run" : "insert";
+  byId("insert").value = isSql ? "sql" : "+";
+  byId("delete").hidden = isSql;
   byId("relation-list").replaceChildren(...page.state.relations.map((one) => element("li", {
     class: one.name in page.state.changed ? "changed" : "",
   }, element("button", {

@@ -19,7 +19,7 @@ function step(proof, place, marks, seen, depth) {
   seen.add(place);
   const notes = [...(one.absent ?? []), ...(one.tests ?? [])];
   return element("li", {}, branch(fact, [
-    element("li", { class: "rule" }, one.text),
+    ...(one.text ? [element("li", { class: "rule" }, one.text)] : []), // SQL names no rule
     ...one.premises.map((premise) => step(proof, premise, marks, seen, depth + 1)),
     ...notes.map((note) => element("li", { class: "rule" }, note)),
   ], depth));
@@ -43,6 +43,7 @@ function absent(answer, depth = 0) {
 
 export function drawWhy(answer) {
   if (answer.holds) return drawProof(answer);
+  if (!answer.attempts) return element("pre", {}, answer.text); // SQL says it in lines
   return element("div", {},
     element("p", {}, `${answer.fact} does not hold`),
     element("ul", { class: "proof" }, ...absent(answer)),

@@ -1,0 +1,195 @@
+"""The live door for applications: relations, rows by pages, changes as they come, edits as lines.
+
+Invariant: what is asked wrongly changes nothing, and is an answer with the error's code, text and
+line; edits of one request are one transaction. `guard` says who may ask, `feed` what is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from deltafix.errors import DeltafixError, LiveError, ProgramError, UnknownRelationError
+from deltafix.facts.values import shown
+from deltafix.web.feed import Feed, GoneError, Limits
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.types import Send
+
+    from deltafix.web.sources import Source
+
+__all__ = ["live_routes"]
+
+_PAGE: Final = 1000
+_MOST: Final = 10_000
+"""Rows of a page: unless asked otherwise, and at most."""
+
+_LINE: Final = '{"insert": "table", "row": {...}} or {"delete": "table", "row": {...}}'
+
+
+def live_routes(source: Source, limits: Limits, *, writable: bool) -> list[Route]:
+    """The routes of the door over a source."""
+    door = _Door(source, Feed(source, limits), writable)
+    return [
+        Route("/live/relations", door.relations),
+        Route("/live/rows/{name}", door.rows),
+        Route("/live/changes/{name}", door.changes),
+        Route("/live/edits", door.edits, methods=["POST"]),
+    ]
+
+
+class _Door:
+    """The handlers; those that read are plain functions, which starlette runs in threads."""
+
+    def __init__(self, source: Source, feed: Feed, writable: bool) -> None:
+        self.source = source
+        self.feed = feed
+        self.writable = writable
+
+    def relations(self, _: Request) -> Response:
+        with self.source.lock:
+            found = [one.to_dict() for one in self.source.relations().values()]
+            return JSONResponse(
+                {"epoch": self.source.epoch, "writable": self.writable, "relations": found}
+            )
+
+    def rows(self, request: Request) -> Response:
+        """A page of rows, all pages as of one epoch: `after` is the `next` of the page before."""
+        name, asked = request.path_params["name"], request.query_params
+        try:
+            limit = _number(asked.get("limit", str(_PAGE)), "limit")
+            after = asked.get("after")
+            epoch, offset = None, 0
+            if after is not None:
+                place, _, rest = after.partition("-")
+                epoch, offset = self.feed.start(name, place), _number(rest, "after")
+            found = self.feed.snapshot(name, epoch)
+        except DeltafixError as error:
+            return _refused(error)
+        end = offset + max(1, min(limit, _MOST))
+        place = self.feed.place(found.epoch)
+        following = f"{place}-{end}" if end < len(found.rows) else None
+        head = {"epoch": found.epoch, "id": place, "size": len(found.rows), "next": following}
+        text = f'{json.dumps(head)[:-1]}, "rows": [{",".join(found.rows[offset:end])}]}}'
+        return Response(text, media_type="application/json")
+
+    async def changes(self, request: Request) -> Response:
+        """Server-sent events of one relation, after the event of `Last-Event-ID`, or from now."""
+        name = request.path_params["name"]
+        place = request.headers.get("last-event-id") or request.query_params.get("after")
+        try:
+            await run_in_threadpool(self.feed.start, name, place)
+        except GoneError:
+            pass  # told as an event: a browser's EventSource does not read bodies of errors
+        except DeltafixError as error:
+            return _refused(error)
+        if self.feed.is_full:
+            limit = self.feed.limits.streams
+            message = f"{limit} readers follow already; close one, or come again later"
+            return _refused(LiveError(message, streams=limit), 503)
+        return _Stream(self.feed.follow(name, place), self.feed.limits.stall)
+
+    async def edits(self, request: Request) -> Response:
+        """Lines of JSON, an edit each, as one transaction."""
+        if not self.writable:
+            message = "this server is read only; start it with --write to take edits"
+            return _refused(LiveError(message), 403)
+        body, limit = bytearray(), self.feed.limits.body
+        async for part in request.stream():
+            body += part
+            if len(body) > limit:
+                return _refused(LiveError(f"a request has at most {limit} bytes; send less"), 413)
+        return await run_in_threadpool(self._edit, bytes(body))
+
+    def _edit(self, body: bytes) -> Response:
+        counts = {"insert": 0, "delete": 0}
+        line = 0
+        try:
+            with self.source.lock:
+                with self.source.editing() as tx:
+                    for number, text in enumerate(body.split(b"\n"), 1):
+                        if not text.strip():
+                            continue
+                        line = number
+                        verb, name, row = _edit_of(text)
+                        act = tx.insert if verb == "insert" else tx.delete
+                        counts[verb] += act(name, row)
+                    line = 0  # what a commit refuses is of no line
+                epoch = self.source.epoch
+        except DeltafixError as error:
+            return _refused(error, line=line)
+        return JSONResponse(
+            {"epoch": epoch, "inserted": counts["insert"], "deleted": counts["delete"]}
+        )
+
+
+def _edit_of(text: bytes) -> tuple[str, str, Any]:
+    """The verb, the relation and the row of a line. Raises LiveError."""
+    try:
+        found = json.loads(text, parse_int=_whole, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise LiveError(f"this is not JSON: {error}; a line is {_LINE}") from None
+    if isinstance(found, dict):
+        for verb in ("insert", "delete"):
+            name = found.get(verb)
+            if found.keys() == {verb, "row"} and isinstance(name, str):
+                return verb, name, found["row"]
+    raise LiveError(f"{shown(found)} is no edit; a line is {_LINE}", value=found)
+
+
+def _whole(text: str) -> int:
+    """Python refuses to read more than 4,300 digits; no type holds a tenth of that."""
+    return int(text) if len(text) <= 400 else 1 << 400
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f'{name} is no JSON value; write "{name}"')
+
+
+def _number(text: str, name: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) < 16:
+        return int(text)
+    raise LiveError(f"{name} is {shown(text)}, and takes what `next` says, or a number", value=text)
+
+
+def _refused(error: DeltafixError, status: int | None = None, *, line: int = 0) -> Response:
+    if status is None:
+        kinds = {GoneError: 410, UnknownRelationError: 404}
+        status = (
+            400 if line else next((n for kind, n in kinds.items() if isinstance(error, kind)), 400)
+        )
+    text = str(error)
+    if isinstance(error, ProgramError) and error.diagnostics:
+        found = error.diagnostics[0]  # without the text of a statement that nobody wrote
+        text = found.message if not found.help else f"{found.message}; {found.help}"
+    answer: dict[str, Any] = {"error": f"line {line}: {text}" if line else text, "code": error.code}
+    if line:
+        answer["line"] = line
+    return JSONResponse(answer, status)
+
+
+class _Stream(StreamingResponse):
+    """Events for one reader, who is dropped if it takes nothing for so many seconds."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, events: Any, stall: float) -> None:
+        super().__init__(events)
+        self._stall = stall
+
+    async def stream_response(self, send: Send) -> None:
+        """Send what there is, each event in time; without it the server closes the connection."""
+
+        async def in_time(message: Any) -> None:
+            async with asyncio.timeout(self._stall):
+                await send(message)
+
+        with suppress(TimeoutError):
+            await super().stream_response(in_time)

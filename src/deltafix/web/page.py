@@ -1,0 +1,245 @@
+"""The page's data over HTTP: one function a question, JSON in and out.
+
+Lives here: what the page asks of anything served, and of rules. Invariant: only `edit` changes
+anything; answers are bounded, rows by the page, graphs by nodes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+
+from deltafix.engine.literals import read_facts, read_ground, schema_named
+from deltafix.errors import NoSuchFactError
+from deltafix.facts.schema import show_row, show_value
+from deltafix.web.graph import graph
+from deltafix.web.live import Live
+from deltafix.web.table import FORMATS, Tables, View
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+    from deltafix.web.sources import RuleSource, Source
+
+__all__ = ["PAGE", "Page", "RulePage", "file_of", "view_of"]
+
+_STATIC: Final = Path(__file__).parent / "static"
+_FILES: Final = frozenset(path.name for path in _STATIC.iterdir())
+PAGE: Final = 200
+"""Rows that are shown at once."""
+_DEPTH: Final = 6
+"""Edges from a node to the last ones around it, at most."""
+
+
+class Page(ABC):
+    """The handlers; those that compute are plain functions, which starlette runs in threads."""
+
+    wanted = 'send {"sign": "+" or "-", "facts": "…"}'
+    signs: tuple[str, ...] = ("+", "-")
+
+    def __init__(self, source: Source, writable: bool, title: str) -> None:
+        self.source = source
+        self.writable = writable
+        self.title = title
+        self.live = Live(source)
+
+    @property
+    def db(self) -> Database:
+        """The engine's database."""
+        return self.source.engine
+
+    def index(self, _: Request) -> Response:
+        """The page itself."""
+        return FileResponse(_STATIC / "index.html")
+
+    def static(self, request: Request) -> Response:
+        """One of its files."""
+        name = request.path_params["name"]
+        if name not in _FILES:
+            return Response("not found", 404)
+        return FileResponse(_STATIC / name)
+
+    def state(self, _: Request) -> Response:
+        """What there is, and what the last epoch changed."""
+        source = self.source
+        with source.reading:
+            relations = [
+                {
+                    "name": name,
+                    "columns": [f"{column}: {kind}" for column, kind, _ in one.columns],
+                    "size": source.count(name),
+                    "is_graph": one.is_graph,
+                    "is_input": one.kind in ("input", "table"),
+                }
+                for name, one in source.relations().items()
+            ]
+            epoch = source.epoch
+        found = {"title": self.title, "epoch": epoch, "writable": self.writable}
+        told = {"language": source.language, "relations": relations, "changed": self.live.changed}
+        return JSONResponse({**found, **told})
+
+    @abstractmethod
+    def rows(self, request: Request) -> Response:
+        """A page of a relation's rows."""
+
+    @abstractmethod
+    def export(self, request: Request) -> Response:
+        """All rows as a file."""
+
+    @abstractmethod
+    def graph(self, request: Request) -> Response:
+        """A relation of two columns as nodes and edges."""
+
+    @abstractmethod
+    def why(self, request: Request) -> Response:
+        """Why a row is there, or why not."""
+
+    @abstractmethod
+    def cause(self, request: Request) -> Response:
+        """Why the last epoch made a row come or go."""
+
+    @abstractmethod
+    def program(self) -> str:
+        """The program's text."""
+
+    @abstractmethod
+    def edited(self, sign: str, text: str) -> Response:
+        """Make an edit, as one transaction."""
+
+    def plan(self, _: Request) -> Response:
+        """How the program is run."""
+        with self.source.reading:
+            return JSONResponse({"text": self.db.plan.show(), "program": self.program()})
+
+    def profile(self, _: Request) -> Response:
+        """The work of the last epochs, by rule."""
+        from deltafix.provenance.words import Words  # noqa: PLC0415  needs the plan
+
+        with self.source.reading:
+            rules = Words.of(self.db).rules
+        return JSONResponse({"epochs": list(self.live.epochs), "rules": rules})
+
+    async def events(self, _: Request) -> Response:
+        """Epochs as they come."""
+        return StreamingResponse(self.live.stream(), media_type="text/event-stream")
+
+    async def edit(self, request: Request) -> Response:
+        """An edit, by a sign and a text."""
+        try:
+            body = await request.json()
+        except (ValueError, RecursionError):
+            body = None  # no JSON, no UTF-8, or nested without end
+        body = body if isinstance(body, dict) else {}
+        sign, text = body.get("sign"), body.get("facts")
+        if sign not in self.signs or not isinstance(text, str):
+            return JSONResponse({"error": self.wanted}, 400)
+        return await run_in_threadpool(self.edited, sign, text)
+
+
+class RulePage(Page):
+    """The page over a database of rules."""
+
+    def __init__(self, source: RuleSource, writable: bool, title: str) -> None:
+        super().__init__(source, writable, title)
+        self.tables = Tables(source.db)
+
+    def rows(self, request: Request) -> Response:
+        """A page of rows, each as a fact and its values."""
+        view = view_of(request, self.source)
+        page = self.tables.page(view, request.query_params.get("after", ""), PAGE)
+        page["rows"] = [
+            {"fact": show_row(view.relation, row), "cells": [show_value(value) for value in row]}
+            for row in page["rows"]
+        ]
+        return JSONResponse(page)
+
+    def export(self, request: Request) -> Response:
+        """All rows that are looked at, as a file."""
+        view, form = view_of(request, self.source), request.query_params.get("format", "csv")
+        return file_of(view, form, self.tables.export(view, form))
+
+    def graph(self, request: Request) -> Response:
+        """What lies around nodes, or the first edges."""
+        asked = request.query_params
+        depth = min(_whole(request, "depth", 1), _DEPTH)
+        focus = asked.get("focus", "").strip()
+        return JSONResponse(graph(self.db, asked.get("relation", ""), focus, depth))
+
+    def why(self, request: Request) -> Response:
+        """A proof, or why the fact does not hold."""
+        relation, row = read_ground(self._fact(request), self.db.schemas)
+        try:
+            proof = self.db.why(relation, row)
+        except NoSuchFactError:
+            absent = self.db.why_not(relation, row)
+            return JSONResponse({"holds": False, "text": str(absent), **absent.to_dict()})
+        return JSONResponse({"holds": True, "text": str(proof), **proof.to_dict()})
+
+    def _fact(self, request: Request) -> str:
+        """The fact that is asked about: as text, or a relation and the values of its columns."""
+        asked = request.query_params
+        relation = asked.get("relation")
+        if relation is None:
+            return asked.get("fact", "")
+        kinds = schema_named(relation, self.db.schemas).types
+        values = [
+            show_value(text) if kind == "symbol" else text.strip()
+            for kind, text in zip_longest(kinds, asked.getlist("value"), fillvalue="")
+        ]
+        return f"{relation}({', '.join(values)})"
+
+    def cause(self, request: Request) -> Response:
+        """Why the last epoch made a row come or go."""
+        fact = request.query_params.get("fact", "")
+        delta = self.live.delta
+        if delta is None:
+            return JSONResponse({"error": "no epoch has changed anything yet"}, 400)
+        found = delta.why(fact)
+        return JSONResponse({"text": str(found), **found.to_dict()})
+
+    def program(self) -> str:
+        """The program's text."""
+        return self.db.program.source or ""
+
+    def edited(self, sign: str, text: str) -> Response:
+        """Insert or delete facts, as one transaction."""
+        facts = read_facts(text, self.db.schemas)
+        with self.db.transaction() as tx:
+            act: Callable[[str, Any], int] = tx.insert if sign == "+" else tx.delete
+            for relation, row in facts:
+                act(schema_named(relation, self.db.schemas).relation, [row])
+        return JSONResponse({"epoch": self.db.epoch, "changed": tx.delta.show()})
+
+
+def view_of(request: Request, source: Source) -> View:
+    """What of a relation is asked for. Raises UnknownRelationError."""
+    asked = request.query_params
+    relation = asked.get("relation", "")
+    arity = len(source.relation(relation).columns)
+    conditions = {place: asked.get(f"where{place}", "").strip() for place in range(arity)}
+    sort = _whole(request, "sort", arity)
+    return View(
+        relation,
+        asked.get("search", "").strip(),
+        tuple((place, text) for place, text in conditions.items() if text),
+        sort if sort < arity else None,
+        asked.get("order") == "descending",
+    )
+
+
+def file_of(view: View, form: str, lines: Iterator[str]) -> Response:
+    """Rows as a file to be kept."""
+    name = f"attachment; filename*=UTF-8''{quote(f'{view.relation}.{form}', safe='')}"
+    return StreamingResponse(lines, media_type=FORMATS[form], headers={"content-disposition": name})
+
+
+def _whole(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else default

@@ -1,0 +1,306 @@
+"""What is served: the relations of a database of rules, or the tables and views of one of SQL.
+
+Lives here: the one face that the page and the live door see of either. Invariant: rows are told in
+the words of the language they are of (facts, or SQL's values; never an engine's row of a SQL
+table), and whoever holds `lock` sees rows and the epoch that they are of. Edits go through the
+language's own door, so keys, conditions and types hold as they do there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from deltafix.engine.database import Database
+from deltafix.errors import FactError, LiveError, UnknownRelationError
+from deltafix.facts.json_rows import json_values, read_value
+from deltafix.facts.logical import logical_order
+from deltafix.facts.schema import show_row
+from deltafix.web.json_values import SAFE, object_of, read_sql, whole_text, write_sql
+
+if TYPE_CHECKING:
+    from deltafix.facts.schema import Column, Row
+    from deltafix.sql import Connection
+
+__all__ = ["Part", "RuleSource", "Served", "Source", "SqlSource", "served"]
+
+Kind: TypeAlias = Literal["table", "view", "input", "derived"]
+
+
+class Part(Protocol):
+    """What came and went in one relation."""
+
+    @property
+    def added(self) -> Sequence[Any]:
+        """The rows that came."""
+
+    @property
+    def removed(self) -> Sequence[Any]:
+        """The rows that went."""
+
+
+Changed: TypeAlias = Callable[[int, Mapping[str, Part]], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A relation as it is served.
+
+    Attributes:
+        columns: the name of each, its type as the language writes it, whether NULL is in it.
+        shape: another object, or an unequal one, once the name means something else.
+    """
+
+    name: str
+    kind: Kind
+    columns: tuple[tuple[str, str, bool], ...]
+    is_graph: bool
+    shape: object
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        columns = [{"name": n, "type": kind, "nullable": null} for n, kind, null in self.columns]
+        return {"name": self.name, "kind": self.kind, "columns": columns}
+
+
+class RuleSource:
+    """A database of rules. Its lock is the engine's own, so any thread may edit it."""
+
+    language: Final = "rules"
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.lock = db._writer
+        self.reading: Any = nullcontext()  # the engine has its readers wait for as little as it can
+
+    @property
+    def engine(self) -> Database:
+        """The database."""
+        return self.db
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of what is read."""
+        return self.db.epoch
+
+    def relations(self) -> dict[str, Served]:
+        """What there is, by name."""
+        return {name: self.relation(name) for name in self.db.schemas}
+
+    def relation(self, name: str) -> Served:
+        """One relation. Raises UnknownRelationError."""
+        schema = self.db.relation(name).schema
+        columns = tuple((one.name, str(one.type), False) for one in schema.columns)
+        is_graph = schema.arity == 2
+        kind: Kind = "derived" if name in self.db._ruled else "input"
+        return Served(name, kind, columns, is_graph, schema)
+
+    def count(self, name: str) -> int:
+        """How many rows a relation has."""
+        return self.db.count(name)
+
+    def rows(self, name: str) -> Sequence[Row]:
+        """All rows of a relation."""
+        return self.db.rows(name)
+
+    def fact(self, name: str, row: Row) -> str:
+        """A row as a page shows it and asks for it again."""
+        return show_row(name, row)
+
+    def to_json(self, name: str, row: Row) -> dict[str, Any]:
+        """A row by column, as the live door sends it."""
+        found: dict[str, Any] = json_values(row, self.db.schemas[name], as_objects=True)
+        return {
+            one: whole_text(value) if isinstance(value, int) else value
+            for one, value in found.items()
+        }
+
+    def watch(self, told: Changed) -> Callable[[], None]:
+        """Be told of each epoch; the answer ends that."""
+        return self.db.watch(callback=lambda delta: told(delta.epoch or 0, delta)).close
+
+    @contextmanager
+    def editing(self) -> Iterator[_RuleEdits]:
+        """One transaction, undone where an error leaves it."""
+        with self.lock, self.db.transaction() as tx:
+            yield _RuleEdits(self.db, tx)
+
+
+class _RuleEdits:
+    """Edits inside of a transaction, a row each."""
+
+    def __init__(self, db: Database, tx: Any) -> None:
+        self._db = db
+        self._tx = tx
+
+    def insert(self, name: str, given: Any) -> int:
+        """Insert a row given by column; how many are new."""
+        return int(self._tx.insert(name, [self._row(name, given)]))
+
+    def delete(self, name: str, given: Any) -> int:
+        """Delete a row given by column. Raises MissingRowError if it is not there."""
+        return int(self._tx.delete(name, [self._row(name, given)]))
+
+    def _row(self, name: str, given: Any) -> Row:
+        schema = self._db.relation(name).schema
+        row = object_of(given, schema.names, f"{name} takes {schema.show()}")
+        missing = [one for one in schema.names if one not in row]
+        if missing:
+            message = f"the row has no value for {missing[0]!r}; {name} takes {schema.show()}"
+            raise FactError(message, relation=name, value=given)
+        return tuple(_rule_value(row[one.name], one, name) for one in schema.columns)
+
+
+def _rule_value(given: Any, column: Column, place: str) -> Any:
+    is_whole = column.shape is None and column.type in ("number", "unsigned")
+    if is_whole and isinstance(given, str) and SAFE.fullmatch(given):
+        given = int(given)
+    return read_value(given, column, place)
+
+
+class SqlSource:
+    """A connection of SQL. One thread at a time uses it: whoever holds `lock`."""
+
+    language: Final = "sql"
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.lock = threading.RLock()
+        self.reading: Any = self.lock
+
+    @property
+    def engine(self) -> Database:
+        """The engine's database, for its plan and figures."""
+        return self.connection.engine
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of what is read. Raises LiveError inside of a transaction: it has none."""
+        if self.connection.in_transaction:
+            message = "a transaction is open; who opens one holds the server's lock until COMMIT"
+            raise LiveError(message)
+        return self.connection.engine.epoch
+
+    def relations(self) -> dict[str, Served]:
+        """What there is, by name."""
+        return {name: self.relation(name) for name in self.connection.catalog.relations}
+
+    def relation(self, name: str) -> Served:
+        """One table or view. Raises UnknownRelationError."""
+        catalog = self.connection.catalog
+        found = catalog.relations.get(name)
+        if found is None:
+            known = ", ".join(catalog.relations) or "none"
+            message = f"there is no table or view {name!r}; there are: {known}"
+            raise UnknownRelationError(message, relation=name)
+        columns = tuple((one.name, one.type.name, one.nullable) for one in found.columns)
+        kind: Kind = "table" if name in catalog.tables else "view"
+        return Served(name, kind, columns, is_graph=False, shape=_Same(found))
+
+    def count(self, name: str) -> int:
+        """How many rows a table or view has."""
+        return self.connection.engine.count(name)
+
+    def rows(self, name: str) -> list[tuple[Any, ...]]:
+        """All rows, as often as they are there."""
+        from deltafix.sql.types import decode_rows, shown_rows  # noqa: PLC0415  an extra
+
+        columns = self.connection.catalog.relations[name].columns
+        found = decode_rows(self.connection.rows_of(name), columns)
+        return shown_rows(sorted(found, key=logical_order), columns)
+
+    def fact(self, name: str, row: Sequence[Any]) -> str:
+        """A row as EXPLAIN WHY names it: `edge: a = 1 AND b IS NULL`."""
+        from deltafix.sql.parameters import equalities  # noqa: PLC0415  an extra
+        from deltafix.sql.text import shown_name  # noqa: PLC0415
+
+        names = [one.name for one in self.connection.catalog.relations[name].columns]
+        dialect = self.connection.dialect
+        said = equalities(dict(zip(names, row, strict=True)), dialect)
+        return f"{shown_name(name, dialect)}: {said}"
+
+    def to_json(self, name: str, row: Sequence[Any]) -> dict[str, Any]:
+        """A row by column, as the live door sends it."""
+        names = [one.name for one in self.connection.catalog.relations[name].columns]
+        return {one: write_sql(value) for one, value in zip(names, row, strict=True)}
+
+    def watch(self, told: Changed) -> Callable[[], None]:
+        """Be told of each transaction; the answer ends that."""
+        return self.connection.watch(
+            lambda deltas: told(self.epoch, {one.view: one for one in deltas})
+        )
+
+    @contextmanager
+    def editing(self) -> Iterator[_TableEdits]:
+        """One transaction, undone where an error leaves it."""
+        db = self.connection
+        with self.lock:
+            db.begin()
+            try:
+                yield _TableEdits(db)
+                db.commit()
+            except BaseException:
+                db.rollback()
+                raise
+
+
+class _TableEdits:
+    """Edits inside of a transaction, a row each."""
+
+    def __init__(self, db: Connection) -> None:
+        self._db = db
+
+    def insert(self, name: str, given: Any) -> int:
+        """Insert a row given by column; columns that it leaves out have their default."""
+        row = self._row(name, given)
+        return self._db.insert(name, [row])
+
+    def delete(self, name: str, given: Any) -> int:
+        """Delete the rows that have these values, as DELETE does; how many there were."""
+        from deltafix.sql.text import shown_name  # noqa: PLC0415  an extra
+
+        row, dialect = self._row(name, given), self._db.dialect
+        if not row:
+            raise FactError(f"no column is given: every row of {name} would go", relation=name)
+        parts = [
+            f"{shown_name(one, dialect)} " + ("IS NULL" if value is None else "= ?")
+            for one, value in row.items()
+        ]
+        text = f"DELETE FROM {shown_name(name, dialect)} WHERE {' AND '.join(parts)}"  # noqa: S608
+        return self._db.execute(text, [one for one in row.values() if one is not None]).rowcount
+
+    def _row(self, name: str, given: Any) -> dict[str, Any]:
+        found = self._db.catalog.tables.get(name)
+        if found is None:
+            known = ", ".join(self._db.catalog.tables) or "none"
+            what = "a view follows from tables" if name in self._db.catalog.views else "unknown"
+            message = f"{name!r} is no table ({what}); tables are: {known}"
+            raise UnknownRelationError(message, relation=name)
+        columns = {one.name: one for one in found.relation.columns}
+        said = ", ".join(f"{one.name} {one.type.name}" for one in columns.values())
+        row = object_of(given, tuple(columns), f"{name} takes ({said})")
+        return {one: read_sql(value, columns[one]) for one, value in row.items()}
+
+
+class _Same:
+    """Equal to itself's object alone: a view made anew is another one."""
+
+    def __init__(self, held: object) -> None:
+        self._held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self._held is other._held
+
+    def __hash__(self) -> int:
+        return id(self._held)
+
+
+Source: TypeAlias = RuleSource | SqlSource
+
+
+def served(db: Database | Connection) -> Source:
+    """The face of a database."""
+    return RuleSource(db) if isinstance(db, Database) else SqlSource(db)
