@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 __all__ = ["Diagnostic", "Span", "render", "render_all", "suggest"]
 
+_DRAWN = 20
+
 _LONGEST_LINE = 160
 """Characters of a source line that are drawn; generated programs have lines of a megabyte."""
 
@@ -97,8 +99,12 @@ def _window(line: str, column: int) -> tuple[str, int]:
 
 
 def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str | None, str]) -> str:
-    """Several diagnostics as text, a blank line between; `sources` are the texts by path."""
+    """Several diagnostics as text, a blank line between; `sources` are the texts by path.
+
+    The first twenty, and how many more there are: a file that is no program has thousands.
+    """
     split = {path: text.split("\n") for path, text in sources.items()}
-    return "\n\n".join(
-        _draw(found, split.get(found.span.path) if found.span else None) for found in diagnostics
-    )
+    found = list(diagnostics)
+    drawn = [_draw(one, split.get(one.span.path) if one.span else None) for one in found[:_DRAWN]]
+    more = len(found) - _DRAWN
+    return "\n\n".join([*drawn, *([f"and {more:,} more"] if more > 0 else [])])

@@ -61,3 +61,10 @@ def test_the_corpus_covers_every_code_of_a_program_text() -> None:
     expected = {101, 102, 103, 104, 106, 107, *range(110, 116), 120, 121, *range(130, 134), 140}
     expected |= {*range(150, 161), *range(180, 185)} - {152}
     assert {f"DF{n}" for n in expected} <= codes
+
+
+def test_of_thousands_of_errors_twenty_are_drawn() -> None:
+    found = analysed(analyse("no such clause.\n" * 50, "data.csv"))
+    assert len(found.diagnostics) == 50
+    assert found.render().count("error[") == 20
+    assert found.render().endswith("\n\nand 30 more")
