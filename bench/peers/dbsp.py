@@ -18,7 +18,7 @@ _MANIFEST = '[dependencies]\ndbsp = "=0.349.0"\n'
 _MAIN = """
 use dbsp::typed_batch::IndexedZSetReader;
 use dbsp::utils::Tup2;
-use dbsp::{NestedCircuit, OrdZSet, RootCircuit, Stream};
+use dbsp::{NestedCircuit, OrdZSet, Runtime, Stream};
 
 type Pair = Tup2<i64, i64>;
 
@@ -26,7 +26,7 @@ fn main() {
     let start = Instant::now();
     let reach = KIND == "reach";
     let out = if reach { "reach" } else { "path" };
-    let (circuit, (edges, roots, found)) = RootCircuit::build(|circuit| {
+    let (mut circuit, (edges, roots, found)) = Runtime::init_circuit(1, move |circuit| {
         let (edge, edges) = circuit.add_input_zset::<Pair>();
         let (root, roots) = circuit.add_input_zset::<i64>();
         let by_source = edge.map_index(|Tup2(x, y)| (*x, *y));
@@ -48,7 +48,7 @@ fn main() {
         Ok((edges, roots, found.output()))
     }).unwrap();
     let mut total = Sum::default();
-    let mut read = || for (row, _, weight) in found.consolidate().iter() {
+    let read = |total: &mut Sum| for (row, _, weight) in found.consolidate().iter() {
         let cells = [row.0, row.1];
         total.add(&cells[..if reach { 1 } else { 2 }], weight);
     };
@@ -59,7 +59,7 @@ fn main() {
     edges.append(&mut given.iter().map(|r| Tup2(Tup2(r[0], r[1]), 1)).collect());
     roots.append(&mut given_roots.iter().map(|r| Tup2(r[0], 1)).collect());
     circuit.transaction().unwrap();
-    read();
+    read(&mut total);
     println!("load {}", clock.elapsed().as_secs_f64());
     total.say(0, out);
     let last = edits.last().map_or(0, |e| e[0]);
@@ -73,7 +73,7 @@ fn main() {
             at += 1;
         }
         circuit.transaction().unwrap();
-        read();
+        read(&mut total);
         println!("epoch {} {}", epoch, clock.elapsed().as_secs_f64());
     }
     if last > 0 { total.say(last, out); }
