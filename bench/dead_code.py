@@ -51,7 +51,7 @@ class Verdict(NamedTuple):
     version: str
     symbol: str
     verdict: str  # "dead" or "alive"
-    sample: str  # "first"; "rest": what the mended rules found beside it; "second"; "third"
+    sample: str  # "first"; "rest": what the mended rules found beside it; "second" to "tenth"
     reason: str
 
 

@@ -26,7 +26,7 @@ def test_a_scan_lists_source_and_project_files_and_leaves_out_what_is_not_ours(
 ) -> None:
     write(tmp_path, "a.py", "pkg/b.py", "pyproject.toml", "gen/keep.py")
     write(tmp_path, "build/lib/c.py", "pkg/__pycache__/x.py", "node_modules/x.py", "gen/made.py")
-    write(tmp_path, "env/pyvenv.cfg", "env/lib/y.py", ".hidden/z.py", "notes.txt")
+    write(tmp_path, "env/pyvenv.cfg", "env/lib/y.py", ".hidden/z.py", "notes.log")
     scan = DEAD_CODE.tree(tmp_path, ["gen/made*"]).scan()
     assert list(scan.files) == ["a.py", "gen/keep.py", "pkg/b.py", "pyproject.toml"]
     assert scan.skipped == {}

@@ -33,7 +33,10 @@ def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
     verdicts = read_verdicts()
     assert len({(one.package, one.symbol) for one in verdicts}) == len(verdicts) >= 400
     assert {one.verdict for one in verdicts} == {"dead", "alive"}
-    assert {one.sample for one in verdicts} == {"first", "rest", "second", "third", "fourth"}
+    assert {one.sample for one in verdicts} == {
+        "first", "rest", "second", "third", "fourth",
+        "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    }  # fmt: skip
     assert sum(one.sample == "first" for one in verdicts) == 300
     assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
     assert len({one.package for one in verdicts if one.sample == "first"}) == 12
@@ -608,6 +611,497 @@ def test_a_module_that_acts_and_is_in_no_package_is_a_script() -> None:
         "main.py": f"import p\n{MAIN}p\n",
     }
     assert dead(tree) == ["helper", "lib:h", "orphan", "orphan:TABLE", "p.plugin", "unused"]
+
+
+def test_a_file_that_a_tool_looks_for_by_name_stays_alive_when_it_is_imported() -> None:
+    tree = {
+        "docs/conf.py": "project = 'p'\nextensions = []\n",
+        "docs/other.py": "used = 1\nunused = 2\n",
+        "release.py": f"from docs.conf import project\nfrom docs.other import used\n{MAIN}used\n",
+    }
+    assert dead(tree) == ["docs.other:unused"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("setup.cfg", "[entry_points]\nshop.checks =\n  a = p.m:run\n"),
+        ("pyproject.toml", "[tool.flit.entrypoints.checks]\na = 'p.m:run'\n"),
+        ("pyproject.toml", "[tool.flit.scripts]\na = 'p.m:run'\n"),
+    ],
+)
+def test_entry_points_of_other_build_tools(path: str, text: str) -> None:
+    tree = {"p/__init__.py": "", "p/m.py": "def run(): ...\ndef other(): ...\n", path: text}
+    assert dead(tree) == ["p.m:other"]
+
+
+def test_an_application_that_takes_plugins_offers_its_names_to_them() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/__main__.py": "import p.load, p.api\n",
+        "p/load.py": "from importlib import metadata\n_found = metadata.version('p')\n",
+        "p/api.py": "class Context:\n  def text(self): ...\n  def _own(self): ...\n",
+    }
+    alone = ["p.api:Context", "p.api:Context._own", "p.api:Context.text", "p.load:_found"]
+    assert dead(tree, "recognise") == [*alone[:3], alone[3]]
+    hosts = tree["p/load.py"].replace("version('p')", "entry_points(group='p.checks')")
+    assert dead({**tree, "p/load.py": hosts}, "recognise") == [alone[1], alone[3]]
+    star = {**tree, "p/__init__.py": "from p.api import *\n"}
+    assert dead(star, "recognise") == [alone[1], alone[3]]
+
+
+def test_a_name_is_given_to_what_looks_it_up() -> None:
+    tree = {
+        "dispatch.py": """
+            def call(name, module): return getattr(module, name)()
+            def call_all(modules, name): return [call(name, module) for module in modules]
+            def show(name): return name
+            class Caller:
+                def __init__(self, name, x): self.f = getattr(x, name)
+            """,
+        "m.py": f"""
+            from dispatch import call_all, show, Caller
+            class Hook:
+                def ready(self): ...
+                def stopped(self): ...
+                def shown(self): ...
+            {MAIN}call_all([Hook], "ready"), show("shown"), Caller("stopped", 1)
+            """,
+    }
+    assert dead(tree) == ["m:Hook.shown"]
+
+
+def test_classes_that_subclasses_finds() -> None:
+    tree = {
+        "m.py": f"""
+        class Base: ...
+        class Found(Base): ...
+        class Other: ...
+        class Lost(Other): ...
+        {MAIN}Base.__subclasses__(), Other
+        """
+    }
+    assert dead(tree) == ["m:Lost"]
+    unknown = {"m.py": tree["m.py"], "n.py": f"def f(c): return c.__subclasses__()\n{MAIN}f(1)\n"}
+    assert dead(unknown) == []
+
+
+@pytest.mark.parametrize("mark", ["skipif", "xfail"])
+def test_pytest_evaluates_the_text_of_a_condition(mark: str) -> None:
+    tree = {
+        "test_m.py": f"""
+        import pytest
+        driver, other = None, None
+        @pytest.mark.{mark}("driver is None")
+        def test_it(): ...
+        """
+    }
+    assert dead(tree) == ["test_m:other"]
+
+
+def test_statements_in_a_text_that_is_run() -> None:
+    tree = {
+        "m.py": f"""
+        import cProfile, timeit
+        from timeit import repeat
+        def looped(): ...
+        def timed(): ...
+        def repeated(): ...
+        def printed(): ...
+        {MAIN}cProfile.run("looped()"), timeit.timeit("x()", setup="from m import timed as x")
+        {MAIN}repeat("repeated()"), print("printed()")
+        """
+    }
+    assert dead(tree) == ["m:printed"]
+
+
+@pytest.mark.parametrize("use", ["{C}.__dict__.items()", "getattr({C}, name)", "vars({C})"])
+@pytest.mark.parametrize("start", ["from events import Types\n", "import events\nTypes = 1\n"])
+def test_any_member_of_a_class_that_is_looked_into(use: str, start: str) -> None:
+    held = "Types" if "from" in start else "events.Types"
+    tree = {
+        "events.py": "class Types:\n  START = 1\n  _own = 2\nclass Other:\n  STOP = 1\n",
+        "m.py": f"{start}import sys\nname = sys.argv[1]\nfrom events import Other\n"
+        f"{MAIN}{use.format(C=held)}, Other\n",
+    }
+    assert dead(tree)[:2] == ["events:Other.STOP", "events:Types._own"]
+    given = "name = input()\n"
+    here = {
+        "events.py": f"{tree['events.py']}{given}\n{MAIN}name, {use.format(C='Types')}, Other\n"
+    }
+    assert dead(here) == ["events:Other.STOP", "events:Types._own"]
+
+
+def test_a_format_reads_attributes() -> None:
+    tree = {
+        "m.py": f"""
+        class Order:
+            def total(self): ...
+            def tax(self): ...
+            def rest(self): ...
+        {MAIN}print("{{o.total}} of {{0[1].tax!r:>4}}, x.rest".format(1, o=1)), Order
+        """
+    }
+    assert dead(tree) == ["m:Order.rest"]
+
+
+def test_what_notices_or_registers_a_class_may_read_its_fields() -> None:
+    tree = {
+        "m.py": f"""
+        from outside import register
+        class Meta(type): ...
+        class Model(metaclass=Meta): ...
+        class Shop(Model):
+            name = 1
+        @register
+        class Item:
+            price = 1
+            _seen = 2
+            def m(self): ...
+        class Plain:
+            lost = 1
+        {MAIN}Plain
+        """
+    }
+    assert dead(tree) == ["m:Item._seen", "m:Item.m", "m:Plain.lost"]
+
+
+def test_what_a_protocol_asks_for_is_needed_in_those_who_have_it() -> None:
+    tree = {
+        "m.py": f"""
+        from typing import Protocol
+        class Sized(Protocol):
+            def size(self): ...
+        class Box:
+            def size(self): ...
+            def other(self): ...
+        def f(x: Sized): ...
+        {MAIN}f(Box())
+        """
+    }
+    assert dead(tree) == ["m:Box.other"]
+
+
+def test_a_dotted_text_of_a_test_may_be_a_member() -> None:
+    tree = {"test_m.py": "class C:\n  def _f(self): ...\ndef test_it(): C, 'core._f'\n"}
+    assert dead(tree) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("docs/use.rst", "Use it::\n\n    >>> from p.m import one\n    >>> one(1)\n", "one"),
+        ("README.md", "```python\nfrom p.m import *\ntwo()\n```\n", "two"),
+        ("README.md", "```python\nimport p.m as m\nif m.two(): ...\n```\n", "two"),
+        ("README.md", "```text\nfrom p.m import one\n```\nfrom p.m import two\n", ""),
+        ("p/templates/a.html", "<p>{{ cart.three }}</p> cart.one", "C.three"),
+        ("p/templates/a.jinja2", "{% if cart.three() %}", "C.three"),
+        ("p/a.mako", "${cart.three} ${x", "C.three"),
+        ("app.yaml", "logging:\n  class: p.m.one\n  also: two\n", "one"),
+        ("app.ini", "run = p.m:two\n", "two"),
+        ("app.ini", "run = call:p.m:two\n", "two"),
+        ("app.ini", "run = p.m:two.x\n", "two"),
+        ("app.toml", "[broken p.m:one", "one"),
+    ],
+)
+def test_names_in_files_that_are_not_python(path: str, text: str, expected: str) -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/m.py": "def one(): ...\ndef two(): ...\nclass C:\n  def three(self): ...\n",
+        "main.py": f"from p.m import C\n{MAIN}C\n",
+        path: text,
+    }
+    everything = ["p.m:C.three", "p.m:one", "p.m:two"]
+    assert dead(tree) == [one for one in everything if one != f"p.m:{expected}"]
+
+
+def test_a_test_settings_file_that_configuration_names_is_alive() -> None:
+    tree = {
+        "tests/__init__.py": "",
+        "tests/settings.py": "DEBUG = True\n",
+        "tox.ini": "setenv = DJANGO_SETTINGS_MODULE=tests.settings\n",
+        "tests/test_m.py": "import tests.settings\ndef test_m(): ...\n",
+    }
+    assert dead(tree) == []
+
+
+def test_a_base_that_a_star_import_brings() -> None:
+    tree = {
+        "core.py": "class Meta(type): ...\nclass Component(metaclass=Meta): ...\n"
+        "class Plain: ...\n",
+        "m.py": f"from core import *\nclass Found(Component): ...\nclass Lost(Plain): ...\n"
+        f"class Error(Exception):\n  def lost(self): ...\n{MAIN}Error\n",
+    }
+    assert dead(tree) == ["core:Plain", "m:Error.lost", "m:Lost"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "# kept for backward compatibility\n# until 2.0\ndef _old(): ...",
+        "def _old(): ...  # legacy",
+        'def _old():\n  """Deprecated: use new."""',
+        'def _old():\n  """As in\n\n    import m; m._old(1)\n  """',
+        "def new(): ...\n_old = new",
+    ],
+)
+def test_what_is_said_to_be_there_for_others_is_alive(said: str) -> None:
+    tree = {"m.py": f"import x  # compatible\n\ndef _lost(): ...\n{said}\n"}
+    assert dead(tree, "public") == ["m:_lost"]
+
+
+def test_what_the_text_of_a_module_calls() -> None:
+    text = "Use `go(1)`, not stop."
+    tree = {
+        "_m.py": f'"""{text}"""\ndef go(): ...\ndef stop(): ...\n',
+        "n.py": f"{MAIN}0\nimport _m\n",
+    }
+    assert dead(tree) == ["_m:stop"]
+
+
+@pytest.mark.parametrize("use", ["@override(URLS=__name__)", "settings.URLS = __name__"])
+def test_settings_may_name_this_module(use: str) -> None:
+    tail = "\ndef test_it(): ..." if "@" in use else "\n\ndef test_it(): ..."
+    tree = {"test_m.py": f"from django import override, settings\nurlpatterns = []\n{use}{tail}\n"}
+    assert dead(tree) == []
+    assert dead({"test_m.py": tree["test_m.py"].replace("__name__", "name")}) == [
+        "test_m:urlpatterns"
+    ]
+
+
+def test_a_script_may_name_itself() -> None:
+    tree = {"m.py": f"import x\ndef _a(): ...\ndef _b(): ...\n{MAIN}x.run('__main__._a()')\n"}
+    assert dead(tree) == ["m:_b"]
+
+
+def test_an_object_is_handed_on_to_what_stands_outside() -> None:
+    tree = {
+        "handlers.py": """
+            class Remote:
+                def rows(self): ...
+                def _own(self): ...
+            class Kept:
+                def rows_two(self): ...
+            class Logged:
+                def rows_three(self): ...
+            class Built:
+                def rows_four(self): ...
+            """,
+        "server.py": """
+            class Server:
+                def add(self, handler): self.pass_on(handler)
+                def pass_on(self, one): self.manager.add_object(one)
+                def keep(self, handler): self.all.append(handler)
+                def log(self, handler): self.logger.info("%s", handler)
+            class Other:
+                def __init__(self, handler): handler.owner.attach(handler)
+            """,
+        "m.py": f"""
+            import handlers
+            from handlers import Kept, Logged, Remote
+            from server import Other, Server
+            {MAIN}Server().add(Remote()), Server().keep(Kept()), Server().log(Logged())
+            {MAIN}Other(handlers.Built())
+            """,
+    }
+    assert dead(tree) == [
+        "handlers:Kept.rows_two",
+        "handlers:Logged.rows_three",
+        "handlers:Remote._own",
+    ]
+
+
+def test_an_object_that_gives_itself_away_may_be_called() -> None:
+    tree = {
+        "m.py": f"""
+        import outside
+        class Listener:
+            def __init__(self): outside.listen(self)
+            def on_add(self): ...
+            def _own(self): ...
+        {MAIN}Listener()
+        """
+    }
+    assert dead(tree) == ["m:Listener._own"]
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [
+        ("os.path.join(home(), 'p', 'ways')", ["p.other"]),
+        ("os.path.join(home(), 'ways')", ["p.other", "p.ways.one", "p.ways.one:run"]),
+        ("os.path.join(home(), 'p', 'other.py')", ["p.ways.one", "p.ways.one:run"]),
+        ("run('python p/other.py')", ["p.other", "p.ways.one", "p.ways.one:run"]),
+        ("run('p/other.py')", ["p.ways.one", "p.ways.one:run"]),
+        ("load('p.ways.%s' % home())", ["p.other"]),
+        ("load(f'p.ways.{home()}')", ["p.other"]),
+    ],
+)
+def test_modules_that_somebody_finds_by_their_paths(use: str, expected: list[str]) -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/other.py": "",
+        "p/ways/one.py": "def run(): ...\n",
+        "main.py": f"import os\nimport p\nfrom outside import home, load, run\n{MAIN}{use}\n",
+    }
+    assert dead(tree) == expected
+
+
+@pytest.mark.parametrize("here", ["os.path.dirname(__file__)", "Path(__file__).resolve().parent"])
+def test_a_folder_that_is_given_away_may_be_searched(here: str) -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/base.py": f"import os\nfrom pathlib import Path\ndef all(): load({here})\n"
+        "def load(folder): return os.listdir(folder)\n",
+        "p/time.py": "class Time: ...\n_own = 1\n",
+        "main.py": f"from p.base import all\n{MAIN}all()\n",
+    }
+    assert dead(tree) == ["p.time:_own"]
+    kept = {**tree, "p/base.py": tree["p/base.py"].replace("load(", "str(", 1)}
+    assert "p.time" in dead(kept)
+
+
+def test_a_module_of_imports_is_for_others_even_in_an_application() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/public.py": "from p.parts import one\n",
+        "p/parts.py": "def one(): ...\ndef two(): ...\n",
+        "p/old/__init__.py": "from p.parts import two as other\n",
+        "p/lost/__init__.py": "from p.lost import three\n",
+        "p/lost/three.py": "",
+        "main.py": f"{MAIN}0\n",
+    }
+    assert dead(tree) == ["p.lost", "p.lost.three"]
+
+
+def test_an_ancestor_outside_reads_a_class_inside() -> None:
+    tree = {
+        "m.py": f"""
+        from outside import Schema
+        class Book(Schema):
+            class Meta:
+                unknown = 1
+        class Plain:
+            class Meta:
+                lost = 1
+        {MAIN}Book, Plain.Meta
+        """
+    }
+    assert dead(tree) == ["m:Plain.Meta.lost"]
+
+
+def test_helpers_for_tests_in_a_package_that_users_get() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/tests/__init__.py": "class Base: ...\ndef _own(): ...\n",
+        "p/tests/test_m.py": "import p.tests\ndef test_m(): ...\ndef helper(): ...\n",
+        "tests/__init__.py": "def helper(): ...\n",
+        "tests/test_m.py": "import tests\nimport p.tests\ndef test_m(): ...\n",
+    }
+    assert dead(tree, "public", "tests") == [
+        "p.tests.test_m:helper",
+        "p.tests:_own",
+        "tests:helper",
+    ]
+
+
+def test_the_body_of_a_class_hands_on() -> None:
+    tree = {
+        "m.py": f"""
+        def run(register):
+            def f(): ...
+            def g(): ...
+            class Noticed:
+                name = register(f)
+            class Lost:
+                name = property(g)
+        {MAIN}run(1)
+        """
+    }
+    assert dead(tree) == ["m:run.<locals>.Lost", "m:run.<locals>.Lost.name", "m:run.<locals>.g"]
+
+
+def test_an_object_that_registers_a_method_keeps_its_class() -> None:
+    tree = {
+        "m.py": f"""
+        from outside import Service, shared
+        import tools
+        def main():
+            service = Service()
+            class Here:
+                @service.get()
+                def view(self): ...
+            class There:
+                @shared.get
+                def view(self): ...
+            class Not:
+                @tools.cached
+                def view(self): ...
+                @property
+                def size(self): ...
+                @size.setter
+                def size(self, x): ...
+        {MAIN}main()
+        """
+    }
+    found = [one for one in dead(tree) if one.count(".") == 2]
+    assert found == ["m:main.<locals>.Not"]
+
+
+def test_names_that_a_list_hushes_a_linter_about() -> None:
+    tree = {
+        "m.py": f"""
+        import json
+        from outside import a, b
+        own = 1
+        _hush = [a, json]
+        _also = b
+        _lost = [own]
+        {MAIN}0
+        """
+    }
+    assert dead(tree) == ["m:_lost", "m:own"]
+
+
+def test_a_test_case_is_known_by_an_ancestor_in_another_file() -> None:
+    tree = {
+        "test_m.py": """
+        from helpers import Base
+        class Flow(Base):
+            def test_it(self): ...
+        class Lost:
+            def test_it(self): ...
+        def test_other(): ...
+        """,
+        "helpers.py": "import unittest\nclass Base(unittest.TestCase): ...\n",
+    }
+    assert dead(tree) == ["test_m:Lost", "test_m:Lost.test_it"]
+
+
+def test_a_module_whose_name_is_given_away() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/api.py": "__all__ = ['one']\ndef one(): ...\ndef includeme(): ...\ndef _own(): ...\n",
+        "main.py": f"import p\nfrom outside import include\n{MAIN}include('p.api')\n",
+    }
+    assert dead(tree) == ["p.api:_own"]
+
+
+def test_code_that_is_put_together_and_a_file_beside() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/m.py": """
+            class Record:
+                def _build(self): return "return self._prepare({"
+                def _prepare(self): ...
+                def _lost(self): ...
+            def version(): return Record()._build(), "_static.py", "other.txt"
+            """,
+        "p/_static.py": "version = 1\n",
+        "p/other.py": "",
+        "main.py": f"from p.m import version\n{MAIN}version()\n",
+    }
+    assert dead(tree) == ["p.m:Record._lost", "p.other"]
 
 
 def test_the_program_still_reads_without_a_warning() -> None:

@@ -123,12 +123,18 @@ def _toml_targets(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """(how it is reached, what) for each entry point."""
     project = _table(document, "project")
     poetry = _table(_table(document, "tool"), "poetry")
+    flit = _table(_table(document, "tool"), "flit")
     scripts = (
         _table(project, "scripts"),
         _table(project, "gui-scripts"),
         _table(poetry, "scripts"),
+        _table(flit, "scripts"),
     )
-    groups = [_table(project, "entry-points"), _table(poetry, "plugins")]
+    groups = [
+        _table(project, "entry-points"),
+        _table(poetry, "plugins"),
+        _table(flit, "entrypoints"),
+    ]
     plugins = (_table(group, name) for group in groups for name in group)
     for how, tables in ((_CONSOLE, scripts), (_PLUGIN, plugins)):
         for table in tables:
@@ -159,9 +165,10 @@ def _table(parent: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def _cfg_targets(parser: configparser.ConfigParser) -> Iterator[tuple[str, str]]:
-    if parser.has_section("options.entry_points"):
-        for group, lines in parser.items("options.entry_points"):
-            yield from _targets_in(group, lines)
+    for section in ("options.entry_points", "entry_points"):  # setuptools, pbr
+        if parser.has_section(section):
+            for group, lines in parser.items(section):
+                yield from _targets_in(group, lines)
 
 
 def _targets_in(group: str, lines: str) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ What a name means in *other* files is left to `program.dl`.
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 import warnings
@@ -29,6 +30,7 @@ from deltafix.analyses.dead_code.fixtures import fixture_facts
 from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module_of
 from deltafix.analyses.dead_code.references import References, dotted_name
 from deltafix.analyses.dead_code.scopes import Scope, annotate_imports, collect
+from deltafix.analyses.dead_code.texts import TEXTS, text_fragment
 from deltafix.analyses.facts import Fragment, Place
 
 __all__ = ["TYPED", "Definitions", "extract"]
@@ -37,7 +39,9 @@ TYPED = "py.typed"
 """The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
 
 _KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
+_SHOWN = re.compile(r"\b([A-Za-z_]\w*)\(")  # in the text of a module
 _KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
+_FOR_OTHERS = re.compile(rb"(?i)\b(?:backwards?|legacy|deprecated|compat\b|compatibility)")
 _BOUNDARY = re.compile(r"_|[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])")
 _INERT = (
     ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred,
@@ -59,6 +63,8 @@ def extract(
     try:
         if is_project_file(path):
             return project_fragment(path, data)
+        if path.endswith(TEXTS):
+            return text_fragment(path, data)
         if path.endswith(TYPED):
             package = module_of(path.removesuffix(TYPED) + "__init__.py", prefix)
             return Fragment.of(path, [("typed", (package.canonical,))], ())
@@ -84,9 +90,11 @@ class Definitions(References):
         self.places: list[Place] = []
         self.is_test = False
         self.is_script = data.startswith(b"#!")
+        self.has_star = b"import *" in data
         self.watched = False  # inside `with pytest.raises(...)`
         marked = b"deltafix:" in data or b"noqa" in data
-        self.lines = data.decode("utf-8", "replace").splitlines() if marked else []
+        text = data.decode("utf-8", "replace") if marked or _FOR_OTHERS.search(data) else ""
+        self.lines = text.splitlines()
 
     def run(self, tree: ast.Module) -> Fragment:
         """Read a whole module; call once."""
@@ -105,13 +113,19 @@ class Definitions(References):
             self.facts.extend(setup_facts(self.path, tree))
         if self.is_script:
             self.emit("given_root", module, "starts with #!")
+        for name in _SHOWN.findall(ast.get_docstring(tree) or ""):
+            self.emit("names", module, module, name)
         if self.module.is_package and not tree.body:
             self.emit("blank", module)
         collect(self.scope, tree.body, self.module, walrus=self.walrus)
         for relation, value in all_entries(tree, self.scope):
             self.emit(relation, module, value)
         self.documented = frozenset(re.findall(r"\w+", ast.get_docstring(tree) or ""))
-        self.hands_on = not self.module.is_package and all(_only_imports(one) for one in tree.body)
+        self.hands_on = all(_only_imports(one) for one in tree.body) and not (
+            self.module.is_package and any(self._imports_own(one) for one in tree.body)
+        )
+        if self.hands_on and not self.module.is_aside and any(map(_takes_names, tree.body)):
+            self.emit("given_root", module, "has nothing but imports, for others")
         if not self.module.is_package and any(_acts(one) for one in tree.body):
             self.emit("acts", module)
         self._examples(module, tree)
@@ -119,6 +133,15 @@ class Definitions(References):
             self.visit(statement)
         self.named_by_text()
         return Fragment.of(self.path, self.facts, self.places)
+
+    def _imports_own(self, node: ast.stmt) -> bool:
+        """Whether a statement of a package imports what stands in the package."""
+        own = f"{self.module.canonical}."
+        return any(
+            f"{self.module.resolve(one.level, one.module)}.".startswith(own)
+            for one in ast.walk(node)
+            if isinstance(one, ast.ImportFrom)
+        )
 
     # -- symbols -------------------------------------------------------------------------------
 
@@ -143,12 +166,22 @@ class Definitions(References):
             self.emit("overridable", identity, scope.owner)
         if any(self._marked(line, _KEEP) for line in lines):
             self.emit("given_root", identity, "marked in the source")
+        if self._told_above(lines[0]):
+            self.emit("kept", identity, scope.owner, "has, as a comment says, for code elsewhere,")
         if self.watched:
             self.emit("kept", identity, scope.owner, "sees what is raised by defining")
         return identity, scope
 
     def _marked(self, line: int, pattern: re.Pattern[str]) -> bool:
         return line <= len(self.lines) and bool(pattern.search(self.lines[line - 1]))
+
+    def _told_above(self, line: int) -> bool:
+        """Whether the comment on a definition's line, or right above it, says it is for others."""
+        said = [self.lines[line - 1].partition("#")[2]] if line <= len(self.lines) else []
+        while line > 1 and line <= len(self.lines) and self.lines[line - 2].lstrip()[:1] == "#":
+            line -= 1
+            said.append(self.lines[line - 1])
+        return any(_FOR_OTHERS.search(one.encode()) for one in said)
 
     def _entry(self, relation: str, why: str) -> None:
         """The module is run; a test, an example or a build script says nothing of the rest."""
@@ -172,6 +205,17 @@ class Definitions(References):
             name = self._full_name(node.func if isinstance(node, ast.Call) else node)
             self.emit("decorated", identity, owner, name)
 
+    def _is_kept_by(self, node: ast.expr) -> bool:
+        """Whether a decorator is a method of an object that a name holds: `@service.get()`."""
+        first, dot, _ = dotted_name(node.func if isinstance(node, ast.Call) else node).partition(
+            "."
+        )
+        found = self.scope.lookup(first) if dot else None
+        if found is None or found[0].kind == "class":
+            return False
+        taken = any(imported.name is not None for imported in found[1].imports)
+        return taken or (found[1].assigned and not found[1].imports)
+
     def _full_name(self, node: ast.expr) -> str:
         """A decorator's or base's dotted name with imports resolved; `*.setter` for methods."""
         if isinstance(node, ast.Subscript):
@@ -185,7 +229,9 @@ class Definitions(References):
             written = ".".join([found[1].imports[0].dotted, *([rest] if rest else [])])
         elif found and rest in {"setter", "getter", "deleter"}:
             written = f"*.{rest}"
-        elif found and found[0].kind == "module":
+        elif (found and found[0].kind == "module") or (
+            not found and self.has_star and not hasattr(builtins, first)
+        ):  # what no block binds, a star import may bring
             written = f"{self.module.canonical}.{written}"
         return written
 
@@ -198,6 +244,9 @@ class Definitions(References):
         identity, scope = self.symbol(kind, node.name, lines)
         self._test_root(identity, node.name, kind, scope)
         self._decorators(node.decorator_list, identity, scope.owner)
+        if kind == "method" and any(self._is_kept_by(one) for one in node.decorator_list):
+            outer = scope.parent.owner if scope.parent is not None else scope.owner
+            self.emit("kept", scope.owner, outer, "has registered a method of")
         for row in fixture_facts(node, identity, scope.owner, is_test=self.is_test):
             self.emit(*row)
         arguments = node.args
@@ -229,30 +278,21 @@ class Definitions(References):
         self, user: str, node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     ) -> None:
         """What a doctest names is used by the symbol whose text it stands in."""
-        outside, self.scope = self.scope, self.scope.module()
         before, self.user = self.user, user
         for tree in examples(ast.get_docstring(node) or ""):
-            for part in ast.walk(tree):
-                if isinstance(part, ast.Name):
-                    self.name(part.id)
-                elif isinstance(part, ast.Attribute):
-                    self.emit("attribute", user, part.attr)
-                elif isinstance(part, ast.ImportFrom):
-                    path = self.module.resolve(part.level, part.module)
-                    self.mention_path(path, [])
-                    for alias in part.names:
-                        self.emit("uses", user, path, alias.name, path)
-                elif isinstance(part, ast.Import):
-                    References.visit_Import(self, part)
-        self.scope, self.user = outside, before
+            self.example(tree)
+        self.user = before
 
     def _for_importers(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope
     ) -> None:
         """Whether it is deprecated, or the module's text names it: `__all__` may leave it out."""
-        told = node.name in self.documented or _warns(node)
+        warns = _warns(node)
+        told = node.name in self.documented or warns
         if told and scope.kind == "module" and not node.name.startswith("_"):
             self.emit("alias", scope.owner, node.name)
+        if warns or _shows_call(node):
+            self.emit("kept", scope.child(node.name), scope.owner, "documents, for code elsewhere,")
 
     def _type_parameters(self, node: ast.AST) -> list[ast.AST]:
         """Bind the `[T]` of Python 3.12 in the current scope and return their nodes."""
@@ -284,9 +324,21 @@ class Definitions(References):
         collect(self.scope, node.body, self.module, walrus=self.walrus)
         if "__init_subclass__" in self.scope.names:
             self.emit("enlists", identity)
+        for one in (n for n in node.body if self._hands_over(n)):
+            self.emit("kept", identity, scope.owner, "runs, when it is defined, the body of")
+            for name in _targets(one):
+                self.emit("kept", self.scope.child(name.id), identity, "was told of")
         self._body(identity, node)
         self.scope = outside
         self._for_importers(node, scope)
+
+    def _hands_over(self, node: ast.stmt) -> bool:
+        """Whether a statement of a class gives what is defined to a call: `f = register(g)`."""
+        value = node.value if isinstance(node, ast.Assign | ast.Expr) else None
+        if not isinstance(value, ast.Call) or self._full_name(value.func) in policy.PURE_DECORATORS:
+            return False
+        given = (self.scope.lookup(one.id) for one in value.args if isinstance(one, ast.Name))
+        return any(found and found[0] is not self.scope and found[1].defined for found in given)
 
     def _base(self, identity: str, node: ast.expr) -> str:
         call = isinstance(node, ast.Call)
@@ -336,18 +388,29 @@ class Definitions(References):
             self.under(user, [value])
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
+            if isinstance(value, ast.Name) and dotted_name(target).rpartition(".")[2].isupper():
+                self._settings([value] if value.id == "__name__" else [])
             if isinstance(target, ast.Attribute) and value is not None:
                 for owner in self._class_around(target.value):
                     for made in self._classes(value):
                         self.emit("assigns", owner, target.attr, made)
             self.visit(target)
 
+    def _is_import(self, node: ast.expr | None) -> bool:
+        held = self.scope.names.get(node.id) if isinstance(node, ast.Name) else None
+        return held is not None and bool(held.imports)
+
     def _module_name(self, identity: str, name: str, value: ast.expr | None) -> None:
         """What the value of a module's name says of its users."""
         of_another = isinstance(value, ast.Name | ast.Attribute) or (
             isinstance(value, ast.Call) and self._full_name(value.func) == "functools.partial"
         )
-        if (of_another or name in self.documented) and not name.startswith("_"):
+        marks = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+        if name.startswith("_") and marks and all(self._is_import(one) for one in marks):
+            self.emit("kept", identity, self.module.canonical, "marks as used, for a linter, with")
+        held = self.scope.names.get(value.id) if isinstance(value, ast.Name) else None
+        own = held is not None and held.defined
+        if own or ((of_another or name in self.documented) and not name.startswith("_")):
             self.emit("alias", self.module.canonical, name)
         if isinstance(value, ast.Call) and self.scope.names[name].defined:
             self.emit("enlists", identity)  # a class made anew, by a metaclass as a rule
@@ -436,13 +499,21 @@ def _acts(node: ast.stmt) -> bool:
     return isinstance(node, ast.For | ast.While | ast.With)
 
 
-def _warns(node: ast.AST) -> bool:
+def _warns(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
     """Whether a definition says that it is deprecated: it is there for importers only."""
+    if "deprecated" in (ast.get_docstring(node) or "").lower():
+        return True
     return any(
         "deprecat" in (n.id if isinstance(n, ast.Name) else n.attr).lower()
         for n in ast.walk(node)
         if isinstance(n, ast.Name | ast.Attribute)
     )
+
+
+def _shows_call(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Whether a definition's own text shows how somebody calls it: `shop.total(1)`."""
+    text = ast.get_docstring(node) or ""
+    return f".{node.name}(" in text
 
 
 def _only_imports(node: ast.stmt) -> bool:
@@ -454,6 +525,10 @@ def _only_imports(node: ast.stmt) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Pass) or (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     )
+
+
+def _takes_names(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module != "__future__"
 
 
 def _targets(node: ast.stmt) -> Iterator[ast.Name]:

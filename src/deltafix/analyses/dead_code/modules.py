@@ -81,10 +81,14 @@ def module_facts(module: ModuleName) -> Iterator[Fact]:
         parent = parent.rpartition(".")[0]
     for start in range(len(parts)):
         above = "/".join(parts[:start])
+        if start < len(parts) - 1 and not module.is_package:
+            yield "lies_in", (name, ".".join(parts[start:-1]))
         yield "suffix", (".".join(parts[start:]), name, above)
         for stop in range(start + 1, len(parts)):
             yield "around", (".".join(parts[start:stop]), above)
     if module.is_aside:
         yield "aside", (name, "/".join(parts if module.is_package else parts[:-1]))
+        if f"{parts[-1]}.py" in TOOL_FILES:
+            yield "quotes", (name, name)  # whoever imports it, a tool looks for it by this name
     elif not any(part.startswith("_") for part in name.split(".")):
         yield "public_module", (name,)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
 from deltafix.analyses.dead_code.computed import (
     FINDERS,
@@ -28,7 +29,7 @@ from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.scopes import Binding, Imported, Scope, collect
 from deltafix.analyses.facts import Fact
 
-__all__ = ["References", "dotted_name", "name_chain"]
+__all__ = ["MEMBER", "References", "dotted_name", "name_chain"]
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _ENTRY = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
@@ -38,9 +39,27 @@ _LOCAL_NAMESPACE = frozenset({"locals", "vars", "dir"})  # of the block they are
 _MEMBERS = frozenset({"getattr", "vars", "dir", "getmembers"})  # of their first argument
 _RELATIVE = re.compile(r"(\.+)([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 _COMPILERS = frozenset({"compile", "parse", "exec", "eval"})
-_MEMBER = re.compile(r"\.([A-Za-z_]\w*)")
+MEMBER = re.compile(r"\.([A-Za-z_]\w*)")
 _SETTINGS = frozenset({"from_object", "config_from_object", "from_pyfile"})
 _MANGLED = re.compile(r"_[A-Za-z]\w*?(__\w*[A-Za-z0-9])")
+_FIELD = re.compile(r"\{\w*((?:\.\w+|\[\w*\])+)[!:}]")  # of `"{order.total}".format(…)`
+_SELF = re.compile(r"\bself\.([A-Za-z_]\w*)")
+_STEM = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.")
+_OWN_FOLDER = re.compile(
+    r"(?:os\.)?(?:path\.)?dirname\((?:(?:os\.)?path\.(?:abspath|realpath)\()?__file__\)+"
+    r"|(?:pathlib\.)?Path\(__file__\)(?:\.\w+\(\))?\.parent"
+)
+_PATH_WORDS = frozenset(
+    {"abspath", "realpath", "dirname", "normpath", "insert", "append", "str", "Path"}
+)
+_LOGGING = frozenset(
+    {"debug", "info", "warning", "error", "exception", "critical", "log", "format"}
+)
+_CONDITIONS = frozenset({"skipif", "xfail"})  # of pytest, which evaluates their text
+_RUNNERS = frozenset({"profile", "cProfile", "timeit"})  # modules that run the text they are given
+_PLUGIN_FINDERS = frozenset(
+    {"entry_points", "iter_entry_points", "load_setuptools_entrypoints", "ExtensionManager"}
+)
 _TYPE_TEXT = frozenset({"cast", "TypeVar", "NewType", "ForwardRef"})
 
 
@@ -59,6 +78,7 @@ class References(ast.NodeVisitor):
         self.compiles = False
         self.code: list[tuple[str, str]] = []
         self.joined: set[ast.expr] = set()
+        self.partly: ast.expr | None = None  # `x.__dict__` for names that begin in a known way
 
     def emit(self, relation: str, *row: str) -> None:
         """Add one fact."""
@@ -74,7 +94,7 @@ class References(ast.NodeVisitor):
                 self.emit("prefix" if word.endswith("_") else "attribute", user, word)
         if self.compiles or self.module.is_aside:
             for user, text in self.code:
-                for word in _MEMBER.findall(text):
+                for word in MEMBER.findall(text):
                     self.emit("attribute", user, word)
 
     def under(self, user: str, nodes: Iterable[ast.AST | None], *, types: bool = False) -> None:
@@ -126,8 +146,13 @@ class References(ast.NodeVisitor):
         base: ast.expr = node
         while isinstance(base, ast.Attribute):
             names.append(base.attr)
+            if base.attr == "__dict__":
+                self.by_text = True
+                if base is not self.partly:
+                    self._looked_into(base.value)
+            elif base.attr == "__subclasses__":
+                self._heirs_listed(base.value)
             base = base.value
-        self.by_text = self.by_text or "__dict__" in names
         for mangled in filter(None, map(_MANGLED.fullmatch, names)):
             self.emit("attribute", self.user, mangled[1])
         names.reverse()
@@ -193,6 +218,8 @@ class References(ast.NodeVisitor):
         text, whole = written(node, self.module, self._paths)
         if whole:
             self._dotted_text(text)
+        elif _STEM.fullmatch(text):  # f"shop.ways.{name}", whoever imports it
+            self.emit("below", self.user, text.rstrip("."))
         known = len(self.words)
         self.generic_visit(node)
         del self.words[known:]
@@ -205,6 +232,10 @@ class References(ast.NodeVisitor):
         self.visit(tree.body)
 
     def _dotted_text(self, text: str) -> None:
+        if text.endswith(".py"):
+            self._file(text)
+        for word in _SELF.findall(text):  # code that is put together
+            self.emit("attribute", self.user, word)
         entry = _ENTRY.fullmatch(text)
         relative = _RELATIVE.fullmatch(text)
         if relative:
@@ -216,8 +247,14 @@ class References(ast.NodeVisitor):
                 self.emit("uses", self.user, path, "__dict__", path)
         if text.isidentifier():
             self.words.append((self.user, text))
-        elif "." in text and not _DOTTED.fullmatch(text):
+        elif text.startswith("__main__."):
+            for word in MEMBER.findall(text):
+                self.emit("attribute", self.user, word)
+        elif "." in text and (self.module.is_aside or not _DOTTED.fullmatch(text)):
             self.code.append((self.user, text))
+            for field in _FIELD.findall(text):
+                for word in MEMBER.findall(field):
+                    self.emit("attribute", self.user, word)
         if entry:
             self.mention_path(entry[1], entry[2].split("."))
         elif _DOTTED.fullmatch(text):
@@ -240,11 +277,18 @@ class References(ast.NodeVisitor):
         """`getattr(x, "n")` mentions `n`; `globals()` reaches all of the module; and so on."""
         called = node.func
         last = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", None)
+        known = [False]
         if last in _BY_NAME or (last == "object" and _is_patch(called)):
-            known = [self._attribute_text(argument) for argument in node.args]
-            if last == "getattr" and not all(known[1:2]):
+            known = [self._attribute_text(argument) for argument in node.args][1:2]
+            if last == "getattr" and not all(known):
                 self._searched(node.args[0], node.args[1])
+                if self._is_parameter(node.args[1]):
+                    self.emit("takes_name", self.user)
             self.by_text = self.by_text or not any(_is_text(one) for one in node.args)
+        elif last in _CONDITIONS:
+            for argument in node.args:
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                    self._type_text(argument.value)
         elif last in FIXTURE_CALLS:
             for argument in node.args:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
@@ -267,11 +311,27 @@ class References(ast.NodeVisitor):
         if last in _MEMBERS and node.args and not any(_is_text(one) for one in node.args[1:2]):
             self.by_text = True
             everything = ast.Attribute(node.args[0], "__dict__", ast.Load())
+            self.partly = everything if all(known) else None
             self.visit(everything)
             self.emit("looks_up", self.user)
         given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if last is not None:
+            self._named_in(last, given, method=isinstance(called, ast.Attribute))
+            for made in (one for argument in given for one in self._classes(argument)):
+                self.emit("hands_to", last, made)
+        for keyword in node.keywords:
+            if (keyword.arg or "").isupper() and dotted_name(keyword.value) == "__name__":
+                self._settings([keyword.value])
+        if last not in JOINERS and last not in _PATH_WORDS and not self.module.is_aside:
+            for argument in node.args:
+                if self._is_own_folder(argument):
+                    self.emit("below", self.user, self.module.resolve(1, None))
+        if last in _PLUGIN_FINDERS and not self.module.is_aside:
+            self.emit("hosts", self.module.canonical)
         for path in self._paths(called)[:1]:
             self._handed(path, given)
+            if path.partition(".")[0] in _RUNNERS:
+                self._code_text(given)
         if isinstance(called, ast.Attribute):
             for made in (one for argument in given for one in self._classes(argument)):
                 self.emit("hands_by", called.attr, made)
@@ -283,18 +343,24 @@ class References(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _handed(self, path: str, given: Iterable[ast.expr]) -> None:
-        """Classes of this file that a call of something imported is given, or objects of theirs."""
+        """Classes that a call of something imported is given, or objects of theirs."""
         top = path.partition(".")[0]
         for node in given:
-            for made in self._classes(node):
+            for made in (*self._classes(node), *self._class_around(node)):
                 self.emit("hands", top, made)
             if isinstance(node, ast.Attribute):
                 for owner in self._class_around(node.value):
                     self.emit("hands_field", top, owner, node.attr)
 
     def _classes(self, node: ast.expr) -> Iterator[str]:
-        """The classes of this file that `C`, `C()`, or a name with such a value, may stand for."""
+        """The classes that `C`, `C()`, or a name with such a value, may stand for.
+
+        An imported one is named as if the module it is imported from defined it.
+        """
         made = node.func if isinstance(node, ast.Call) else node
+        for dotted in self._paths(made):
+            path, _, name = dotted.rpartition(".")
+            yield f"{path}:{name}"
         found = self.scope.lookup(made.id) if isinstance(made, ast.Name) else None
         if found is None or not isinstance(made, ast.Name):
             return
@@ -315,6 +381,74 @@ class References(ast.NodeVisitor):
             for value in (found[1].values if found else None) or [name]:
                 text, _ = written(value, self.module, self._paths)
                 self.emit("searches", self.user, owner, "_" if text.startswith("_") else "")
+
+    def _named_in(self, called: str, given: Iterable[ast.expr], *, method: bool) -> None:
+        """`called("run")`, and `called(name)` of a parameter: it may look up what it is given."""
+        for node in given:
+            if isinstance(node, ast.Constant):
+                text = node.value if isinstance(node.value, str) else ""
+                if text.isidentifier():
+                    self.emit("given_name", self.user, called, text)
+                elif _DOTTED.fullmatch(text) and called not in IMPORTERS | {"getLogger"}:
+                    self.emit("hands_module", self.user, text)
+            elif self._is_parameter(node):
+                self.emit("hands_on", self.user, called)
+                if method and called not in _LOGGING:
+                    self.emit("hands_on_to", called)
+
+    def _is_own_folder(self, node: ast.expr) -> bool:
+        """Whether it is `os.path.dirname(__file__)` or `Path(__file__).parent`."""
+        match node:
+            case ast.Call(func=func) if dotted_name(func).endswith("dirname"):
+                return bool(_OWN_FOLDER.fullmatch(ast.unparse(node)))
+            case ast.Attribute(attr="parent"):
+                return bool(_OWN_FOLDER.fullmatch(ast.unparse(node)))
+        return False
+
+    def _is_parameter(self, node: ast.expr) -> bool:
+        """Whether it is a name that a function gets from its caller, and nothing else sets."""
+        found = self.scope.lookup(node.id) if isinstance(node, ast.Name) else None
+        return found is not None and found[0].kind == "function" and found[1].given
+
+    def _code_text(self, given: Iterable[ast.expr]) -> None:
+        """Statements as text: `profile.run("main()")`."""
+        for node in given:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                with suppress(SyntaxError, ValueError):
+                    self.example(ast.parse(node.value))
+
+    def example(self, tree: ast.AST) -> None:
+        """What a piece of code that stands in a text names, seen from the module."""
+        outside, self.scope = self.scope, self.scope.module()
+        for part in ast.walk(tree):
+            if isinstance(part, ast.Name):
+                self.name(part.id)
+            elif isinstance(part, ast.Attribute):
+                self.emit("attribute", self.user, part.attr)
+            elif isinstance(part, ast.ImportFrom):
+                path = self.module.resolve(part.level, part.module)
+                self.mention_path(path, [])
+                for alias in part.names:
+                    self.emit("uses", self.user, path, alias.name, path)
+            elif isinstance(part, ast.Import):
+                References.visit_Import(self, part)
+        self.scope = outside
+
+    def _looked_into(self, what: ast.expr) -> None:
+        """`C.__dict__` and `getattr(C, name)`, of a class: any of its members may be meant."""
+        for made in self._classes(what):
+            self.emit("searches", self.user, made, "")
+        for dotted in self._paths(what):
+            path, _, name = dotted.rpartition(".")
+            self.emit("looks_into", self.user, path, name)
+
+    def _heirs_listed(self, what: ast.expr) -> None:
+        """`C.__subclasses__()`: the heirs of a class of this file, or of any."""
+        known = [*self._class_around(what), *self._classes(what)]
+        for owner in known:
+            self.emit("enlists", owner)
+        if not known:
+            self.emit("lists_heirs", self.user)
 
     def _class_around(self, what: ast.expr) -> Iterator[str]:
         """The class in whose block this is, if `what` is its `self` or `cls`."""
@@ -346,9 +480,33 @@ class References(ast.NodeVisitor):
                 self.emit("loads", self.user, loaded.path, loaded.start)
 
     def _folder(self, base: ast.expr, parts: list[ast.expr]) -> None:
-        """A path below this file's own folder: the modules there may be loaded by their paths."""
-        if not self.module.is_aside and self._is_beside(base):
+        """A path below this file's own folder: the modules there may be loaded by their paths.
+
+        Below a folder that is computed, two names say enough: `join(root(), "shop", "rules")`.
+        """
+        if self.module.is_aside:
+            return
+        names = [str(n.value) for n in parts if isinstance(n, ast.Constant)]
+        self._file("/".join(names))
+        if self._is_beside(base):
             self._loads(in_folder(parts, self.module))
+        elif len(names) == len(parts) > 1 and all(map(str.isidentifier, names)):
+            self.emit("below", self.user, ".".join(names))
+
+    def _file(self, path: str) -> None:
+        """`"tools/build.py"`: somebody may run that file, or load it."""
+        *folders, name = path.split("/")
+        parts = [
+            part for part in (*folders, name.removesuffix(".py")) if part not in {"", ".", ".."}
+        ]
+        if not name.endswith(".py") or not all(map(str.isidentifier, parts)):
+            return
+        if len(parts) > 1:
+            self.emit("names_file", self.user, ".".join(parts))
+        elif parts and not self.module.is_aside:  # beside this one, and read for its names
+            beside = self.module.resolve(1, parts[0])
+            self.emit("imports", self.user, beside)
+            self.emit("hands_module", self.user, beside)
 
     def _is_beside(self, node: ast.expr, depth: int = 3) -> bool:
         """Whether a path is made from `__file__`, by way of at most three names."""

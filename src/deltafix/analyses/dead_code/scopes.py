@@ -44,6 +44,7 @@ class Binding:
 
     defined: bool = False  # by def or class
     assigned: bool = False  # or a parameter, a loop variable, …
+    given: bool = False  # a parameter
     imports: list[Imported] = field(default_factory=list)
     values: list[ast.expr] = field(default_factory=list)  # of `name = value`
 
@@ -150,6 +151,8 @@ def collect(
             scope.outer.update(dict.fromkeys(node.names, word))
         elif (bound := _bound_name(node)) is not None:
             scope.bind(bound).assigned = True
+            if isinstance(node, ast.arg):
+                scope.bind(bound).given = True
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             scope.bind(node.targets[0].id).values.append(node.value)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value:

@@ -1,0 +1,101 @@
+"""Names in files that are not Python: documentation, templates, configuration.
+
+    .rst .md .txt                its `>>>` examples and ```python blocks, as code that is run
+    .html .jinja2 .mako …        `.name` inside `{{ }}`, `{% %}`, `${ }`: an attribute
+    .ini .yaml .toml .cfg .zcml  dotted paths, `shop.cart:Cart`
+
+Such a file is a node of its own and a root, as a project file is. Invariant: what cannot be read as
+one of these says nothing; it is no error, since nobody promised that it can.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import zip_longest
+
+from deltafix.analyses.dead_code.examples import examples
+from deltafix.analyses.dead_code.modules import ModuleName
+from deltafix.analyses.dead_code.references import MEMBER, References
+from deltafix.analyses.dead_code.scopes import collect
+from deltafix.analyses.facts import Fragment
+
+__all__ = ["TEXTS", "text_fragment"]
+
+_DOCUMENTS = (".rst", ".md", ".txt")
+_TEMPLATES = (".html", ".htm", ".jinja", ".jinja2", ".j2", ".mako", ".tmpl")
+_CONFIGURATION = (".ini", ".yaml", ".yml", ".toml", ".cfg", ".zcml")
+TEXTS = (*_DOCUMENTS, *_TEMPLATES, *_CONFIGURATION)
+"""Endings of the files that are read for names."""
+
+_BLOCK = re.compile(r"^([ ]*)```\s*(?:python|py)\b[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+_COMPUTED = re.compile(r"\{\{(.*?)\}\}|\{%(.*?)%\}|\$\{(.*?)\}", re.DOTALL)
+_PATHS = re.compile(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+")
+_SAID = frozenset({"imports", "uses", "attribute", "quotes"})
+
+
+def text_fragment(path: str, data: bytes) -> Fragment:
+    """What a file that is not Python names. Never raises; O(size of the file)."""
+    reader = _Text(path)
+    text = data.decode("utf-8", "replace")
+    if path.endswith(_DOCUMENTS):
+        reader.document(text)
+    elif path.endswith(_TEMPLATES):
+        reader.template(text)
+    else:
+        reader.configuration(text)
+    facts = [fact for fact in reader.facts if fact[0] in _SAID]
+    if facts:
+        facts.append(("given_root", (path, "a file beside the code names it")))
+    return Fragment.of(path, facts, ())
+
+
+class _Text(References):
+    """Collects what one file names; the file is its own user."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(ModuleName(path, (path,), is_package=False, is_aside=True))
+
+    def document(self, text: str) -> None:
+        """Examples, which share their names as doctest has it."""
+        trees = [*examples(text), *_blocks(text)]
+        for tree in trees:
+            collect(self.scope, tree.body, self.module)
+        stars = [
+            node.module or ""
+            for tree in trees
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*"
+        ]
+        for tree in trees:
+            self.example(tree)
+            for node in ast.walk(tree) if stars else ():
+                if isinstance(node, ast.Name):
+                    for module in stars:
+                        self.emit("uses", self.user, module, node.id, module)
+
+    def template(self, text: str) -> None:
+        """Attributes of what the template is given."""
+        for match in _COMPUTED.finditer(text):
+            for word in MEMBER.findall("".join(filter(None, match.groups()))):
+                self.emit("attribute", self.user, word)
+
+    def configuration(self, text: str) -> None:
+        """Dotted paths of modules and what is in them."""
+        for match in _PATHS.finditer(text):
+            parts = match[0].split(":")  # `shop.cart:Cart`, `call:shop.cart:Cart`
+            for module, names in zip_longest(parts, parts[1:], fillvalue=""):
+                if names:
+                    self.mention_path(module, names.split("."))
+                if "." in module:
+                    first, *rest = module.split(".")
+                    self.mention_path(first, rest)
+                    self.emit("quotes", self.user, module)
+
+
+def _blocks(text: str) -> Iterator[ast.Module]:
+    for _, source in _BLOCK.findall(text):
+        with suppress(SyntaxError, ValueError):
+            yield ast.parse(source)
