@@ -11,6 +11,7 @@ from typing import Self
 import deltafix
 
 _SPARED = ("with ", "try:", "self._telling = False")
+_WHOLE = frozenset({"Watch._pass", "Transaction.__del__"})
 
 
 class Interrupt:
@@ -18,7 +19,7 @@ class Interrupt:
 
     Not where Python handles no signal, since no call has ended there: between the lines of
     `Watch._pass`, at a `try`, at a `with` whose body has been left, and at the one line of a
-    `finally`.
+    `finally`. Nor in a destructor, where it can only be printed.
     """
 
     def __init__(self, after: int, folder: str) -> None:
@@ -32,7 +33,7 @@ class Interrupt:
 
     def _line(self, frame: FrameType, event: str, _: object) -> object:
         code = frame.f_code
-        if not code.co_filename.startswith(self._folder) or code.co_qualname == "Watch._pass":
+        if not code.co_filename.startswith(self._folder) or code.co_qualname in _WHOLE:
             return None
         self.after -= event == "line"
         line = linecache.getline(code.co_filename, frame.f_lineno)

@@ -14,6 +14,7 @@ import pytest
 from tests.interrupt import Interrupt
 
 import deltafix
+import deltafix.sql
 from deltafix import Program
 from deltafix.errors import TransactionError
 
@@ -130,3 +131,40 @@ def test_a_dropped_transaction_is_rolled_back_and_keeps_nobody_out() -> None:
     with db.transaction() as tx:
         tx.insert("edge", [(3, 4)])
     assert db.rows("edge") == [(3, 4)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_sql_told_of_interrupted_statements_adds_up_to_its_rows(seed: int, tmp_path) -> None:
+    random, seen = Random(f"interrupted sql {seed}"), Counter[str]()
+    db = deltafix.sql.connect(tmp_path / "s" if seed else ":memory:")
+    db.execute(
+        "CREATE TABLE t (k INT, v INT); CREATE VIEW w AS SELECT k, SUM(v) s FROM t GROUP BY k"
+    )
+    told: dict[str, Counter[Any]] = {"t": Counter(), "w": Counter()}
+    for name, bag in told.items():
+
+        def hear(delta: Any, bag: Counter[Any] = bag) -> None:
+            bag.update(delta.added)
+            bag.subtract(delta.removed)
+
+        db.subscribe(name, hear)
+    usual = 1000
+    for _ in range(70):
+        statement = random.choice((
+            *["INSERT INTO t VALUES ({}, {})"] * 3, "DELETE FROM t WHERE k = {}", "SELECT * FROM w",
+            "UPDATE t SET v = v + 1 WHERE k = {}", "COMMIT" if db.in_transaction else "BEGIN",
+        )).format(random.randrange(3), random.randrange(9))  # fmt: skip
+        late = usual - random.randrange(min(usual, 300))
+        interrupt = Interrupt(random.choice((random.randrange(usual), late, 10**9)), "")
+        before = interrupt.after
+        try:
+            with interrupt:
+                db.execute(statement)
+        except KeyboardInterrupt:
+            seen[statement[:6]] += 1
+        if not interrupt.came:
+            usual = max(10, before - interrupt.after)
+        if not db.in_transaction:
+            for name, bag in told.items():
+                assert +bag == Counter(db.execute(f"SELECT * FROM {name}").fetchall()), statement
+    assert seen.total() > 10

@@ -84,6 +84,7 @@ class Connection:
         self._last: list[Delta | Mapping[str, Bag]] = []
         self._subscriptions: list[Subscription] = []
         self._watchers: list[Callable[[list[ViewDelta]], object]] = []
+        self._untold: list[Any] = []  # who is to hear what: a subscription or watcher, and epochs
         self._path = path
         self._durable = str(path) != ":memory:"
         if self._durable:
@@ -245,28 +246,49 @@ class Connection:
     def commit(self) -> None:
         """Make the changes since BEGIN final, and tell subscribers. Without BEGIN a no-op."""
         self._require_open()
-        self._settle_edits(last=True)
+        try:
+            self._settle_edits(last=True)
+            if self._journal:  # else what changed last is what changed last
+                self._end_epochs()
+            self._open = False
+        except KeyboardInterrupt:
+            self.rollback()
+            raise
+
+    def _end_epochs(self) -> None:
+        """They are final: forget how they are undone, and tell of them."""
         self._open = False
-        if not self._journal:
-            return  # nothing was edited: what changed last is what changed last
         self._journal.clear()
-        self._last, self._epochs = [*self._epochs], []
+        last: list[Delta | Mapping[str, Bag]] = [*self._epochs]
+        untold = self._untold_with(last)
+        self._last, self._epochs, self._untold = last, [], untold
         self._tell()
 
+    def _untold_with(self, last: list[Delta | Mapping[str, Bag]]) -> list[Any]:
+        hearing = (*self._subscriptions, *self._watchers)
+        return [*self._untold, *((one, last) for one in hearing)]
+
     def _tell(self) -> None:
-        """Tell subscribers of what changed last."""
-        for one in list(self._subscriptions):
-            delta = view_delta(self.catalog.relations[one.view], self._last)
-            if delta:
-                one.tell(delta)
-        if self._watchers:
-            relations = self.catalog.relations.values()
-            deltas = [delta for one in relations if (delta := view_delta(one, self._last))]
-            for watcher in list(self._watchers):
-                watcher(deltas)
+        """Tell of each transaction those who were not told of it, in their order."""
+        while self._untold:
+            one, last = self._untold[0]
+            if isinstance(one, Subscription):
+                tell: Callable[[Any], object] = one.tell
+                told: Any = view_delta(self.catalog.relations[one.view], last)
+                is_news = bool(told)
+            else:
+                tell, is_news = one, True
+                relations = self.catalog.relations.values()
+                told = [delta for there in relations if (delta := view_delta(there, last))]
+            self._untold = self._untold[1:]  # an interrupt leaves the others to a rollback
+            if is_news:
+                tell(told)
 
     def rollback(self) -> None:
-        """Undo the changes since BEGIN. Without BEGIN a no-op."""
+        """Undo the changes since BEGIN. Without BEGIN a no-op.
+
+        After an interrupt that came behind the commit in a state folder, they stay, and are told.
+        """
         self._require_open()
         interrupt = None
         while True:
@@ -285,6 +307,8 @@ class Connection:
         self._pending.clear()
         if self._db is not None:
             self._db._abandon()
+        if self._is_final:
+            self._end_epochs()
         while self._epochs:
             delta, db = self._epochs[-1], self._engine()
             if self._undoing is None:
@@ -297,6 +321,7 @@ class Connection:
                     self._forget_undo(tx, len(self._epochs) - 1)
             self._epochs, self._undoing = self._epochs[:-1], None
         self._open = False
+        self._tell()
 
     def _control(self, statement: Statement) -> int:
         node = statement.node
@@ -314,6 +339,14 @@ class Connection:
         else:
             self.rollback()
         return 0
+
+    @property
+    def _is_final(self) -> bool:
+        """Whether the folder has committed the epochs: a kill could cut undoing them in two."""
+        if not (self._durable and self._epochs) or self._undoing is not None:
+            return False
+        db: Any = self._engine()
+        return f"{durable.UNDO}0" not in db.marks
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -539,6 +572,7 @@ class Connection:
             self.catalog.restored(before)
             self._stale = True
             raise
+        self._untold = self._untold_with(self._last)
         self._tell()
 
     def _changed(
