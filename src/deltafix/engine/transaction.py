@@ -285,7 +285,7 @@ class Transaction:
         except BaseException as error:
             if self._state == "open" and not self._db._stands:
                 self.rollback()
-            elif isinstance(error, KeyboardInterrupt):
+            elif self._state == "open" or isinstance(error, KeyboardInterrupt):
                 # Behind the kernel's commit: the epoch stands, and all else is to follow.
                 if self._state == "open":
                     with self._db._gate:

@@ -70,6 +70,7 @@ class Relation:
         identity: positions among both that are a key.
         indexes: positions by which rows are looked up whatever the rules need.
         of: the view that it is a part of.
+        renamed: what the table is called now, where a text has the name it had.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Relation:
     identity: tuple[int, ...]
     indexes: tuple[tuple[int, ...], ...] = ()
     of: str = ""
+    renamed: str = ""
 
     @property
     def all_columns(self) -> tuple[Column, ...]:

@@ -371,7 +371,7 @@ def view_of(
         pairs = zip(now.columns, columns, strict=False)
         shown = tuple(replace(column, name=one) for column, one in pairs)
         unseen = (*now.columns[len(columns) :], *now.hidden)
-        relations[of] = replace(now, columns=shown, hidden=unseen)
+        relations[of] = replace(now, columns=shown, hidden=unseen, renamed=table)
     builder = Builder(statement, f"{name}:{again}" if again else name, relations)
     builder.view = name
     if mark:

@@ -119,7 +119,7 @@ def _named(formulas: Formulas, node: exp.Table) -> Relation:
     if found is None:
         raise scope.statement.unknown("table", node.name, list(known), node)
     if node.name not in scope.ctes:
-        builder.used.add(found.name)
+        builder.used.add(found.renamed or node.name)
     return found
 
 

@@ -421,11 +421,16 @@ class Held:
         assert line, "node has ended"
         return json.loads(line)
 
-    def until(self, wanted):
-        """Ask until the rows are as wanted: what was committed comes a moment later."""
-        for _ in range(400):
+    def until(self, wanted, snapshots=0):
+        """Ask until the rows are as wanted: what was committed comes a moment later.
+
+        What an edit leaves as it was is as wanted before it is read again: that counts `snapshots`.
+        """
+        for _ in range(1000):
             found = self.ask()
-            if {name: bag(rows) for name, rows in found["answer"].items()} == wanted:
+            if found["log"]["snapshots"] >= snapshots and wanted == {
+                name: bag(rows) for name, rows in found["answer"].items()
+            }:
                 return found["log"]
             threading.Event().wait(0.01)
         raise AssertionError((wanted, found))
@@ -495,7 +500,8 @@ def test_a_client_goes_on_after_a_server_that_was_killed(db, tmp_path):
     thread.start()
     try:
         with held:
-            log = held.until({view: selected(db, view) for view in VIEWS})
+            now = {view: selected(db, view) for view in VIEWS}
+            log = held.until(now, snapshots=2 * len(VIEWS))
             assert log["snapshots"] == 2 * len(VIEWS)  # ids of another run are worth nothing
             assert all(again for _, again in log["errors"])
             assert held.ask(close="road")

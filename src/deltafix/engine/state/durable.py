@@ -316,8 +316,6 @@ class DurableDatabase(Database):
             set_marks(self._state.marks, open_.marks)
         if self._edited is not None:
             self._state.edited(self._edited)
-            self._images.edited()
-        self._images.note()
 
     def _rollback(self) -> None:
         super()._rollback()
@@ -327,9 +325,12 @@ class DurableDatabase(Database):
     def _end(self) -> None:
         try:
             open_ = self._open()
-            done = self._ready and open_ is not None and open_.is_committed
-            if done and self._state.is_full:
-                self._compact_quietly()
+            if self._ready and open_ is not None and open_.is_committed:
+                self._images.note()
+                if self._edited is not None:
+                    self._images.edited()
+                if self._state.is_full:
+                    self._compact_quietly()
         finally:
             super()._end()
 
