@@ -25,13 +25,19 @@ def _proc(path: str, key: str) -> str:
 
 
 def when() -> str:
-    """The day, and the commit that is measured, with a + if the tree differs from it."""
+    """The day, and the commit that is measured, with a + if the package differs from it."""
     day = time.strftime("%Y-%m-%d", time.gmtime())
-    command = ["git", "describe", "--always", "--dirty=+", "--exclude=*"]
-    found = subprocess.run(
-        command, capture_output=True, text=True, cwd=Path(__file__).parent, check=False
-    )
-    return f"{day} {found.stdout.strip()}".strip()
+    commit = _git("rev-parse", "--short", "HEAD")
+    changed = _git("status", "--porcelain", "--", "src")
+    return f"{day} {commit}{'+' if changed else ''}".strip()
+
+
+def _git(*arguments: str) -> str:
+    """What git says of this repository; nothing where there is none."""
+    home = Path(__file__).parents[1]
+    command = ["git", *arguments]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=home, check=False)
+    return ran.stdout.strip()
 
 
 def describe() -> dict[str, str]:
