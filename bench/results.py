@@ -158,7 +158,8 @@ class Results:
             },
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(_short(data), indent=1, sort_keys=True) + "\n")
+        text = json.dumps(_short(data), separators=(",", ":"), sort_keys=True)
+        path.write_text(f"{text}\n")
 
     @classmethod
     def load(cls, path: Path) -> Results:

@@ -112,6 +112,20 @@ def run_peer(folder: Path, peer: str, limit: float) -> Outcome:
     return outcome
 
 
+def _best_of_two(folder: Path, peer: str, limit: float) -> Outcome:
+    """The run with the shorter load of two; of one that takes over a minute there is no second.
+
+    On a virtual machine the same load took 2.8 s and 1.7: its pages are cleared once more where the
+    host has taken them back since.
+    """
+    start = time.monotonic()
+    first = run_peer(folder, peer, limit)
+    if first.load_seconds is None or time.monotonic() - start > 60:
+        return first
+    again = run_peer(folder, peer, limit)
+    return min(first, again, key=lambda one: one.load_seconds or limit)
+
+
 def _setup() -> None:
     """Create `peers-venv` with Pathway, and say what only an administrator can install."""
     home = cache_folder() / "peers-venv"
@@ -139,7 +153,7 @@ def _measure(name: str, args: argparse.Namespace, results: Results) -> None:
         if not args.quick and peer in _TOO_BIG.get(name, ()):
             outcome = Outcome(skipped=_NOT_TRIED)
         else:
-            outcome = run_peer(folder, peer, limit)
+            outcome = _best_of_two(folder, peer, limit)
         measured.peers[peer] = outcome
         outcome.when = when()
         figures = [("load", outcome.load_seconds)]
