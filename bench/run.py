@@ -28,6 +28,7 @@ from bench.machine import describe, when
 from bench.outcome import Outcome
 from bench.peers import PEERS
 from bench.peers.base import installed
+from bench.peers.rust import BUILD
 from bench.report import seconds, write
 from bench.results import Measured, Results
 from bench.workload import cache_folder, load
@@ -86,7 +87,7 @@ def run_peer(folder: Path, peer: str, limit: float) -> Outcome:
             Path(f"/proc/{worker.pid}/oom_score_adj").write_text("900")
         stop = time.monotonic() + limit * 1.2 + 30
         if peer in ("differential", "dbsp", "flowlog"):
-            stop += 1800  # the first run builds the program, which is not measured
+            stop += BUILD  # the first run builds the program, which is not measured
         timed_out = False
         while True:
             pid, status, usage = os.wait4(worker.pid, os.WNOHANG)

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-
-from bench.outcome import Outcome
-from bench.peers import rust
 from bench.peers.base import Peer
-from bench.workload import Workload
+from bench.peers.rust import RustPeer, reach_or_closure
 
 __all__ = ["make"]
 
@@ -84,27 +79,8 @@ fn main() {
 """
 
 
-class _Differential(Peer):
-    def missing(self) -> str | None:
-        return rust.missing()
-
-    def version(self) -> str:
-        return "0.25"
-
-    def cannot(self, workload: Workload) -> str | None:
-        return None if workload.kind in ("reach", "tc") else "written for reach and tc only"
-
-    def run(self, workload: Workload, folder: Path, outcome: Outcome, deadline: float) -> Outcome:
-        seconds = deadline - time.monotonic()  # building has a limit of its own
-        shape = f'const KIND: &str = "{workload.kind}";\n'
-        shape += f"const WIDTH: usize = {workload.edits.shape[1]};\n"
-        main = rust.FRAME + shape + _MAIN
-        name = f"differential-{workload.kind}"
-        binary = rust.build(name, _MANIFEST, {"src/main.rs": main}, time.monotonic() + 900)
-        outcome.version = rust.crate_version(name, "differential-dataflow")
-        return rust.play(binary, workload, folder, outcome, seconds)
-
-
 def make(variant: str) -> Peer:
     """The adapter; there is one variant."""
-    return _Differential()
+    files = reach_or_closure(_MAIN)
+    name, crate = "differential", "differential-dataflow"
+    return RustPeer(name, crate, _MANIFEST, files, kinds=("reach", "tc"))

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-
-from bench.outcome import Outcome
-from bench.peers import rust
 from bench.peers.base import Peer
+from bench.peers.rust import FRAME, RustPeer
 from bench.workload import Workload
 
 __all__ = ["make"]
@@ -94,33 +90,18 @@ def _main(workload: Workload) -> str:
     }
     text = _MAIN.replace("WIDTH", blocks.pop("WIDTH")[0])
     lines = [blocks.get(line, [line]) for line in text.split("\n")]
-    return rust.FRAME + "\n".join(part for block in lines for part in block)
+    return FRAME + "\n".join(part for block in lines for part in block)
 
 
-class _FlowLog(Peer):
-    def missing(self) -> str | None:
-        return rust.missing()
-
-    def version(self) -> str:
-        return "0.7"
-
-    def cannot(self, workload: Workload) -> str | None:
-        return None
-
-    def run(self, workload: Workload, folder: Path, outcome: Outcome, deadline: float) -> Outcome:
-        seconds = deadline - time.monotonic()  # building has a limit of its own
-        name = f"flowlog-{workload.kind}"
-        text = workload.ruleset.datalog(number="int64")
-        for relation in workload.inputs:
-            columns = ", ".join(f"c{i}: int64" for i in range(workload.ruleset.arity[relation]))
-            declared = f".decl {relation}({columns})"
-            text = text.replace(declared, f"{declared} mutable")
-        files = {"build.rs": _BUILD, "program.dl": text, "src/main.rs": _main(workload)}
-        binary = rust.build(name, _MANIFEST, files, time.monotonic() + 900)
-        outcome.version = rust.crate_version(name, "flowlog-build")
-        return rust.play(binary, workload, folder, outcome, seconds)
+def _files(workload: Workload) -> dict[str, str]:
+    text = workload.ruleset.datalog(number="int64")
+    for relation in workload.inputs:
+        columns = ", ".join(f"c{i}: int64" for i in range(workload.ruleset.arity[relation]))
+        declared = f".decl {relation}({columns})"
+        text = text.replace(declared, f"{declared} mutable")
+    return {"build.rs": _BUILD, "program.dl": text, "src/main.rs": _main(workload)}
 
 
 def make(variant: str) -> Peer:
     """The adapter; there is one variant."""
-    return _FlowLog()
+    return RustPeer("flowlog", "flowlog-build", _MANIFEST, _files)

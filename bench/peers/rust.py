@@ -11,14 +11,19 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 from bench.outcome import Outcome
-from bench.peers.base import build_folder, call
+from bench.peers.base import Peer, build_folder, call
 from bench.workload import Workload
 
-__all__ = ["FRAME", "build", "crate_version", "missing", "play"]
+__all__ = ["BUILD", "FRAME", "RustPeer", "reach_or_closure"]
+
+BUILD = 1800.0
+"""Seconds that building a peer may take, the first time; DBSP's crates take ten minutes."""
 
 FRAME = """
 use std::time::Instant;
@@ -57,11 +62,6 @@ impl Sum {
 
 fn deadline() -> f64 { std::env::args().nth(2).unwrap().parse().unwrap() }
 """
-
-
-def missing() -> str | None:
-    """Why Rust programs cannot be built here, or None."""
-    return None if shutil.which("cargo") else "cargo is not on PATH"
 
 
 def build(name: str, manifest: str, files: dict[str, str], deadline: float) -> Path:
@@ -121,3 +121,49 @@ def play(
     if len(outcome.epochs) < workload.epochs:
         outcome.notes.append(f"stopped by the time limit after {len(outcome.epochs)} epochs")
     return outcome
+
+
+def reach_or_closure(main: str) -> Callable[[Workload], dict[str, str]]:
+    """The files of a crate whose `main` is written for both, by the constants KIND and WIDTH."""
+
+    def files(workload: Workload) -> dict[str, str]:
+        shape = f'const KIND: &str = "{workload.kind}";\n'
+        shape += f"const WIDTH: usize = {workload.edits.shape[1]};\n"
+        return {"src/main.rs": FRAME + shape + main}
+
+    return files
+
+
+class RustPeer(Peer):
+    """A crate, and the program over it that `files` makes of a workload of one of the `kinds`."""
+
+    def __init__(
+        self,
+        name: str,
+        crate: str,
+        manifest: str,
+        files: Callable[[Workload], dict[str, str]],
+        *,
+        kinds: tuple[str, ...] = (),
+    ) -> None:
+        self._name, self._crate = name, crate
+        self._manifest, self._files, self._kinds = manifest, files, kinds
+
+    def missing(self) -> str | None:
+        return None if shutil.which("cargo") else "cargo is not on PATH"
+
+    def version(self) -> str:
+        return "unknown"  # until it is built: what the manifest's bounds came to
+
+    def cannot(self, workload: Workload) -> str | None:
+        if not self._kinds or workload.kind in self._kinds:
+            return None
+        return f"written for {' and '.join(self._kinds)} only"
+
+    def run(self, workload: Workload, folder: Path, outcome: Outcome, deadline: float) -> Outcome:
+        seconds = deadline - time.monotonic()  # building has a limit of its own
+        name = f"{self._name}-{workload.kind}"
+        limit = time.monotonic() + BUILD
+        binary = build(name, self._manifest, self._files(workload), limit)
+        outcome.version = crate_version(name, self._crate)
+        return play(binary, workload, folder, outcome, seconds)

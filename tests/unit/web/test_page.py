@@ -10,6 +10,7 @@ import json
 import os
 import struct
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
@@ -53,14 +54,19 @@ def served(tmp_path, warm_kernel):
         program = ProgramFile(path)
         folder = FactFolder(db, tmp_path, print, program=program)
         folder.load()
-        server = Server(db, port=0, writable=True, title="routes.dl")
-        thread = threading.Thread(target=server.run, args=(folder, 0.05))
-        thread.start()
-        try:
-            yield server.url
-        finally:
-            server.stop()
-            thread.join()
+        with running(Server(db, port=0, writable=True, title="routes.dl"), folder) as url:
+            yield url
+
+
+@contextmanager
+def running(server, folder=None):
+    thread = threading.Thread(target=server.run, args=(folder, 0.05))
+    thread.start()
+    try:
+        yield server.url
+    finally:
+        server.stop()
+        thread.join()
 
 
 @pytest.fixture
@@ -69,14 +75,8 @@ def large(warm_kernel):
     with deltafix.connect(".decl cost(x: symbol, n: number)\n.input cost\n") as db:
         with db.transaction() as tx:
             tx.insert("cost", [(f"c{i}", i) for i in range(5000)])
-        server = Server(db, port=0, writable=False, title="costs.dl")
-        thread = threading.Thread(target=server.run, args=(None, 0.05))
-        thread.start()
-        try:
-            yield server.url
-        finally:
-            server.stop()
-            thread.join()
+        with running(Server(db, port=0, writable=False, title="costs.dl")) as url:
+            yield url
 
 
 def picture(browser: Browser, name: str, tmp_path: Path) -> None:
