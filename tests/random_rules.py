@@ -279,9 +279,11 @@ class Generator:
                 found.append((kind, args[-1]))
             else:
                 args.append(self.rng.choice(known) if known and self.rng.random() < 0.6 else "_")
+        equations = [] if witness else self.equated(args, relation, inner)
         atom = f"{relation.name}({', '.join(args)})"
         known = [name for name in body.bound[of] if name in inner.bound[of]]
         inside = self.narrowed(atom, target, known, inner, lower)
+        inside = ", ".join((inside, *equations))
         body.fresh = inner.fresh
         body.witnesses += found
         for kind, name in found:
@@ -307,6 +309,15 @@ class Generator:
         if op == "sum" and self.rng.random() < 0.3:
             target = f"({target}) * {'1.0e308' if of == 'float' else '1500000000'}"
         return f"{result} = {op} {target} : {{ {inside} }}{tests}"
+
+    def equated(self, args: list[str], relation: Relation, inner: Body) -> list[str]:
+        """Columns of an atom under names of their own, and equations that say what they are."""
+        found = []
+        for place, kind in enumerate(relation.columns):
+            if args[place] != "_" and self.may("comparisons", 0.2):
+                name, args[place] = args[place], inner.new(kind)
+                found.append(" = ".join(self.rng.sample((name, args[place]), 2)))
+        return found
 
     def narrowed(
         self, atom: str, target: str, numbers: list[str], inner: Body, lower: list[Relation]
@@ -407,6 +418,8 @@ class Generator:
             if self.may("aggregates", 0.1 if recursive else 0.15):
                 extra = self.aggregate(body, lower)
                 body.literals.extend([extra] if extra else [])
+                if extra and self.may("repeats", 0.3):
+                    body.literals.extend(self.again(body, extra))
         if self.may("repeats", 0.1):
             body.literals.append(rng.choice(body.literals))
         if self.may("repeats", 0.1):
@@ -420,6 +433,16 @@ class Generator:
             shown, guard = self.grown(shown, body)
             body.literals.extend(guard)
         return f"{shown} :- {', '.join(body.literals)}."
+
+    def again(self, body: Body, aggregate: str) -> list[str]:
+        """The same aggregate under other names, or in two alternatives of the rule."""
+        result, _ = aggregate.split(" = ", 1)
+        if body.witnesses:
+            return []
+        if self.rng.random() < 0.5:
+            return [re.sub(rf"\b{result}\b", result + name, aggregate) for name in "tu"]
+        twin = re.sub(rf"\b{result}\b", f"{result}t", aggregate)
+        return [f"({result} = {result} ; {twin})"]
 
     def grown(self, heads: str, body: Body) -> tuple[str, list[str]]:
         """Heads that compute a column, and the guard under which that ends in recursion too."""

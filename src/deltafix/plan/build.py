@@ -25,6 +25,7 @@ from deltafix.plan.given import set_apart
 from deltafix.plan.ir import HEAD, KEY, Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import Core, normalize
 from deltafix.plan.order import Indexes, variant
+from deltafix.plan.share import share
 from deltafix.plan.tell import tell
 from deltafix.rules.ast import Program
 from deltafix.rules.check import CheckedProgram, typed
@@ -39,7 +40,7 @@ __all__ = ["PASSES", "Prepared", "analysed", "forms", "lower", "plan", "plan_cor
 
 def lower(checked: CheckedProgram) -> Core:
     """The core of the program that is run for a checked one."""
-    return normalize(executable(checked))
+    return share(normalize(executable(checked)))
 
 
 def plan(checked: CheckedProgram) -> Plan:
@@ -144,6 +145,7 @@ PASSES = (
     Pass("typed", typed, _show_checked),  # names, types, groundedness, strata
     Pass("executable", executable, _show_checked),  # inline relations written out, magic sets
     Pass("core", normalize, lambda core: f"{core}\n"),  # flat clauses and aggregates
+    Pass("shared", share, lambda core: f"{core}\n"),  # what hidden relations say stands once
     Pass("plan", plan_core, lambda made: tell(explain(made))),  # strata, delta rules, indexes
 )
 

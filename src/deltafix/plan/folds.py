@@ -22,7 +22,7 @@ from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, M
 from deltafix.plan.constructed import field_types
 from deltafix.plan.narrow import NARROW, cut
 from deltafix.rules.apart import own_names
-from deltafix.rules.ast import And, Atom, Formula, Or
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Or
 from deltafix.rules.infer import term_type
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, body_of, is_constructor
@@ -71,7 +71,7 @@ def _source(
     """The relation to fold, its group columns and its value column."""
     named = _Naming(outer).formula(body_of(term), "_")
     cases = alternatives(named)
-    plain = _plain(outer, term, shared, cases)
+    plain = _plain(term, shared, cases)
     if plain is not None:
         return plain
     counted = term.op not in _BY_VALUE
@@ -121,27 +121,65 @@ def _clause(
 
 
 def _plain(
-    outer: Flattening,
     term: Aggregate,
     shared: tuple[Slot, ...],
     cases: tuple[tuple[Formula, ...], ...],
 ) -> tuple[str, tuple[int, ...], int | None] | None:
-    """The body's own relation, where it is one atom over distinct variables."""
-    if len(cases) != 1 or len(cases[0]) != 1 or not isinstance(cases[0][0], Atom):
-        return None
-    atom = cases[0][0]
-    names = [arg.name if isinstance(arg, Var) else None for arg in atom.args]
+    """The body's own relation, where it is one atom over distinct variables.
+
+    It may equate those with one another, or with what the group is of.
+    """
     wanted = [slot.name for slot in shared]
     if isinstance(term.target, Var):
         wanted.append(term.target.name)
     elif term.target is not None:
         return None
+    atom = _unified(cases[0], frozenset(wanted)) if len(cases) == 1 else None
+    if atom is None:
+        return None
+    names = [arg.name if isinstance(arg, Var) else None for arg in atom.args]
     if None in names or len(set(names)) < len(names) or not set(wanted) <= set(names):
         return None
     places = tuple(names.index(name) for name in wanted)
     if term.target is None:
         return atom.relation, places, None
     return atom.relation, places[:-1], places[-1]
+
+
+def _unified(case: tuple[Formula, ...], kept: frozenset[str]) -> Atom | None:
+    """The one atom of a case, with one name for variables that the rest of it equates.
+
+    None where there are other atoms or tests. Equal values have one code, floats too.
+    """
+    atoms = [part for part in case if isinstance(part, Atom)]
+    if len(atoms) != 1:
+        return None
+    (found,) = atoms
+    names: dict[str, str] = {}
+
+    def name_of(var: Var) -> str:
+        name = var.name
+        while name in names:
+            name = names[name]
+        return name
+
+    for part in case:
+        if part is found:
+            continue
+        if not (
+            isinstance(part, Comparison)
+            and part.op == "="
+            and isinstance(part.left, Var)
+            and isinstance(part.right, Var)
+        ):
+            return None
+        one, other = name_of(part.left), name_of(part.right)
+        if one in kept:
+            one, other = other, one
+        if one != other:
+            names[one] = other
+    args = (Var(name_of(arg)) if isinstance(arg, Var) else arg for arg in found.args)
+    return replace(found, args=tuple(args))
 
 
 class _Naming:

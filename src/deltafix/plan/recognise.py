@@ -35,7 +35,10 @@ from deltafix.rules.ast import And, Atom, Dominates, Formula, Rule, conjunction
 from deltafix.rules.terms import Term, Var
 from deltafix.rules.walk import Leaf, map_formula
 
-__all__ = ["edits", "named_alike", "renamed", "same_layer", "same_rule", "with_names"]
+__all__ = [
+    "edits", "named_alike", "renamed", "same_layer", "same_rule", "spelled_without_name",
+    "with_names",
+]  # fmt: skip
 
 _NUMBERED = re.compile(r"~\d")
 """Hidden relations that are named by their place in the program."""
@@ -190,6 +193,11 @@ def _spelled(clause: Clause) -> object:
     return _numbered(_parts(clause))
 
 
+def spelled_without_name(clause: Clause) -> tuple[Any, ...]:
+    """A clause but for its head's name and rule, with its variables numbered as they come."""
+    return _numbered([(("Head",), clause.args), *map(_part, clause.body)])
+
+
 def _outline(clause: Clause) -> object:
     """What clauses of one form have in common, told quickly: their literals without arguments."""
     return clause.head, tuple(sorted(repr(what) for what, _ in _parts(clause)))
@@ -257,9 +265,7 @@ def _said(core: Core) -> dict[str, str]:
     derives: dict[str, list[tuple[object, ...]]] = {name: [] for name in hidden}
     for clause in core.clauses:
         if clause.head in hidden:
-            derives[clause.head].append(
-                _numbered([(("Head",), clause.args), *map(_part, clause.body)])
-            )
+            derives[clause.head].append(spelled_without_name(clause))
     folds = {name: (fold, place) for fold in core.folds for place, name in enumerate(fold.made)}
     kinds = {name: (_kind(relation), homes.get(name)) for name, relation in hidden.items()}
     words = {name: _digest(kind) for name, kind in kinds.items()}

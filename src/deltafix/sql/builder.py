@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add, itemgetter, or_
@@ -132,6 +132,8 @@ class Builder:
     rules: list[Rule] = field(default_factory=list)
     functors: list[FunctorDecl] = field(default_factory=list)
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    named_by: dict[Hashable, str] = field(default_factory=dict)
+    """Functions by what they say: an expression that is needed in two places is computed once."""
     reducers: dict[str, tuple[FunctorDecl, UserReducer]] = field(default_factory=dict)
     """By a name that says what they compute: equal names mean the same."""
     types: dict[str, TypeDecl] = field(default_factory=dict)
@@ -160,6 +162,7 @@ class Builder:
         relations, rules, functors = mark
         for functor in self.functors[functors:]:
             del self.functions[functor.name]
+        self.named_by = {key: name for key, name in self.named_by.items() if name in self.functions}
         gone = {relation.name for relation in self.relations[relations:]}
         self.made = {key: found for key, found in self.made.items() if found.name not in gone}
         del self.relations[relations:], self.rules[rules:], self.functors[functors:]
@@ -273,11 +276,16 @@ class Builder:
 
     def call(self, scalar: Scalar, args: Sequence[Operand], result: Column) -> Call:
         """The call of an expression as a function of the program's own."""
-        name = self.named()
         columns = [arg.column(f"a{n}") for n, arg in enumerate(args)]
-        attributes = tuple(column.attribute(column.name) for column in columns)
-        self.functors.append(FunctorDecl(name, attributes, result.engine_type))
-        self.functions[name] = function(scalar, columns, result)
+        said = scalar.says and (scalar.says, tuple(columns), result)
+        name = self.named_by.get(said, "")
+        if not name:
+            name = self.named()
+            if said is not None:
+                self.named_by[said] = name
+            attributes = tuple(column.attribute(column.name) for column in columns)
+            self.functors.append(FunctorDecl(name, attributes, result.engine_type))
+            self.functions[name] = function(scalar, columns, result)
         return Call(f"@{name}", tuple(arg.term for arg in args))
 
     def reducer(self, name: str, found: UserReducer, argument: str, result: str) -> str:

@@ -9,7 +9,8 @@ program's own (`sql.scalar`). Subqueries are `sql.subqueries`'.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Final
 
@@ -114,6 +115,7 @@ class Formulas:
         from deltafix.sql import subqueries  # noqa: PLC0415  the two need each other
 
         args: list[Operand] = []
+        read: list[Hashable] = []
 
         def leaf(part: exp.Expr) -> Scalar | None:
             operand = None
@@ -132,12 +134,16 @@ class Formulas:
                 known = operand.term.value
                 bare = Column("", operand.type, nullable=False)
                 shown = None if known is None else decode(known, bare)
+                read.append((operand.type.name, repr(shown)))
                 return Scalar(lambda _: shown, operand.type, operand.nullable)
             if operand not in args:
                 args.append(operand)
-            return Scalar(itemgetter(args.index(operand)), operand.type, operand.nullable)
+            place = args.index(operand)
+            read.append(place)
+            return Scalar(itemgetter(place), operand.type, operand.nullable)
 
-        return Scalars(self.scope.statement, leaf).compile(node), args
+        found = Scalars(self.scope.statement, leaf).compile(node)
+        return replace(found, says=(repr(node), tuple(read))), args
 
     def misplaced(self, node: exp.Expr) -> Exception:
         """The error for an aggregate where there is none."""
@@ -276,7 +282,8 @@ class Formulas:
         if truth is None and not scalar.nullable:
             return FALSE
         compute = scalar.compute
-        coded = Scalar(lambda row: _CODES[compute(row)], BIGINT, nullable=False)
+        says = ("truth", scalar.says)
+        coded = Scalar(lambda row: _CODES[compute(row)], BIGINT, nullable=False, says=says)
         call = self.builder.call(coded, args, _TRUTH)
         return conjunction((*here.body, equal(call, Const(_CODES[truth], "number"))))
 

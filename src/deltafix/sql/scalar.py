@@ -9,7 +9,7 @@ the type said. What is not in the tables here is refused, with its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -66,11 +66,15 @@ COMPARISONS: Final[dict[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """An expression that can be computed: `compute(environment)` is its value."""
+    """An expression that can be computed: `compute(environment)` is its value.
+
+    Those that say the same, where it is known what they say, compute the same.
+    """
 
     compute: Compute
     type: SqlType
     nullable: bool
+    says: Hashable = None
 
 
 def literal(value: SqlValue) -> Scalar:

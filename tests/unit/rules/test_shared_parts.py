@@ -1,0 +1,83 @@
+"""Hidden relations that say the same are one, and what an aggregate ranges over is not copied.
+
+That rows are right is the oracle's to say (`tests/agree/test_engine_oracle.py`, whose programs
+repeat aggregates and write equations into them); here is what is saved.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import deltafix
+from deltafix.datalog.program import Program
+from deltafix.plan.build import lower
+from deltafix.plan.normalize import Core
+from deltafix.rules.check import typed
+
+DECLARED = """
+.decl p(x: number)
+.input p
+.decl q(x: number, y: number, f: float)
+.input q
+.decl o(x: number, n: number)
+.output o
+"""
+
+
+def core_of(rules: str) -> Core:
+    return lower(typed(Program.parse(DECLARED + rules)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "q(x, y, _)",
+        "q(z, y, _), z = x",
+        "q(z, y, _), x = z",
+        "q(z, v, _), z = x, v = y",
+        "q(z, v, f), y = v, z = w, w = x, f = f",
+    ],
+)
+def test_an_aggregate_over_one_atom_folds_its_rows_where_they_lie(body: str) -> None:
+    core = core_of(f"o(x, n) :- p(x), n = sum y : {{ {body} }}.")
+    assert [(fold.source, fold.group, fold.value) for fold in core.folds] == [("q", (0,), 1)]
+    assert {clause.head for clause in core.clauses} == {"o"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["q(x, y, _), y = 1", "q(x, y, _), x = y", "q(z, z, _), y = z", "q(z, y, _), z < x"],
+)
+def test_what_is_a_test_of_its_rows_is_a_relation_of_its_own(body: str) -> None:
+    core = core_of(f"o(x, n) :- p(x), n = sum y : {{ {body} }}.")
+    assert [fold.source for fold in core.folds] == ["~1"]
+
+
+def test_alternatives_share_what_they_count() -> None:
+    """Three aggregates, one of them twice, in a rule of two alternatives: twelve folds were made."""
+    one = "count : { q(x, y, _), y > 1 }"
+    core = core_of(
+        f"o(x, a + b + c + m) :- p(x), a = {one}, b = {one}, "
+        "c = sum y : { q(x, y, _), y > 2 }, (m = 1 ; q(x, m, _)), !(q(x, z, _), z > 7)."
+    )
+    assert [fold.op for fold in core.folds] == ["count", "sum"]
+    hidden = {clause.head for clause in core.clauses if clause.head.startswith("~")}
+    assert len(hidden) == 3  # what is counted, summed up and negated
+    assert {fold.source for fold in core.folds} < hidden
+
+
+def test_a_literal_of_a_proof_stays_for_each_that_is_written() -> None:
+    core = core_of("o(x, 1) :- p(x), q(_, _, _), q(y, z, _), q(v, w, _).")
+    (clause,) = (one for one in core.clauses if one.head == "o")
+    assert len({*clause.body}) == len(clause.body) == 4
+
+
+def test_what_is_counted_once_costs_once() -> None:
+    rules = "o(x, a + b + m) :- p(x), {0} = count : {{ {1} }}, {2} = count : {{ {1} }}, "
+    text = DECLARED + rules.format("a", "q(x, y, _), y > 1", "b") + "(m = 1 ; m = 2)."
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("p", [(x,) for x in range(10)])
+            tx.insert("q", [(x, y, 0.5) for x in range(10) for y in range(30)])
+        assert db.rows("o") == [(x, 56 + m) for x in range(10) for m in (1, 2)]
+        assert db.last_epoch.derivations == 10 * 28 + 2 * 10  # those counted, and the rows of o
