@@ -439,7 +439,7 @@ class Generator:
         result, _ = aggregate.split(" = ", 1)
         if body.witnesses:
             return []
-        if self.rng.random() < 0.5:
+        if not self.may("disjunction", 0.5):
             return [re.sub(rf"\b{result}\b", result + name, aggregate) for name in "tu"]
         twin = re.sub(rf"\b{result}\b", f"{result}t", aggregate)
         return [f"({result} = {result} ; {twin})"]

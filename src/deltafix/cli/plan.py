@@ -40,7 +40,7 @@ def plan(
         Literal["text", "json"], typer.Option("--format", help="How the plan is printed.")
     ] = "text",
     stage: Annotated[
-        Literal["typed", "executable", "core", "plan"],
+        Literal["typed", "executable", "core", "shared", "plan"],
         typer.Option("--stage", help="Print what this pass makes of the program."),
     ] = "plan",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,

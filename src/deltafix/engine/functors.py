@@ -9,8 +9,10 @@ it back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import numpy as np
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
@@ -20,7 +22,7 @@ from deltafix.facts.schema import BaseType, Value
 from deltafix.facts.values import WORD, fitting, shown
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
-from deltafix.kernel.entries import answer
+from deltafix.kernel.entries import answer, lookup
 from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.values import NO_VALUE, comparison, constructor, function, reinterpret
 
@@ -36,21 +38,37 @@ class Functors:
         self._arena = arena
         self._codes = codes
         self._calls = {n: (memo, functor(memo, codes, users)) for n, memo in linked.memos.items()}
+        self._fields = dict(_fields(linked.memos))
 
     def reply(self) -> None:
         """Compute the value that was asked for and enter it. Raises FunctorError."""
-        arena = self._arena
-        memo, compute = self._calls[int(arena.cells[at.ASKED])]
+        arena, codes = self._arena, self._codes
+        asked = int(arena.cells[at.ASKED])
+        memo, compute = self._calls[asked]
         arguments = arena.words[at.KEY : at.KEY + len(memo.types)].copy()
-        codes = self._codes
-        values = [
-            codes.value(kind, code)
-            for kind, code in zip(memo.types, arguments.tolist(), strict=True)
-        ]
-        value = compute(*values)
-        known = value is not NO_VALUE
-        code = codes.code(memo.result, value) if known else 0
-        answer(arena.words, arena.cells, arguments, code, int(known))
+        value = compute(*map(codes.value, memo.types, arguments.tolist()))
+        if value is NO_VALUE:
+            answer(arena.words, arena.cells, arguments, 0, 0)
+            return
+        code = codes.code(memo.result, value)
+        answer(arena.words, arena.cells, arguments, code, 1)
+        for number, place in self._fields.get(asked, ()):
+            # A row that is read next: SQL makes a nullable value and opens it in the next rule.
+            made = np.array([code], dtype=np.int32)
+            if lookup(arena.words, arena.cells, made, number, 0, 0) < 0:
+                arena.cells[at.ASKED] = number
+                answer(arena.words, arena.cells, made, int(arguments[place]), 1)
+
+
+def _fields(memos: Mapping[int, Memo]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """By the memo of what makes a value: those that read a field of it, and which."""
+    numbers = {memo.functor: number for number, memo in memos.items()}
+    for name, number in numbers.items():
+        if name[0] in "[$":
+            read = [(numbers.get(f"{name}.{n}"), n) for n in range(len(memos[number].types))]
+            found = [(other, place) for other, place in read if other is not None]
+            if found:
+                yield number, found
 
 
 def functor(

@@ -8,8 +8,8 @@ and gives back the net changes of its own. Invariant: `run` is called at most on
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -24,12 +24,28 @@ from deltafix.kernel.entries import settle_rows
 
 __all__ = ["Bounds", "Changed", "Strata", "Stratum"]
 
+T = TypeVar("T")
 
-class Changed(NamedTuple):
-    """Net changes of a relation: codes (n, arity) of rows added and of rows removed."""
 
-    added: Words
-    removed: Words
+class Changed:
+    """Net changes of a relation: codes (n, arity) of rows added and of rows removed.
+
+    What several folds ask of it is computed once.
+    """
+
+    __slots__ = ("_parts", "added", "removed")
+
+    def __init__(self, added: Words, removed: Words) -> None:
+        self.added: Words = added
+        self.removed: Words = removed
+        self._parts: dict[Hashable, Any] = {}
+
+    def once(self, what: Hashable, compute: Callable[[], T]) -> T:
+        """What is computed of these changes, under a name."""
+        if what not in self._parts:
+            self._parts[what] = compute()
+        found: T = self._parts[what]
+        return found
 
 
 class Stratum(Protocol):
@@ -119,6 +135,7 @@ class Strata:
         self._ran: list[Stratum] = []
         self.cold: set[Stratum] = set() if cold is None else cold
         self.fresh = fresh
+        self._read: tuple[str, int | None, Changed] | None = None
 
     def run(self, began: float, budget: Budget) -> None:
         """Compute the stratum at which the kernel stopped, and enter its changes."""
@@ -128,19 +145,15 @@ class Strata:
         self.bounds.begin(began, budget)
         ids = self._linked.ids
         changes = self._replaced(number) if number in self.fresh else self._changed(number)
-        for name, (added, removed) in changes.items():
-            for rows, holds in ((removed, 0), (added, 1)):
+        for name, change in changes.items():
+            for rows, holds in ((change.removed, 0), (change.added, 1)):
                 if len(rows):
                     flat = np.ascontiguousarray(rows, dtype=np.int32).reshape(-1)
                     settle_rows(arena.words, arena.cells, flat, ids[name], len(rows), holds)
 
     def _changed(self, number: int) -> Mapping[str, Changed]:
         """What a stratum makes of the changes in the running epoch."""
-        arena, ids = self._arena, self._linked.ids
-        below = {
-            name: Changed(*changed_in_epoch(arena, ids[name]))
-            for name in self._linked.outside[number].reads
-        }
+        below = {name: self._below(name, None) for name in self._linked.outside[number].reads}
         stratum = self._strata[number]
         self._ran.append(stratum)
         return stratum.run(below)
@@ -165,15 +178,27 @@ class Strata:
         }
         if isinstance(stratum, Choosing):
             stratum.prefer(lambda name: stratum.shown(name, held[name]))
-        below = {
-            name: Changed(rows := codes_where(arena, ids[name], mask), rows[:0])
-            for name in self._linked.outside[number].reads
-        }
+        below = {name: self._below(name, mask) for name in self._linked.outside[number].reads}
         found = stratum.run(below)
         return {
             name: (found[name].added if name in found else rows[:0], rows)
             for name, rows in held.items()
         }
+
+    def _below(self, name: str, mask: int | None) -> Changed:
+        """What an epoch changed in a lower relation, or its rows with these flags as if they came.
+
+        It is kept for the next stratum: SQL asks for six aggregates of the same groups.
+        """
+        if self._read is None or self._read[:2] != (name, mask):
+            arena, number = self._arena, self._linked.ids[name]
+            if mask is None:
+                found = Changed(*changed_in_epoch(arena, number))
+            else:
+                rows = codes_where(arena, number, mask)
+                found = Changed(rows, rows[:0])
+            self._read = name, mask, found
+        return self._read[2]
 
     def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
         """Let the next epoch, a rebuild, choose these rows of each relation where it may."""
@@ -226,18 +251,21 @@ class Strata:
             arena.cells[at.C_DERIVATIONS : at.C_ABANDONED + 1] = spent
         stratum.keep()
         self.cold.discard(stratum)
+        self._read = None
 
     def keep(self) -> None:
         """The epoch was committed."""
         for stratum in self._ran:
             stratum.keep()
         self._ran.clear()
+        self._read = None
 
     def undo(self) -> None:
         """The epoch was rolled back."""
         for stratum in reversed(self._ran):
             stratum.undo()
         self._ran.clear()
+        self._read = None
 
 
 def _ordered(rows: Words) -> Words:

@@ -82,17 +82,20 @@ def _source(
     types = [outer.types[slot.name] for slot in (*shared, *columns)]
     if counted and len(tags) > 1:
         types.append("number")
-    width = len(types)
-    if term.target is not None:
+    value = None
+    if isinstance(term.target, Var) and Slot(term.target.name) in (*shared, *columns):
+        value = (*shared, *columns).index(Slot(term.target.name))
+    elif term.target is not None:
+        value = len(types)
         types.append(term_type(term.target, outer.types, outer.program))
     hidden = outer.made.hide(types)
     for case, found in zip(cases, names, strict=True):
         inner = outer.inner()
         inner.known = frozenset(slot.name for slot in shared)  # the target is not: it is found here
         for _ in inner.bodies(case):
-            _clause(outer, inner, term, hidden, (shared, columns, found, tags))
+            _clause(outer, inner, term, hidden, (shared, columns, found, tags, len(types)))
         outer.values = inner.values
-    return hidden, tuple(range(len(shared))), width if term.target is not None else None
+    return hidden, tuple(range(len(shared))), value
 
 
 def _clause(
@@ -100,10 +103,10 @@ def _clause(
     inner: Flattening,
     term: Aggregate,
     hidden: str,
-    shape: tuple[tuple[Slot, ...], list[Slot], tuple[str, ...], list[tuple[str, ...]]],
+    shape: tuple[tuple[Slot, ...], list[Slot], tuple[str, ...], list[tuple[str, ...]], int],
 ) -> None:
     """One clause of the hidden relation that is folded."""
-    shared, columns, names, tags = shape
+    shared, columns, names, tags, width = shape
     args: list[Argument] = [*shared]
     for slot in columns:  # a variable that this alternative lacks
         kind = outer.types[slot.name]
@@ -111,7 +114,7 @@ def _clause(
     if columns and len(tags) > 1:
         args.append(Code(tags.index(names), "number"))
     base = inner.body
-    if term.target is not None:
+    if term.target is not None and len(args) < width:
         of = term_type(term.target, outer.types, outer.program)
         args.append(inner.argument(term.target, of))
     for _ in inner.folded():

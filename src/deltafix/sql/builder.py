@@ -38,7 +38,7 @@ from deltafix.rules.walk import is_constructor, occurrences
 from deltafix.sql.casts import cast
 from deltafix.sql.scalar import Scalar
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode, encode
+from deltafix.sql.types import NULL, Column, SqlType, decode, encode
 
 __all__ = ["FALSE", "NIL", "TRUE", "Builder", "Operand", "Relation", "absent", "equal", "some"]
 
@@ -351,7 +351,10 @@ def function(scalar: Scalar, columns: Sequence[Column], result: Column) -> Calla
     compute, shape = scalar.compute, tuple(columns)
 
     def found(*values: Any) -> Any:
-        row: list[SqlValue] = [decode(*pair) for pair in zip(values, shape, strict=True)]
-        return result.encode(compute(row))
+        return result.encode(compute(list(map(decode, values, shape))))
 
-    return found
+    def plain(*values: Any) -> Any:
+        return result.encode(compute(values))
+
+    as_they_are = all(one.type.read is None and not one.nullable for one in columns)
+    return plain if as_they_are else found

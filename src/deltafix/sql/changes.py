@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.facts.delta import Delta
 from deltafix.facts.logical import logical_order
@@ -48,6 +48,9 @@ Bag: TypeAlias = Counter[tuple[SqlValue, ...]]
 
 def view_delta(relation: Relation, deltas: Iterable[Delta | Mapping[str, Bag]]) -> ViewDelta:
     """What a sequence of epochs changed in a relation, net; some are told as bags by relation."""
+    deltas = list(deltas)
+    if len(deltas) == 1 and isinstance(deltas[0], Delta) and not relation.hidden:
+        return _one_delta(relation, deltas[0])
     counts: Bag = Counter()
     columns: tuple[Column, ...] = relation.columns
     alike: tuple[Column, ...] | None = columns
@@ -61,9 +64,28 @@ def view_delta(relation: Relation, deltas: Iterable[Delta | Mapping[str, Bag]]) 
             counts.subtract(decode_rows(part.removed, columns))
     added = [row for row, n in counts.items() for _ in range(n)]
     removed = [row for row, n in counts.items() for _ in range(-n)]
+    return _ordered(relation, added, removed, alike)
+
+
+def _one_delta(relation: Relation, delta: Delta) -> ViewDelta:
+    """What an epoch changed in a relation whose rows are a set: net as it is."""
+    columns = relation.columns
+    if relation.name not in delta:
+        return _ordered(relation, [], [], columns)
+    part = delta[relation.name]
+    added, removed = decode_rows(part.added, columns), decode_rows(part.removed, columns)
+    return _ordered(relation, added, removed, columns)
+
+
+def _ordered(
+    relation: Relation,
+    added: list[Any],
+    removed: list[Any],
+    alike: tuple[Column, ...] | None,
+) -> ViewDelta:
     return ViewDelta(
         relation.name,
-        tuple(column.name for column in columns),
+        tuple(column.name for column in relation.columns),
         shown_rows(sorted(added, key=logical_order), alike),
         shown_rows(sorted(removed, key=logical_order), alike),
     )

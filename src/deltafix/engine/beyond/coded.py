@@ -88,9 +88,9 @@ class BeyondStratum:
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changes of its relations, for the changes of those it reads."""
         rows = {
-            name: Change(self.shown(name, added), self.shown(name, removed))
-            for name, (added, removed) in below.items()
-            if len(added) or len(removed)
+            name: Change(self.shown(name, one.added), self.shown(name, one.removed))
+            for name, one in below.items()
+            if len(one.added) or len(one.removed)
         }
         changes = self._stratum.run(rows)
         work, cells = self._stratum.work, self._arena.cells

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
+from deltafix.engine.folds.groups import FEW, Key, Numbers, grouped, keys_of
 from deltafix.engine.folds.journal import Journal
 from deltafix.engine.stages import Changed
 from deltafix.facts.schema import BaseType, Value
@@ -79,7 +79,7 @@ class Extremes:
         """The values of the groups that the change touches; None: the group has no rows."""
         many = len(change.added) > FEW and self._kind != "symbol" and not self._orders
         if many:
-            self._add_many(change.added)
+            self._add_many(change.added, grouped(change, 1, self._group))
         singly = change.added[:0] if many else change.added
         for rows, sign in ((singly, 1), (change.removed, -1)):
             for key, value in zip(keys_of(rows, self._group), self._values(rows), strict=True):
@@ -145,9 +145,9 @@ class Extremes:
             if held[1] + sign <= 0:
                 self._open.add(key)
 
-    def _add_many(self, rows: Words) -> None:
+    def _add_many(self, rows: Words, groups: tuple[list[Key], Numbers]) -> None:
         """Rows added in bulk: the best of each group, by one sort."""
-        keys, places = partition(rows, self._group)
+        keys, places = groups
         values = self._numbers(rows)
         ordered = np.lexsort((values, places))
         if not self._least:

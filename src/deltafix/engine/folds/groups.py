@@ -12,13 +12,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from deltafix.engine.stages import Changed
 from deltafix.facts.schema import Row
 from deltafix.kernel.arena import Words
 
-__all__ = ["FEW", "Key", "keys_of", "partition", "table"]
+__all__ = ["FEW", "Key", "Numbers", "grouped", "keys_of", "partition", "table"]
 
 Key: TypeAlias = Row
 """Codes of the group's columns, or their values where rows come one by one."""
+Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 FEW = 48
 """Rows up to which a loop beats sorting (numpy's calls cost about 40 µs together)."""
@@ -33,7 +35,7 @@ def keys_of(rows: Words, group: tuple[int, ...]) -> list[Key]:
     return list(zip(*(rows[:, column].tolist() for column in group), strict=True))
 
 
-def partition(rows: Words, group: tuple[int, ...]) -> tuple[list[Key], np.ndarray[Any, Any]]:
+def partition(rows: Words, group: tuple[int, ...]) -> tuple[list[Key], Numbers]:
     """The distinct keys, and for every row the number of its key. O(n log n), vectorised."""
     if not group:
         return [()], np.zeros(len(rows), dtype=np.int64)
@@ -45,6 +47,12 @@ def partition(rows: Words, group: tuple[int, ...]) -> tuple[list[Key], np.ndarra
     first = np.zeros(int(places.max()) + 1 if len(rows) else 0, dtype=np.int64)
     first[places[::-1]] = np.arange(len(rows) - 1, -1, -1)
     return keys_of(rows[first], group), places
+
+
+def grouped(change: Changed, sign: int, group: tuple[int, ...]) -> tuple[list[Key], Numbers]:
+    """`partition` of the rows that came (`sign` 1) or went; once for all folds of these groups."""
+    rows = change.added if sign > 0 else change.removed
+    return change.once((sign, group), lambda: partition(rows, group))
 
 
 def table(rows: Iterable[Key], width: int) -> Words:

@@ -15,7 +15,7 @@ import numpy as np
 
 from deltafix.changes.exact import Total, divide, extend, total_value
 from deltafix.engine.codes import Codes
-from deltafix.engine.folds.groups import FEW, Key, keys_of, partition
+from deltafix.engine.folds.groups import FEW, Key, Numbers, grouped, keys_of
 from deltafix.engine.folds.journal import Journal
 from deltafix.engine.folds.users import UserReducer, finished
 from deltafix.engine.stages import Changed
@@ -46,7 +46,7 @@ class Totals:
         """The values of the groups that the change touches; None: the group has no rows."""
         for rows, sign in ((change.added, 1), (change.removed, -1)):
             if len(rows) > FEW and self._kind != "float":
-                self._add_many(rows, sign)
+                self._add_many(rows, sign, grouped(change, sign, self._fold.group))
             else:
                 self._add_each(rows, sign)
         return {key: self.value(key) for key in self._groups.touched}
@@ -78,8 +78,8 @@ class Totals:
         for key, value in zip(keys_of(rows, self._fold.group), values, strict=True):
             self.change(key, value, sign)
 
-    def _add_many(self, rows: Words, sign: int) -> None:
-        keys, places = partition(rows, self._fold.group)
+    def _add_many(self, rows: Words, sign: int, groups: tuple[list[Key], Numbers]) -> None:
+        keys, places = groups
         counts = np.bincount(places, minlength=len(keys)).tolist()
         totals: list[int] = [0] * len(keys)
         if self._fold.value is not None and self._fold.op != "count":
