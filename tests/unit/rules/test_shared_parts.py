@@ -54,7 +54,7 @@ def test_what_is_a_test_of_its_rows_is_a_relation_of_its_own(body: str) -> None:
 
 
 def test_alternatives_share_what_they_count() -> None:
-    """Three aggregates, one of them twice, in a rule of two alternatives: there were twelve folds."""
+    """Three aggregates, one twice, in a rule of two alternatives: there were twelve folds."""
     one = "count : { q(x, y, _), y > 1 }"
     core = core_of(
         f"o(x, a + b + c + m) :- p(x), a = {one}, b = {one}, "
