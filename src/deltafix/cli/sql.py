@@ -18,12 +18,12 @@ import typer
 from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
 from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError
-from deltafix.facts.values import plain_text
+from deltafix.facts.logical import line_of
 
 if TYPE_CHECKING:
     from deltafix.sql import Connection, ViewDelta
 
-__all__ = ["Dialect", "print_delta", "read_script", "run_views", "shown", "sql"]
+__all__ = ["Dialect", "print_delta", "read_script", "run_views", "sql"]
 
 Dialect: TypeAlias = Literal["duckdb", "postgres", "spark"]
 """What `deltafix.sql.connect` takes."""
@@ -99,7 +99,7 @@ class _Session:
             self._watch()
             if not isinstance(result, int):
                 rows = shown_rows(result.rows, result.columns)
-                _print("\t".join(map(shown, row)) for row in rows)
+                _print(map(line_of, rows))
 
     def _watch(self) -> None:
         """Show the changes of views made since."""
@@ -112,8 +112,7 @@ class _Session:
 def print_delta(delta: ViewDelta) -> None:
     """Print what changed in a view, signed, one row a line."""
     _print(
-        f"{'+' if sign > 0 else '-'}{delta.view}\t" + "\t".join(map(shown, row))
-        for sign, row in delta.signed()
+        f"{'+' if sign > 0 else '-'}{delta.view}\t{line_of(row)}" for sign, row in delta.signed()
     )
 
 
@@ -122,22 +121,6 @@ def _print(lines: Iterable[str]) -> None:
         for line in lines:
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
-
-
-def shown(value: object) -> str:
-    """A value as a line has it: NULL is nothing, what has parts JSON; tabs, line ends escaped."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    text = plain_text(value)
-    if isinstance(value, list | dict):
-        from deltafix.sql.types import as_json  # noqa: PLC0415  quick --help
-
-        text = as_json(value)
-    for raw, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
-        text = text.replace(raw, escaped)
-    return text
 
 
 def _typed(session: _Session) -> None:

@@ -9,10 +9,11 @@ there are is not said here: SQL's are `deltafix.sql.logical`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from deltafix.facts.values import settled
+from deltafix.facts.values import plain_text, settled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Logical",
+    "as_json",
     "from_logical",
+    "line_of",
     "logical_order",
     "logical_rows",
     "logical_schema",
     "rows_of",
     "to_logical",
+    "with_parts",
 ]
 
 
@@ -114,6 +118,44 @@ def _hashed(value: Any) -> Any:
     if isinstance(value, list | dict):
         return tuple(map(_hashed, value.values() if isinstance(value, dict) else value))
     return settled(value)
+
+
+def line_of(row: Iterable[Any]) -> str:
+    """A row as a line has it: values with tabs between, NULL is nothing, what has parts is JSON."""
+    return "\t".join(map(_cell, row))
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = as_json(value) if isinstance(value, list | dict) else plain_text(value)
+    for raw, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
+        text = text.replace(raw, escaped)
+    return text
+
+
+def as_json(value: Any) -> str:
+    """An array or a struct, as callers have it, as text that inputs take."""
+    return json.dumps(value, default=plain_text, ensure_ascii=False)
+
+
+def with_parts(schema: pa.Schema, row: Iterable[Any]) -> tuple[Any, ...]:
+    """A row of `rows_of` with lists and dicts again where its columns have parts."""
+    return tuple(map(_parted, row, schema.types))
+
+
+def _parted(value: Any, kind: pa.DataType) -> Any:
+    import pyarrow as pa  # noqa: PLC0415  slow to import
+
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {one.name: _parted(part, one.type) for one, part in zip(kind, value, strict=True)}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [_parted(part, kind.value_type) for part in value]
+    return value
 
 
 def logical_order(row: tuple[Any, ...]) -> tuple[Any, ...]:

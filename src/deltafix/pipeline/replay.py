@@ -10,7 +10,7 @@ program, since it has no edits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -22,7 +22,14 @@ from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.reading import read_state
 from deltafix.engine.state.rows import GivenRows, decode
 from deltafix.errors import PipelineError
-from deltafix.facts.logical import logical_order, logical_rows, rows_of
+from deltafix.facts.logical import (
+    line_of,
+    logical_order,
+    logical_rows,
+    logical_schema,
+    rows_of,
+    with_parts,
+)
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.pipeline.augment import augment
 from deltafix.pipeline.config import Config, schemas_of
@@ -63,6 +70,8 @@ class Replay:
     recorded: Mapping[str, Changes]
     recomputed: Mapping[str, Changes] | None
     why: str
+    tables: Mapping[str, pa.Schema] = field(default_factory=dict)
+    """Of the outputs, where the views are SQL's: their rows are shown as SQL shows rows."""
 
     @property
     def agrees(self) -> bool:
@@ -72,8 +81,7 @@ class Replay:
     def show(self) -> Iterator[str]:
         """The recorded changes, a line each, then what the recomputation says."""
         for name, changes in self.recorded.items():
-            for sign, row in sorted(changes, key=_order):
-                yield f"{'+' if sign > 0 else '-'}{show_row(name, row)}"
+            yield from self._lines(name, changes)
         if self.recomputed is None:
             yield f"epoch {self.epoch}: as recorded; not recomputed: {self.why}"
         elif self.agrees:
@@ -85,8 +93,15 @@ class Replay:
                     ("only recorded", self.recorded[name] - again),
                     ("only recomputed", again - self.recorded[name]),
                 ):
-                    for sign, row in sorted(some, key=_order):
-                        yield f"{what}: {'+' if sign > 0 else '-'}{show_row(name, row)}"
+                    yield from (f"{what}: {line}" for line in self._lines(name, some))
+
+    def _lines(self, name: str, changes: Changes) -> Iterator[str]:
+        for sign, row in sorted(changes, key=_order):
+            if name in self.tables:
+                shown = f"{name}\t{line_of(with_parts(self.tables[name], row))}"
+            else:
+                shown = show_row(name, row)
+            yield f"{'+' if sign > 0 else '-'}{shown}"
 
 
 def replay(config: Config, epoch: int, *, around: FindAround | None = None) -> Replay:
@@ -95,6 +110,14 @@ def replay(config: Config, epoch: int, *, around: FindAround | None = None) -> R
     Raises PipelineError for an epoch that is not there, SourceError for deltas that were dropped,
     StateError for a damaged state.
     """
+    found = _replayed(config, epoch, around)
+    if not isinstance(config.program, TableProgram):
+        return found
+    schemas = schemas_of(config.program)
+    return replace(found, tables={name: logical_schema(schemas[name]) for name in found.recorded})
+
+
+def _replayed(config: Config, epoch: int, around: FindAround | None) -> Replay:
     head = shards_head(config.state)
     if head is not None:
         recorded = _recorded(config, epoch, head["epoch"])

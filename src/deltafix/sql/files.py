@@ -23,11 +23,12 @@ from pyarrow import csv, parquet
 from deltafix.diagnostics import separator_in
 from deltafix.errors import SourceError, SqlError, SqlIntegrityError
 from deltafix.facts.codec import quoted_lines, utf8
+from deltafix.facts.logical import as_json
 from deltafix.facts.sink import whole_file
 from deltafix.facts.values import plain_text, shown
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical
-from deltafix.sql.types import BLOB, Column, as_json
+from deltafix.sql.types import BLOB, Column
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection

@@ -12,7 +12,6 @@ the one door, and refuses all others. Casts between types are `sql.casts`'.
 from __future__ import annotations
 
 import decimal
-import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from deltafix.facts.schema import BaseType, Row
-from deltafix.facts.values import encodable, plain_text
+from deltafix.facts.values import encodable
 from deltafix.rules.ast import Attribute, Constructor, TypeDecl
 from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.text import Statement, exp
@@ -48,7 +47,6 @@ __all__ = [
     "Struct",
     "array_of",
     "array_type",
-    "as_json",
     "common_type",
     "decimal_type",
     "decode",
@@ -566,8 +564,3 @@ def shown_rows(
     if columns is not None and not any(column.type.is_nested for column in columns):
         return rows
     return [tuple(map(shown, row)) for row in rows]
-
-
-def as_json(value: SqlValue) -> str:
-    """An array or a struct, as callers have it, as text that inputs take."""
-    return json.dumps(value, default=plain_text, ensure_ascii=False)

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import JSONResponse, Response
 
 from deltafix.errors import ExplanationError, FactError, LiveError
+from deltafix.facts.logical import as_json
 from deltafix.facts.values import plain_text
 from deltafix.sql.parameters import equalities
 from deltafix.sql.text import shown_name, statements
-from deltafix.sql.types import Column, as_json
+from deltafix.sql.types import Column
 from deltafix.web.json_values import read_text
 from deltafix.web.page import PAGE, Page, file_of, view_of
 from deltafix.web.table import COMPARED, FORMATS, OPERATION, View

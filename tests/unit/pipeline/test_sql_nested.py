@@ -152,6 +152,8 @@ def test_arrays_are_read_as_json_and_what_is_no_array_is_set_aside(tmp_path, for
     *shown, last = replay(read_config(toml), 2).show()
     assert last == "epoch 2: recomputed, the same"
     assert len(shown) == len(GOOD)
+    assert all(line.startswith("+") and "\t" in line and "Decimal" not in line for line in shown)
+    assert any('{"a": 1, "b": [' in line for line in shown)
 
 
 @pytest.mark.parametrize("names", [("a",), ("a", "c"), ("a", "b", "c")])
