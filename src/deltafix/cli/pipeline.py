@@ -7,6 +7,7 @@ run go to standard error. Exit code 1 says that `replay` found a difference.
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import sys
 from collections.abc import Iterator
@@ -67,6 +68,8 @@ def run(
 
     config = read_config(file, executor=executor)
     prepare_kernel(quiet=quiet)
+    # A webhook that is asked again is told when that has failed, by the error.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
     asked = _ask if on_change == "ask" else (lambda _: on_change) if on_change else None
     with contextlib.ExitStack() as stack:
         with progress("opening the state", quiet=quiet):

@@ -11,14 +11,18 @@ and longer pauses, and any other answer is an error. `FunctionTarget` notes how 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from deltafix.errors import ConfigError, MissingDependencyError, SinkError
-from deltafix.pipeline.targets.target import EpochRows, failing, json_text
+from deltafix.pipeline.targets.target import EpochRows, json_text
 
 try:
     import requests
     from requests.adapters import HTTPAdapter
+    from urllib3.exceptions import NameResolutionError, NewConnectionError, ReadTimeoutError
     from urllib3.util import Retry
 except ImportError as _error:
     raise MissingDependencyError(
@@ -34,6 +38,7 @@ _PAUSE = 0.5
 """Half of the seconds to wait before the third attempt; then twice as long, up to a minute."""
 
 _SHOWN = 300
+_NEXT = "the epoch is kept, and posted again when the pipeline runs again"
 
 
 class Webhook:
@@ -65,6 +70,7 @@ class Webhook:
             message = f'token_env = "{token_env}": there is no such variable in the environment'
             raise ConfigError(message, key="token_env", value=token_env)
         self._url = url
+        self._place = parts._replace(query="", fragment="").geturl()  # a query may have a secret
         self._name = name
         self._timeout = timeout
         self._rows = rows
@@ -78,13 +84,40 @@ class Webhook:
         """Post an epoch. Raises SinkError."""
         signed = rows.signed.to_pylist()
         parts = max(1, -(-len(signed) // self._rows))
-        with failing(self._url, requests.RequestException), requests.Session() as session:
+        with self._failing(rows.epoch), requests.Session() as session:
             session.auth = self._signed  # and nothing from ~/.netrc in its place
             for scheme in ("http://", "https://"):
                 session.mount(scheme, HTTPAdapter(max_retries=self._retry))
             for part in range(parts):
                 some = signed[part * self._rows : (part + 1) * self._rows]
                 self._post(session, rows, some, part + 1, parts)
+
+    @contextmanager
+    def _failing(self, epoch: int) -> Iterator[None]:
+        """What the library raises as a SinkError in words: who did not answer, and what is next."""
+        try:
+            yield
+        except requests.RequestException as error:
+            times = "once" if not self._retry.total else f"{self._retry.total + 1} times"
+            raise SinkError(
+                f"{self._place}: epoch {epoch}: {self._cause(error)}, asked {times}; {_NEXT}",
+                epoch=epoch, path=self._place,
+            ) from error  # fmt: skip
+
+    def _cause(self, error: requests.RequestException) -> str:
+        """Why there was no answer."""
+        found = error.args[0] if error.args else error
+        reason = getattr(found, "reason", None) or found
+        said = str(reason).rsplit(": ", 1)[-1]
+        if isinstance(reason, NameResolutionError):
+            return f"no host {urlsplit(self._url).hostname!r} is known here"
+        if isinstance(reason, NewConnectionError):
+            return f"no connection ({re.sub(r'^.*] ', '', said).lower()})"
+        if isinstance(error, requests.Timeout) or isinstance(reason, ReadTimeoutError):
+            return f"no answer within {self._timeout} s (timeout)"
+        if isinstance(error, requests.exceptions.SSLError):
+            return f"no trust in its certificate ({said.strip('()')})"
+        return f"the connection broke ({said.strip('()')})"
 
     def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         if self._token:
@@ -116,7 +149,7 @@ class Webhook:
         if not 200 <= answer.status_code < 300:
             said = " ".join(answer.text.split())[:_SHOWN]
             raise SinkError(
-                f"{self._url}: epoch {rows.epoch}: answered {answer.status_code} {answer.reason}"
-                + (f": {said}" if said else ""),
-                epoch=rows.epoch, status=answer.status_code,
+                f"{self._place}: epoch {rows.epoch}: answered {answer.status_code} {answer.reason}"
+                f"{f': {said}' if said else ''}; {_NEXT}",
+                epoch=rows.epoch, status=answer.status_code, path=self._place,
             )  # fmt: skip
