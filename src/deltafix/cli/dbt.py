@@ -102,9 +102,11 @@ class _Files:
             is_first = one.name not in self._stamps
             self._stamps[one.name] = stamp
             if path is None or stamp is None:
+                files = f"no {one.name}.parquet and no {one.name}.csv in {self._facts}"
                 if is_first:
-                    files = f"{one.name}.parquet and no {one.name}.csv in {self._facts}"
-                    note(f"note: {one.shown} has no rows: no {files}", quiet=self._quiet)
+                    note(f"note: {one.shown} has no rows: {files}", quiet=self._quiet)
+                else:
+                    note(f"{one.shown} is gone ({files}); its rows before stay", quiet=False)
                 continue
             columns = db.catalog.tables[one.name].relation.columns
             try:

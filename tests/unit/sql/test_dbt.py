@@ -154,6 +154,8 @@ def test_the_command_line_says_what_became_of_each_and_what_changes(
     looks = iter(
         [
             lambda: None,
+            lambda: (data / "raw_orders.csv").rename(tmp_path / "away.csv"),
+            lambda: None,
             lambda: (data / "raw_orders.csv").write_text(
                 (EXAMPLE / "data" / "raw_orders.csv").read_text() + "4,3,placed,2.00,2026-01-05\n"
             ),
@@ -163,6 +165,7 @@ def test_the_command_line_says_what_became_of_each_and_what_changes(
     words = [str(built), "-F", str(data), "-D", str(tmp_path / "out")]
     assert run(*words, "--watch", "--changes", "1") == 0
     printed = capsys.readouterr()
+    assert printed.err.count("raw.orders is gone (no raw_orders.parquet and no") == 1
     page = (EXAMPLE / "README.md").read_text()
     before, after = printed.out.split("+", 1)[0], "+" + printed.out.split("+", 1)[1]
     for line in before.splitlines():
