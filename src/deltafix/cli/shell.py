@@ -71,6 +71,7 @@ def shell(
 
 def _loop(session: Session, interactive: bool, strict: bool) -> None:
     for line in _typed(session) if interactive else sys.stdin:
+        epoch = session.db.epoch
         try:
             answer = session.execute(line)
         except DeltafixError as error:
@@ -82,7 +83,10 @@ def _loop(session: Session, interactive: bool, strict: bool) -> None:
         except KeyboardInterrupt:
             if not interactive:
                 raise
-            sys.stderr.write("interrupted: the line has changed nothing that is committed\n")
+            what = "the line has changed nothing that is committed"
+            if session.db.epoch != epoch:  # an interrupt may come right behind a commit
+                what = f"what it changed was committed before, as epoch {session.db.epoch}"
+            sys.stderr.write(f"interrupted: {what}\n")
             continue
         if answer:
             sys.stdout.write(f"{answer}\n")

@@ -126,14 +126,17 @@ def _print(lines: Iterable[str]) -> None:
 def _typed(session: _Session) -> None:
     note(_HELP)
     for text in _statements(session):
-        was_open = session.db.in_transaction
+        was_open, commits = session.db.in_transaction, session.db.commits
         try:
             session.run(text, "<sql>")
         except DeltafixError as error:
             sys.stderr.write(f"{error}\n")
         except KeyboardInterrupt:
-            lost = was_open and not session.db.in_transaction
-            what = "the transaction was rolled back" if lost else "the statement changed nothing"
+            what = "the statement changed nothing"
+            if session.db.commits > commits:
+                what = "what it changed was committed before"
+            elif was_open and not session.db.in_transaction:
+                what = "the transaction was rolled back"
             sys.stderr.write(f"interrupted: {what}\n")
 
 

@@ -75,6 +75,8 @@ class Connection:
         self._stale = True
         self._made: list[Statement] = []  # what CREATEs made that the engine does not follow yet,
         self._before_made: Catalog | None = None  # and the catalog before them
+        self.commits = 0
+        """How many transactions with changes are final; an interrupt may come right behind one."""
         self._open = False
         self._closed = False
         self._pending = Pending()
@@ -262,6 +264,7 @@ class Connection:
         last: list[Delta | Mapping[str, Bag]] = [*self._epochs]
         untold = self._untold_with(last)
         self._last, self._epochs, self._untold = last, [], untold
+        self.commits += 1
         self._tell()
 
     def _untold_with(self, last: list[Delta | Mapping[str, Bag]]) -> list[Any]:

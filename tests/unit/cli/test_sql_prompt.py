@@ -9,13 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import psutil
 import pytest
 
+from deltafix import Transaction
 from deltafix.cli.main import main
+from deltafix.sql import Connection
 
 SECONDS = 60.0
 
@@ -142,3 +144,49 @@ def ends(arguments: list[str]) -> int:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     return int(ended.value.code or 0)
+
+
+def lines(*typed: str) -> Callable[[str], str]:
+    """`input`, for these lines and the end."""
+    waiting = iter(typed)
+
+    def read(_: str) -> str:
+        try:
+            return next(waiting)
+        except StopIteration:
+            raise EOFError from None
+
+    return read
+
+
+def test_an_interrupt_behind_a_commit_is_not_said_to_undo_it(monkeypatch, capsys, tmp_path) -> None:
+    """What stands is said to stand: by the connection's count of commits, by the epoch."""
+    run, once = Connection._tell, [KeyboardInterrupt]
+
+    def interrupted(connection: Connection) -> None:
+        run(connection)
+        if connection.commits and once:
+            raise once.pop()
+
+    monkeypatch.setattr(Connection, "_tell", interrupted)
+    typed = lines("CREATE TABLE t (a BIGINT);", "INSERT INTO t VALUES (1);")
+    monkeypatch.setattr("builtins.input", typed)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    with pytest.raises(SystemExit):
+        main(["sql"])
+    assert "interrupted: what it changed was committed before" in capsys.readouterr().err
+    program = tmp_path / "p.dl"
+    program.write_text(".decl n(x: number)\n.input n\n")
+    end = Transaction._end
+
+    def behind(transaction: Transaction) -> None:
+        end(transaction)
+        if transaction._db.epoch:  # not of the one in which the program's own facts come
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Transaction, "_end", behind)
+    monkeypatch.setattr("builtins.input", lines("+n(1)", "commit"))
+    with pytest.raises(SystemExit):
+        main(["shell", str(program)])
+    said = capsys.readouterr().err
+    assert "interrupted: what it changed was committed before, as epoch 1" in said
