@@ -29,7 +29,7 @@ from tests.sql_judge import bag, made
 
 from deltafix.engine.database import Database
 from deltafix.errors import SqlError
-from deltafix.facts.logical import logical_schema
+from deltafix.facts.logical import as_json, logical_schema
 from deltafix.facts.values import plain_text
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.manifest import read_deltas, read_view
@@ -37,7 +37,6 @@ from deltafix.pipeline.runner import Pipeline
 from deltafix.rules.tables import TableProgram
 from deltafix.spark import keeping
 from deltafix.sql.program import MULTIPLICITY, program_of
-from deltafix.sql.types import as_json
 
 EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "4"))
 VIEWS = 3 if EXAMPLES > 4 else 2

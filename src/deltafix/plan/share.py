@@ -11,11 +11,14 @@ recognised through a recursion of hidden relations.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
-from deltafix.plan.clause import Absent, Fold, Match, Subsumption
+from deltafix.plan.clause import Absent, Clause, Fold, Match, Slot, Subsumption
+from deltafix.plan.depend import needs
 from deltafix.plan.normalize import Core
 from deltafix.plan.recognise import spelled_without_name, with_names
+from deltafix.rules.strata import components
 
 __all__ = ["share"]
 
@@ -43,7 +46,45 @@ def share(core: Core) -> Core:
                 if was.relation not in names
             ),
         )
-    return core
+    return _with_groups(core)
+
+
+def _with_groups(core: Core) -> Core:
+    """The groups of a view's part are read off an aggregate of theirs, not off the rows once more.
+
+    TPC-H's query 1 counts 6 M rows for each of its four groups otherwise. Only parts of views: how
+    often their rows are derived is nobody's to ask.
+    """
+    parts = {one.name for one in core.relations if one.of}
+    known = {(one.source, one.group): one.present for one in core.folds if one.present}
+    if not parts or not known:
+        return core
+    home = {name: number for number, names in enumerate(components(needs(core))) for name in names}
+    heads = Counter(one.head for one in core.clauses)
+
+    def read(clause: Clause) -> Clause:
+        if clause.head not in parts or heads[clause.head] > 1:
+            return clause
+        found = _projection(clause)
+        present = known.get(found) if found is not None else None
+        if found is None or present is None or home[clause.head] == home[found[0]]:
+            return clause
+        return replace(clause, body=(Match(present, clause.args),))
+
+    return replace(core, clauses=tuple(map(read, core.clauses)))
+
+
+def _projection(clause: Clause) -> tuple[str, tuple[int, ...]] | None:
+    """The relation of which a clause has some columns, and which; None: it says more."""
+    literal = clause.body[0] if len(clause.body) == 1 else None
+    if not isinstance(literal, Match):
+        return None
+    slots = [arg for arg in literal.args if arg is not None]
+    if len({*slots}) < len(slots) or not all(isinstance(arg, Slot) for arg in slots):
+        return None
+    if len({*clause.args}) < len(clause.args) or not {*clause.args} <= {*slots}:
+        return None
+    return literal.relation, tuple(literal.args.index(arg) for arg in clause.args)
 
 
 def _doubles(core: Core) -> dict[str, str]:

@@ -1,0 +1,47 @@
+"""GROUP BY: its groups are read off an aggregate of theirs, where one counts."""
+
+from __future__ import annotations
+
+import pytest
+
+import deltafix.sql
+from deltafix.sql import Connection
+
+ROWS = 200
+
+
+@pytest.fixture
+def db() -> Connection:
+    db = deltafix.sql.connect()
+    db.execute("CREATE TABLE t (a BIGINT PRIMARY KEY, g TEXT NOT NULL, x BIGINT NOT NULL)")
+    db.insert("t", [(n, "abc"[n % 3], n) for n in range(ROWS)])
+    return db
+
+
+@pytest.mark.parametrize(
+    ("value", "derived"),
+    [
+        ("COUNT(*)", ROWS + 3 + 3),  # the rows, the groups, and the rows of the view
+        ("COUNT(*), SUM(x), AVG(x)", ROWS + 3 + 3),
+        ("MIN(x)", ROWS + ROWS + 3),  # what counts nothing knows no groups: the rows say them again
+    ],
+)
+def test_a_group_is_derived_once_and_not_by_each_of_its_rows(
+    db: Connection, value: str, derived: int
+) -> None:
+    db.execute(f"CREATE MATERIALIZED VIEW v AS SELECT g, {value} FROM t GROUP BY g")
+    assert len(db.execute("SELECT * FROM v").fetchall()) == 3
+    assert db.engine.last_epoch.derivations == derived
+    db.engine.check_invariants()
+
+
+def test_a_group_comes_and_goes_with_its_rows(db: Connection) -> None:
+    db.execute("CREATE MATERIALIZED VIEW v AS SELECT g, COUNT(*) AS n FROM t GROUP BY g")
+    db.execute("INSERT INTO t VALUES (-1, 'd', 1)")
+    assert db.delta("v").added == [("d", 1)]
+    db.execute("DELETE FROM t WHERE g = 'a' OR a = -1")
+    assert [row[0] for row in db.delta("v").removed] == ["a", "d"]
+    assert not db.delta("v").added
+    (why,) = db.why("SELECT * FROM v WHERE g = 'b'")
+    assert str(why).count("t: a = ") > 1
+    db.engine.check_invariants()
