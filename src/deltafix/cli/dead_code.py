@@ -56,9 +56,13 @@ def dead_code(
         bool, typer.Option("--watch", help="Keep running; report after every save.")
     ] = False,
     form: Annotated[
-        Literal["text", "json", "sarif", "github"],
+        Literal["text", "json", "csv", "sarif", "github"],
         typer.Option("--format", help="How the report is printed; sarif and github: for CI."),
     ] = "text",
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="Show so many at most, as text or csv.", metavar="COUNT"),
+    ] = None,
     spark: Spark = False,
     minimum: Annotated[
         int, typer.Option("--min-confidence", min=0, max=100, help="Leave out less sure findings.")
@@ -86,8 +90,10 @@ def dead_code(
 
     if watch and (why is not None or write_baseline is not None):
         raise typer.BadParameter("--watch cannot be combined with --why or --write-baseline")
-    if watch and form in {"sarif", "github"}:
+    if watch and form not in {"text", "json"}:
         raise typer.BadParameter(f"--watch cannot be combined with --format {form}")
+    if limit is not None and form not in {"text", "csv"}:
+        raise typer.BadParameter(f"--limit cannot be combined with --format {form}: it has all")
     known = Baseline.read(baseline) if baseline is not None else Baseline()
     tree = DEAD_CODE.tree(path, exclude or ())
     extract_many = extract_with_spark if spark else extract_here
@@ -114,7 +120,7 @@ def dead_code(
             Baseline.of(job.dead(minimum)).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
-        _say(_shown(_report(watcher, job, known, minimum), form))
+        _say(_shown(_report(watcher, job, known, minimum), form, limit))
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
             follow(watcher, lambda one: _say(_shown_change(_new(one, known, minimum), form)))
@@ -162,13 +168,15 @@ def _new(change: Change, known: Baseline, minimum: int) -> Change:
     return replace(change, became_dead=tuple(died))
 
 
-def _shown(report: Report, form: str) -> str:
-    if form in {"sarif", "github"}:
+def _shown(report: Report, form: str, limit: int | None) -> str:
+    if form in {"csv", "sarif", "github"}:
         from deltafix.analyses.dead_code import formats  # noqa: PLC0415  as above
 
+        if form == "csv":
+            return formats.rows(report, limit)
         folder = os.path.relpath(report.root).replace(os.sep, "/")
         return (formats.sarif if form == "sarif" else formats.github)(report, folder)
-    return report.json() if form == "json" else report.text()
+    return report.json() if form == "json" else report.text(limit)
 
 
 def _shown_change(change: Change, form: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shlex
@@ -143,10 +144,40 @@ def test_sarif_has_a_rule_a_place_and_a_fingerprint_per_finding(tree: Path, run:
     assert result["partialFingerprints"] == {"symbol/v1": "shop.py#shop:h"}
 
 
-def test_formats_for_one_report_refuse_to_watch(tree: Path, run: Callable) -> None:
-    code, _, err = run("dead-code", "src", "--watch", "--format", "sarif")
+def test_csv_has_a_line_for_each_finding_and_a_limit_says_what_is_left(
+    tree: Path, run: Callable
+) -> None:
+    (tree / "src" / "main.py").write_text("import shop\nif __name__ == '__main__': shop.f()\n")
+    (tree / "src" / "more.py").write_text("def one(): pass\ndef two():\n    def inner(): pass\n")
+    code, out, _ = run("dead-code", "src", "-q", "--format", "csv")
+    told = list(csv.DictReader(out.splitlines()))
+    assert code == 1
+    assert [one["symbol"] for one in told if one["inside"]] == [
+        "more:one", "more:two", "more:two.<locals>.inner",
+    ]  # fmt: skip
+    assert ("shop.py", "5", "shop:h", "function", "90") in [tuple(one.values())[:5] for one in told]
+    code, out, _ = run("dead-code", "src", "-q", "--format", "csv", "--limit", "1")
+    assert (code, len(out.splitlines())) == (1, 2)
+    code, out, _ = run("dead-code", "src", "-q", "--limit", "1")
+    lines = out.splitlines()
+    assert lines[1] == "1 more (--limit 1)"
+    assert lines[-1].startswith(f"{len(told)} dead symbols among")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--watch", "--format", "sarif"), "--format sarif"),
+        (("--watch", "--format", "csv"), "--format csv"),
+        (("--limit", "2", "--format", "json"), "--limit cannot be combined with --format json"),
+    ],
+)
+def test_formats_for_one_report_refuse_what_they_have_not(
+    tree: Path, run: Callable, words: tuple[str, ...], said: str
+) -> None:
+    code, _, err = run("dead-code", "src", *words)
     assert code == 2
-    assert "--format sarif" in err
+    assert said in err
 
 
 def test_an_unknown_profile_is_bad_input(tree: Path, run: Callable) -> None:

@@ -1,4 +1,4 @@
-"""Reports for other tools: SARIF 2.1.0 for code scanning, annotations for GitHub's logs.
+"""Reports for other tools: SARIF 2.1.0 for code scanning, annotations for GitHub's logs, CSV.
 
 Invariant: output is a function of the report and of where the tree lies; paths are relative to the
 folder that the caller names (the repository, as a rule), with forward slashes, and escaped as the
@@ -7,9 +7,12 @@ format asks. What is inside a dead symbol is not told again: removing the outer 
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
+from dataclasses import astuple, fields
 from importlib.metadata import version
+from io import StringIO
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
@@ -17,11 +20,20 @@ from urllib.parse import quote
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.report import Report
 
-__all__ = ["github", "sarif"]
+__all__ = ["github", "rows", "sarif"]
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _KINDS = ("module", "class", "function", "method", "name")
 _SURE = 90  # percent from which a finding is a warning and not a note
+
+
+def rows(report: Report, limit: int | None = None) -> str:
+    """The findings as CSV with a header, all of them or the first: what `Finding` says of each."""
+    text = StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(one.name for one in fields(Finding))
+    lines.writerows(astuple(finding) for finding in report.dead[:limit])
+    return text.getvalue().rstrip("\n")
 
 
 def sarif(report: Report, folder: str = "") -> str:

@@ -55,9 +55,12 @@ class Report:
         """What holds for the tree as a whole: what it was taken for, then the notes."""
         return [*([self.assumed.text()] if self.assumed is not None else []), *self.notes]
 
-    def text(self) -> str:
-        """One line per outermost dead symbol, then a summary."""
-        lines = list(_findings(self.dead))
+    def text(self, limit: int | None = None) -> str:
+        """One line per outermost dead symbol, at most `limit` of them, then a summary."""
+        found = list(_findings(self.dead))
+        lines = found[:limit]
+        if len(lines) < len(found):
+            lines.append(f"{len(found) - len(lines):,} more (--limit {len(lines):,})")
         lines += [f"{path}: not read: {why}" for path, why in self.unreadable.items()]
         if self.assumed is not None:
             lines.append(self.assumed.text())
