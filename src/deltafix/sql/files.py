@@ -203,6 +203,8 @@ def _refuse_value(path: Path, data: bytes, columns: Sequence[Column]) -> None:
             message += '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
         elif asked.type is BLOB:
             message += "; it is written as hexadecimal digits: \\x00ff"
+        elif asked.type.is_decimal:
+            message += "; what a file says is not rounded, as INSERT rounds it"
         raise SourceError(message, value=str(path))
 
 

@@ -203,6 +203,16 @@ def test_a_text_of_csv_that_is_no_array_is_refused_with_its_line(deltafix, tmp_p
     assert f"t.csv:3: {plain!r} in column 'tags' is no TEXT[]; it is written as JSON" in done.err
 
 
+def test_a_file_is_not_rounded_and_the_error_says_that_insert_is(deltafix, tmp_path) -> None:
+    views = "CREATE TABLE t (d DECIMAL(6, 2)); CREATE MATERIALIZED VIEW v AS SELECT d FROM t;"
+    (tmp_path / "views.sql").write_text(views)
+    (tmp_path / "t.csv").write_text("d\n1.23\n1.234\n")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (done.code, done.out) == (2, "")
+    said = "t.csv:3: '1.234' in column 'd' is no DECIMAL(6, 2); what a file says is not rounded"
+    assert said in done.err
+
+
 @pytest.mark.parametrize("command", ["fmt", "diff", "shell", "watch", "why", "why-not", "step"])
 def test_a_command_that_reads_rules_says_how_sql_is_asked(deltafix, tmp_path, command):
     (tmp_path / "views.sql").write_text(SCRIPT)
