@@ -134,8 +134,9 @@ def test_one_edit_of_this_repositorys_source_costs_what_it_changes(graph: Job) -
     plural = "deltafix.analyses.dead_code.report:plural"
     assert (caller, plural) in calls_of(graph)
     source = (OWN / "dead_code" / "report.py").read_bytes()
-    edited = source.replace(b"lines = list(_f", b"_new()\n        lines = list(_f", 1)
-    edited += b"\n\ndef _new() -> None: ...\n"
+    line = b"        found = list(_findings(self.dead))\n"
+    assert source.count(line) == 1  # it is this file's own text: a test of nothing otherwise
+    edited = source.replace(line, b"        _new()\n" + line) + b"\n\ndef _new() -> None: ...\n"
     prefix = DEAD_CODE.tree(OWN).prefix
     change = graph.update([extract_calls("dead_code/report.py", edited, prefix)])
     new = "deltafix.analyses.dead_code.report:_new"
