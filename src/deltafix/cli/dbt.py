@@ -102,7 +102,11 @@ class _Files:
             is_first = one.name not in self._stamps
             self._stamps[one.name] = stamp
             if path is None or stamp is None:
-                files = f"no {one.name}.parquet and no {one.name}.csv in {self._facts}"
+                files = (
+                    f"no {path}"
+                    if path is not None
+                    else f"no {one.name}.parquet and no {one.name}.csv in {self._facts}"
+                )
                 if is_first:
                     note(f"note: {one.shown} has no rows: {files}", quiet=self._quiet)
                 else:

@@ -15,7 +15,7 @@ from deltafix.diagnostics import suggest
 from deltafix.errors import FunctorError
 from deltafix.facts.schema import Value, show_value
 from deltafix.facts.shapes import Shape
-from deltafix.facts.values import RANGES, WORD, fitting, shown, valid_values
+from deltafix.facts.values import WORD, fitting, shown, valid_values
 from deltafix.rules.ast import BASES, FunctorDecl, Program
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.terms import Aggregate, Call, Term
@@ -37,8 +37,6 @@ class UserFunctor:
     result: str
     shape: Shape | None
     bits: int = WORD
-    whole: tuple[int, int] = (0, -1)
-    """The least and the largest of whole results; for others there is none between."""
 
     def __call__(self, *values: Value) -> Any:
         """The function's value. Raises FunctorError where it raises or gives another type."""
@@ -55,8 +53,6 @@ class UserFunctor:
                 raise FunctorError(message) from None
         if found is None:
             return NO_VALUE
-        if type(found) is int and self.whole[0] <= found <= self.whole[1]:
-            return found
         fit = fitting(self.result, found, self.bits)
         if fit is None:
             valid = valid_values(self.result, self.bits)
@@ -94,9 +90,7 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
         _require_callable(declared[name], compute)
         kind = program.kind(declared[name].result)
         shape = None if kind in BASES else Shape(constructed, kind)
-        bits = program.word_size
-        whole = RANGES[bits].get(kind, (0, -1))
-        found[name] = UserFunctor(name, compute, kind, shape, bits, whole)
+        found[name] = UserFunctor(name, compute, kind, shape, program.word_size)
     return found
 
 

@@ -30,7 +30,6 @@ __all__ = [
     "logical_schema",
     "rows_of",
     "to_logical",
-    "with_parts",
 ]
 
 
@@ -139,23 +138,6 @@ def _cell(value: Any) -> str:
 def as_json(value: Any) -> str:
     """An array or a struct, as callers have it, as text that inputs take."""
     return json.dumps(value, default=plain_text, ensure_ascii=False)
-
-
-def with_parts(schema: pa.Schema, row: Iterable[Any]) -> tuple[Any, ...]:
-    """A row of `rows_of` with lists and dicts again where its columns have parts."""
-    return tuple(map(_parted, row, schema.types))
-
-
-def _parted(value: Any, kind: pa.DataType) -> Any:
-    import pyarrow as pa  # noqa: PLC0415  slow to import
-
-    if value is None:
-        return None
-    if pa.types.is_struct(kind):
-        return {one.name: _parted(part, one.type) for one, part in zip(kind, value, strict=True)}
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [_parted(part, kind.value_type) for part in value]
-    return value
 
 
 def logical_order(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -295,7 +295,7 @@ def fitting(base: str, value: object, bits: int = WORD) -> int | float | str | N
             return None if found is None else canonical(found)
         case "number" | "unsigned":
             low, high = RANGES[bits][base]
-            whole = _as_int(value)
+            whole = value if type(value) is int else _as_int(value)
             if whole is not None and low <= whole <= high:
                 return whole
     return None

@@ -28,7 +28,6 @@ from deltafix.facts.logical import (
     logical_rows,
     logical_schema,
     rows_of,
-    with_parts,
 )
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.pipeline.augment import augment
@@ -98,10 +97,21 @@ class Replay:
     def _lines(self, name: str, changes: Changes) -> Iterator[str]:
         for sign, row in sorted(changes, key=_order):
             if name in self.tables:
-                shown = f"{name}\t{line_of(with_parts(self.tables[name], row))}"
+                shown = f"{name}\t{line_of(map(_parted, row, self.tables[name].types))}"
             else:
                 shown = show_row(name, row)
             yield f"{'+' if sign > 0 else '-'}{shown}"
+
+
+def _parted(value: Any, kind: pa.DataType) -> Any:
+    """A value of `rows_of` with lists and dicts again where its type has parts."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {one.name: _parted(part, one.type) for one, part in zip(kind, value, strict=True)}
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return [_parted(part, kind.value_type) for part in value]
+    return value
 
 
 def replay(config: Config, epoch: int, *, around: FindAround | None = None) -> Replay:

@@ -263,8 +263,8 @@ class Connection:
         self._journal.clear()
         last: list[Delta | Mapping[str, Bag]] = [*self._epochs]
         untold = self._untold_with(last)
-        self._last, self._epochs, self._untold = last, [], untold
-        self.commits += 1
+        commits = self.commits + 1  # an interrupt finds all of it done, or nothing
+        self._last, self._epochs, self._untold, self.commits = last, [], untold, commits
         self._tell()
 
     def _untold_with(self, last: list[Delta | Mapping[str, Bag]]) -> list[Any]:

@@ -285,6 +285,16 @@ def test_a_seed_outside_its_project_is_not_read(
     assert "is not in" in capsys.readouterr().err
 
 
+def test_a_seed_without_its_file_is_told_by_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = {**ORDERS, "original_file_path": "seeds/lost.csv"}
+    assert run(str(written(tmp_path, lost))) == 0
+    told = capsys.readouterr().err
+    assert f"has no rows: no {tmp_path.resolve() / 'seeds' / 'lost.csv'}" in told
+    assert "parquet" not in told
+
+
 def test_rows_that_do_not_fit_leave_a_source_as_it_was(tmp_path: Path) -> None:
     with open_project(written(tmp_path, ORDERS)) as project:
         assert project.load("orders", [(1,), (2,)]) == 2
