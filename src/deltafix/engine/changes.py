@@ -10,6 +10,7 @@ Invariant: what a Delta shows never changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -117,7 +118,7 @@ class ChangedRows:
 
     def _side(self, schema: Schema, codes: Codings) -> Side:
         if isinstance(codes, list):
-            return Side.sorted(schema, self._codes.few_rows(schema, codes))
+            return Side(schema, partial(self._codes.few_rows, schema, codes), len(codes))
         return Side(schema, self._loader(schema, codes), len(codes))
 
     def _loader(self, schema: Schema, codes: Words) -> Callable[[], Any]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from deltafix.engine.changes import Changes
 from deltafix.engine.coded import CodedRows
+from deltafix.engine.codes import FEW
 from deltafix.engine.query import semijoin
 from deltafix.engine.questions import cause_in
 from deltafix.engine.relation import RelationView
@@ -137,11 +138,15 @@ class Transaction:
         return np.fromiter(found, dtype=np.bool_, count=count)
 
     def coded(self, relation: str, rows: Any) -> CodedRows:
-        """Check an Arrow table and turn it into codes once, for several calls. O(cells).
+        """Check rows and turn them into codes once, for several calls. O(cells).
+
+        Arguments as for `insert`.
 
         `where(mask)` chooses among the rows. Raises as `insert` does.
         """
         schema, codes, count = self._encode(relation, rows)
+        if count <= FEW:  # it may be the array of the next few rows, too
+            codes = codes.copy()
         return CodedRows(schema, codes.reshape(count, schema.arity), self._db._codes)
 
     def given_rows(self, relation: str, keys: Any | None = None) -> pa.Table:
@@ -320,10 +325,10 @@ class Transaction:
         self._require_open()
         db = self._db
         schema = db._schema(relation.name if isinstance(relation, RelationView) else relation)
-        if type(rows) is list and len(rows) == 1:
-            codes = db._codes.encode_one(schema.types, rows[0])
+        if type(rows) is list and len(rows) <= FEW:
+            codes = db._codes.encode_few(schema, rows)
             if codes is not None:
-                return schema, codes, 1
+                return schema, codes, len(rows)
         if isinstance(rows, CodedRows):
             return schema, rows.flat(schema, db._codes), len(rows)
         if isinstance(rows, np.ndarray):

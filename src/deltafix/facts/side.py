@@ -36,13 +36,6 @@ class Side:
         self._rows: list[Row] | None = None
         self._table: pa.Table | None = None
 
-    @classmethod
-    def sorted(cls, schema: Schema, rows: list[Row]) -> Side:
-        """A side whose rows are at hand, in order."""
-        side = cls(schema, (), len(rows))
-        side._given, side._rows = None, rows
-        return side
-
     def _load(self) -> None:
         if self._given is None:
             return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from random import Random
@@ -499,3 +500,61 @@ def test_a_delta_of_any_size_has_the_rows_that_came_and_went(count: int) -> None
                 assert (repr(came), went) == (repr(filled[name]), [])
                 assert part.to_arrow().num_rows == len(part) == len(filled[name])
             assert not any(empty.values())
+
+
+@pytest.mark.parametrize("count", [1, 3, 16, 17, 80])
+def test_coded_rows_stay_what_they_are(count: int) -> None:
+    """Few rows were coded into one array that the next edit wrote over: (5, 6) went in for them."""
+    rows = [(n, n + 1) for n in range(count)]
+    with deltafix.connect(".decl e(x: number, y: number)  .input e  .output e") as db:
+        with db.transaction() as tx:
+            coded = tx.coded("e", rows)
+            tx.insert("e", [(5 + n, 6) for n in range(count)])
+            tx.delete("e", [(5 + n, 6) for n in range(count)])
+            tx.insert("e", coded)
+        assert db.rows("e") == rows
+
+
+EVERY_TYPE = """
+.type Pair = [x: number, s: symbol]
+.decl e(n: number, u: unsigned, f: float, s: symbol, p: Pair)  .input e  .output e
+"""
+VALUES = (
+    (0, 1, -1, 2**30, -(2**31), -(2**31) - 1, 2**63 - 1, -(2**63)),
+    (0, 2**30 - 1, 2**30, 2**63, 2**64 - 1),
+    (0.0, -0.0, 1.5, math.nan, math.inf, 3),
+    ("", "a", "é", "\x00", "a" * 300),
+    (None, (1, "a"), (-(2**63), "é")),
+)
+WRONG = (
+    (2**63, -(2**63) - 1, 1.0, "1", None, True),
+    (-1, 2**64, False, "x"),
+    ("1.0", None, 2**53 + 1),
+    (1, b"a", None, "\ud800"),
+    (1, (1,), (1, 2), ("a", 1), (2**63, "a")),
+)
+
+
+@pytest.mark.parametrize("count", [1, 2, 16, 17])
+def test_few_rows_and_many_go_in_and_come_out_alike(count: int) -> None:
+    """By the door for few rows and by the one for many: equal rows, equal errors."""
+    rng = Random(count)
+    with deltafix.connect(EVERY_TYPE) as few, deltafix.connect(EVERY_TYPE) as many:
+        for _ in range(40):
+            rows = [tuple(map(rng.choice, VALUES)) for _ in range(count)]
+            column = rng.randrange(5)
+            wrong = (*rows[-1][:column], rng.choice(WRONG[column]), *rows[-1][column + 1 :])
+            told = []
+            for db, door in ((few, list), (many, iter)):  # an iterator is checked column by column
+                with db.transaction(missing="ignore") as tx:
+                    tx.insert("e", door(rows))
+                    with pytest.raises(TypeMismatchError) as caught:
+                        tx.insert("e", door([*rows[:-1], wrong]))
+                told.append(str(caught.value))
+            assert told[0] == told[1]
+            assert repr(few.rows("e")) == repr(many.rows("e"))
+            with few.transaction() as tx, many.transaction() as ty:
+                gone = few.rows("e")[: rng.randrange(4)]
+                tx.delete("e", gone)
+                ty.delete("e", iter(gone))
+            few.check_invariants()
