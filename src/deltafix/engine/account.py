@@ -16,23 +16,24 @@ __all__ = ["memory"]
 def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
     """Bytes per relation: `rows`, `key`, each index (with its buckets), and their `total`.
 
-    An index is named `index [0, 2]` by its columns, counted from 0.
+    An index is named `index [0, 2]` by its columns, counted from 0; `groups` are those of a count
+    or a sum.
     Under `<arena>`: bytes of blocks `taken` (untouched pages of them cost nothing) and `reserved`.
     """
     found = {}
+    folds = {fold.relation: linked.groups(fold) for fold in linked.totals.values()}
     for name, number in linked.ids.items():
-        rows = relation_cell(arena, number, at.R_N) * relation_cell(arena, number, at.R_STRIDE) * 4
-        key = relation_cell(arena, number, at.R_PKCAP) * 8
+        rows, key = _table_bytes(arena, number)
         first = relation_cell(arena, number, at.R_IDX)
         indexes = {
             f"index {list(columns)}": _index_bytes(arena, first + place)
             for place, columns in enumerate(linked.plan.indexes[name])
         }
-        total = rows + key + sum(indexes.values())
-        found[name] = {"rows": rows, "key": key, **indexes, "total": total}
+        groups = {"groups": sum(_table_bytes(arena, folds[name]))} if name in folds else {}
+        parts = {"rows": rows, "key": key, **indexes, **groups}
+        found[name] = {**parts, "total": sum(parts.values())}
     for number, memo in linked.memos.items():
-        rows = relation_cell(arena, number, at.R_N) * relation_cell(arena, number, at.R_STRIDE) * 4
-        key = relation_cell(arena, number, at.R_PKCAP) * 8
+        rows, key = _table_bytes(arena, number)
         found[f"{memo.functor}()"] = {"rows": rows, "key": key, "total": rows + key}
     cells = arena.cells
     found["<arena>"] = {
@@ -40,6 +41,11 @@ def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
         "reserved": int(cells[at.LIMIT]) * 4,
     }
     return found
+
+
+def _table_bytes(arena: Arena, number: int) -> tuple[int, int]:
+    rows = relation_cell(arena, number, at.R_N) * relation_cell(arena, number, at.R_STRIDE) * 4
+    return rows, relation_cell(arena, number, at.R_PKCAP) * 8
 
 
 def _index_bytes(arena: Arena, index: int) -> int:

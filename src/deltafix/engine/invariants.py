@@ -3,18 +3,22 @@
 Invariant checked: between epochs NOW == WAS and no working flag is set; the key table and every
 index hold exactly the rows that are true; every fact of a recursive stratum is given or has a
 support; counts agree with the rows, and those of all derivations with each other. Whether they
-equal the derivations is checked against recomputation in tests/agree.
+equal the derivations is checked against recomputation in tests/agree. Counts and sums are those of
+the rows that are there, added up in Python.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from deltafix.changes.exact import divide
 from deltafix.engine.link import Linked
-from deltafix.engine.store import relation_cell
+from deltafix.engine.store import codes_where, records_of, relation_cell, total_of
 from deltafix.errors import InternalError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
+from deltafix.kernel.values import WIDE_BASE
+from deltafix.plan.clause import Fold
 
 __all__ = ["check_invariants"]
 
@@ -31,6 +35,8 @@ def check_invariants(arena: Arena, linked: Linked) -> None:
         _require(count == planned, relation.name, f"{count} indexes, planned are {planned}")
         for index in range(first, first + count):
             _check_index(arena, relation.name, number, index, alive)
+    for fold in linked.totals.values():
+        _check_fold(arena, linked, fold)
 
 
 def _require(holds: bool, stage: str, message: str) -> None:
@@ -103,3 +109,53 @@ def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[in
             _require(kept == position, name, f"row {row} is at {position}, not {kept}")
         held += bucket
     _require(sorted(held) == sorted(alive), name, f"index {index} differs from the rows")
+
+
+def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
+    """Add the rows of the source up in Python and compare. O(source)."""
+    types = {relation.name: relation.types for relation in linked.plan.relations}
+    wide = arena.take(at.WIDE).tolist()
+
+    def whole(code: int, kind: str) -> int:
+        pattern: int = code if code < WIDE_BASE else wide[code - WIDE_BASE]
+        return pattern % (1 << 64) if kind == "unsigned" else pattern
+
+    wanted: dict[tuple[int, ...], tuple[int, int]] = {(): (0, 0)} if fold.is_always_there else {}
+    for row in codes_where(arena, linked.ids[fold.source], at.WAS).tolist():
+        key = tuple(row[column] for column in fold.group)
+        count, total = wanted.get(key, (0, 0))
+        if fold.op != "count":
+            assert fold.value is not None  # noqa: S101  only what is counted has none
+            total += whole(row[fold.value], types[fold.source][fold.value])
+        wanted[key] = count + 1, total
+    groups, alive, held = linked.groups(fold), set(), {}
+    for number, record in enumerate(records_of(arena, groups).tolist()):
+        if record[0] & at.USED:
+            flags = record[0] & at.FLAGS
+            _require(flags == at.USED, str(fold), f"group {number} has flags {flags:#x}")
+            _require(record[at.SUPPORT] == 1, str(fold), f"group {number} is not shown")
+            key = tuple(record[at.COLS : at.COLS + len(fold.group)])
+            held[key] = total_of(arena, groups, number)
+            alive.add(number)
+    _require(held == wanted, str(fold), "the groups differ from those of all rows")
+    _check_keys(arena, str(fold), groups, alive)
+    kind = types[fold.relation][-1]
+    shown = {}
+    for *key, code in codes_where(arena, linked.ids[fold.relation], at.WAS).tolist():
+        shown[tuple(key)] = whole(code, kind)
+    values = {key: _total(fold, kind, *found) for key, found in wanted.items()}
+    _require(shown == values, str(fold), "the values differ from those of all rows")
+    if fold.present is not None:
+        there = {*map(tuple, codes_where(arena, linked.ids[fold.present], at.WAS).tolist())}
+        _require(there == wanted.keys(), str(fold), f"{fold.present} has other groups")
+
+
+def _total(fold: Fold, kind: str, count: int, total: int) -> int:
+    """The value of a group: a whole number, or the pattern of a float."""
+    if fold.op == "count":
+        return count
+    if fold.op == "mean" or fold.scale is not None:
+        found = float(divide(total, count * 10 ** (fold.scale or 0)))
+        return int(np.float64(found + 0.0).view(np.int64))
+    total %= 1 << 64
+    return total - (1 << 64) if kind != "unsigned" and total >> 63 else total

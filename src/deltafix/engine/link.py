@@ -13,10 +13,10 @@ from itertools import chain
 import numpy as np
 
 from deltafix.engine.codes import VALUE_TYPES, Codes
-from deltafix.engine.tables import Memo, Piece, Tables
+from deltafix.engine.tables import Groups, Memo, Piece, Tables
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
-from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Match, Slot
+from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Fold, Match, Slot
 from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
 
 __all__ = ["Linked", "Writer", "link"]
@@ -33,6 +33,7 @@ _CONVERSIONS = {
     ("to_float", "number"): at.ITOF, ("to_number", "float"): at.FTOI,
     ("to_float", "unsigned"): at.UTOF, ("to_unsigned", "float"): at.FTOU,
 }  # fmt: skip
+_TOTALS = {"count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "mean": at.FOLD_MEAN}
 _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 """Conversions that do nothing to a value of their result's type."""
 
@@ -41,7 +42,8 @@ _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 class Linked:
     """A plan in the kernel's terms: relation numbers by name, the program, rules counted.
 
-    `memos` are the functors that its rules ask Python for, by number.
+    `memos` are the functors that its rules ask Python for, by number; `outside` are the strata
+    that Python computes, `totals` the folds that the kernel does, by the numbers of their strata.
     """
 
     plan: Plan
@@ -51,6 +53,11 @@ class Linked:
     rule_counts: int
     memos: dict[int, Memo] = field(default_factory=dict)
     outside: dict[int, Outside] = field(default_factory=dict)
+    totals: dict[int, Fold] = field(default_factory=dict)
+
+    def groups(self, fold: Fold) -> int:
+        """The number of the table of a fold's groups."""
+        return self.tables.numbers[Groups(fold.relation, len(fold.group))]
 
     def given(self, relation: str) -> int:
         """The number of the relation where rows given to `relation` lie: mostly itself."""
@@ -76,8 +83,13 @@ def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) 
     tables.arena.cells[at.N_RULES] = rules
     ids = {relation.name: tables.numbers[relation.name] for relation in plan.relations}
     memos = {number: memo for memo, number in writer.memos.items()}
-    outside = {n: s.outside for n, s in enumerate(plan.stages) if s.outside is not None}
-    return Linked(plan, tables, ids, program, rules, memos, outside)
+    totals = writer.totals
+    outside = {
+        number: stage.outside
+        for number, stage in enumerate(plan.stages)
+        if stage.outside is not None and number not in totals
+    }
+    return Linked(plan, tables, ids, program, rules, memos, outside, totals)
 
 
 def _clauses(stage: Stage) -> list[Clause]:
@@ -114,10 +126,15 @@ class Writer:
         self.depth = 0
         self.pieces: dict[int, Piece] = {}
         self.asked: dict[Memo, int] = {}
+        self.types = {one.name: one.types for one in plan.relations}
+        self.totals = plan.totals
 
     def program(self) -> Words:
         """Write every stage; returns the program."""
-        stages = [self.stage(stage) for stage in self.plan.stages]
+        stages = [
+            self.stage(stage, self.totals.get(number))
+            for number, stage in enumerate(self.plan.stages)
+        ]
         self.out[1] = self.put(stages)
         return np.array(self.out, dtype=np.int32)
 
@@ -127,7 +144,7 @@ class Writer:
         self.out.extend(values)
         return start
 
-    def stage(self, stage: Stage) -> int:
+    def stage(self, stage: Stage, total: Fold | None) -> int:
         """A stratum record."""
         relations = self.put([self.ids[name] for name in stage.relations])
         written = {id(v): v for v in (*stage.lower, *stage.const, *chain(*stage.full))}
@@ -147,6 +164,23 @@ class Writer:
                 int(stage.outside is not None), len(reads),
                 self.put([self.ids[name] for name in reads]),
                 int(bool(stage.best)), self.by_relation(stage, stage.by_key),
+                0 if total is None else self.fold(total),
+            ]
+        )  # fmt: skip
+
+    def fold(self, fold: Fold) -> int:
+        """The record of a fold that the kernel computes."""
+        source, result = self.types[fold.source], self.types[fold.relation]
+        added = 0 if fold.value is None else fold.value
+        op = _TOTALS.get(fold.op, at.FOLD_MEAN if fold.most is None else at.FOLD_BOUNDED)
+        said = 10 ** (fold.scale or 0) if fold.most is None else fold.most
+        return self.put(
+            [
+                self.tables.numbers[Groups(fold.relation, len(fold.group))], self.ids[fold.source],
+                self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
+                op, added, VALUE_TYPES[source[added]] if source else 0, VALUE_TYPES[result[-1]],
+                int(fold.is_always_there), said >> 32, (said & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),
+                len(fold.group), *fold.group,
             ]
         )  # fmt: skip
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Bounds, Strata, Stratum
+from deltafix.errors import FunctorError
 
 if TYPE_CHECKING:
     from deltafix.engine.folds.users import UserReducer
@@ -37,10 +38,17 @@ def outside_strata(
 ) -> Strata:
     """The outside strata of a linked plan. Raises FunctorError for a missing reducer.
 
-    They are empty, but for those of `before` that go on: `kept` has their numbers there.
+    They are empty, but for those of `before` that go on: `kept` has their numbers there. Folds
+    that the kernel computes are not among them.
     """
     arena, made = linked.tables.arena, dict[int, Stratum]()
     bounds = Bounds(arena) if before is None else before.bounds
+    layers = [outside.layer for outside in linked.outside.values()]
+    folds = (one for layer in layers for one in (layer.fold, *layer.folds) if one is not None)
+    for name in (one.op for one in (*linked.totals.values(), *folds)):
+        if name.startswith("@@") and name[2:] not in users.reducers:
+            message = f"the program folds with {name[2:]}; pass it: connect(..., reducers=...)"
+            raise FunctorError(message)
     for number, outside in linked.outside.items():
         fold = outside.layer.fold
         if before is not None and number in kept:
@@ -56,6 +64,8 @@ def outside_strata(
                 arena, linked, codes, outside.layer, users=users, bounds=bounds
             )
     if before is None:
-        return Strata(arena, linked, made, bounds)
+        return Strata(arena, linked, made, bounds, reducers=users.reducers)
     fresh = made.keys() - kept.keys()
-    return Strata(arena, linked, made, bounds, cold=before.cold, fresh=fresh)
+    return Strata(
+        arena, linked, made, bounds, cold=before.cold, fresh=fresh, reducers=users.reducers
+    )

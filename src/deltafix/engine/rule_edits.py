@@ -290,7 +290,7 @@ class RuleEpoch:
             linked = link(step.during, self._tables, db._codes, step.fresh)
         for signal, flag in zip(SIGNALS, (at.WAS, at.NOW), strict=True):
             self._signal(linked.ids[signal], flag)
-        for number in step.fresh & linked.outside.keys():
+        for number in step.fresh & (linked.outside.keys() | linked.totals.keys()):
             for name in step.during.stages[number].relations:
                 self._list_once(linked.ids[name])
         for home, rows in taken.items():
@@ -321,7 +321,7 @@ class RuleEpoch:
         """Have the list of a relation's changed rows name those that differ now, each once.
 
         Edits list a row as often as they are made, and the end of its stratum sorts that out; one
-        that Python computes from now on has no such end. O(rows listed).
+        that is no rules' from now on has no such end. O(rows listed).
         """
         cells, rb = self._db._arena.cells, self._tables.cell(number)
         listed = self._db._arena.take(rb + at.R_CHANGED)

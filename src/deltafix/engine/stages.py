@@ -2,25 +2,31 @@
 
 One noun, `Stratum`: it gets the net changes of the relations it reads as tables of column codes,
 and gives back the net changes of its own. Invariant: `run` is called at most once an epoch, then
-`keep` or `undo`; after `undo` the stratum is as it was. A fold (`engine.folds`) is one kind.
+`keep` or `undo`; after `undo` the stratum is as it was. A fold (`engine.folds`) is one kind; those
+that count or add up whole numbers are not here, but in the kernel (`kernel.fold`).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from deltafix.engine.link import Linked
 from deltafix.engine.run import Budget
-from deltafix.engine.store import changed_in_epoch, codes_where
+from deltafix.engine.store import changed_in_epoch, codes_where, total_of
 from deltafix.errors import BudgetError, CancelledError, InternalError
 from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import settle_rows
+
+if TYPE_CHECKING:
+    from deltafix.engine.folds.users import UserReducer
+    from deltafix.plan.clause import Fold
 
 __all__ = ["Bounds", "Changed", "Strata", "Stratum"]
 
@@ -127,6 +133,7 @@ class Strata:
         *,
         cold: set[Stratum] | None = None,
         fresh: Collection[int] = (),
+        reducers: Mapping[str, UserReducer] = MappingProxyType({}),
     ) -> None:
         self._arena = arena
         self.bounds = bounds
@@ -135,12 +142,15 @@ class Strata:
         self._ran: list[Stratum] = []
         self.cold: set[Stratum] = set() if cold is None else cold
         self.fresh = fresh
+        self._reducers = reducers
         self._read: tuple[str, int | None, Changed] | None = None
 
     def run(self, began: float, budget: Budget) -> None:
         """Compute the stratum at which the kernel stopped, and enter its changes."""
         arena = self._arena
         number = int(arena.cells[at.S_STRATUM])
+        if number in self._linked.totals:
+            self._refuse(self._linked.totals[number])
         self._warm(number)
         self.bounds.begin(began, budget)
         ids = self._linked.ids
@@ -150,6 +160,16 @@ class Strata:
                 if len(rows):
                     flat = np.ascontiguousarray(rows, dtype=np.int32).reshape(-1)
                     settle_rows(arena.words, arena.cells, flat, ids[name], len(rows), holds)
+
+    def _refuse(self, fold: Fold) -> NoReturn:
+        """Raise FunctorError: the total of the group at which the kernel stopped is too large."""
+        from deltafix.engine.folds.users import finished  # noqa: PLC0415  for programs with one
+
+        cells = self._arena.cells
+        row = int(cells[int(cells[at.FOLDED]) + int(cells[at.S_ROW])]) & 0xFFFFFFFF
+        _, total = total_of(self._arena, self._linked.groups(fold), row)
+        finished(fold.op, self._reducers[fold.op.removeprefix("@@")], total)
+        raise InternalError(f"{fold}: {total} was beyond the bound, and is not")
 
     def _changed(self, number: int) -> Mapping[str, Changed]:
         """What a stratum makes of the changes in the running epoch."""
@@ -215,7 +235,9 @@ class Strata:
 
     def taken_over(self, linked: Linked) -> Strata:
         """These strata under a plan with the same ones under the same numbers."""
-        return Strata(self._arena, linked, self._strata, self.bounds, cold=self.cold)
+        return Strata(
+            self._arena, linked, self._strata, self.bounds, cold=self.cold, reducers=self._reducers
+        )
 
     def held(self, number: int) -> Stratum:
         """The stratum of a number as it is, its state computed or not (`cold`)."""
@@ -249,9 +271,9 @@ class Strata:
             raise
         finally:
             arena.cells[at.C_DERIVATIONS : at.C_ABANDONED + 1] = spent
+            self._read = None
         stratum.keep()
         self.cold.discard(stratum)
-        self._read = None
 
     def keep(self) -> None:
         """The epoch was committed."""

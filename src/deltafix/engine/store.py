@@ -25,6 +25,7 @@ __all__ = [
     "records_of",
     "relation_cell",
     "rows_of_group",
+    "total_of",
 ]
 
 
@@ -128,3 +129,12 @@ def rows_of_group(
     records = records_of(arena, number)[rows]
     arity = relation_cell(arena, number, at.R_ARITY)
     return records[(records[:, 0] & mask) == mask, at.COLS : at.COLS + arity]
+
+
+def total_of(arena: Arena, groups: int, row: int) -> tuple[int, int]:
+    """How many rows a group of a fold has, and the sum of their values (`kernel.fold`)."""
+    arity, stride = (relation_cell(arena, groups, field) for field in (at.R_ARITY, at.R_STRIDE))
+    behind = (at.COLS + arity + 1) // 2 * 2
+    cell = (relation_cell(arena, groups, at.R_ROWS) + row * stride + behind) // 2
+    count, low, high = arena.cells[cell : cell + 3].tolist()
+    return count, (high << 32) + low

@@ -1,4 +1,4 @@
-"""The tables of an arena: descriptors of relations, indexes and memos, laid out and added to.
+"""The tables of an arena: relations, indexes, memos, groups; descriptors laid out and added to.
 
 Life: `lay_out` names the tables of a plan, and makes those that are not there; `describe` says
 what that plan does with them; after a plan that was refused, `forget` takes back what was made for
@@ -25,7 +25,7 @@ from deltafix.kernel.entries import discard, drop_index, fill_index
 from deltafix.plan.clause import Absent, Match
 from deltafix.plan.ir import Node, Plan
 
-__all__ = ["Memo", "Piece", "Tables"]
+__all__ = ["Groups", "Memo", "Piece", "Tables"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,16 @@ class Memo:
     result: BaseType
 
 
-Table: TypeAlias = str | Memo
-"""A relation by name, or a memo."""
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """The groups of a fold that the kernel computes (`kernel.fold`), by the relation it makes."""
+
+    relation: str
+    columns: int
+
+
+Table: TypeAlias = str | Memo | Groups
+"""A relation by name, a memo, or the groups of a fold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,9 @@ class Tables:
                 message = f"relation {relation.name} has {arity} columns"
                 raise LimitError(f"{message}; the limit is {at.MAX_ARITY}")
             self.numbers.setdefault(relation.name, len(self.numbers))
+        folds = [Groups(fold.relation, len(fold.group)) for fold in plan.totals.values()]
+        for groups in folds:
+            self.numbers.setdefault(groups, len(self.numbers))
         self._add_descriptors(known)
         for relation in plan.relations:
             number = self.numbers[relation.name]
@@ -97,6 +108,10 @@ class Tables:
                 self._rows(number, len(relation.types), columns)
                 self.types[relation.name] = relation.types
                 arena.vector(self.cell(number) + at.R_CHANGED, 64)
+        for groups in folds:
+            if self.numbers[groups] >= known:  # three cells, behind the columns at a cell's start
+                odd = (at.COLS + groups.columns) % 2
+                self._rows(self.numbers[groups], groups.columns, extra=6 + odd)
         self._index(plan)
         for stage in plan.stages:
             if stage.recursive and stage.rederive and not stage.best:

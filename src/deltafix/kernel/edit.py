@@ -24,7 +24,6 @@ from deltafix.kernel.layout import (
     NOW,
     R_ARITY,
     R_CHANGED,
-    R_KEEP,
     R_NOW,
     R_PK,
     R_PKCAP,
@@ -43,6 +42,7 @@ from deltafix.kernel.layout import (
     Q,
 )
 from deltafix.kernel.memory import block, discard, new_row, push, room, row_room
+from deltafix.kernel.settle import settle_row
 from deltafix.kernel.values import encode
 
 __all__ = ["answer", "delete_rows", "find_slot", "insert_rows", "intern", "lookup", "settle_rows"]
@@ -142,38 +142,13 @@ def delete_rows(A, L, rows, r, n):
 
 @kernel("v:ALPiii")
 def settle_rows(A, L, rows, r, n, holds):
-    """Make `n` rows (flat codes, distinct) of an outside stratum hold, or hold no more.
-
-    Rows that hold must not hold yet, and the other way round. Later strata see them as changed.
-    """
-    rb = L[RELS] + r * RSZ
-    arity = L[rb + R_ARITY]
+    """Make `n` rows (flat codes, distinct) of an outside stratum hold, or hold no more."""
+    arity = L[L[RELS] + r * RSZ + R_ARITY]
     key_reserve(L, r, n)
     row_room(A, L, r, n)
     room(L, Q, n)
     for i in range(n):
-        h = hash_words(rows, i * arity, arity)
-        row = key_find(A, L, rows, r, i * arity, h)
-        if row < 0:
-            row = new_row(A, L, rows, r, i * arity)
-            key_insert(L, r, row, h)
-            L[CLOCK] += GAP
-            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-            L[at >> 1] = (L[CLOCK] << RANK_SHIFT) | USED | TOUCHED
-            push(L, Q, (r << 32) | row)
-        else:
-            touch(A, L, r, row)
-            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        A[at + SUPPORT] = holds
-        if holds:
-            L[at >> 1] |= NOW
-            L[rb + R_NOW] += 1
-            index_row(A, L, r, row)
-        else:
-            L[at >> 1] &= ~NOW
-            L[rb + R_NOW] -= 1
-        if L[rb + R_KEEP]:
-            push(L, rb + R_CHANGED, row)
+        settle_row(A, L, rows, i * arity, r, holds)
 
 
 @kernel("v:ALPii")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel.batch import end_batches
+from deltafix.kernel.fold import keep_folds, undo_folds
 from deltafix.kernel.index import empty_index, unindex_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_remove
@@ -135,6 +136,7 @@ def commit(A, L):
         old = L[DELTA + k]
         L[DELTA + k] = L[Q + k]
         L[Q + k] = old
+    keep_folds(A, L)
     _clear(L)
     L[EPOCHS] += 1
 
@@ -184,6 +186,7 @@ def rollback(A, L):
     L[ERROR] = 0
     L[EMITTED] = 0
     end_batches(L)
+    undo_folds(A, L)
     _clear(L)
 
 

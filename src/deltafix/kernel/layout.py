@@ -122,6 +122,8 @@ LOOKS = 149  # rows that one query may look at (0: any number)
 LOOKS_END = 150  # what C_PROBED is when the query at hand gives up
 S_REST = 151  # 1: the wave revives without a query whatever is in limbo and has a derivation
 S_VAIN = 152  # queries of the wave that gave up, one after another, up to VAIN
+FOLDED = 153  # vector of groups that folds touched in the epoch (`fold`), five cells each
+S_FOLD0 = 156  # its length when the stratum began
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -229,7 +231,25 @@ T_NREADS = 13  # relations that an outside stratum reads
 T_READS = 14
 T_BEST = 15  # 1: some relation keeps one row per key
 T_OPEN = 16  # variants by key, likewise
-TSZ = 17
+T_FOLD = 17  # offset of the fold that the kernel computes in an outside stratum; 0: Python does
+TSZ = 18
+# fold
+F_GROUPS = 0  # the table of its groups
+F_SOURCE = 1
+F_RESULT = 2
+F_PRESENT = 3  # the relation of groups with a row, -1: none
+F_OP = 4
+F_VALUE = 5  # the column that is added up, and its type
+F_VALUE_TYPE = 6
+F_TYPE = 7  # of the result
+F_ALWAYS = 8  # 1: without rows it has a value, too
+F_SAID = 9  # high and low 32 bits: the largest total (the least is one below its negative), or
+# what a mean is divided by
+F_NGROUP = 11
+F_GROUP = 12  # columns of the source
+FSZ = 13
+# aggregates
+FOLD_COUNT, FOLD_SUM, FOLD_BOUNDED, FOLD_MEAN = range(4)
 # variant
 V_TRIGGER = 0  # relation whose row starts it, -1: none
 V_NEGATED = 1

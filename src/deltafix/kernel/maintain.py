@@ -24,6 +24,7 @@ import numpy as np
 from deltafix.kernel.ahead import forget_probes
 from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
+from deltafix.kernel.fold import run_fold
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
 from deltafix.kernel.layout import (
@@ -59,6 +60,7 @@ from deltafix.kernel.layout import (
     RULE_COUNTS,
     S_FULL,
     S_HEAD,
+    S_ITEM,
     S_J0,
     S_MODE,
     S_PHASE,
@@ -71,6 +73,7 @@ from deltafix.kernel.layout import (
     STOPPED,
     STRATEGY,
     T_BEST,
+    T_FOLD,
     T_FRESH,
     T_LEFT,
     T_MODE,
@@ -116,6 +119,7 @@ from deltafix.kernel.wave import follow, next_suspect
 __all__ = ["maintain"]
 
 OUTSIDE_PHASE = -2
+FOLD_PHASE = -3
 
 
 @kernel("i:AL")
@@ -212,11 +216,26 @@ def _advance(A, L, P):
             L[S_STRATUM] += 1
             continue
         if L[S_PHASE] == -1 and P[t + T_OUTSIDE]:
-            if _is_read_changed(L, P, t):
-                L[C_STRATA] += 1
+            if _is_read_changed(L, P, t) == 0:
+                L[S_STRATUM] += 1
+                continue
+            L[C_STRATA] += 1
+            if P[t + T_FOLD] == 0:
                 L[S_PHASE] = OUTSIDE_PHASE
                 return np.int64(OUTSIDE)
-            L[S_STRATUM] += 1
+            L[S_PHASE] = FOLD_PHASE
+            L[S_ITEM] = 0
+        if L[S_PHASE] == FOLD_PHASE:
+            if _tired(A, L):
+                return np.int64(STOPPED) if L[ERROR] != 0 else np.int64(YIELD)
+            folded = run_fold(A, L, P, t)
+            if folded < 0:
+                return np.int64(OUTSIDE)
+            if folded:
+                L[S_PHASE] = -1
+                L[S_STRATUM] += 1
+                if L[BY_STRATUM]:
+                    return np.int64(YIELD)
             continue
         if L[S_PHASE] == -1:
             # Where one row per key is kept, there is one schedule besides recomputation.
@@ -269,7 +288,8 @@ def maintain(A, L, P):
     """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
 
     ASK: enter the value of memo ASKED for the arguments in KEY (`edit.answer`) and call again.
-    OUTSIDE: compute stratum S_STRATUM (`edit.settle_rows`) and call again.
+    OUTSIDE: compute stratum S_STRATUM (`edit.settle_rows`) and call again; one that the kernel
+    folds has a total beyond its bound.
 
     S_STRATUM is -1 at the start (`edit` leaves it so). Cost: O(changed rows and the rows of the
     literals joined with them), times log for suspects. The one place that calls `run_variant`:

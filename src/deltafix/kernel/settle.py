@@ -3,7 +3,8 @@
 Without recursion support alone decides what holds, and decides it here; in a recursive stratum
 the queue and the wave have done so. Invariant: afterwards LIMBO, MOVED and (without recursion)
 PENDING are clear but for LIMBO on the rows listed as changed, which `edit` clears at the end of
-the epoch; a row is listed once. Nothing here derives anything.
+the epoch; a row is listed once. Rows of strata that are no rules' are settled one by one
+(`settle_row`). Nothing here derives anything.
 """
 
 from __future__ import annotations
@@ -11,15 +12,20 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel.bulk import fill_index
+from deltafix.kernel.emit import touch
 from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel
+from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
 from deltafix.kernel.layout import (
+    CLOCK,
+    GAP,
     GIVEN,
     IDXS,
     LIMBO,
     MOVED,
     NOW,
     PENDING,
+    R_ARITY,
     R_CHANGED,
     R_IDX,
     R_KEEP,
@@ -27,6 +33,7 @@ from deltafix.kernel.layout import (
     R_NOW,
     R_ROWS,
     R_STRIDE,
+    RANK_SHIFT,
     RECURSIVE,
     RELS,
     RSZ,
@@ -35,15 +42,17 @@ from deltafix.kernel.layout import (
     SUPPORT,
     T_NRELS,
     T_RELS,
+    TOUCHED,
+    USED,
     WAS,
     X_LATE,
     XSZ,
     J,
     Q,
 )
-from deltafix.kernel.memory import push
+from deltafix.kernel.memory import new_row, push, room, row_room
 
-__all__ = ["finish_stratum"]
+__all__ = ["finish_stratum", "settle_row"]
 
 
 @kernel("v:ALii")
@@ -112,3 +121,38 @@ def finish_stratum(A, L, P, t):
         value = L[L[Q] + e]
         r = value >> 32
         _list_change(A, L, r, value & 0xFFFFFFFF, L[L[RELS] + r * RSZ + R_KEEP])
+
+
+@kernel("v:ALPiii")
+def settle_row(A, L, rows, o, r, holds):
+    """Make the row of `r` with the columns at word `o` of `rows` hold, or hold no more.
+
+    It is one of an outside stratum. A row that holds must not hold yet, and the other way round.
+    Later strata see it as changed.
+    """
+    rb = L[RELS] + r * RSZ
+    h = hash_words(rows, o, L[rb + R_ARITY])
+    row = key_find(A, L, rows, r, o, h)
+    if row < 0:
+        key_reserve(L, r, 1)
+        row_room(A, L, r, 1)
+        room(L, Q, 1)
+        row = new_row(A, L, rows, r, o)
+        key_insert(L, r, row, h)
+        L[CLOCK] += GAP
+        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+        L[at >> 1] = (L[CLOCK] << RANK_SHIFT) | USED | TOUCHED
+        push(L, Q, (r << 32) | row)
+    else:
+        touch(A, L, r, row)
+        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    A[at + SUPPORT] = holds
+    if holds:
+        L[at >> 1] |= NOW
+        L[rb + R_NOW] += 1
+        index_row(A, L, r, row)
+    else:
+        L[at >> 1] &= ~NOW
+        L[rb + R_NOW] -= 1
+    if L[rb + R_KEEP]:
+        push(L, rb + R_CHANGED, row)

@@ -236,7 +236,8 @@ def _outside(layer: Layer, indexes: Indexes) -> Outside:
     """A stratum for Python; a fold of values gets an index by group, to look at a group again."""
     fold = layer.fold
     if fold is not None:
-        if fold.group and fold.value is not None and fold.op not in ("count", "sum", "mean"):
+        adds_up = fold.op in ("count", "sum", "mean") or (fold.most, fold.scale) != (None, None)
+        if fold.group and not adds_up:
             indexes.add(fold.source, fold.group)
         return Outside((fold.source,), layer)
     bodies = [clause.body for clause in layer.clauses]

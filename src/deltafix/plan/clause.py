@@ -9,6 +9,7 @@ are joined to.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -230,6 +231,10 @@ class Choice:
 Merge: TypeAlias = Lattice | Subsumption | Choice
 
 
+MOST_SCALE = 9
+"""Of means in the kernel: 10^9 times the rows there can be is below 2^62."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fold:
     """One aggregate: `relation(group, value)` over the rows of `source`, one row a group.
@@ -239,7 +244,8 @@ class Fold:
     `group` are the source's columns that make a group, `value` the column that is folded (None:
     rows are counted). `present`, where it is asked for, is the relation of all groups with a row:
     its absence is how a rule sees the value of an empty group. Without group columns an empty
-    source has a row too, if the aggregate has a value there.
+    source has a row too, if the aggregate has a value there. `most` and `scale` are what
+    `FunctorDecl` says of a reducer.
     """
 
     relation: str
@@ -248,6 +254,22 @@ class Fold:
     value: int | None
     op: str
     present: str | None = None
+    most: int | None = None
+    scale: int | None = None
+
+    @property
+    def is_always_there(self) -> bool:
+        """Whether there is a value without any row."""
+        return not self.group and self.op in ("count", "sum")
+
+    def is_total(self, types: Mapping[str, tuple[BaseType, ...]]) -> bool:
+        """Whether it only counts, or adds up whole numbers: then the kernel computes it."""
+        if self.op == "count":
+            return True
+        if self.value is None or types[self.source][self.value] == "float":
+            return False
+        scaled = self.scale is not None and self.scale <= MOST_SCALE
+        return self.op in ("sum", "mean") or self.most is not None or scaled
 
     @property
     def made(self) -> tuple[str, ...]:

@@ -57,7 +57,9 @@ def literals(outer: Flattening, term: Aggregate, target: Slot) -> tuple[tuple[Li
     else:
         found = (Match(name, (*shared, target)),)
     if term.op not in _EMPTY or not shared:
-        outer.made.folds.append(Fold(name, source, group, value, term.op))
+        said = {f"@@{one.name}": (one.most, one.scale) for one in outer.program.functors}
+        most, scale = said.get(term.op, (None, None))
+        outer.made.folds.append(Fold(name, source, group, value, term.op, None, most, scale))
         return (found,)
     present = outer.made.hide(types)
     outer.made.folds.append(Fold(name, source, group, value, term.op, present))

@@ -19,6 +19,7 @@ from deltafix.plan.clause import (
     Argument,
     Clause,
     Compare,
+    Fold,
     LatticeColumn,
     Match,
     Relation,
@@ -134,7 +135,9 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Outside:
-    """What computes a stratum that the kernel does not run: one fold, or clauses beyond Horn.
+    """What computes a stratum that is no plain rules': one fold, or clauses beyond Horn.
+
+    A fold that only counts or adds up is the kernel's (`Plan.totals`), the rest Python's.
 
     `reads` are the relations below whose changes it gets.
     """
@@ -209,6 +212,13 @@ class Plan:
     indexes: dict[str, tuple[tuple[int, ...], ...]]
     given: dict[str, str] = field(default_factory=dict)
     bounded: bool = False
+
+    @property
+    def totals(self) -> dict[int, Fold]:
+        """The folds that the kernel computes, by the numbers of their strata."""
+        types = {relation.name: relation.types for relation in self.relations}
+        folds = {n: s.outside.layer.fold for n, s in enumerate(self.stages) if s.outside}
+        return {n: fold for n, fold in folds.items() if fold is not None and fold.is_total(types)}
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.show())}</pre>"

@@ -97,13 +97,20 @@ class TypeDecl:
 
 @dataclass(frozen=True, slots=True)
 class FunctorDecl:
-    """`.functor name(arguments): result`, a Python function given when connecting."""
+    """`.functor name(arguments): result`, a Python function given when connecting.
+
+    Two are said of reducers of whole numbers, which the engine then keeps where it can. `most`: the
+    result is their sum, up to this (and down to one below its negative), and `finish` raises for
+    any other. `scale`: it is their mean times 10^-scale, rounded once.
+    """
 
     name: str
     arguments: tuple[Attribute, ...]
     result: str
     stateful: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    most: int | None = None
+    scale: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

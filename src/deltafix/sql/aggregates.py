@@ -10,12 +10,11 @@ twice).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from deltafix.engine.folds.users import UserReducer
-from deltafix.reactive.algebra import contramap, enriched
 from deltafix.reactive.extremes import Max, Min
 from deltafix.reactive.numeric import Count, Mean, Sum
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
@@ -241,7 +240,7 @@ def _typed(
         raise formulas.scope.statement.wrong(message, asked.node, f"it takes {takes[1]}")
     if op in ("min", "max"):
         return op, kind
-    if op == "mean" or (op == "sum" and kind == DOUBLE):
+    if (op == "mean" and not kind.is_decimal) or (op == "sum" and kind == DOUBLE):
         return op, DOUBLE
     return _reducer(formulas, asked, kind, keys)
 
@@ -260,6 +259,8 @@ def _reducer(
             result = decimal_type(MOST_DIGITS, kind.scale)
             return make("decimal_sum", found, "number", "number"), result
         return make("sum", reducers.Sum("BIGINT", 1 << 63), "number", "number"), BIGINT
+    if op == "mean":
+        return make(f"mean_{kind.scale}", reducers.Mean(kind.scale), "number", "float"), DOUBLE
     if op.startswith("bit_"):
         found = reducers.Bits(op.removeprefix("bit_"))
         return make(op, found, "number", "number"), BIGINT
@@ -311,9 +312,6 @@ def reducer_of(formulas: Formulas, asked: Wanted, kind: SqlType) -> tuple[UserRe
     op, result = _typed(formulas, asked, kind, ())
     if op.startswith("@@"):
         return formulas.builder.reducers[op.removeprefix("@@")][1], result
-    if op == "mean" and kind.is_decimal:
-        unit = 10**kind.scale
-        return enriched(contramap(Mean(), lambda value: Fraction(value, unit)), float), result
     return _KERNELS[op], result
 
 
@@ -429,35 +427,22 @@ def _folded(
 ) -> Operand:
     """An aggregate over `rows`, whose argument and sort keys are of these types."""
     op, result = _typed(formulas, asked, kind, keys)
-    if op != "mean" or not kind.is_decimal:
-        found = _value(
-            formulas,
-            op,
-            result,
-            rows,
-            opens=opens,
-            may_be_empty=may_be_empty,
-            least=max(asked.least, 1),
-            record=formulas.builder.record(_listed(kind, keys)) if asked.op in _UNITED else None,
-            keys=keys,
-            place=place,
-        )
-        if asked.listed is None or opens is None or not _without_nulls(asked):
-            return found
-        there = Scalar(lambda row: row[0] or (), result, nullable=False)
-        return formulas.builder.apply(there, [found], formulas.body)
-    decimal_sum = _reducer(formulas, replace(asked, op="sum"), kind, ())
-    parts = [
-        _value(formulas, one, of, rows, opens=opens, may_be_empty=may_be_empty, place=place)
-        for one, of in (decimal_sum, ("count", BIGINT))
-    ]
-
-    def mean(row: Any) -> float | None:
-        total, count = row
-        return None if total is None else float(Fraction(total) / count)
-
-    scalar = Scalar(mean, DOUBLE, parts[0].nullable)
-    return formulas.builder.apply(scalar, parts, formulas.body)
+    found = _value(
+        formulas,
+        op,
+        result,
+        rows,
+        opens=opens,
+        may_be_empty=may_be_empty,
+        least=max(asked.least, 1),
+        record=formulas.builder.record(_listed(kind, keys)) if asked.op in _UNITED else None,
+        keys=keys,
+        place=place,
+    )
+    if asked.listed is None or opens is None or not _without_nulls(asked):
+        return found
+    there = Scalar(lambda row: row[0] or (), result, nullable=False)
+    return formulas.builder.apply(there, [found], formulas.body)
 
 
 def _without_nulls(asked: Wanted) -> bool:

@@ -36,6 +36,7 @@ from deltafix.rules.ast import (
 from deltafix.rules.terms import Call, Const, Term, Var
 from deltafix.rules.walk import is_constructor, occurrences
 from deltafix.sql.casts import cast
+from deltafix.sql.reducers import Mean, Sum
 from deltafix.sql.scalar import Scalar
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, decode, encode
@@ -292,7 +293,9 @@ class Builder:
         """A reducer from one of the engine's types to another, as an aggregate's name."""
         name = re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", f"{name}_{argument}")
         attributes = (Attribute("value", argument),)
-        self.reducers[name] = FunctorDecl(name, attributes, result), found
+        most = found.most - 1 if isinstance(found, Sum) else None
+        scale = found.scale if isinstance(found, Mean) else None
+        self.reducers[name] = FunctorDecl(name, attributes, result, most=most, scale=scale), found
         return f"@@{name}"
 
     def record(self, columns: Sequence[Column]) -> str:

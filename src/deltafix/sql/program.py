@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import deltafix
 from deltafix.datalog.program import Program as Text
-from deltafix.engine.folds.users import Several, Totalled, UserReducer
+from deltafix.engine.folds.users import Several, UserReducer
 from deltafix.errors import ProgramError, SourceError
 from deltafix.rules.ast import Atom, RelationDecl
 from deltafix.rules.tables import TableKey, TableProgram
@@ -292,11 +292,6 @@ class _Several(_Reducer, Several):
     """One whose result is a list."""
 
 
-class _Totalled(_Reducer, Totalled):
-    """One whose accumulator the engine keeps."""
-
-
 def _shipped(reducer: UserReducer, source: _Source, name: str) -> UserReducer:
-    kinds = ((Several, _Several), (Totalled, _Totalled))
-    made = next((one for base, one in kinds if isinstance(reducer, base)), _Reducer)
+    made = _Several if isinstance(reducer, Several) else _Reducer
     return made(reducer, source, name)

@@ -16,7 +16,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from deltafix.engine.folds.users import Several, Totalled
+from deltafix.engine.folds.users import Several
 from deltafix.facts.schema import BaseType
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
@@ -27,6 +27,7 @@ __all__ = [
     "Bits",
     "First",
     "Kept",
+    "Mean",
     "Mode",
     "Quantile",
     "Sum",
@@ -40,8 +41,11 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Sum(Totalled):
-    """SUM of whole numbers: exact, and an error where it is no value of its type."""
+class Sum:
+    """SUM of whole numbers: exact, and an error where it is no value of its type.
+
+    The engine keeps the sum itself (`FunctorDecl.most`) and asks for the error only.
+    """
 
     kind: str
     most: int
@@ -60,6 +64,30 @@ class Sum(Totalled):
         if not -self.most <= acc < self.most:
             raise OverflowError(f"SUM is {acc}, which is no {self.kind}")
         return acc
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """AVG of a DECIMAL of a scale: of numbers that stand for themselves times 10^-scale.
+
+    Rounded once. The engine keeps it, if it can (`FunctorDecl.scale`).
+    """
+
+    scale: int
+    initial: tuple[int, int] = (0, 0)
+
+    def add(self, acc: tuple[int, int], value: int, /) -> tuple[int, int]:
+        """With one more value."""
+        return acc[0] + value, acc[1] + 1
+
+    def remove(self, acc: tuple[int, int], value: int, /) -> tuple[int, int]:
+        """With one value fewer."""
+        return acc[0] - value, acc[1] - 1
+
+    def finish(self, acc: tuple[int, int], /) -> float:
+        """The result; it means something where there is a value."""
+        total, count = acc
+        return float(Fraction(total, count * 10**self.scale)) if count else math.nan
 
 
 def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:

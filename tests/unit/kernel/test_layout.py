@@ -15,7 +15,9 @@ from deltafix.kernel import layout
 
 EXTENT = {
     **dict.fromkeys(("Q", "J", "HEAP", "DEAD", "WIDE", "SYM", "DELTA", "OPEN", "R_CHANGED"), 3),
+    **dict.fromkeys(("TALLIES", "FOLDED"), 3),
     "BUCKET_FREE": 32,
+    "F_SAID": 2,
 }
 
 
@@ -32,6 +34,7 @@ def names_between(start: str, end: str) -> list[str]:
         ("# --- relation descriptor", "RSZ =", "RSZ"),
         ("# --- index descriptor", "XSZ =", "XSZ"),
         ("T_RECURSIVE =", "TSZ =", "TSZ"),
+        ("F_GROUPS =", "FSZ =", "FSZ"),
         ("V_TRIGGER =", "VSZ =", "VSZ"),
         ("# candidate", "KSZ =", "KSZ"),
     ],

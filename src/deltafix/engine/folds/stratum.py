@@ -1,5 +1,7 @@
 """A fold as a stratum outside the kernel: changes of its source in, changes of its values out.
 
+Those that count or add up whole numbers are the kernel's (`kernel.fold`), unless they are part of a
+recursion (`engine.beyond`).
 Invariant: `values` holds, per group, the code of the value that the relation shows. What a value
 is, is the kind's (`totals`, `extremes`, `users`); this module knows emptiness, emission and undo.
 """
@@ -14,11 +16,11 @@ from deltafix.engine.folds.extremes import Extremes
 from deltafix.engine.folds.groups import Key, table
 from deltafix.engine.folds.journal import Journal
 from deltafix.engine.folds.totals import Totals
-from deltafix.engine.folds.users import Totalled, UserFold, UserReducer
+from deltafix.engine.folds.users import UserFold, UserReducer
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
 from deltafix.engine.store import codes_where, rows_of_group
-from deltafix.errors import FunctorError, InternalError
+from deltafix.errors import InternalError
 from deltafix.facts.schema import BaseType, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
@@ -58,19 +60,15 @@ def fold_kind(
 ) -> FoldKind:
     """What keeps an aggregate. `kinds` are its values' type and its result's.
 
-    `look` gives the values of a group as they stand. Raises FunctorError for a missing reducer.
+    `look` gives the values of a group as they stand.
     """
     kind, _ = kinds
     if fold.op in ("count", "sum", "mean"):
         return Totals(codes, fold, kind)
     if fold.op in ("min", "max"):
         return Extremes(codes, fold, kind, look)
-    name = fold.op.lstrip("@")
-    if name not in reducers:
-        message = f"the program folds with {name}; pass it: connect(..., reducers=...)"
-        raise FunctorError(message)
-    reducer = reducers[name]
-    if isinstance(reducer, Totalled):
+    reducer = reducers[fold.op.removeprefix("@@")]
+    if fold.most is not None:
         return Totals(codes, fold, kind, reducer)
     return UserFold(codes, fold, kinds, reducer, look)
 
@@ -165,11 +163,11 @@ class FoldStratum:
     def _found(self, kind: FoldKind, change: Changed, *, first: bool) -> dict[Key, Any]:
         """The values of the touched groups; one group without columns is there from the first."""
         found = kind.update(change)
-        if not self._fold.group and self._fold.op in ("count", "sum"):
+        if self._fold.is_always_there:  # a sum of floats
             if first:
                 found.setdefault((), None)
             if () in found and found[()] is None:
-                found[()] = 0.0 if self._result == "float" else 0
+                found[()] = 0.0
         return found
 
 

@@ -1,6 +1,8 @@
-"""`count`, `sum`, `mean` and sums of reducers: how many rows and an exact total per group.
+"""Sums and means of floats, and in a recursion `count` and sums of whole numbers.
 
-A change costs O(1). A `Totalled` reducer says what its result is, `fold.op` says it for the rest.
+How many rows and an exact total per group; a change costs O(1). A reducer that adds up
+(`Fold.most`) says what its result is, `fold.op` says it for the rest. Whole numbers outside a
+recursion are the kernel's (`kernel.fold`).
 
 Invariant: totals are exact (`changes.exact`), so a row that comes and goes leaves precisely the
 old value, floats included; they wrap around, or are rounded, only when they are read.
@@ -11,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from deltafix.changes.exact import Total, divide, extend, total_value
 from deltafix.engine.codes import Codes
-from deltafix.engine.folds.groups import FEW, Key, Numbers, grouped, keys_of
+from deltafix.engine.folds.groups import Key, keys_of
 from deltafix.engine.folds.journal import Journal
 from deltafix.engine.folds.users import UserReducer, finished
 from deltafix.engine.stages import Changed
@@ -26,7 +26,6 @@ from deltafix.rules.values import function
 
 __all__ = ["Totals"]
 
-_HALF = (1 << 32) - 1
 _NOTHING: tuple[int, Total] = (0, 0)
 
 
@@ -45,10 +44,7 @@ class Totals:
     def update(self, change: Changed) -> dict[Key, Value | None]:
         """The values of the groups that the change touches; None: the group has no rows."""
         for rows, sign in ((change.added, 1), (change.removed, -1)):
-            if len(rows) > FEW and self._kind != "float":
-                self._add_many(rows, sign, grouped(change, sign, self._fold.group))
-            else:
-                self._add_each(rows, sign)
+            self._add_each(rows, sign)
         return {key: self.value(key) for key in self._groups.touched}
 
     def change(self, key: Key, value: Value | None, sign: int) -> None:
@@ -77,21 +73,6 @@ class Totals:
             values = self._codes.decode(self._kind, rows[:, self._fold.value])
         for key, value in zip(keys_of(rows, self._fold.group), values, strict=True):
             self.change(key, value, sign)
-
-    def _add_many(self, rows: Words, sign: int, groups: tuple[list[Key], Numbers]) -> None:
-        keys, places = groups
-        counts = np.bincount(places, minlength=len(keys)).tolist()
-        totals: list[int] = [0] * len(keys)
-        if self._fold.value is not None and self._fold.op != "count":
-            values = self._codes.decode_numbers(self._kind, rows[:, self._fold.value])
-            # Halves of 32 bits: the sums of 2**31 rows fit, and nothing wraps around.
-            for shift, half in ((0, values & values.dtype.type(_HALF)), (32, values >> 32)):
-                sums = np.zeros(len(keys), dtype=np.int64)
-                np.add.at(sums, places, half.astype(np.int64))
-                totals = [t + (s << shift) for t, s in zip(totals, sums.tolist(), strict=True)]
-        for key, count, total in zip(keys, counts, totals, strict=True):
-            held, sum_of = self._groups.touch(key) or _NOTHING
-            self._put(key, held + sign * count, sum_of + sign * total)
 
     def _put(self, key: Key, count: int, total: Total) -> None:
         # Removals may come before the additions they belong to: a count may pass below zero.

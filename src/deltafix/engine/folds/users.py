@@ -21,7 +21,7 @@ from deltafix.facts.values import sorted_rows
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 
-__all__ = ["Several", "Totalled", "UserFold", "UserReducer", "finished"]
+__all__ = ["Several", "UserFold", "UserReducer", "finished"]
 
 
 class UserReducer(Protocol):
@@ -45,14 +45,6 @@ class Several:
     """Base of a reducer whose result is a list: the group has a row for each value in it.
 
     For callers inside the package: nobody checks that the values are of the aggregate's type.
-    """
-
-
-class Totalled:
-    """Base of a reducer of whole numbers whose accumulator is their sum, from 0 on.
-
-    `totals` keeps it, from whole columns; only `finish` is the reducer's. For callers inside the
-    package: nobody checks that the result is of the aggregate's type.
     """
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any
 
 from deltafix.engine.link import Linked
-from deltafix.engine.tables import Memo, Table, Tables
+from deltafix.engine.tables import Groups, Memo, Table, Tables
 from deltafix.facts.schema import BaseType
 from deltafix.kernel.arena import Arena
 from deltafix.plan.build import lower, plan_core
@@ -37,8 +37,8 @@ class Catalog:
     """What tells the tables of an arena apart, beside the program.
 
     Attributes:
-        tables: relations by name and memos, in the order of their numbers; the empty ones of
-            relations that are no more lose their names.
+        tables: relations by name, memos and groups of folds, in the order of their numbers; those
+            of relations that are no more lose their names.
         types: the columns of relations.
         indexes: the keys of the indexes of a relation, in their order.
         room: as `Tables` has it.
@@ -60,7 +60,8 @@ class Catalog:
         Plans the program: O(program).
         """
         alone, tables = lower(typed(program)), linked.tables
-        used = {*linked.ids, *SIGNALS}
+        folds = (Groups(fold.relation, len(fold.group)) for fold in linked.totals.values())
+        used: set[Table] = {*linked.ids, *SIGNALS, *folds}
         numbers = [
             one if isinstance(one, Memo) or one in used else f"~{number} unused"
             for one, number in tables.numbers.items()
@@ -90,10 +91,7 @@ class Catalog:
 
     def to_json(self) -> dict[str, Any]:
         """For the head of an image."""
-        tables = [
-            one if isinstance(one, str) else [one.functor, one.types, one.result]
-            for one in self.tables
-        ]
+        tables = [one if isinstance(one, str) else astuple(one) for one in self.tables]
         return {
             "tables": tables, "types": dict(self.types), "indexes": dict(self.indexes),
             "room": self.room, "names": dict(self.names), "plan": self.plan,
@@ -103,7 +101,11 @@ class Catalog:
     def from_json(cls, saved: Mapping[str, Any]) -> Catalog:
         """Read what `to_json` gave; an image's seal says that it did."""
         tables: list[Table] = [
-            one if isinstance(one, str) else Memo(one[0], tuple(one[1]), one[2])
+            one
+            if isinstance(one, str)
+            else Groups(*one)
+            if len(one) == len(fields(Groups))
+            else Memo(one[0], tuple(one[1]), one[2])
             for one in saved["tables"]
         ]
         slots, depth, rules = saved["room"]

@@ -1,0 +1,354 @@
+"""Aggregates that count and add up: `count`, and `sum` and `mean` of whole numbers.
+
+A fold has a table of its own, which no rule names, with a row for each group: the group's columns,
+SUPPORT 1 while rules see a value of it, and three cells behind the columns: how many rows it has,
+and the sums of the low and the high 32 bits of their values (2**31 rows fit, so nothing wraps
+around before it is read). Its stratum takes the changed rows of the source, each O(1), then shows
+the groups that they touched: the row of the old value holds no more, that of the new one does.
+
+Invariant: a group's row is noted in `FOLDED` before its first change in an epoch, so the epoch can
+be undone; between epochs a group is there if it has rows (or is always shown), and what is shown is
+its value. Where a run stands is in S_ITEM and S_ROW. Not here: floats, and what Python folds
+(`engine.folds`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel.index import unindex_row
+from deltafix.kernel.jit import kernel
+from deltafix.kernel.keys import hash_words, key_find, key_insert, key_remove, key_reserve
+from deltafix.kernel.layout import (
+    C_PROBED,
+    COLS,
+    F_ALWAYS,
+    F_GROUP,
+    F_GROUPS,
+    F_NGROUP,
+    F_OP,
+    F_PRESENT,
+    F_RESULT,
+    F_SAID,
+    F_SOURCE,
+    F_TYPE,
+    F_VALUE,
+    F_VALUE_TYPE,
+    FOLD_BOUNDED,
+    FOLD_COUNT,
+    FOLD_MEAN,
+    FOLDED,
+    KEY,
+    NOW,
+    QUOTA,
+    R_ARITY,
+    R_CHANGED,
+    R_N,
+    R_ROWS,
+    R_STRIDE,
+    RELS,
+    RSZ,
+    S_FOLD0,
+    S_ITEM,
+    S_ROW,
+    SUPPORT,
+    T_FLOAT,
+    T_FOLD,
+    T_FRESH,
+    T_UNSIGNED,
+    TOUCHED,
+    USED,
+    WAS,
+)
+from deltafix.kernel.memory import free_row, new_row, room, row_room
+from deltafix.kernel.settle import settle_row
+from deltafix.kernel.values import NO_VALUE, canonical, decode, encode
+
+__all__ = ["keep_folds", "run_fold", "undo_folds"]
+
+_LOW = 0xFFFFFFFF
+_SIGN = 1 << 31
+_EXACT = 1 << 53
+_NOTED = 5  # cells of an entry of FOLDED: the row, what it showed, its three cells
+(_BEGIN, _ROWS, _SHOW) = range(3)
+
+
+@kernel("i:Lii")
+def _totals(L, g, row):
+    """The first of the three cells of a group's row."""
+    rb = L[RELS] + g * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    return (at + (COLS + L[rb + R_ARITY] + 1) // 2 * 2) >> 1
+
+
+@kernel("v:ALii")
+def _note(A, L, g, row):
+    """Note what a group's row holds before its first change in the epoch. Room was made."""
+    rb = L[RELS] + g * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    if L[at >> 1] & TOUCHED:
+        return
+    L[at >> 1] |= TOUCHED
+    cell = _totals(L, g, row)
+    entry = L[FOLDED] + L[FOLDED + 1]
+    L[entry] = (g << 32) | row
+    L[entry + 1] = np.int64(A[at + SUPPORT])
+    for k in range(3):
+        L[entry + 2 + k] = L[cell + k]
+    L[FOLDED + 1] += _NOTED
+
+
+@kernel("i:ALi")
+def _group(A, L, g):
+    """The row of the group whose columns stand at KEY, made if it is not there, and noted."""
+    n = L[L[RELS] + g * RSZ + R_ARITY]
+    h = hash_words(A, KEY, n)
+    room(L, FOLDED, _NOTED)
+    row = key_find(A, L, A, g, KEY, h)
+    if row < 0:
+        key_reserve(L, g, 1)
+        row_room(A, L, g, 1)
+        row = new_row(A, L, A, g, KEY)
+        key_insert(L, g, row, h)
+        cell = _totals(L, g, row)
+        for k in range(3):
+            L[cell + k] = 0
+    _note(A, L, g, row)
+    return row
+
+
+@kernel("v:ALPiii")
+def _add(A, L, P, f, row, sign):
+    """A row of the source comes (`sign` 1) or goes (-1)."""
+    rb = L[RELS] + P[f + F_SOURCE] * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
+    for k in range(P[f + F_NGROUP]):
+        A[KEY + k] = A[at + P[f + F_GROUP + k]]
+    g = np.int64(P[f + F_GROUPS])
+    cell = _totals(L, g, _group(A, L, g))
+    L[cell] += sign
+    if P[f + F_OP] != FOLD_COUNT:
+        value = decode(L, np.int64(A[at + P[f + F_VALUE]]))
+        high = value >> 32
+        if P[f + F_VALUE_TYPE] == T_UNSIGNED:
+            high &= _LOW
+        L[cell + 1] += sign * (value & _LOW)
+        L[cell + 2] += sign * high
+
+
+@kernel("f:iii")
+def _quotient(high, low, count):
+    """`high` * 2**32 + `low` (of 32 bits) by `count` (below 2**62), rounded once, half to even."""
+    if -(_EXACT >> 32) < high < _EXACT >> 32 and count < _EXACT:
+        return np.float64(high * (_LOW + 1) + low) / np.float64(count)
+    below = high < 0
+    if below:
+        high = -high - (1 if low != 0 else 0)
+        low = (-low) & _LOW
+    # Bit by bit: 54 of them, and what is left of the quotient only tells halves apart.
+    rest = np.int64(0)
+    found = np.int64(0)
+    bits = np.int64(0)
+    last = np.int64(0)
+    inexact = np.int64(0)
+    for step in range(96 + 128):
+        place = np.int64(95 - step)
+        bit = np.int64(0)
+        if place >= 32:
+            bit = (high >> (place - 32)) & 1
+        elif place >= 0:
+            bit = (low >> place) & 1
+        rest = rest * 2 + bit
+        digit = np.int64(1) if rest >= count else np.int64(0)
+        rest -= digit * count
+        if bits < 54:
+            found = found * 2 + digit
+            if found > 0:
+                bits += 1
+                last = place
+        else:
+            inexact |= digit
+    if rest > 0:
+        inexact = np.int64(1)
+    half = found & 1
+    found >>= 1
+    if half and (inexact or found & 1):
+        found += 1
+    value = np.float64(found) * 2.0 ** np.float64(last + 1)
+    return -value if below else value
+
+
+@kernel("i:LPiiii")
+def _value(L, P, f, count, low, high):
+    """The code of a group's value, or NO_VALUE: it is beyond the bound."""
+    high += low >> 32
+    low &= _LOW
+    if P[f + F_OP] == FOLD_COUNT:
+        return encode(L, np.int64(P[f + F_TYPE]), count)
+    said = (np.int64(P[f + F_SAID]) << 32) | (np.int64(P[f + F_SAID + 1]) & _LOW)
+    if P[f + F_OP] == FOLD_MEAN:
+        return encode(L, np.int64(T_FLOAT), canonical(_quotient(high, low, count * said)))
+    value = ((((high & _LOW) ^ _SIGN) - _SIGN) << 32) | low
+    if P[f + F_OP] == FOLD_BOUNDED:
+        if high < -_SIGN or high >= _SIGN or value > said or value < -said - 1:
+            return np.int64(NO_VALUE)
+    return encode(L, np.int64(P[f + F_TYPE]), value)
+
+
+@kernel("v:ALiiii")
+def _settle(A, L, r, n, code, holds):
+    """The row of a group of `n` columns at KEY, with a value if its relation has one more."""
+    if L[L[RELS] + r * RSZ + R_ARITY] > n:
+        A[KEY + n] = code
+    settle_row(A, L, A, KEY, r, holds)
+
+
+@kernel("i:ALPii")
+def _show(A, L, P, f, entry):
+    """Show the value that a group has now. 0: it is beyond the bound, and nothing was changed."""
+    g = L[entry] >> 32
+    row = L[entry] & 0xFFFFFFFF
+    rb = L[RELS] + g * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    cell = _totals(L, g, row)
+    shown = np.int64(A[at + SUPPORT])
+    shows = np.int64(1) if L[cell] != 0 or P[f + F_ALWAYS] else np.int64(0)
+    old = np.int64(NO_VALUE)
+    new = np.int64(NO_VALUE)
+    if shown:
+        old = _value(L, P, f, L[entry + 2], L[entry + 3], L[entry + 4])
+    if shows:
+        new = _value(L, P, f, L[cell], L[cell + 1], L[cell + 2])
+        if new == NO_VALUE:
+            return np.int64(0)
+    n = np.int64(P[f + F_NGROUP])
+    for k in range(n):
+        A[KEY + k] = A[at + COLS + k]
+    if old != new:
+        if shown:
+            _settle(A, L, np.int64(P[f + F_RESULT]), n, old, np.int64(0))
+        if shows:
+            _settle(A, L, np.int64(P[f + F_RESULT]), n, new, np.int64(1))
+    if shown != shows:
+        if P[f + F_PRESENT] >= 0:
+            _settle(A, L, np.int64(P[f + F_PRESENT]), n, old, shows)
+        A[at + SUPPORT] = shows
+    return np.int64(1)
+
+
+@kernel("v:ALi")
+def _clear(A, L, r):
+    """No row of a relation that the fold makes holds: they were made by other rules."""
+    if r < 0:
+        return
+    rb = L[RELS] + r * RSZ
+    for row in range(L[rb + R_N]):
+        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+        if L[at >> 1] & NOW:
+            for k in range(L[rb + R_ARITY]):
+                A[KEY + k] = A[at + COLS + k]
+            settle_row(A, L, A, KEY, r, np.int64(0))
+
+
+@kernel("v:ALPi")
+def _begin(A, L, P, t):
+    """Begin the fold's stratum; one that is fresh forgets what it knew of groups."""
+    f = np.int64(P[t + T_FOLD])
+    g = np.int64(P[f + F_GROUPS])
+    L[S_FOLD0] = L[FOLDED + 1]
+    if P[t + T_FRESH]:
+        rb = L[RELS] + g * RSZ
+        for row in range(L[rb + R_N]):
+            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+            if L[at >> 1] & USED:
+                room(L, FOLDED, _NOTED)
+                _note(A, L, g, np.int64(row))
+                A[at + SUPPORT] = 0
+                cell = _totals(L, g, np.int64(row))
+                for k in range(3):
+                    L[cell + k] = 0
+        _clear(A, L, np.int64(P[f + F_RESULT]))
+        _clear(A, L, np.int64(P[f + F_PRESENT]))
+    if P[f + F_ALWAYS]:
+        _group(A, L, g)
+
+
+@kernel("i:ALPi")
+def _rows(A, L, P, t):
+    """Take changed rows of the source, or all that hold; 0: the quota is used up before the end."""
+    f = np.int64(P[t + T_FOLD])
+    rb = L[RELS] + P[f + F_SOURCE] * RSZ
+    whole = P[t + T_FRESH]
+    n = L[rb + R_N] if whole else L[rb + R_CHANGED + 1]
+    while L[S_ROW] < n:
+        if L[C_PROBED] > L[QUOTA]:
+            return np.int64(0)
+        row = L[S_ROW] if whole else L[L[rb + R_CHANGED] + L[S_ROW]]
+        L[S_ROW] += 1
+        L[C_PROBED] += 1
+        truth = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & (NOW | WAS)
+        if truth == NOW or (whole and truth & NOW):
+            _add(A, L, P, f, row, np.int64(1))
+        elif truth == WAS and not whole:
+            _add(A, L, P, f, row, np.int64(-1))
+    return np.int64(1)
+
+
+@kernel("i:ALPi")
+def run_fold(A, L, P, t):
+    """Run the stratum of a fold, or go on with it. 1: done; 0: the quota is used up.
+
+    -1: the total of the group whose entry S_ROW names is beyond the bound. O(changed rows).
+    """
+    if L[S_ITEM] == _BEGIN:
+        _begin(A, L, P, t)
+        L[S_ITEM] = _ROWS
+        L[S_ROW] = 0
+    if L[S_ITEM] == _ROWS:
+        if _rows(A, L, P, t) == 0:
+            return np.int64(0)
+        L[S_ITEM] = _SHOW
+        L[S_ROW] = L[S_FOLD0]
+    while L[S_ROW] < L[FOLDED + 1]:
+        if _show(A, L, P, np.int64(P[t + T_FOLD]), L[FOLDED] + L[S_ROW]) == 0:
+            return np.int64(-1)
+        L[S_ROW] += _NOTED
+    return np.int64(1)
+
+
+@kernel("v:ALi")
+def _end(A, L, entry):
+    """The epoch is over: a group without rows that shows nothing is forgotten."""
+    g = L[entry] >> 32
+    row = L[entry] & 0xFFFFFFFF
+    rb = L[RELS] + g * RSZ
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    L[at >> 1] &= ~TOUCHED
+    if L[_totals(L, g, row)] == 0 and A[at + SUPPORT] == 0:
+        unindex_row(A, L, g, row)
+        key_remove(L, g, row, hash_words(A, at + COLS, L[rb + R_ARITY]))
+        free_row(A, L, g, row)
+
+
+@kernel("v:AL")
+def keep_folds(A, L):
+    """The epoch was committed. O(touched groups)."""
+    for e in range(0, L[FOLDED + 1], _NOTED):
+        _end(A, L, L[FOLDED] + e)
+    L[FOLDED + 1] = 0
+
+
+@kernel("v:AL")
+def undo_folds(A, L):
+    """The epoch was rolled back: groups are as they were. O(touched groups)."""
+    for e in range(0, L[FOLDED + 1], _NOTED):
+        entry = L[FOLDED] + e
+        g = L[entry] >> 32
+        row = L[entry] & 0xFFFFFFFF
+        rb = L[RELS] + g * RSZ
+        A[L[rb + R_ROWS] + row * L[rb + R_STRIDE] + SUPPORT] = L[entry + 1]
+        cell = _totals(L, g, row)
+        for k in range(3):
+            L[cell + k] = L[entry + 2 + k]
+        _end(A, L, entry)
+    L[FOLDED + 1] = 0
