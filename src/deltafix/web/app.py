@@ -7,6 +7,7 @@ business, what is answered that of `page`, `sql_page` and `doors`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
@@ -38,6 +39,7 @@ def make_app(
     writable: bool,
     title: str,
     limits: Limits = _LIMITS,
+    origins: Collection[str] = (),
 ) -> Guard:
     """The guarded application over a database, which it watches until `db` is closed."""
     source = db if isinstance(db, RuleSource | SqlSource) else served(db)
@@ -65,7 +67,7 @@ def make_app(
     if writable:
         routes.append(Route("/api/edit", page.edit, methods=["POST"]))
     app = Starlette(routes=routes, exception_handlers={DeltafixError: _refused})
-    return Guard(app, token, port)
+    return Guard(app, token, port, origins)
 
 
 def _refused(_: Request, error: Exception) -> Response:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -16,7 +16,7 @@ import uvicorn
 from deltafix.errors import SourceError
 from deltafix.web.app import make_app
 from deltafix.web.feed import Limits
-from deltafix.web.guard import new_token
+from deltafix.web.guard import new_token, origin_of, require_token
 from deltafix.web.sources import served
 
 if TYPE_CHECKING:
@@ -42,8 +42,10 @@ class Server:
         title: what the page is called.
         limits: what is kept for those who follow changes.
         token: the key, of the characters of a URL's part; without one it is random.
+        origins: those of web applications elsewhere that may ask too, with the key.
 
-    Raises SourceError for a port that is in use.
+    `address` is `url` without the key. Raises SourceError for a port that is in use, AccessError
+    for a key or an origin that is none.
     """
 
     def __init__(
@@ -55,7 +57,10 @@ class Server:
         title: str,
         limits: Limits = _LIMITS,
         token: str | None = None,
+        origins: Collection[str] = (),
     ) -> None:
+        token = new_token() if token is None else require_token(token)
+        others = [origin_of(one) for one in origins]
         self._socket = socket.socket()
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,12 +71,18 @@ class Server:
             message = f"port {port} cannot be used: {error}; --port 0 takes any that is free"
             raise SourceError(message, value=port) from None
         bound = int(self._socket.getsockname()[1])
-        token = token or new_token()
-        self.url = f"http://{_ADDRESS}:{bound}/{token}/"
+        self.address = f"http://{_ADDRESS}:{bound}/"
+        self.url = f"{self.address}{token}/"
         source = served(db)
         self.lock = source.lock
         app = make_app(
-            source, token=token, port=bound, writable=writable, title=title, limits=limits
+            source,
+            token=token,
+            port=bound,
+            writable=writable,
+            title=title,
+            limits=limits,
+            origins=others,
         )
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)

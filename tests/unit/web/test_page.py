@@ -9,14 +9,13 @@ import asyncio
 import json
 import os
 import struct
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 from tests.browser import Browser, chromium
+from tests.served import running, write
 
 import deltafix
 import deltafix.sql
@@ -38,11 +37,6 @@ EDGES = ["ams\tber", "ber\tvie", "vie\trom", "rom\tmad", "ams\tlon", "lon\tdub",
 CY = "document.querySelector('#canvas')?._cyreg?.cy"  # Cytoscape's own name for it
 
 
-def write(path: Path, lines: list[str]) -> None:
-    path.with_suffix(".new").write_text("\n".join(lines) + "\n")
-    path.with_suffix(".new").rename(path)
-
-
 @pytest.fixture
 def served(tmp_path, warm_kernel):
     """The page of a writable server that follows `tmp_path / "edge.facts"`."""
@@ -56,17 +50,6 @@ def served(tmp_path, warm_kernel):
         folder.load()
         with running(Server(db, port=0, writable=True, title="routes.dl"), folder) as url:
             yield url
-
-
-@contextmanager
-def running(server, folder=None):
-    thread = threading.Thread(target=server.run, args=(folder, 0.05))
-    thread.start()
-    try:
-        yield server.url
-    finally:
-        server.stop()
-        thread.join()
 
 
 @pytest.fixture
@@ -356,38 +339,30 @@ def test_tables_and_views_of_sql_on_the_page(warm_kernel):
             CREATE MATERIALIZED VIEW pair AS SELECT a, b FROM edge;
             INSERT INTO edge VALUES (1, NULL, DATE '2026-11-27', 1.5)""")
         server = Server(db, port=0, writable=True, title="views.sql")
-        thread = threading.Thread(target=server.run)
-        thread.start()
-        try:
-            with Browser(server.url) as browser:
-                browser.wait("document.querySelector('#status').textContent === 'live'")
-                browser.wait("document.querySelectorAll('#relation-list button').length === 2")
-                browser.click('[data-relation="edge"]')
-                browser.wait("document.querySelectorAll('#rows tbody tr').length === 1")
-                cells = """[...document.querySelectorAll('#rows tbody td:not(.ask)')]
-                    .map((cell) => cell.textContent)"""
-                assert browser.value(cells) == ["1", "NULL", "2026-11-27", "1.50"]
-                browser.click('[data-relation="pair"]')
-                browser.wait("document.querySelectorAll('#rows tbody td:not(.ask)').length === 2")
-                browser.click("#rows tbody tr")
-                browser.wait("document.querySelectorAll('#proof ul ul li').length === 1")
-                assert "edge: a = 1 AND b IS NULL AND day = " in browser.text("#proof")
-                assert "given" in browser.text("#proof")
-                browser.type("#facts", "INSERT INTO edge VALUES (2, 3, NULL, NULL)")
-                browser.click("#insert")
-                browser.wait(
-                    """!!document.querySelector('[data-change="+pair: a = 2 AND b = 3"]')"""
-                )
-                browser.type("#facts", "INSERT INTO edge VALUES (1, 3, NULL, NULL)")
-                browser.click("#insert")
-                browser.wait("document.querySelector('#proof').textContent.includes('DF723')")
-                browser.value("document.querySelector('#facts').value = ''")
-                for tab in ("graph", "profile", "plan"):
-                    browser.click(f'[data-tab="{tab}"]')
-                    browser.wait(f"document.querySelector('#{tab}').textContent.length > 10")
-                assert "CREATE MATERIALIZED VIEW pair" in browser.text("#plan")
-                assert [one for one in browser.problems if "400" not in one] == []
-            assert db.execute("SELECT a FROM pair ORDER BY a").fetchall() == [(1,), (2,)]
-        finally:
-            server.stop()
-            thread.join()
+        with running(server) as url, Browser(url) as browser:
+            browser.wait("document.querySelector('#status').textContent === 'live'")
+            browser.wait("document.querySelectorAll('#relation-list button').length === 2")
+            browser.click('[data-relation="edge"]')
+            browser.wait("document.querySelectorAll('#rows tbody tr').length === 1")
+            cells = """[...document.querySelectorAll('#rows tbody td:not(.ask)')]
+                .map((cell) => cell.textContent)"""
+            assert browser.value(cells) == ["1", "NULL", "2026-11-27", "1.50"]
+            browser.click('[data-relation="pair"]')
+            browser.wait("document.querySelectorAll('#rows tbody td:not(.ask)').length === 2")
+            browser.click("#rows tbody tr")
+            browser.wait("document.querySelectorAll('#proof ul ul li').length === 1")
+            assert "edge: a = 1 AND b IS NULL AND day = " in browser.text("#proof")
+            assert "given" in browser.text("#proof")
+            browser.type("#facts", "INSERT INTO edge VALUES (2, 3, NULL, NULL)")
+            browser.click("#insert")
+            browser.wait("""!!document.querySelector('[data-change="+pair: a = 2 AND b = 3"]')""")
+            browser.type("#facts", "INSERT INTO edge VALUES (1, 3, NULL, NULL)")
+            browser.click("#insert")
+            browser.wait("document.querySelector('#proof').textContent.includes('DF723')")
+            browser.value("document.querySelector('#facts').value = ''")
+            for tab in ("graph", "profile", "plan"):
+                browser.click(f'[data-tab="{tab}"]')
+                browser.wait(f"document.querySelector('#{tab}').textContent.length > 10")
+            assert "CREATE MATERIALIZED VIEW pair" in browser.text("#plan")
+            assert [one for one in browser.problems if "400" not in one] == []
+        assert db.execute("SELECT a FROM pair ORDER BY a").fetchall() == [(1,), (2,)]
