@@ -16,7 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-__all__ = ["Browser", "chromium"]
+__all__ = ["CY", "Browser", "chromium"]
+
+CY = "document.querySelector('#canvas')?._cyreg?.cy"
+"""What Cytoscape draws on the page's canvas, by its own name."""
 
 
 def chromium() -> str | None:
@@ -164,6 +167,15 @@ class Browser:
             self.call(
                 "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **typed
             )
+
+    def wheel(self, selector: str, by: int) -> None:
+        """Turn the wheel over the middle of an element; less than nothing is away from oneself."""
+        box = f"document.querySelector({json.dumps(selector)}).getBoundingClientRect()"
+        spot = self.value(f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])({box})")
+        assert isinstance(spot, list)
+        self.call(
+            "Input.dispatchMouseEvent", type="mouseWheel", x=spot[0], y=spot[1], deltaX=0, deltaY=by
+        )
 
     def screenshot(self, path: Path) -> None:
         """Write what is seen as PNG."""

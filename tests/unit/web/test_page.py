@@ -14,7 +14,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.browser import Browser, chromium
+from tests.browser import CY, Browser, chromium
 from tests.served import running, write
 
 import deltafix
@@ -34,7 +34,6 @@ path(x, y) :- edge(x, y).
 path(x, z) :- path(x, y), edge(y, z).
 """
 EDGES = ["ams\tber", "ber\tvie", "vie\trom", "rom\tmad", "ams\tlon", "lon\tdub", "par\tlyo"]
-CY = "document.querySelector('#canvas')?._cyreg?.cy"  # Cytoscape's own name for it
 
 
 @pytest.fixture
