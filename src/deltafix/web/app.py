@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from deltafix.errors import DeltafixError
-from deltafix.web.doors import live_routes
-from deltafix.web.feed import Limits
+from deltafix.web.doors import door_routes
+from deltafix.web.feed import Feed, Limits
 from deltafix.web.guard import Guard
 from deltafix.web.page import Page, RulePage
 from deltafix.web.sources import RuleSource, Source, SqlSource, served
@@ -43,13 +43,14 @@ def make_app(
 ) -> Guard:
     """The guarded application over a database, which it watches until `db` is closed."""
     source = db if isinstance(db, RuleSource | SqlSource) else served(db)
+    feed = Feed(source, limits)
     page: Page
     if isinstance(source, RuleSource):
-        page = RulePage(source, writable, title)
+        page = RulePage(source, feed, writable, title)
     else:
         from deltafix.web.sql_page import SqlPage  # noqa: PLC0415  an extra
 
-        page = SqlPage(source, writable, title)
+        page = SqlPage(source, feed, writable, title)
     routes = [
         Route("/", page.index),
         Route("/static/{name}", page.static),
@@ -61,8 +62,7 @@ def make_app(
         Route("/api/cause", page.cause),
         Route("/api/plan", page.plan),
         Route("/api/profile", page.profile),
-        Route("/api/events", page.events),
-        *live_routes(source, limits, writable=writable),
+        *door_routes(feed, writable=writable),
     ]
     if writable:
         routes.append(Route("/api/edit", page.edit, methods=["POST"]))

@@ -16,7 +16,7 @@ from tests.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
 import deltafix
 import deltafix.sql
 from deltafix.web.app import make_app
-from deltafix.web.live import Live
+from deltafix.web.feed import Feed, Limits
 from deltafix.web.sources import RuleSource
 
 PROGRAM = """
@@ -330,29 +330,73 @@ def test_a_malformed_body_is_answered(db, body):
     assert client(db, writable=True).post(f"{BASE}/api/edit", content=long).status_code == 400
 
 
+def told(message):
+    """The parts of an event: its name, its id and its data."""
+    parts = dict(line.split(": ", 1) for line in message.strip().split("\n"))
+    return parts["event"], parts.get("id"), json.loads(parts["data"])
+
+
 def test_epochs_are_streamed_to_every_open_page(db):
+    feed = Feed(RuleSource(db), Limits())
+
     async def listen():
-        live = Live(RuleSource(db))
-        streams = [live.stream(), live.stream()]
+        streams = [feed.follow(None, None), feed.follow(None, None)]
         for stream in streams:
-            assert await anext(stream) == "event: live\ndata: \n\n"
+            assert told(await anext(stream)) == ("ready", feed.place(1), {"epoch": 1})
         with db.transaction() as tx:
             tx.insert("edge", [("c", "d"), *((f"x{i}", "y") for i in range(150))])
         found = [await anext(stream) for stream in streams]
-        live.close()
-        ends = [[message async for message in stream] for stream in streams]
-        return found, ends, live
+        for stream in streams:
+            await stream.aclose()
+        return found
 
-    (first, second), ends, live = asyncio.run(listen())
+    first, second = asyncio.run(listen())
     assert first == second
-    name, data = first.strip().split("\n")
-    assert name == "event: epoch"
-    told = json.loads(data.removeprefix("data: "))
-    assert told["epoch"] == 2
-    assert len(told["changes"]["edge"]["added"]) == 100
-    assert told["changes"]["edge"]["counts"] == [151, 0]
-    assert ends == [[], []]
-    assert live._pages == {}
+    name, place, data = told(first)
+    assert (name, place, data["epoch"]) == ("epoch", feed.place(2), 2)
+    assert len(data["changes"]["edge"]["added"]) == 100
+    assert data["changes"]["edge"]["counts"] == [151, 0]
+    assert data["work"]["epoch"] == 2
+    assert feed._waiting == {}
+
+
+def test_a_page_goes_on_behind_the_last_epoch_that_it_was_told(db):
+    feed = Feed(RuleSource(db), Limits(epochs=3))
+
+    async def heard(place, count):
+        stream = feed.follow(None, place)
+        found = [told(await anext(stream)) for _ in range(count)]
+        await stream.aclose()
+        return found
+
+    def edit(name):
+        with db.transaction() as tx:
+            tx.insert("edge", [(name, "z")])
+        return feed.place(db.epoch)
+
+    first, *rest = (edit(f"e{n}") for n in range(4))
+    events = asyncio.run(heard(first, 4))
+    assert [event[:2] for event in events] == [
+        ("ready", first), *(("epoch", place) for place in rest),
+    ]  # fmt: skip
+    assert events[1][2]["changes"]["edge"]["added"] == ['edge("e1", "z")']
+    for place in (feed.place(1), "00000000.2"):  # too old; of another run of the server
+        ((kind, _, data),) = asyncio.run(heard(place, 1))
+        assert (kind, data["code"]) == ("gone", "DF691")
+    # What is not kept of a page's changes is not kept of its figures.
+    assert [one["epoch"] for one in feed.reports()] == [1, 2, 3, 4, 5]
+
+
+def test_an_epoch_with_more_rows_than_are_kept_is_gone_for_pages_too(db):
+    feed = Feed(RuleSource(db), Limits(rows=20))
+    with db.transaction() as tx:
+        tx.insert("edge", [(f"x{i}", "y") for i in range(30)])
+
+    async def heard():
+        return told(await anext(feed.follow(None, feed.place(1))))
+
+    assert asyncio.run(heard())[0] == "gone"
+    assert feed.last.changes["edge"]["counts"] == [30, 0]
 
 
 def test_questions_and_edits_of_sql(warm_kernel):

@@ -20,7 +20,7 @@ from tests.served import running, write
 import deltafix
 import deltafix.sql
 from deltafix.engine.follow import FactFolder, ProgramFile
-from deltafix.web.live import Live
+from deltafix.web.feed import Feed, Limits
 from deltafix.web.server import Server
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
@@ -97,28 +97,56 @@ def test_from_a_changed_file_to_a_proof_by_clicks(served, tmp_path):
         assert browser.problems == []
 
 
-def test_what_happens_while_the_page_is_not_connected_is_shown_once_it_is(
-    served, tmp_path, monkeypatch
-):
-    stream, connections = Live.stream, []
+def broken_until(epoch, monkeypatch):
+    """The page's first stream ends at once, and it finds no other one until there is an epoch."""
+    follow, connections = Feed.follow, []
 
-    async def broken(live):
-        connections.append(live)
+    async def broken(feed, name, place):
+        connections.append(place)
         if len(connections) == 1:
-            yield "retry: 100\nevent: live\ndata: \n\n"
+            stream = follow(feed, name, place)
+            yield await anext(stream)
+            await stream.aclose()
             return
-        while live.delta is None:  # the epoch finds nobody who listens
+        while feed.source.epoch < epoch:
             await asyncio.sleep(0.01)
-        async for message in stream(live):
+        async for message in follow(feed, name, place):
             yield message
 
-    monkeypatch.setattr(Live, "stream", broken)
+    monkeypatch.setattr(Feed, "follow", broken)
+
+
+def test_what_happens_while_the_page_is_not_connected_is_told_once_it_is(
+    served, tmp_path, monkeypatch
+):
+    broken_until(2, monkeypatch)
     with Browser(served) as browser:
         browser.wait("document.querySelector('#status').textContent === 'not connected'")
         write(tmp_path / "edge.facts", [*EDGES, "dub\tpar"])
         browser.wait("document.querySelector('#status').textContent === 'live'")
         browser.wait("document.querySelector('[data-relation=edge]').innerText.includes('8')")
-        assert browser.text("#changes") == ""  # told to nobody
+        browser.wait("""!!document.querySelector(`[data-change='+edge("dub", "par")']`)""")
+        browser.click("""[data-change='+path("lon", "lyo")']""")
+        browser.wait("document.querySelector('#proof').innerText.includes('because of')")
+        assert browser.text("#proof .causes") == '+edge("dub", "par")'
+
+
+def test_a_page_that_missed_too_much_shows_what_there_is_and_says_so(warm_kernel, monkeypatch):
+    broken_until(4, monkeypatch)
+    with deltafix.connect(PROGRAM) as db:
+        server = Server(db, port=0, writable=True, title="t", limits=Limits(epochs=2))
+        with running(server) as url, Browser(url) as browser:
+            browser.wait("document.querySelector('#status').textContent === 'not connected'")
+            for n in range(4):
+                with db.transaction() as tx:
+                    tx.insert("edge", [("a", f"b{n}")])
+            browser.wait("document.querySelector('#status').textContent === 'live'")
+            browser.wait("document.querySelector('[data-relation=path]').innerText.includes('4')")
+            assert "not kept" in browser.text("#changes")
+            with db.transaction() as tx:
+                tx.insert("edge", [("b0", "c")])
+            browser.wait("""!!document.querySelector(`[data-change='+path("a", "c")']`)""")
+            assert "b3" not in browser.text("#changes")
 
 
 def test_saving_the_program_shows_the_rows_that_come_and_go(served, tmp_path):
