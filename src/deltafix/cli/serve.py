@@ -132,8 +132,9 @@ def _serve_sql(
     prepare_kernel(quiet=quiet)
     with contextlib.closing(door.connect()) as db:
         with progress(f"running {script.name}", quiet=quiet):
-            for _ in db.run(read_script(script), (), str(script)):
+            text = read_script(script)
+            for _ in db.run(text, (), str(script)):
                 pass
-            folder = TableFolder(db, facts, partial(note, quiet=quiet))
+            folder = TableFolder(db, facts, partial(note, quiet=quiet), (script, text))
             folder.load()
         run(db, folder)

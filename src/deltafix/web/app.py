@@ -8,7 +8,7 @@ business, what is answered that of `page`, `sql_page` and `doors`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -17,33 +17,27 @@ from starlette.routing import Route
 
 from deltafix.errors import DeltafixError
 from deltafix.web.doors import door_routes
-from deltafix.web.feed import Feed, Limits
 from deltafix.web.guard import Guard
 from deltafix.web.page import Page, RulePage
-from deltafix.web.sources import RuleSource, Source, SqlSource, served
+from deltafix.web.sources import RuleSource
 
 if TYPE_CHECKING:
-    from deltafix.engine.database import Database
-    from deltafix.sql import Connection
+    from deltafix.web.feed import Feed
 
 __all__ = ["make_app"]
 
-_LIMITS: Final = Limits()
-
 
 def make_app(
-    db: Database | Connection | Source,
+    feed: Feed,
     *,
     token: str,
     port: int,
     writable: bool,
     title: str,
-    limits: Limits = _LIMITS,
     origins: Collection[str] = (),
 ) -> Guard:
-    """The guarded application over a database, which it watches until `db` is closed."""
-    source = db if isinstance(db, RuleSource | SqlSource) else served(db)
-    feed = Feed(source, limits)
+    """The guarded application over what a feed is of."""
+    source = feed.source
     page: Page
     if isinstance(source, RuleSource):
         page = RulePage(source, feed, writable, title)

@@ -15,7 +15,7 @@ import json
 import secrets
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
@@ -25,6 +25,7 @@ from deltafix.errors import LiveError
 from deltafix.facts.delta import Delta
 
 if TYPE_CHECKING:
+    from deltafix.engine.follow import Problem, ProgramEdit
     from deltafix.events import EpochReport
     from deltafix.web.sources import Part, Source
 
@@ -150,6 +151,7 @@ class Feed:
         self._all: _History[Epoch] = _History(None, source.epoch)
         self._histories: dict[str, _History[_Entry]] = {}
         self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
+        self._files = (0, _files((), None))
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         source.watch(self._tell)
 
@@ -167,6 +169,18 @@ class Feed:
                     part = changes[name]
                     entry = _Entry(epoch, part, len(part.added) + len(part.removed))
                     history.note(entry, limits.epochs, limits.rows)
+        self._wake()
+
+    def tell_files(self, problems: Iterable[Problem], edit: ProgramEdit | None) -> None:
+        """Say what of the files that are followed stands: pages are told where it is another."""
+        number, before = self._files
+        text = _files(problems, edit)
+        if text != before:
+            self._files = number + 1, text
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._guard:
             waiting = tuple(self._waiting.items())
         for event, loop in waiting:
             if not loop.is_closed():
@@ -267,7 +281,9 @@ class Feed:
         """Server-sent events: `ready`, then one for each epoch, `gone` where the place is.
 
         That is a `delta` of a relation, with all of its rows, or without a name an `epoch`, which
-        has the first rows of each relation and the work. The caller has asked `start` for errors.
+        has the first rows of each relation and the work; and `files`, first and whenever it is
+        another one: the problems that stand, and the last edit of the program. The caller has asked
+        `start` for errors.
         """
         event = asyncio.Event()
         self._waiting[event] = asyncio.get_running_loop()
@@ -276,8 +292,13 @@ class Feed:
                 epoch = await run_in_threadpool(self.start, name, place)
                 told = {"epoch": epoch} if name is None else {"relation": name, "epoch": epoch}
                 yield _event("ready", self.place(epoch), json.dumps(told))
+                heard = -1
                 while True:
                     event.clear()
+                    if name is None and heard != self._files[0]:
+                        heard, text = self._files
+                        yield _event("files", "", text)
+                        continue
                     found = await run_in_threadpool(self._after, name, epoch)
                     if found is not None:
                         epoch, text = found
@@ -333,6 +354,24 @@ class Feed:
 def _event(kind: str, place: str, data: str) -> str:
     first = f"id: {place}\n" if place else ""
     return f"{first}event: {kind}\ndata: {data}\n\n"
+
+
+def _files(problems: Iterable[Problem], edit: ProgramEdit | None) -> str:
+    """What stands of the files, as JSON; an edit's rules are cut as rows are."""
+    told: dict[str, Any] = {"edit": None}
+    told["problems"] = [
+        {"file": one.path.name, "path": str(one.path), "text": one.text, "kept": one.kept}
+        for one in problems
+    ]
+    if edit is not None:
+        told["edit"] = {
+            "epoch": edit.epoch,
+            "files": [path.name for path in edit.paths],
+            "rules": [str(rule) for rule in edit.rules[:SHOWN]],
+            "count": len(edit.rules),
+            "changed": edit.changed,
+        }
+    return json.dumps(told)
 
 
 def _report(epoch: EpochReport) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from deltafix.errors import SourceError
 from deltafix.web.app import make_app
-from deltafix.web.feed import Limits
+from deltafix.web.feed import Feed, Limits
 from deltafix.web.guard import new_token, origin_of, require_token
 from deltafix.web.sources import served
 
@@ -75,14 +75,9 @@ class Server:
         self.url = f"{self.address}{token}/"
         source = served(db)
         self.lock = source.lock
+        self._feed = Feed(source, limits)
         app = make_app(
-            source,
-            token=token,
-            port=bound,
-            writable=writable,
-            title=title,
-            limits=limits,
-            origins=others,
+            self._feed, token=token, port=bound, writable=writable, title=title, origins=others
         )
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
@@ -92,7 +87,7 @@ class Server:
         """Serve; follow the fact files of `folder`, looking every `interval` seconds."""
         follower = None
         if folder is not None:
-            follower = threading.Thread(target=self._follow, args=(folder.poll, interval))
+            follower = threading.Thread(target=self._follow, args=(folder, interval))
         try:
             if follower is not None:
                 follower.start()
@@ -108,7 +103,8 @@ class Server:
         self._stopped.set()
         self._server.should_exit = True
 
-    def _follow(self, look: Callable[[], object], interval: float) -> None:
+    def _follow(self, folder: FactFolder | TableFolder, interval: float) -> None:
         while not self._stopped.wait(interval):
             with self.lock:
-                look()
+                folder.poll()
+            self._feed.tell_files(folder.problems, folder.edit)

@@ -177,7 +177,7 @@ def test_an_interrupt_as_the_files_begin_to_be_followed_leaves_no_thread(monkeyp
     with deltafix.connect(deltafix.Program.parse(".decl a(x: number)")) as db:
         page = server.Server(db, port=0, writable=False, title="a")
         with pytest.raises(KeyboardInterrupt):
-            page.run(SimpleNamespace(poll=lambda: None), 0.01)
+            page.run(SimpleNamespace(poll=lambda: None, problems=(), edit=None), 0.01)
     started[0].join(10)
     assert not started[0].is_alive()
 

@@ -157,6 +157,102 @@ def test_a_row_that_two_files_state_stays_until_both_drop_it(tmp_path):
         assert db.rows("r") == [("a",), ("c",)]
 
 
+def look(files):
+    """Once it is seen, and once it is at rest."""
+    files.poll()
+    return files.poll()
+
+
+def test_a_problem_stands_until_another_version_of_its_file_is_taken(folder):
+    messages: list[str] = []
+    path, facts = folder / "program.dl", folder / "edge.facts"
+    with library.connect(PROGRAM) as db:
+        files = FactFolder(db, folder, messages.append, program=ProgramFile(path))
+        files.load()
+        assert files.problems == ()
+        write(facts, "a\tb\tc\n")
+        write(path, PROGRAM + "path(x) :- edge(x, _).\n")
+        look(files)
+        assert [one.path for one in files.problems] == [path, facts]
+        for one, kept in zip(files.problems, ("the rules", "its rows"), strict=True):
+            assert str(one.path) in one.text
+            assert one.kept == f"{kept} stay as they were"
+        assert messages == [str(one) for one in files.problems]
+        write(facts, "a\n")  # another one in the same file
+        look(files)
+        found = files.problems[1]
+        assert "found 1 value(s): ['a']" in found.text
+        write(path, PROGRAM)
+        look(files)
+        assert files.problems == (found,)
+        write(facts, "a\tb\n")  # what it was before is another version, too
+        look(files)
+        assert files.problems == ()
+        assert len(messages) == 3
+        facts.unlink()
+        look(files)
+        assert "is gone" in files.problems[0].text
+        write(path, PROGRAM.replace(".input edge\n", ""))  # nobody looks at it any more
+        look(files)
+        assert files.problems == ()
+        assert db.rows("path") == []
+
+
+def test_a_file_that_was_refused_is_read_again_under_other_rules(folder):
+    messages: list[str] = []
+    (folder / "one.facts").write_text("1;2\n")
+    program = '.decl r(x: number, y: number)\n.input r(filename="one.facts", delimiter=",")\n'
+    path = folder / "program.dl"
+    path.write_text(program.replace(',"', ';"'))
+    with library.connect(library.Program.from_file(path)) as db:
+        files = FactFolder(db, folder, messages.append, program=ProgramFile(path))
+        files.load()
+        write(folder / "one.facts", "1,2\n3,4\n")
+        look(files)
+        assert "one.facts" in files.problems[0].text
+        write(path, program)  # its directive is another one
+        look(files)
+        files.poll()
+        assert files.problems == ()
+        assert db.rows("r") == [(1, 2), (3, 4)]
+        # What stays wrong is not told again.
+        write(folder / "one.facts", "x,2\n")
+        look(files)
+        count = len(messages)
+        write(path, program + ".decl s(x: number)\ns(x) :- r(x, _).\n")
+        look(files)
+        files.poll()
+        assert (len(files.problems), len(messages)) == (1, count)
+        assert db.rows("s") == [(1,), (3,)]
+        write(path, program + ".decl s(x: number)\ns(y) :- r(_, y).\n")
+        look(files)
+        assert files.edit.changed == {"s": (2, 2)}
+        assert [str(one) for one in files.edit.rules] == [
+            "rule -s(x) :- r(x, _).", "rule +s(y) :- r(_, y).",
+        ]  # fmt: skip
+        assert (files.edit.epoch, files.edit.paths) == (db.epoch, (path,))
+
+
+def test_files_whose_rows_go_over_the_budget_have_a_problem_each_and_are_tried_again(folder):
+    messages: list[str] = []
+    program = PROGRAM + ".decl more(x: symbol)\n.input more\n"
+    (folder / "more.facts").write_text("x\n")
+    with library.connect(program, max_rows=50) as db:
+        files = FactFolder(db, folder, messages.append)
+        files.load()
+        write(folder / "edge.facts", "".join(f"{n}\t{n + 1}\n" for n in range(30)))
+        write(folder / "more.facts", "y\n")  # they are one epoch
+        look(files)
+        assert {one.path.name for one in files.problems} == {"edge.facts", "more.facts"}
+        assert all("max_rows=50" in one.text for one in files.problems)
+        assert db.rows("more") == [("x",)]
+        write(folder / "edge.facts", "a\tc\n")
+        delta = look(files)
+        assert (files.problems, db.rows("more")) == ((), [("y",)])
+        assert (delta["edge"].added, delta["more"].added) == ([("a", "c")], [("y",)])
+        db.check_invariants()
+
+
 def test_the_command_prints_signed_rows(deltafix, folder, monkeypatch):
     looks = []
 

@@ -15,9 +15,11 @@ from tests.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
 
 import deltafix
 import deltafix.sql
+from deltafix.engine.follow import Problem, ProgramEdit
+from deltafix.plan.rule_changes import RuleChange
 from deltafix.web.app import make_app
 from deltafix.web.feed import Feed, Limits
-from deltafix.web.sources import RuleSource
+from deltafix.web.sources import RuleSource, served
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
@@ -62,7 +64,10 @@ class Client:
 
 
 def client(db, *, writable=False, host="127.0.0.1:4000", origins=()):
-    app = make_app(db, token=TOKEN, port=4000, writable=writable, title="test.dl", origins=origins)
+    feed = Feed(served(db), Limits())
+    app = make_app(
+        feed, token=TOKEN, port=4000, writable=writable, title="test.dl", origins=origins
+    )
     return Client(app, host)
 
 
@@ -343,6 +348,7 @@ def test_epochs_are_streamed_to_every_open_page(db):
         streams = [feed.follow(None, None), feed.follow(None, None)]
         for stream in streams:
             assert told(await anext(stream)) == ("ready", feed.place(1), {"epoch": 1})
+            assert told(await anext(stream)) == ("files", None, {"edit": None, "problems": []})
         with db.transaction() as tx:
             tx.insert("edge", [("c", "d"), *((f"x{i}", "y") for i in range(150))])
         found = [await anext(stream) for stream in streams]
@@ -375,11 +381,11 @@ def test_a_page_goes_on_behind_the_last_epoch_that_it_was_told(db):
         return feed.place(db.epoch)
 
     first, *rest = (edit(f"e{n}") for n in range(4))
-    events = asyncio.run(heard(first, 4))
+    events = asyncio.run(heard(first, 5))
     assert [event[:2] for event in events] == [
-        ("ready", first), *(("epoch", place) for place in rest),
+        ("ready", first), ("files", None), *(("epoch", place) for place in rest),
     ]  # fmt: skip
-    assert events[1][2]["changes"]["edge"]["added"] == ['edge("e1", "z")']
+    assert events[2][2]["changes"]["edge"]["added"] == ['edge("e1", "z")']
     for place in (feed.place(1), "00000000.2"):  # too old; of another run of the server
         ((kind, _, data),) = asyncio.run(heard(place, 1))
         assert (kind, data["code"]) == ("gone", "DF691")
@@ -397,6 +403,45 @@ def test_an_epoch_with_more_rows_than_are_kept_is_gone_for_pages_too(db):
 
     assert asyncio.run(heard())[0] == "gone"
     assert feed.last.changes["edge"]["counts"] == [30, 0]
+
+
+def test_pages_are_told_what_stands_of_the_files_and_only_when_it_is_another(db, tmp_path):
+    feed = Feed(RuleSource(db), Limits(heartbeat=0.01))
+    bad = Problem(tmp_path / "edge.facts", "edge.facts:1: no", "its rows stay as they were")
+    rules = (RuleChange(1, "a(x) :- b(x)."),) * 150
+    edit = ProgramEdit(1, (tmp_path / "p.dl",), rules, {"path": (2, 0)})
+
+    async def heard():
+        stream = feed.follow(None, None)
+        first = [told(await anext(stream)) for _ in range(2)]
+        feed.tell_files([bad], None)
+        second = told(await anext(stream))
+        feed.tell_files([bad], None)
+        quiet = await anext(stream)
+        feed.tell_files([], edit)
+        third = told(await anext(stream))
+        await stream.aclose()
+        late = feed.follow(None, None)
+        assert told(await anext(late))[0] == "ready"
+        assert told(await anext(late)) == third
+        await late.aclose()
+        relation = feed.follow("edge", None)  # an application asks for rows
+        await anext(relation)
+        assert (await anext(relation)).startswith(":")
+        await relation.aclose()
+        return first, second, quiet, third
+
+    first, second, quiet, third = asyncio.run(heard())
+    assert [kind for kind, _, _ in first] == ["ready", "files"]
+    (one,) = second[2]["problems"]
+    assert (one["file"], one["text"]) == ("edge.facts", "edge.facts:1: no")
+    assert one["kept"] == "its rows stay as they were"
+    assert quiet == ": still here\n\n"
+    assert third[2]["problems"] == []
+    assert third[2]["edit"] == {
+        "epoch": 1, "files": ["p.dl"], "rules": ["rule +a(x) :- b(x)."] * 100, "count": 150,
+        "changed": {"path": [2, 0]},
+    }  # fmt: skip
 
 
 def test_questions_and_edits_of_sql(warm_kernel):

@@ -14,11 +14,13 @@ export const edit = (sign, facts) => server.post("api/edit", JSON.stringify({ si
 
 // `onLive`: from now on every epoch is told, now and after each time that the connection was lost;
 // those in between come after it. `onGone`: they are too many, and only what there is now can be asked.
-export function listen({ onEpoch, onLive, onGone, onLost }) {
+// `onFiles`: the problems of the files that are followed, and the last edit of the program.
+export function listen({ onEpoch, onLive, onGone, onFiles, onLost }) {
   const place = {};
   const heard = {
     ready: onLive,
     epoch: onEpoch,
+    files: onFiles,
     gone: () => { place.id = undefined; onGone(); return "again"; },
   };
   const onEvent = ({ event, data }) => heard[event](JSON.parse(data));

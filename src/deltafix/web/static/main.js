@@ -1,6 +1,7 @@
 // The page: what is shown is asked for when it is needed; epochs come by themselves.
 
 import { ask, edit, listen } from "./api.js";
+import { Banner } from "./banner.js";
 import { byId, element } from "./dom.js";
 import { Graph } from "./graph.js";
 import { Profile } from "./profile.js";
@@ -141,10 +142,13 @@ byId("edit").addEventListener("submit", async (event) => {
 });
 
 // What is shown is asked for anew once the page is connected again; epochs that it missed are told then.
+const banner = new Banner(byId("problems"), byId("notice"), byId("problem-count"), () => byId(`tab-${page.tab}`));
 const status = (text) => { byId("status").textContent = text; };
 listen({
   onEpoch: (epoch) => { addEpoch(epoch); refresh(); },
   onLive: () => { status("live"); refresh(); },
   onGone: () => addChanges(element("li", { class: "hint" }, "some changes are not kept: they were too many")),
+  // An edit of the program may leave every row as it is, and change relations and plan.
+  onFiles: (told) => { if (banner.show(told)) refresh(); },
   onLost: () => status("not connected"),
 });
