@@ -118,6 +118,7 @@ def test_files_that_a_program_includes_are_followed_too(folder):
         write(rules, f"path(x, y){ruled}path(y, x) :- edge(x, y).\n")
         assert files.poll() is None  # it may still be written to
         assert files.poll()["path"].added == [("b", "a"), ("b", "b")]
+        assert files.edit.paths == (rules,)
         # A file that is not there yet is looked for; one that it includes is followed from then on.
         write(rules, f'path(x, y){ruled}#include "more.dl"\n')
         assert [files.poll() for _ in range(3)] == [None] * 3
@@ -231,6 +232,21 @@ def test_a_file_that_was_refused_is_read_again_under_other_rules(folder):
             "rule -s(x) :- r(x, _).", "rule +s(y) :- r(_, y).",
         ]  # fmt: skip
         assert (files.edit.epoch, files.edit.paths) == (db.epoch, (path,))
+
+
+def test_a_file_that_was_too_much_for_the_rules_is_taken_under_other_ones(folder):
+    path = folder / "program.dl"
+    rows = [(f"{n}", f"{n + 1}") for n in range(30)]
+    with library.connect(PROGRAM, max_rows=70) as db:
+        files = FactFolder(db, folder, lambda _: None, program=ProgramFile(path))
+        files.load()
+        write(folder / "edge.facts", "".join(f"{a}\t{b}\n" for a, b in rows))
+        look(files)
+        assert [one.path.name for one in files.problems] == ["edge.facts"]
+        write(path, PROGRAM.replace("path(x, z) :- path(x, y), edge(y, z).", ""))
+        look(files)
+        files.poll()
+        assert (files.problems, sorted(db.rows("path"))) == ((), sorted(rows))
 
 
 def test_files_whose_rows_go_over_the_budget_have_a_problem_each_and_are_tried_again(folder):

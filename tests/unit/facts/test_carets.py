@@ -44,7 +44,9 @@ def test_what_is_no_line_of_text_is_told_without_one(tmp_path):
     assert said(path, line=2, value="a") == plain  # it is gone
     path.write_text("a\n")
     assert said(path, line=2, value="a") == plain  # it is shorter now
-    path.write_bytes(gzip.compress(b"a\nb\n" * 1000))
+    path.write_bytes(
+        gzip.compress(b"a\nb\n", 0, mtime=0)
+    )  # lines of a packed file are none of the text
     assert said(path, line=2, value="a") == plain
     path.write_bytes("a\nb\n".encode("utf-16"))
     assert said(path, line=2, value="a") == plain
