@@ -105,6 +105,11 @@ class _History(Generic[_Kept]):
     entries: deque[_Kept] = field(default_factory=deque)
     size: int = 0
 
+    @property
+    def last(self) -> int:
+        """The epoch of the last one, or that after which they begin."""
+        return self.entries[-1].epoch if self.entries else self.floor
+
     def note(self, entry: _Kept, epochs: int, rows: int) -> None:
         """Have one more, and no more than so many epochs and rows."""
         self.entries.append(entry)
@@ -136,8 +141,8 @@ class Feed:
     """The histories of a source's relations, and who waits for more.
 
     Attributes:
-        last: the last epoch since then.
-        delta: its delta, which may be asked for causes; of rules only.
+        last: the last epoch that it was told of, if there was one.
+        delta: the delta of that, which may be asked for causes; of rules only.
     """
 
     def __init__(self, source: Source, limits: Limits) -> None:
@@ -148,12 +153,13 @@ class Feed:
         self.delta: Delta | None = None
         self._guard = threading.Lock()
         self._reports: deque[dict[str, Any]] = deque([_report(source.engine.last_epoch)], _EPOCHS)
-        self._all: _History[Epoch] = _History(None, source.epoch)
         self._histories: dict[str, _History[_Entry]] = {}
         self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
         self._files = (0, _files((), None))
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        source.watch(self._tell)
+        with source.lock:  # no epoch comes between
+            self._all: _History[Epoch] = _History(None, source.engine.epoch)
+            source.watch(self._tell)
 
     # --- what is told --------------------------------------------------------------------------
 
@@ -252,20 +258,25 @@ class Feed:
     def start(self, name: str | None, place: str | None) -> int:
         """The epoch after which a reader goes on, from the id of an event; None: from now.
 
-        Of all relations where no name is given. Raises UnknownRelationError, LiveError, GoneError.
+        Of all relations where no name is given: then nobody waits for an epoch that is being made.
+        Raises UnknownRelationError, LiveError, GoneError.
         """
+        if name is None:
+            with self._guard:
+                return self._from(self._all, self._all.last, place)
         with self.source.lock:
-            history = self._all if name is None else self._history(name)
-            now = self.source.epoch
-            if place is None:
-                return now
-            run, _, epoch = place.rpartition(".")
-            if not (epoch.isascii() and epoch.isdigit() and len(epoch) < 16):
-                raise LiveError(f"{place!r} is no id of an event; ids are RUN.EPOCH", place=place)
-            if run != self.run:
-                raise GoneError("the id is of another run of the server: read the rows again")
-            self._require(history, int(epoch), now)
-            return int(epoch)
+            return self._from(self._history(name), self.source.epoch, place)
+
+    def _from(self, history: _History[Any], now: int, place: str | None) -> int:
+        if place is None:
+            return now
+        run, _, epoch = place.rpartition(".")
+        if not (epoch.isascii() and epoch.isdigit() and len(epoch) < 16):
+            raise LiveError(f"{place!r} is no id of an event; ids are RUN.EPOCH", place=place)
+        if run != self.run:
+            raise GoneError("the id is of another run of the server: read the rows again")
+        self._require(history, int(epoch), now)
+        return int(epoch)
 
     def _require(self, history: _History[Any], epoch: int, now: int) -> None:
         if not history.floor <= epoch <= now:

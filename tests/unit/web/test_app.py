@@ -393,6 +393,25 @@ def test_a_page_goes_on_behind_the_last_epoch_that_it_was_told(db):
     assert [one["epoch"] for one in feed.reports()] == [1, 2, 3, 4, 5]
 
 
+def test_a_page_connects_while_an_epoch_is_being_made(db, warm_kernel):
+    async def heard(feed):
+        stream = feed.follow(None, None)
+        found = told(await anext(stream))
+        await stream.aclose()
+        return found
+
+    feed = Feed(RuleSource(db), Limits())
+    with db.transaction() as tx:  # other threads wait for it
+        tx.insert("edge", [("x", "y")])
+        assert asyncio.run(heard(feed)) == ("ready", feed.place(1), {"epoch": 1})
+    with deltafix.sql.connect() as tables:
+        tables.execute("CREATE TABLE t (a INTEGER); BEGIN; INSERT INTO t VALUES (1)")
+        feed = Feed(served(tables), Limits())
+        assert asyncio.run(heard(feed))[0] == "ready"
+        tables.execute("COMMIT")
+        assert feed.last.changes["t"]["added"] == ["t: a = 1"]
+
+
 def test_an_epoch_with_more_rows_than_are_kept_is_gone_for_pages_too(db):
     feed = Feed(RuleSource(db), Limits(rows=20))
     with db.transaction() as tx:
