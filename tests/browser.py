@@ -16,7 +16,11 @@ import tempfile
 import time
 from pathlib import Path
 
-__all__ = ["Browser", "chromium"]
+__all__ = ["CY", "Browser", "chromium"]
+
+_AXE = Path(__file__).parent / "axe" / "axe.min.js"
+CY = "document.querySelector('#canvas')?._cyreg?.cy"
+"""What Cytoscape draws on the page's canvas, by its own name."""
 
 
 def chromium() -> str | None:
@@ -157,13 +161,45 @@ class Browser:
 
     def key(self, text: str) -> None:
         """Press and release a key that makes this character, where the focus is."""
-        key = {"\r": "Enter"}.get(text, text)
-        code = {"\r": 13}.get(text, ord(text))
+        key = {"\r": "Enter", "\x1b": "Escape"}.get(text, text)
         for kind in ("keyDown", "keyUp"):
             typed = {"text": text} if kind == "keyDown" else {}
             self.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **typed
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                windowsVirtualKeyCode=ord(text),
+                **typed,
             )
+
+    def wheel(self, selector: str, by: int) -> None:
+        """Turn the wheel over the middle of an element; less than nothing is away from oneself."""
+        box = f"document.querySelector({json.dumps(selector)}).getBoundingClientRect()"
+        spot = self.value(f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])({box})")
+        assert isinstance(spot, list)
+        self.call(
+            "Input.dispatchMouseEvent", type="mouseWheel", x=spot[0], y=spot[1], deltaX=0, deltaY=by
+        )
+
+    def prefer(self, scheme: str) -> None:
+        """Be the browser of somebody who wants pages `light` or `dark`."""
+        media = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", features=media)
+
+    def check(self, state: str) -> None:
+        """Fail where axe finds something, or something is wider than the screen."""
+        if not self.value("!!window.axe"):
+            self.call("Runtime.evaluate", expression=_AXE.read_text())
+        self.wait("document.body.getAttribute('aria-busy') === 'false'")
+        self.value("window.axed = null; axe.run().then(found => { axed = found; }); 0")
+        found = self.wait(
+            "axed && JSON.stringify([axed.passes.length, axed.violations.map(one => "
+            "[one.id, one.nodes.map(node => node.html + node.failureSummary)])])"
+        )
+        passed, violations = json.loads(str(found))
+        assert passed > 15, state  # it looked at the page
+        assert violations == [], state
+        assert self.value("document.documentElement.scrollWidth <= innerWidth"), state
 
     def screenshot(self, path: Path) -> None:
         """Write what is seen as PNG."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar
 
 __all__ = [
+    "AccessError",
     "BadRowError",
     "BudgetError",
     "CancelledError",
@@ -386,6 +387,12 @@ class LiveError(DeltafixError, ValueError):
     """A request to the live door that cannot be done as it is; it says what would be valid."""
 
     code = "DF690"
+
+
+class AccessError(DeltafixError, ValueError):
+    """A key, a file of one, or an origin that a server cannot take; it says what would be valid."""
+
+    code = "DF692"
 
 
 class PrologError(ProgramError):

@@ -19,9 +19,12 @@ from deltafix.cli.sql import read_script
 from deltafix.errors import MissingDependencyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from deltafix.engine.database import Database
     from deltafix.engine.follow import FactFolder
+    from deltafix.sql import Connection
     from deltafix.sql.follow import TableFolder
-    from deltafix.web.server import Server
 
 __all__ = ["serve"]
 
@@ -39,6 +42,17 @@ def serve(
     interval: Annotated[
         float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
     ] = 0.3,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help="Take the key from a file that only its owner may read; else random."),
+    ] = None,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL",
+            help="Let the web application at this origin ask, with the key. Repeatable.",
+        ),
+    ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
     include: Include = None,
@@ -48,24 +62,45 @@ def serve(
 ) -> None:
     """Open a page on a program: relations, live changes, a graph, proofs, plan and profile.
 
-    Prints the page's address, which holds its key: whoever has it may look. It is served on this
-    machine only, follows the fact files and the program, and changes nothing unless --write is
-    given. Of a script of SQL it shows tables and views, and follows each table's file
-    (<table>.parquet or .csv). Applications read rows, changes and edit at the same address.
+    Prints the page's address, which holds its key: whoever has it may look. A key of a file is not
+    printed. The page is served on this machine only, follows the fact files and the program, and
+    changes nothing unless --write is given. Of a script of SQL it shows tables and views, and
+    follows each table's file (<table>.parquet or .csv). Applications read rows, changes and edit at
+    the same address; those of web pages elsewhere are named by --origin.
     """
     for package in ("starlette", "uvicorn"):
         if find_spec(package) is None:
             message = f"serve needs {package}: pip install 'deltafix[web]'"
             raise MissingDependencyError(message, extra="web")
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
-    from deltafix.web.server import Server  # noqa: PLC0415  an extra
+    from deltafix.web.guard import origin_of, read_token  # noqa: PLC0415  an extra
+    from deltafix.web.server import Server  # noqa: PLC0415
+
+    open_server = partial(  # what it refuses is told before facts are read
+        Server,
+        port=port,
+        writable=write,
+        title=program_file.name,
+        token=None if key_file is None else read_token(key_file),
+        origins=[origin_of(one) for one in origin or ()],
+    )
+
+    def run(db: Database | Connection, folder: FactFolder | TableFolder) -> None:
+        server = open_server(db)
+        if key_file is None:
+            sys.stdout.write(f"{server.url}\n")
+        else:  # what is printed may be kept in a log
+            sys.stdout.write(f"{server.address}\n")
+            note(f"the page is at {server.address}KEY/, with the key in {key_file}", quiet=quiet)
+        sys.stdout.flush()
+        note("Ctrl-C ends", quiet=quiet)
+        server.run(folder, interval)
 
     if program_file.suffix == ".sql":
         if functors is not None or word_size is not None or include or macros or strict:
-            raise typer.BadParameter(
-                "a script of SQL is served with -F, --port, --write, --interval"
-            )
-        _serve_sql(program_file, facts, port, interval, write=write, quiet=quiet)
+            taken = "-F, --port, --write, --interval, --key-file, --origin"
+            raise typer.BadParameter(f"a script of SQL is served with {taken}")
+        _serve_sql(program_file, facts, run, quiet=quiet)
         return
     options = reading(word_size, include, macros)
     program = followed(program_file, functors, options)
@@ -81,30 +116,25 @@ def serve(
         folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()
-        _run(
-            Server(db, port=port, writable=write, title=program_file.name), folder, interval, quiet
-        )
+        run(db, folder)
 
 
 def _serve_sql(
-    script: Path, facts: Path, port: int, interval: float, *, write: bool, quiet: bool
+    script: Path,
+    facts: Path,
+    run: Callable[[Connection, TableFolder], None],
+    *,
+    quiet: bool,
 ) -> None:
     import deltafix.sql as door  # noqa: PLC0415  quick --help
     from deltafix.sql.follow import TableFolder  # noqa: PLC0415  pyarrow is slow
-    from deltafix.web.server import Server  # noqa: PLC0415  an extra
 
     prepare_kernel(quiet=quiet)
     with contextlib.closing(door.connect()) as db:
         with progress(f"running {script.name}", quiet=quiet):
-            for _ in db.run(read_script(script), (), str(script)):
+            text = read_script(script)
+            for _ in db.run(text, (), str(script)):
                 pass
-            folder = TableFolder(db, facts, partial(note, quiet=quiet))
+            folder = TableFolder(db, facts, partial(note, quiet=quiet), (script, text))
             folder.load()
-        _run(Server(db, port=port, writable=write, title=script.name), folder, interval, quiet)
-
-
-def _run(server: Server, folder: FactFolder | TableFolder, interval: float, quiet: bool) -> None:
-    sys.stdout.write(f"{server.url}\n")
-    sys.stdout.flush()
-    note("Ctrl-C ends", quiet=quiet)
-    server.run(folder, interval)
+        run(db, folder)

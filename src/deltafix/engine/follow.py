@@ -2,8 +2,8 @@
 
 Files are looked at by `stat`; one that has changed is read once it stays as it is for a look, so
 that a file is not read while it is being written. Invariant: a file that cannot be read changes
-nothing: its old rows (or rules) stay, the message is told once, and the next version is tried
-again.
+nothing: its old rows (or rules) stay, which is told once and stands as a `Problem` until another
+version is taken.
 """
 
 from __future__ import annotations
@@ -17,18 +17,55 @@ from typing import TYPE_CHECKING, Any
 from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.datalog.preprocess import NOTHING_GIVEN, Given
 from deltafix.errors import DeltafixError, SourceError
+from deltafix.facts.carets import with_caret
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
 from deltafix.facts.source import input_path, read_input
+from deltafix.plan.rule_changes import RuleChange, rule_changes
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.rules.ast import Directive, Program
 
-__all__ = ["FactFolder", "ProgramFile", "mark_of"]
+__all__ = ["FactFolder", "Mark", "Problem", "ProgramEdit", "ProgramFile", "mark_of"]
 
-_Mark = tuple[int, int, int] | None
+Mark = tuple[int, int, int] | None
 """What tells versions of a file apart: inode, size, time of change; None: there is no file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why the present version of a file is not taken; it stands until another version is.
+
+    Attributes:
+        path: the file.
+        text: what is wrong, with its place, the line and a caret where it has one.
+        kept: what stays as it was.
+    """
+
+    path: Path
+    text: str
+    kept: str
+
+    def __str__(self) -> str:
+        return f"{self.text}\n  {self.kept}" if "\n" in self.text else f"{self.text}; {self.kept}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramEdit:
+    """A version of a program's files that was taken.
+
+    Attributes:
+        epoch: the epoch that it is.
+        paths: the files that had changed.
+        rules: the rules that came and went.
+        changed: of each relation that changed by it, how many rows came and went.
+    """
+
+    epoch: int
+    paths: tuple[Path, ...]
+    rules: tuple[RuleChange, ...]
+    changed: Mapping[str, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +97,9 @@ class FactFolder:
         warn: called with what is passed over in reading: a file that is not there when the first
             ones are read, values beyond the columns; without it those are errors.
         program: the file of the database's program, to follow it too.
+
+    Attributes:
+        edit: the last version of the program that was taken, of those after the first.
     """
 
     def __init__(
@@ -75,21 +115,36 @@ class FactFolder:
         self._tell = tell
         self._warn = warn
         self._program = program
-        self._ruled: dict[Path, _Mark] = {}
+        self.edit: ProgramEdit | None = None
+        self._problems: dict[tuple[Path, str], Problem] = {}
+        self._ruled: dict[Path, Mark] = {}
         if program is not None:
             self._ruled[program.path] = mark_of(program.path)
             self._read_rules(program)
         self._ruled_seen = self._ruled
         self._inputs = _inputs(db.program)
         self._rows: dict[int, set[Row]] = {}
-        self._read: dict[int, _Mark] = {}
-        self._seen: dict[int, _Mark] = {}
+        self._read: dict[int, Mark] = {}
+        self._seen: dict[int, Mark] = {}
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files looked at."""
         files = tuple(self._path(one) for one in self._inputs)
         return (*self._ruled, *files)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The files of which the present version is not taken."""
+        return tuple(self._problems.values())
+
+    def _refuse(self, path: Path, relation: str, error: DeltafixError) -> None:
+        """Have a problem with a file, as the program's (no name) or a relation's; tell it once."""
+        kept = "its rows stay as they were" if relation else "the rules stay as they were"
+        problem = Problem(path, with_caret(error), kept)
+        if self._problems.get((path, relation)) != problem:
+            self._problems[path, relation] = problem
+            self._tell(str(problem))
 
     def load(self) -> Delta:
         """Read every file and give its rows, in one epoch. Raises SourceError, FactError."""
@@ -115,15 +170,21 @@ class FactFolder:
         at_rest, self._ruled_seen = sure or self._ruled_seen == marks, marks
         if not at_rest or marks == self._ruled:
             return None
-        self._ruled = marks
+        saved = tuple(path for path in marks if marks[path] != self._ruled[path])
+        self._ruled, before = marks, self.db.program
         try:
             found = self._read_rules(self._program)
             self._ruled_seen = self._ruled
             found.raise_for_errors()
-            return self._change(found.program, self._program.functors(found.program))
+            delta = self._change(found.program, self._program.functors(found.program))
         except DeltafixError as error:
-            self._tell(f"{error}; the rules stay as they were")
+            self._refuse(self._program.path, "", error)
             return None
+        self._problems.pop((self._program.path, ""), None)
+        rules = tuple(rule_changes(before, self.db.program))
+        counts = {name: (len(part.added), len(part.removed)) for name, part in delta.items()}
+        self.edit = ProgramEdit(self.db.epoch, saved, rules, counts)
+        return delta
 
     def _read_rules(self, program: ProgramFile) -> Analysis:
         """Read the program, and look at the files that it says from then on.
@@ -152,36 +213,58 @@ class FactFolder:
                 tx.delete(self._inputs[number].relation, gone)
             tx.change_program(program, {n: f for n, f in functors.items() if n not in known})
         self._rows = {places[number]: held for number, held in rows.items()}
-        self._read = {places[number]: self._read[number] for number in places}
+        # What was refused is read again: other rules may have it.
+        self._read = {to: self._read[number] for number, to in places.items()
+                      if self._key(self._inputs[number]) not in self._problems}  # fmt: skip
         self._seen = {places[number]: self._seen[number] for number in places}
         self._inputs = inputs
+        known_files = {self._key(one) for one in inputs}
+        for key in [one for one in self._problems if one[1] and one not in known_files]:
+            del self._problems[key]
         self._rows |= {n: set() for n in range(len(inputs)) if n not in self._rows}
         return tx.delta
 
     def _poll_facts(self, *, sure: bool) -> Delta | None:
-        before: dict[int, set[Row] | frozenset[Row]] = {}
+        changed = []
         for number, one in enumerate(self._inputs):
             mark = mark_of(self._path(one))
             at_rest, self._seen[number] = sure or self._seen.get(number) == mark, mark
-            if not at_rest or mark == self._read.get(number):
-                continue
-            self._read[number] = mark
+            if at_rest and mark != self._read.get(number):
+                self._read[number] = mark
+                changed.append(number)
+        delta = self._take(changed)
+        if delta is not None:  # what was refused before may fit now
+            waiting = [n for n, one in enumerate(self._inputs) if self._key(one) in self._problems]
+            more = self._take([number for number in waiting if number not in changed])
+            delta = delta if more is None else delta.compose(more)
+        return delta
+
+    def _take(self, numbers: Iterable[int]) -> Delta | None:
+        """Have the rows that files state now, in one epoch; None where there are none to have."""
+        before: dict[int, set[Row] | frozenset[Row]] = {}
+        for number in numbers:
+            one = self._inputs[number]
             try:
-                if mark is None:
+                if self._read.get(number) is None:
                     raise SourceError(f"{self._path(one)} is gone")
                 rows = self._rows_of(one)
             except DeltafixError as error:
-                self._tell(f"{error}; its rows stay as they were")
+                self._refuse(*self._key(one), error)
                 continue
             before[number], self._rows[number] = self._rows[number], rows
         if not before:
             return None
+        keys = [self._key(self._inputs[number]) for number in before]
         try:
-            return self._give(before)
+            delta = self._give(before)
         except DeltafixError as error:
             self._rows.update({n: set(rows) for n, rows in before.items()})
-            self._tell(str(error))
+            for key in keys:
+                self._refuse(*key, error)
             return None
+        for key in keys:
+            self._problems.pop(key, None)
+        return delta
 
     def _give(self, before: dict[int, set[Row] | frozenset[Row]]) -> Delta:
         """Commit the difference to the rows before; a row that two files state stays with one."""
@@ -206,6 +289,9 @@ class FactFolder:
 
         return set(rows_from_table(rows))
 
+    def _key(self, one: Directive) -> tuple[Path, str]:
+        return self._path(one), one.relation
+
     def _path(self, one: Directive) -> Path:
         return input_path(one.relation, one.parameters, self.folder)
 
@@ -218,7 +304,7 @@ def _inputs(program: Program) -> list[Directive]:
     ]
 
 
-def mark_of(path: Path) -> _Mark:
+def mark_of(path: Path) -> Mark:
     """What tells the version of a file that is there from others; None if there is none."""
     try:
         found = os.stat(path)

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.errors import ExplanationError, NoSuchFactError
 from deltafix.facts.schema import Row, show_row
-from deltafix.provenance.edited import Before, RuleChange
+from deltafix.plan.rule_changes import RuleChange
+from deltafix.provenance.edited import Before
 from deltafix.provenance.explanation import Explanation, show_edit
 from deltafix.provenance.proof import Proof, Step
 from deltafix.provenance.state import Edit, committed, trial
@@ -80,8 +81,7 @@ class Cause(Explanation):
         }
 
     def _shown(self) -> list[str]:
-        rules = [f"rule {'+' if sign > 0 else '-'}{rule}" for sign, rule in self.rules]
-        return [*rules, *map(show_edit, self.changes)]
+        return [*map(str, self.rules), *map(show_edit, self.changes)]
 
 
 def cause(

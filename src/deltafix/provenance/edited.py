@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
@@ -20,23 +20,14 @@ from deltafix.errors import FactError, ProgramError, UnknownRelationError
 from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
 from deltafix.plan.recognise import same_rule
+from deltafix.plan.rule_changes import RuleChange, rule_changes
 from deltafix.provenance.state import Edit, State, committed
 from deltafix.rules.ast import Dominates, Program, Rule
-from deltafix.rules.show import show_order, show_rule
 
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
 
-__all__ = ["Before", "RuleChange"]
-
-_Said: TypeAlias = Rule | Dominates
-
-
-class RuleChange(NamedTuple):
-    """A rule or subsumption, as text, that came (`sign` 1) or went (-1)."""
-
-    sign: int
-    rule: str
+__all__ = ["Before"]
 
 
 class Before:
@@ -60,7 +51,7 @@ class Before:
         rows: Callable[[str], Iterable[Row]],
     ) -> None:
         self._program = _declaring(program, db.program)
-        self._said = _changes(program, db.program)
+        self._said = rule_changes(program, db.program)
         self.rules = list(self._said)
         declared = {functor.name for functor in self._program.functors}
         known = {name: one for name, one in db._users.functors.items() if name in declared}
@@ -131,29 +122,6 @@ def _declaring(old: Program, new: Program) -> Program:
         functors=named("functors"),
         lattices=tuple({one.type: one for one in (*old.lattices, *new.lattices)}.values()),
     )
-
-
-def _changes(old: Program, new: Program) -> dict[RuleChange, _Said]:
-    """The rules of only one of two programs, by what became of them."""
-    found: dict[RuleChange, _Said] = {}
-    for sign, one, other in ((-1, old, new), (1, new, old)):
-        shown, others = _shown(one), _shown(other)
-        rest = [rule for text, rule in others.items() if text not in shown]
-        for text, rule in shown.items():
-            if text not in others and not any(same_rule(rule, like) for like in rest):
-                found[RuleChange(sign, text)] = rule
-    return found
-
-
-def _shown(program: Program) -> dict[str, _Said]:
-    found: dict[str, _Said] = {}
-    for rule in program.rules:
-        bare = replace(rule, name="")
-        found[show_rule(bare)] = bare
-    for order in program.orders:
-        plain = replace(order, name="")
-        found[show_order(plain)] = plain
-    return found
 
 
 def _edit(tx: Transaction, edits: Iterable[Edit]) -> None:

@@ -79,7 +79,7 @@ def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[st
             if found.null_count and not column.nullable:
                 place = found.is_null().index(True).as_py()
                 message = f"{_place(path, place)}: no value for {column.name!r}, which is NOT NULL"
-                raise SourceError(message, value=str(path))
+                raise SourceError(message, path=str(path), line=_line(path, place))
         return table, others
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, SourceError):
@@ -168,7 +168,7 @@ def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column]) -> None:
                 f"{path}:{line}: expected {wanted} ({', '.join(header)}), as the first line has, "
                 f"found {len(cells)}: {shown(begins.rstrip())}"
             )
-            raise SourceError(message, value=str(path))
+            raise SourceError(message, path=str(path), line=line)
 
 
 def _records(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
@@ -205,7 +205,7 @@ def _refuse_value(path: Path, data: bytes, columns: Sequence[Column]) -> None:
             message += "; it is written as hexadecimal digits: \\x00ff"
         elif asked.type.is_decimal:
             message += "; what a file says is not rounded, as INSERT rounds it"
-        raise SourceError(message, value=str(path))
+        raise SourceError(message, path=str(path), line=_line(path, place), value=value)
 
 
 def _is_text(kind: Any) -> bool:
@@ -234,11 +234,17 @@ def _fits(texts: Any, column: Column) -> bool:
 
 def _place(path: Path, row: int) -> str:
     """Where a row of a file stands, from 0: by line in CSV."""
+    line = _line(path, row)
+    return f"{path}, row {row + 1}" if line is None else f"{path}:{line}"
+
+
+def _line(path: Path, row: int) -> int | None:
+    """The line in which a row begins; None where a file has no lines."""
     if path.suffix == ".parquet":
-        return f"{path}, row {row + 1}"
+        return None
     records = _records(path, utf8(path.read_bytes(), str(path)))
     next(records)  # the header
-    return f"{path}:{next(islice(records, row, None))[0]}"
+    return next(islice(records, row, None))[0]
 
 
 def write_view(table: pa.Table, name: str, folder: Path | None) -> None:

@@ -2,7 +2,11 @@
 
 Files are looked at as `engine.follow` does: one that has changed is read once it stays as it is for
 a look. Invariant: a table with a file has that file's rows, no others, from one version to the
-next; a version that cannot be taken (a value, a key, a reference) is told once and changes nothing.
+next; a version that cannot be taken (a value, a key, a reference) changes nothing, is told once and
+stands as a problem. It is tried again with the next file that changes, which may be what it lacked.
+
+The script is not followed: it was run, and running it again would not be an edit of what it made.
+That it has changed is told.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltafix.engine.follow import mark_of
+from deltafix.engine.follow import Mark, Problem, ProgramEdit, mark_of
 from deltafix.errors import DeltafixError, SourceError, SqlError, SqlIntegrityError
+from deltafix.facts.carets import with_caret
 from deltafix.sql.files import read_table, table_file, take_in
 
 if TYPE_CHECKING:
@@ -28,12 +33,23 @@ class TableFolder:
         db: given the rows.
         folder: where the files lie.
         tell: called with a message for what cannot be taken.
+        script: the file of the script that was run, and its text.
     """
 
-    def __init__(self, db: Connection, folder: Path, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        db: Connection,
+        folder: Path,
+        tell: Callable[[str], None],
+        script: tuple[Path, str] | None = None,
+    ) -> None:
         self._db = db
         self._folder = folder
         self._tell = tell
+        self._script = script
+        self._script_seen: Mark = None  # it may have changed while it was run
+        self._script_read: Mark = None
+        self._problems: dict[str, Problem] = {}
         self._files: dict[str, Path] = {}
         for name in db.catalog.tables:
             path = table_file(folder, name)
@@ -46,6 +62,16 @@ class TableFolder:
     def paths(self) -> tuple[Path, ...]:
         """The files looked at."""
         return tuple(self._files.values())
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The files of which the present version is not taken; the script, if it has changed."""
+        return tuple(self._problems.values())
+
+    @property
+    def edit(self) -> ProgramEdit | None:
+        """None: a script is not edited while it is served."""
+        return None
 
     def load(self) -> None:
         """Take every file in, in one transaction.
@@ -72,23 +98,63 @@ class TableFolder:
 
     def poll(self) -> None:
         """Look once, and take in what has changed and was at rest."""
+        self._poll_script()
         changed = []
         for name, path in self._files.items():
             mark = mark_of(path)
             at_rest, self._seen[name] = self._seen[name] == mark, mark
             if at_rest and mark != self._read[name]:
                 self._read[name] = mark
-                if mark is None:
-                    self._tell(f"{path} is gone; its rows stay as they were")
-                else:
-                    changed.append(name)
+                changed.append(name)
         if changed:
             self._take(changed)
 
-    def _take(self, names: list[str]) -> None:
+    def _poll_script(self) -> None:
+        if self._script is None:
+            return
+        path, text = self._script
+        mark = mark_of(path)
+        at_rest, self._script_seen = self._script_seen == mark, mark
+        if not at_rest or mark == self._script_read:
+            return
+        self._script_read = mark
         try:
-            columns = {n: self._db.catalog.tables[n].relation.columns for n in names}
-            rows = {name: read_table(self._files[name], columns[name])[0] for name in names}
+            is_same = path.read_text(encoding="utf-8") == text
+        except (OSError, UnicodeDecodeError):
+            is_same = False
+        if is_same:
+            self._problems.pop("", None)
+        else:
+            said = f"{path} has changed since it was run, and a script is run once"
+            kept = "tables and views stay as they were; start the server again to take it"
+            self._stand("", Problem(path, said, kept))
+
+    def _take(self, changed: list[str]) -> None:
+        """Take in the files of these tables, and with them what was refused before, if it fits."""
+        rows: dict[str, object] = {}
+        waiting = [name for name in self._files if name in self._problems and name not in changed]
+        for name in [*changed, *waiting]:
+            path = self._files[name]
+            try:
+                if self._read[name] is None:
+                    raise SourceError(f"{path} is gone")
+                columns = self._db.catalog.tables[name].relation.columns
+                rows[name] = read_table(path, columns)[0]
+            except DeltafixError as error:
+                self._refuse([name], error)
+        ready = [name for name in changed if name in rows]
+        more = [name for name in waiting if name in rows]
+        refused = self._committed([*ready, *more], rows)
+        if refused is not None and more and ready:
+            refused = self._committed(ready, rows)
+        if refused is not None:
+            self._refuse(ready or more, refused)
+
+    def _committed(self, names: list[str], rows: dict[str, object]) -> DeltafixError | None:
+        """Make these the rows of the tables, as one transaction; else why that cannot be."""
+        if not names:
+            return None
+        try:
             try:
                 self._replace(names, rows)
             except SqlIntegrityError:
@@ -96,12 +162,26 @@ class TableFolder:
                     raise
                 self._replace(names[::-1], rows)  # what refers goes before what is referred to
         except DeltafixError as error:
-            said = str(error)
-            if isinstance(error, SqlError) and error.diagnostics:
-                said = error.diagnostics[0].message
+            return error
+        for name in names:
+            self._problems.pop(name, None)
+        return None
+
+    def _refuse(self, names: list[str], error: DeltafixError) -> None:
+        """Have a problem with the files of these tables."""
+        said = with_caret(error)
+        if isinstance(error, SqlError) and error.diagnostics:  # of a statement that nobody wrote
             files = ", ".join(str(self._files[name]) for name in names)
-            where = "" if isinstance(error, SourceError) else f"{files}: "
-            self._tell(f"{where}{said}; its rows stay as they were")
+            said = f"{files}: error[{error.code}]: {error.diagnostics[0].message}"
+        for name in names:
+            self._stand(name, Problem(self._files[name], said, "its rows stay as they were"))
+
+    def _stand(self, name: str, problem: Problem) -> None:
+        """Have a problem, and tell it if it is another one. Files that share one are told once."""
+        is_told = any(one.text == problem.text for one in self._problems.values())
+        self._problems[name] = problem
+        if not is_told:
+            self._tell(str(problem))
 
     def _replace(self, names: list[str], rows: dict[str, object]) -> None:
         self._db.begin()

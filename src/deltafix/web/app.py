@@ -7,7 +7,8 @@ business, what is answered that of `page`, `sql_page` and `doors`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -15,39 +16,35 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from deltafix.errors import DeltafixError
-from deltafix.web.doors import live_routes
-from deltafix.web.feed import Limits
+from deltafix.web.doors import door_routes
 from deltafix.web.guard import Guard
 from deltafix.web.page import Page, RulePage
-from deltafix.web.sources import RuleSource, Source, SqlSource, served
+from deltafix.web.sources import RuleSource
 
 if TYPE_CHECKING:
-    from deltafix.engine.database import Database
-    from deltafix.sql import Connection
+    from deltafix.web.feed import Feed
 
 __all__ = ["make_app"]
 
-_LIMITS: Final = Limits()
-
 
 def make_app(
-    db: Database | Connection | Source,
+    feed: Feed,
     *,
     token: str,
     port: int,
     writable: bool,
     title: str,
-    limits: Limits = _LIMITS,
+    origins: Collection[str] = (),
 ) -> Guard:
-    """The guarded application over a database, which it watches until `db` is closed."""
-    source = db if isinstance(db, RuleSource | SqlSource) else served(db)
+    """The guarded application over what a feed is of."""
+    source = feed.source
     page: Page
     if isinstance(source, RuleSource):
-        page = RulePage(source, writable, title)
+        page = RulePage(source, feed, writable, title)
     else:
         from deltafix.web.sql_page import SqlPage  # noqa: PLC0415  an extra
 
-        page = SqlPage(source, writable, title)
+        page = SqlPage(source, feed, writable, title)
     routes = [
         Route("/", page.index),
         Route("/static/{name}", page.static),
@@ -59,13 +56,12 @@ def make_app(
         Route("/api/cause", page.cause),
         Route("/api/plan", page.plan),
         Route("/api/profile", page.profile),
-        Route("/api/events", page.events),
-        *live_routes(source, limits, writable=writable),
+        *door_routes(feed, writable=writable),
     ]
     if writable:
         routes.append(Route("/api/edit", page.edit, methods=["POST"]))
     app = Starlette(routes=routes, exception_handlers={DeltafixError: _refused})
-    return Guard(app, token, port)
+    return Guard(app, token, port, origins)
 
 
 def _refused(_: Request, error: Exception) -> Response:

@@ -1,4 +1,6 @@
-"""The live door for applications: relations, rows by pages, changes as they come, edits as lines.
+"""The live door: relations, rows by pages, changes as they come, edits as lines.
+
+For applications, and the page's own stream of what changed in all relations.
 
 Invariant: what is asked wrongly changes nothing, and is an answer with the error's code, text and
 line; edits of one request are one transaction. `guard` says who may ask, `feed` what is kept.
@@ -17,15 +19,14 @@ from starlette.routing import Route
 
 from deltafix.errors import DeltafixError, LiveError, ProgramError, UnknownRelationError
 from deltafix.facts.values import shown
-from deltafix.web.feed import Feed, GoneError, Limits
+from deltafix.web.feed import Feed, GoneError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Send
 
-    from deltafix.web.sources import Source
 
-__all__ = ["live_routes"]
+__all__ = ["door_routes"]
 
 _PAGE: Final = 1000
 _MOST: Final = 10_000
@@ -34,10 +35,11 @@ _MOST: Final = 10_000
 _LINE: Final = '{"insert": "table", "row": {...}} or {"delete": "table", "row": {...}}'
 
 
-def live_routes(source: Source, limits: Limits, *, writable: bool) -> list[Route]:
-    """The routes of the door over a source."""
-    door = _Door(source, Feed(source, limits), writable)
+def door_routes(feed: Feed, *, writable: bool) -> list[Route]:
+    """The routes of the door over a feed."""
+    door = _Door(feed, writable)
     return [
+        Route("/api/events", door.changes),
         Route("/live/relations", door.relations),
         Route("/live/rows/{name}", door.rows),
         Route("/live/changes/{name}", door.changes),
@@ -48,8 +50,8 @@ def live_routes(source: Source, limits: Limits, *, writable: bool) -> list[Route
 class _Door:
     """The handlers; those that read are plain functions, which starlette runs in threads."""
 
-    def __init__(self, source: Source, feed: Feed, writable: bool) -> None:
-        self.source = source
+    def __init__(self, feed: Feed, writable: bool) -> None:
+        self.source = feed.source
         self.feed = feed
         self.writable = writable
 
@@ -81,8 +83,11 @@ class _Door:
         return Response(text, media_type="application/json")
 
     async def changes(self, request: Request) -> Response:
-        """Server-sent events of one relation, after the event of `Last-Event-ID`, or from now."""
-        name = request.path_params["name"]
+        """Server-sent events of one relation, or of all where the path names none.
+
+        They go on after the event of `Last-Event-ID`, or from now.
+        """
+        name = request.path_params.get("name")
         place = request.headers.get("last-event-id") or request.query_params.get("after")
         try:
             await run_in_threadpool(self.feed.start, name, place)

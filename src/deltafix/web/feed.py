@@ -1,10 +1,11 @@
-"""What changed in each relation, for those who follow it: a bounded history, read by position.
+"""What changed, for those who follow it: bounded histories, read by position.
 
 Life: one `Feed` over a source, told of each epoch. A relation has a history from when it is first
-asked for; a reader has a place in it, an epoch, and nothing of its own, so one that is slow costs
-nothing. Invariants: rows as of an epoch and the changes after it are the rows of now, or the reader
-is told that its place is gone; a history keeps at most so many epochs and rows; an epoch of a
-server that is no more is never taken for one of this one.
+asked for; that of all relations, which pages follow, is there from the start and has the first rows
+of each side only. A reader has a place in a history, an epoch, and nothing of its own, so one that
+is slow costs nothing. Invariants: rows as of an epoch and the changes after it are the rows of now,
+or the reader is told that its place is gone; a history keeps at most so many epochs and rows; an
+epoch of a server that is no more is never taken for one of this one.
 """
 
 from __future__ import annotations
@@ -14,19 +15,26 @@ import json
 import secrets
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
 from deltafix.errors import LiveError
+from deltafix.facts.delta import Delta
 
 if TYPE_CHECKING:
+    from deltafix.engine.follow import Problem, ProgramEdit
+    from deltafix.events import EpochReport
     from deltafix.web.sources import Part, Source
 
-__all__ = ["Feed", "GoneError", "Limits", "Snapshot"]
+__all__ = ["SHOWN", "Epoch", "Feed", "GoneError", "Limits", "Snapshot"]
 
+SHOWN: Final = 100
+"""Rows of each side of a relation that a page is told; the counts are whole."""
+_EPOCHS: Final = 50
+"""Epochs that are kept of all relations, for pages."""
 _SNAPSHOTS: Final = 4
 """Snapshots kept for those who read them page by page."""
 
@@ -67,14 +75,58 @@ class _Entry:
     texts: tuple[list[str], list[str]] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """What an epoch changed, as a page shows it, and what it cost.
+
+    Attributes:
+        epoch: its number.
+        changes: by relation the facts that were `added` and `removed`, at most SHOWN of each, and
+            the `counts` of all of them.
+        work: its report, for JSON.
+        size: the facts of `changes`.
+    """
+
+    epoch: int
+    changes: dict[str, dict[str, Any]]
+    work: dict[str, Any]
+    size: int
+
+
+_Kept = TypeVar("_Kept", _Entry, Epoch)
+
+
 @dataclass(slots=True)
-class _History:
-    """The changes of a relation after the epoch `floor`, all of them."""
+class _History(Generic[_Kept]):
+    """The changes of a relation, or of all, after the epoch `floor`: each of them."""
 
     shape: object
     floor: int
-    entries: deque[_Entry] = field(default_factory=deque)
+    entries: deque[_Kept] = field(default_factory=deque)
     size: int = 0
+
+    @property
+    def last(self) -> int:
+        """The epoch of the last one, or that after which they begin."""
+        return self.entries[-1].epoch if self.entries else self.floor
+
+    def note(self, entry: _Kept, epochs: int, rows: int) -> None:
+        """Have one more, and no more than so many epochs and rows."""
+        self.entries.append(entry)
+        self.size += entry.size
+        while len(self.entries) > epochs or self.size > rows:
+            gone = self.entries.popleft()
+            self.floor, self.size = gone.epoch, self.size - gone.size
+
+    def after(self, epoch: int) -> _Kept | None:
+        """The next one after an epoch, if there is one. Raises GoneError. O(epochs kept)."""
+        if epoch < self.floor:
+            message = (
+                f"this reader is at epoch {epoch} and changes after {self.floor} are kept: "
+                "it was too slow; read the rows again"
+            )
+            raise GoneError(message, epoch=epoch)
+        return next((one for one in self.entries if one.epoch > epoch), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,39 +138,74 @@ class Snapshot:
 
 
 class Feed:
-    """The histories of a source's relations, and who waits for more."""
+    """The histories of a source's relations, and who waits for more.
+
+    Attributes:
+        last: the last epoch that it was told of, if there was one.
+        delta: the delta of that, which may be asked for causes; of rules only.
+    """
 
     def __init__(self, source: Source, limits: Limits) -> None:
         self.source = source
         self.limits = limits
         self.run: Final = secrets.token_hex(4)
+        self.last: Epoch | None = None
+        self.delta: Delta | None = None
         self._guard = threading.Lock()
-        self._histories: dict[str, _History] = {}
+        self._reports: deque[dict[str, Any]] = deque([_report(source.engine.last_epoch)], _EPOCHS)
+        self._histories: dict[str, _History[_Entry]] = {}
         self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
+        self._files = (0, _files((), None))
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        source.watch(self._tell)
+        with source.lock:  # no epoch comes between
+            self._all: _History[Epoch] = _History(None, source.engine.epoch)
+            source.watch(self._tell)
 
     # --- what is told --------------------------------------------------------------------------
 
     def _tell(self, epoch: int, changes: Mapping[str, Part]) -> None:
+        found = self._shown(epoch, changes)
+        limits = self.limits
         with self._guard:
+            self.last, self.delta = found, changes if isinstance(changes, Delta) else None
+            self._reports.append(found.work)
+            self._all.note(found, min(_EPOCHS, limits.epochs), limits.rows)
             for name, history in self._histories.items():
                 if name in changes:
-                    self._note(history, epoch, changes[name])
+                    part = changes[name]
+                    entry = _Entry(epoch, part, len(part.added) + len(part.removed))
+                    history.note(entry, limits.epochs, limits.rows)
+        self._wake()
+
+    def tell_files(self, problems: Iterable[Problem], edit: ProgramEdit | None) -> None:
+        """Say what of the files that are followed stands: pages are told where it is another."""
+        number, before = self._files
+        text = _files(problems, edit)
+        if text != before:
+            self._files = number + 1, text
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._guard:
             waiting = tuple(self._waiting.items())
         for event, loop in waiting:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(event.set)
 
-    def _note(self, history: _History, epoch: int, part: Part) -> None:
-        size = len(part.added) + len(part.removed)
-        history.entries.append(_Entry(epoch, part, size))
-        history.size += size
-        while len(history.entries) > self.limits.epochs or history.size > self.limits.rows:
-            gone = history.entries.popleft()
-            history.floor, history.size = gone.epoch, history.size - gone.size
+    def _shown(self, epoch: int, changes: Mapping[str, Part]) -> Epoch:
+        """An epoch for pages, in the words of now: its names may mean something else later."""
+        told: dict[str, dict[str, Any]] = {}
+        size = 0
+        for name in changes:
+            sides = (changes[name].added, changes[name].removed)
+            added, removed = ([self.source.fact(name, row) for row in side[:SHOWN]]
+                              for side in sides)  # fmt: skip
+            counts = [len(side) for side in sides]
+            told[name] = {"added": added, "removed": removed, "counts": counts}
+            size += len(added) + len(removed)
+        return Epoch(epoch, told, _report(self.source.engine.last_epoch), size)
 
-    def _history(self, name: str) -> _History:
+    def _history(self, name: str) -> _History[_Entry]:
         """That of a relation, from now on if there is none. `source.lock` is held.
 
         Raises UnknownRelationError.
@@ -131,6 +218,14 @@ class Feed:
                 for one in [key for key in self._snapshots if key[0] == name]:
                     del self._snapshots[one]
             return history
+
+    def reports(self) -> list[dict[str, Any]]:
+        """The work of the last epochs, for JSON; that of the last one before there was a feed, too.
+
+        At least one.
+        """
+        with self._guard:
+            return list(self._reports)
 
     # --- rows ----------------------------------------------------------------------------------
 
@@ -160,24 +255,30 @@ class Feed:
                 self._snapshots.popitem(last=False)
             return made
 
-    def start(self, name: str, place: str | None) -> int:
+    def start(self, name: str | None, place: str | None) -> int:
         """The epoch after which a reader goes on, from the id of an event; None: from now.
 
+        Of all relations where no name is given: then nobody waits for an epoch that is being made.
         Raises UnknownRelationError, LiveError, GoneError.
         """
+        if name is None:
+            with self._guard:
+                return self._from(self._all, self._all.last, place)
         with self.source.lock:
-            history, now = self._history(name), self.source.epoch
-            if place is None:
-                return now
-            run, _, epoch = place.rpartition(".")
-            if not (epoch.isascii() and epoch.isdigit() and len(epoch) < 16):
-                raise LiveError(f"{place!r} is no id of an event; ids are RUN.EPOCH", place=place)
-            if run != self.run:
-                raise GoneError("the id is of another run of the server: read the rows again")
-            self._require(history, int(epoch), now)
-            return int(epoch)
+            return self._from(self._history(name), self.source.epoch, place)
 
-    def _require(self, history: _History, epoch: int, now: int) -> None:
+    def _from(self, history: _History[Any], now: int, place: str | None) -> int:
+        if place is None:
+            return now
+        run, _, epoch = place.rpartition(".")
+        if not (epoch.isascii() and epoch.isdigit() and len(epoch) < 16):
+            raise LiveError(f"{place!r} is no id of an event; ids are RUN.EPOCH", place=place)
+        if run != self.run:
+            raise GoneError("the id is of another run of the server: read the rows again")
+        self._require(history, int(epoch), now)
+        return int(epoch)
+
+    def _require(self, history: _History[Any], epoch: int, now: int) -> None:
         if not history.floor <= epoch <= now:
             message = (
                 f"epoch {epoch} is too old: changes after {history.floor} are kept, it is {now}; "
@@ -187,30 +288,39 @@ class Feed:
 
     # --- changes -------------------------------------------------------------------------------
 
-    async def follow(self, name: str, place: str | None) -> AsyncIterator[str]:
-        """Server-sent events: `ready`, then `delta` for each epoch, `gone` where the place is.
+    async def follow(self, name: str | None, place: str | None) -> AsyncIterator[str]:
+        """Server-sent events: `ready`, then one for each epoch, `gone` where the place is.
 
-        The caller has asked `start` for errors.
+        That is a `delta` of a relation, with all of its rows, or without a name an `epoch`, which
+        has the first rows of each relation and the work; and `files`, first and whenever it is
+        another one: the problems that stand, and the last edit of the program. The caller has asked
+        `start` for errors.
         """
         event = asyncio.Event()
         self._waiting[event] = asyncio.get_running_loop()
         try:
             try:
                 epoch = await run_in_threadpool(self.start, name, place)
-                yield _event("ready", self.place(epoch), {"relation": name, "epoch": epoch})
+                told = {"epoch": epoch} if name is None else {"relation": name, "epoch": epoch}
+                yield _event("ready", self.place(epoch), json.dumps(told))
+                heard = -1
                 while True:
                     event.clear()
+                    if name is None and heard != self._files[0]:
+                        heard, text = self._files
+                        yield _event("files", "", text)
+                        continue
                     found = await run_in_threadpool(self._after, name, epoch)
                     if found is not None:
                         epoch, text = found
-                        yield f"id: {self.place(epoch)}\nevent: delta\ndata: {text}\n\n"
+                        yield _event("epoch" if name is None else "delta", self.place(epoch), text)
                         continue
                     try:
                         await asyncio.wait_for(event.wait(), self.limits.heartbeat)
                     except TimeoutError:
                         yield ": still here\n\n"
             except GoneError as gone:
-                yield _event("gone", "", {"reason": str(gone), "code": gone.code})
+                yield _event("gone", "", json.dumps({"reason": str(gone), "code": gone.code}))
         finally:
             del self._waiting[event]
 
@@ -223,25 +333,22 @@ class Feed:
         """The id of an event."""
         return f"{self.run}.{epoch}"
 
-    def _after(self, name: str, epoch: int) -> tuple[int, str] | None:
-        """The next change of a relation after an epoch, and what is told of it. Raises GoneError.
-
-        O(epochs that are kept).
-        """
+    def _after(self, name: str | None, epoch: int) -> tuple[int, str] | None:
+        """The next change after an epoch, and what is told of it. Raises GoneError."""
+        if name is None:
+            with self._guard:
+                found = self._all.after(epoch)
+            if found is None:
+                return None
+            told = {"epoch": found.epoch, "changes": found.changes, "work": found.work}
+            return found.epoch, json.dumps(told)
         with self._guard:
-            history = self._histories[name]
-            if epoch < history.floor:
-                message = (
-                    f"this reader is at epoch {epoch} and changes after {history.floor} are kept: "
-                    "it was too slow; read the rows again"
-                )
-                raise GoneError(message, epoch=epoch)
-            entry = next((one for one in history.entries if one.epoch > epoch), None)
+            entry = self._histories[name].after(epoch)
         if entry is None:
             return None
         added, removed = self._texts(name, entry)
-        told = f'"added":[{",".join(added)}],"removed":[{",".join(removed)}]'
-        return entry.epoch, f'{{"epoch":{entry.epoch},{told}}}'
+        sides = f'"added":[{",".join(added)}],"removed":[{",".join(removed)}]'
+        return entry.epoch, f'{{"epoch":{entry.epoch},{sides}}}'
 
     def _texts(self, name: str, entry: _Entry) -> tuple[list[str], list[str]]:
         if entry.texts is None:
@@ -255,6 +362,34 @@ class Feed:
         return json.dumps(self.source.to_json(name, row), ensure_ascii=False, separators=(",", ":"))
 
 
-def _event(kind: str, place: str, data: Mapping[str, Any]) -> str:
+def _event(kind: str, place: str, data: str) -> str:
     first = f"id: {place}\n" if place else ""
-    return f"{first}event: {kind}\ndata: {json.dumps(data)}\n\n"
+    return f"{first}event: {kind}\ndata: {data}\n\n"
+
+
+def _files(problems: Iterable[Problem], edit: ProgramEdit | None) -> str:
+    """What stands of the files, as JSON; an edit's rules are cut as rows are."""
+    told: dict[str, Any] = {"edit": None}
+    told["problems"] = [
+        {"file": one.path.name, "path": str(one.path), "text": one.text, "kept": one.kept}
+        for one in problems
+    ]
+    if edit is not None:
+        told["edit"] = {
+            "epoch": edit.epoch,
+            "files": [path.name for path in edit.paths],
+            "rules": [str(rule) for rule in edit.rules[:SHOWN]],
+            "count": len(edit.rules),
+            "changed": edit.changed,
+        }
+    return json.dumps(told)
+
+
+def _report(epoch: EpochReport) -> dict[str, Any]:
+    """An epoch's work for JSON; rules by number, as text keys."""
+    found: dict[str, Any] = {"touched": epoch.touched}
+    for one in fields(epoch):
+        value = getattr(epoch, one.name)
+        is_map = isinstance(value, Mapping)
+        found[one.name] = {str(key): n for key, n in value.items()} if is_map else value
+    return found

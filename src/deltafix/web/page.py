@@ -21,11 +21,11 @@ from deltafix.engine.literals import read_facts, read_ground, schema_named
 from deltafix.errors import NoSuchFactError
 from deltafix.facts.schema import show_row, show_value
 from deltafix.web.graph import graph
-from deltafix.web.live import Live
 from deltafix.web.table import FORMATS, Tables, View
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
+    from deltafix.web.feed import Feed
     from deltafix.web.sources import RuleSource, Source
 
 __all__ = ["PAGE", "Page", "RulePage", "file_of", "view_of"]
@@ -44,11 +44,11 @@ class Page(ABC):
     wanted = 'send {"sign": "+" or "-", "facts": "…"}'
     signs: tuple[str, ...] = ("+", "-")
 
-    def __init__(self, source: Source, writable: bool, title: str) -> None:
+    def __init__(self, source: Source, feed: Feed, writable: bool, title: str) -> None:
         self.source = source
+        self.feed = feed
         self.writable = writable
         self.title = title
-        self.live = Live(source)
 
     @property
     def db(self) -> Database:
@@ -82,7 +82,9 @@ class Page(ABC):
             ]
             epoch = source.epoch
         found = {"title": self.title, "epoch": epoch, "writable": self.writable}
-        told = {"language": source.language, "relations": relations, "changed": self.live.changed}
+        last = self.feed.last
+        changed = {} if last is None else last.changes
+        told = {"language": source.language, "relations": relations, "changed": changed}
         return JSONResponse({**found, **told})
 
     @abstractmethod
@@ -124,11 +126,7 @@ class Page(ABC):
 
         with self.source.reading:
             rules = Words.of(self.db).rules
-        return JSONResponse({"epochs": list(self.live.epochs), "rules": rules})
-
-    async def events(self, _: Request) -> Response:
-        """Epochs as they come."""
-        return StreamingResponse(self.live.stream(), media_type="text/event-stream")
+        return JSONResponse({"epochs": self.feed.reports(), "rules": rules})
 
     async def edit(self, request: Request) -> Response:
         """An edit, by a sign and a text."""
@@ -146,8 +144,8 @@ class Page(ABC):
 class RulePage(Page):
     """The page over a database of rules."""
 
-    def __init__(self, source: RuleSource, writable: bool, title: str) -> None:
-        super().__init__(source, writable, title)
+    def __init__(self, source: RuleSource, feed: Feed, writable: bool, title: str) -> None:
+        super().__init__(source, feed, writable, title)
         self.tables = Tables(source.db)
 
     def rows(self, request: Request) -> Response:
@@ -198,7 +196,7 @@ class RulePage(Page):
     def cause(self, request: Request) -> Response:
         """Why the last epoch made a row come or go."""
         fact = request.query_params.get("fact", "")
-        delta = self.live.delta
+        delta = self.feed.delta
         if delta is None:
             return JSONResponse({"error": "no epoch has changed anything yet"}, 400)
         found = delta.why(fact)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from deltafix.errors import SourceError
 from deltafix.web.app import make_app
-from deltafix.web.feed import Limits
-from deltafix.web.guard import new_token
+from deltafix.web.feed import Feed, Limits
+from deltafix.web.guard import new_token, origin_of, require_token
 from deltafix.web.sources import served
 
 if TYPE_CHECKING:
@@ -42,8 +42,10 @@ class Server:
         title: what the page is called.
         limits: what is kept for those who follow changes.
         token: the key, of the characters of a URL's part; without one it is random.
+        origins: those of web applications elsewhere that may ask too, with the key.
 
-    Raises SourceError for a port that is in use.
+    `address` is `url` without the key. Raises SourceError for a port that is in use, AccessError
+    for a key or an origin that is none.
     """
 
     def __init__(
@@ -55,7 +57,10 @@ class Server:
         title: str,
         limits: Limits = _LIMITS,
         token: str | None = None,
+        origins: Collection[str] = (),
     ) -> None:
+        token = new_token() if token is None else require_token(token)
+        others = [origin_of(one) for one in origins]
         self._socket = socket.socket()
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,12 +71,13 @@ class Server:
             message = f"port {port} cannot be used: {error}; --port 0 takes any that is free"
             raise SourceError(message, value=port) from None
         bound = int(self._socket.getsockname()[1])
-        token = token or new_token()
-        self.url = f"http://{_ADDRESS}:{bound}/{token}/"
+        self.address = f"http://{_ADDRESS}:{bound}/"
+        self.url = f"{self.address}{token}/"
         source = served(db)
         self.lock = source.lock
+        self._feed = Feed(source, limits)
         app = make_app(
-            source, token=token, port=bound, writable=writable, title=title, limits=limits
+            self._feed, token=token, port=bound, writable=writable, title=title, origins=others
         )
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
@@ -81,7 +87,7 @@ class Server:
         """Serve; follow the fact files of `folder`, looking every `interval` seconds."""
         follower = None
         if folder is not None:
-            follower = threading.Thread(target=self._follow, args=(folder.poll, interval))
+            follower = threading.Thread(target=self._follow, args=(folder, interval))
         try:
             if follower is not None:
                 follower.start()
@@ -97,7 +103,8 @@ class Server:
         self._stopped.set()
         self._server.should_exit = True
 
-    def _follow(self, look: Callable[[], object], interval: float) -> None:
+    def _follow(self, folder: FactFolder | TableFolder, interval: float) -> None:
         while not self._stopped.wait(interval):
             with self.lock:
-                look()
+                folder.poll()
+            self._feed.tell_files(folder.problems, folder.edit)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,10 +57,110 @@ def test_the_address_is_printed_and_a_missing_fact_file_is_an_error(deltafix, fo
     assert "r.facts: no such fact file" in missing.err
 
 
-def test_an_interrupt_as_the_files_begin_to_be_followed_leaves_no_thread(monkeypatch, warm_kernel):
-    import threading
-    from types import SimpleNamespace
+@pytest.fixture
+def run_once(monkeypatch):
+    """The servers that commands would have run."""
+    seen = []
 
+    def close(server, folder, interval):
+        seen.append(server)
+        server._socket.close()
+
+    monkeypatch.setattr(Server, "run", close)
+    return seen
+
+
+KEY = "kept-by-its-owner_0123456789"
+
+
+def test_a_key_of_a_file_is_taken_and_not_printed(deltafix, folder, run_once):
+    (folder / "key").write_text(f"{KEY}\n")
+    (folder / "key").chmod(0o600)
+    (folder / "views.sql").write_text("CREATE TABLE t (a INTEGER);")
+    for program in ("program.dl", "views.sql"):
+        ask = ("serve", folder / program, "-F", folder, "--port", 0)
+        done = deltafix(*ask, "--key-file", folder / "key")
+        server = run_once.pop()
+        assert (done.code, done.out.strip()) == (0, server.address), done.err
+        assert server.url == f"{server.address}{KEY}/"
+        assert KEY not in done.out + done.err
+        assert f"{server.address}KEY/" in done.err
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ((KEY, 0o640), "-rw-r-----: others than its owner may use it; chmod 600 "),
+        ((KEY, 0o602), "-rw-----w-: others than its owner may use it"),
+        (("too-short", 0o600), "has 9 characters; a key is 22 to 512 of"),
+        (("", 0o600), "has 0 characters"),
+        (("x" * 513, 0o600), "has 513 characters"),
+        ((f"{KEY}/{KEY}", 0o600), "has '/' in it"),
+        ((f"{KEY}\n{KEY}", 0o600), "has '\\n' in it"),
+        ((f"{KEY}é", 0o600), "in it; a key is"),
+        (None, "No such file or directory; a key file is made by (umask 077; openssl rand"),
+    ],
+)  # fmt: skip
+def test_a_key_file_that_cannot_be_taken_is_told(deltafix, folder, run_once, file, says):
+    path = folder / "the key"
+    if file is not None:
+        path.write_text(file[0])
+        path.chmod(file[1])
+    ask = ("serve", folder / "program.dl", "-F", folder, "--port", 0)
+    done = deltafix(*ask, "--key-file", path)
+    assert (done.code, run_once) == (2, [])
+    assert f"error[DF692]: {path} " in done.err
+    assert says in done.err
+    assert KEY not in done.err
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+def test_a_key_file_of_another_user_is_refused_unless_that_is_root(
+    deltafix, folder, run_once, monkeypatch, owner
+):
+    (folder / "key").write_text(KEY)
+    found = SimpleNamespace(st_uid=owner and os.geteuid() + 1, st_mode=0o100600)
+    system = SimpleNamespace(geteuid=os.geteuid, fstat=lambda _: found)
+    monkeypatch.setattr("deltafix.web.guard.os", system)
+    ask = ("serve", folder / "program.dl", "-F", folder, "--port", 0)
+    done = deltafix(*ask, "--key-file", folder / "key")
+    assert (done.code, "another user's" in done.err) == ((2, True) if owner else (0, False))
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "*", "null", "", "app.example", "ftp://app.example", "https://", "https://app.example/app",
+        "https://*.example", "https://user@app.example", "https://app.example:0",
+        "https://app.example:65536", "https://app.example?x", "https://bücher.example",
+        "https://a https://b", "https://app.example\n",
+    ],
+)  # fmt: skip
+def test_an_origin_that_is_none_is_told(deltafix, folder, run_once, origin):
+    ask = ("serve", folder / "program.dl", "-F", folder, "--port", 0)
+    done = deltafix(*ask, "--origin", "https://app.example", "--origin", origin)
+    assert (done.code, run_once) == (2, [])
+    assert "error[DF692]: " in done.err
+    assert "is no origin; one is a scheme, a host and perhaps a port" in done.err
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("https://App.Example:443/", "https://app.example"),
+        ("http://localhost:3000", "http://localhost:3000"),
+        ("http://x:80", "http://x"),
+        ("http://x:443", "http://x:443"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+    ],
+)
+def test_an_origin_is_compared_as_browsers_send_it(given, sent):
+    from deltafix.web.guard import origin_of
+
+    assert origin_of(given) == sent
+
+
+def test_an_interrupt_as_the_files_begin_to_be_followed_leaves_no_thread(monkeypatch, warm_kernel):
     import deltafix
     from deltafix.web import server
 
@@ -74,7 +177,7 @@ def test_an_interrupt_as_the_files_begin_to_be_followed_leaves_no_thread(monkeyp
     with deltafix.connect(deltafix.Program.parse(".decl a(x: number)")) as db:
         page = server.Server(db, port=0, writable=False, title="a")
         with pytest.raises(KeyboardInterrupt):
-            page.run(SimpleNamespace(poll=lambda: None), 0.01)
+            page.run(SimpleNamespace(poll=lambda: None, problems=(), edit=None), 0.01)
     started[0].join(10)
     assert not started[0].is_alive()
 

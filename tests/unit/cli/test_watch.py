@@ -118,6 +118,7 @@ def test_files_that_a_program_includes_are_followed_too(folder):
         write(rules, f"path(x, y){ruled}path(y, x) :- edge(x, y).\n")
         assert files.poll() is None  # it may still be written to
         assert files.poll()["path"].added == [("b", "a"), ("b", "b")]
+        assert files.edit.paths == (rules,)
         # A file that is not there yet is looked for; one that it includes is followed from then on.
         write(rules, f'path(x, y){ruled}#include "more.dl"\n')
         assert [files.poll() for _ in range(3)] == [None] * 3
@@ -155,6 +156,117 @@ def test_a_row_that_two_files_state_stays_until_both_drop_it(tmp_path):
         files.poll()
         files.poll()
         assert db.rows("r") == [("a",), ("c",)]
+
+
+def look(files):
+    """Once it is seen, and once it is at rest."""
+    files.poll()
+    return files.poll()
+
+
+def test_a_problem_stands_until_another_version_of_its_file_is_taken(folder):
+    messages: list[str] = []
+    path, facts = folder / "program.dl", folder / "edge.facts"
+    with library.connect(PROGRAM) as db:
+        files = FactFolder(db, folder, messages.append, program=ProgramFile(path))
+        files.load()
+        assert files.problems == ()
+        write(facts, "a\tb\tc\n")
+        write(path, PROGRAM + "path(x) :- edge(x, _).\n")
+        look(files)
+        assert [one.path for one in files.problems] == [path, facts]
+        for one, kept in zip(files.problems, ("the rules", "its rows"), strict=True):
+            assert str(one.path) in one.text
+            assert one.kept == f"{kept} stay as they were"
+        assert messages == [str(one) for one in files.problems]
+        write(facts, "a\n")  # another one in the same file
+        look(files)
+        found = files.problems[1]
+        assert "found 1 value(s): ['a']" in found.text
+        write(path, PROGRAM)
+        look(files)
+        assert files.problems == (found,)
+        write(facts, "a\tb\n")  # what it was before is another version, too
+        look(files)
+        assert files.problems == ()
+        assert len(messages) == 3
+        facts.unlink()
+        look(files)
+        assert "is gone" in files.problems[0].text
+        write(path, PROGRAM.replace(".input edge\n", ""))  # nobody looks at it any more
+        look(files)
+        assert files.problems == ()
+        assert db.rows("path") == []
+
+
+def test_a_file_that_was_refused_is_read_again_under_other_rules(folder):
+    messages: list[str] = []
+    (folder / "one.facts").write_text("1;2\n")
+    program = '.decl r(x: number, y: number)\n.input r(filename="one.facts", delimiter=",")\n'
+    path = folder / "program.dl"
+    path.write_text(program.replace(',"', ';"'))
+    with library.connect(library.Program.from_file(path)) as db:
+        files = FactFolder(db, folder, messages.append, program=ProgramFile(path))
+        files.load()
+        write(folder / "one.facts", "1,2\n3,4\n")
+        look(files)
+        assert "one.facts" in files.problems[0].text
+        write(path, program)  # its directive is another one
+        look(files)
+        files.poll()
+        assert files.problems == ()
+        assert db.rows("r") == [(1, 2), (3, 4)]
+        # What stays wrong is not told again.
+        write(folder / "one.facts", "x,2\n")
+        look(files)
+        count = len(messages)
+        write(path, program + ".decl s(x: number)\ns(x) :- r(x, _).\n")
+        look(files)
+        files.poll()
+        assert (len(files.problems), len(messages)) == (1, count)
+        assert db.rows("s") == [(1,), (3,)]
+        write(path, program + ".decl s(x: number)\ns(y) :- r(_, y).\n")
+        look(files)
+        assert files.edit.changed == {"s": (2, 2)}
+        assert [str(one) for one in files.edit.rules] == [
+            "rule -s(x) :- r(x, _).", "rule +s(y) :- r(_, y).",
+        ]  # fmt: skip
+        assert (files.edit.epoch, files.edit.paths) == (db.epoch, (path,))
+
+
+def test_a_file_that_was_too_much_for_the_rules_is_taken_under_other_ones(folder):
+    path = folder / "program.dl"
+    rows = [(f"{n}", f"{n + 1}") for n in range(30)]
+    with library.connect(PROGRAM, max_rows=70) as db:
+        files = FactFolder(db, folder, lambda _: None, program=ProgramFile(path))
+        files.load()
+        write(folder / "edge.facts", "".join(f"{a}\t{b}\n" for a, b in rows))
+        look(files)
+        assert [one.path.name for one in files.problems] == ["edge.facts"]
+        write(path, PROGRAM.replace("path(x, z) :- path(x, y), edge(y, z).", ""))
+        look(files)
+        files.poll()
+        assert (files.problems, sorted(db.rows("path"))) == ((), sorted(rows))
+
+
+def test_files_whose_rows_go_over_the_budget_have_a_problem_each_and_are_tried_again(folder):
+    messages: list[str] = []
+    program = PROGRAM + ".decl more(x: symbol)\n.input more\n"
+    (folder / "more.facts").write_text("x\n")
+    with library.connect(program, max_rows=50) as db:
+        files = FactFolder(db, folder, messages.append)
+        files.load()
+        write(folder / "edge.facts", "".join(f"{n}\t{n + 1}\n" for n in range(30)))
+        write(folder / "more.facts", "y\n")  # they are one epoch
+        look(files)
+        assert {one.path.name for one in files.problems} == {"edge.facts", "more.facts"}
+        assert all("max_rows=50" in one.text for one in files.problems)
+        assert db.rows("more") == [("x",)]
+        write(folder / "edge.facts", "a\tc\n")
+        delta = look(files)
+        assert (files.problems, db.rows("more")) == ((), [("y",)])
+        assert (delta["edge"].added, delta["more"].added) == ([("a", "c")], [("y",)])
+        db.check_invariants()
 
 
 def test_the_command_prints_signed_rows(deltafix, folder, monkeypatch):

@@ -24,8 +24,6 @@ import pytest
 
 import deltafix
 import deltafix.sql
-from deltafix.errors import SourceError
-from deltafix.sql.follow import TableFolder
 from deltafix.web import sources
 from deltafix.web.feed import Limits
 from deltafix.web.json_values import write_sql
@@ -525,35 +523,6 @@ def test_a_client_without_the_key_is_told_once(db, tmp_path):
                 break
             threading.Event().wait(0.01)
         assert log["errors"] == [["not found", False]]
-
-
-def test_a_folder_of_files_is_followed(warm_kernel, tmp_path):
-    (tmp_path / "city.csv").write_text("name,founded,area\na,,\nb,,1.5\n")
-    (tmp_path / "road.csv").write_text("a,b,km\na,b,1\n")
-    told = []
-    with deltafix.sql.connect() as db:
-        db.execute(SCRIPT)
-        folder = TableFolder(db, tmp_path, told.append)
-        folder.load()
-
-        def look():
-            folder.poll()
-            folder.poll()
-
-        (tmp_path / "city.csv").write_text("name,founded,area\nb,,1.5\n")
-        (tmp_path / "road.csv").write_text("a,b,km\nb,b,3\nb,b,3\n")
-        look()  # the road goes before its city
-        assert selected(db, "road") == bag([{"a": "b", "b": "b", "km": 3}] * 2)
-        assert told == []
-        for text, says in (("b,b,x", "road.csv:2: 'x'"), ("b,zz,1", "zz"), ("b,b,-1", "CHECK")):
-            told.clear()
-            (tmp_path / "road.csv").write_text(f"a,b,km\n{text}\n")
-            look()
-            assert len(told) == 1
-            assert says in told[0]
-            assert selected(db, "road") == bag([{"a": "b", "b": "b", "km": 3}] * 2)
-        with pytest.raises(SourceError, match="rows of the script"):
-            TableFolder(db, tmp_path, told.append).load()
 
 
 def test_rows_of_an_open_transaction_are_not_told(db):

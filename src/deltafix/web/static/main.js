@@ -1,6 +1,7 @@
 // The page: what is shown is asked for when it is needed; epochs come by themselves.
 
 import { ask, edit, listen } from "./api.js";
+import { Banner } from "./banner.js";
 import { byId, element } from "./dom.js";
 import { Graph } from "./graph.js";
 import { Profile } from "./profile.js";
@@ -94,7 +95,6 @@ async function draw(state, isWanted) {
 }
 
 function addEpoch(epoch) {
-  const list = byId("changes");
   page.lit = new Set(Object.values(epoch.changes).flatMap((sides) => sides.added));
   const lines = [element("li", { class: "epoch" }, `epoch ${epoch.epoch}, ${(epoch.work.seconds * 1000).toFixed(2)} ms`)];
   for (const [name, sides] of Object.entries(epoch.changes)) {
@@ -105,7 +105,12 @@ function addEpoch(epoch) {
     const hidden = sides.counts[0] + sides.counts[1] - sides.added.length - sides.removed.length;
     if (hidden > 0) lines.push(element("li", { class: "hint" }, `${hidden} more in ${name}`));
   }
-  // Only the last epoch can be traced, so earlier changes are text.
+  addChanges(...lines);
+}
+
+// Only the last epoch can be traced, so earlier changes are text.
+function addChanges(...lines) {
+  const list = byId("changes");
   for (const button of list.querySelectorAll("button")) button.disabled = true;
   list.prepend(...lines);
   while (list.children.length > KEPT * 20) list.lastChild.remove();
@@ -136,7 +141,14 @@ byId("edit").addEventListener("submit", async (event) => {
   }
 });
 
-// What was told to nobody while the page was not connected is asked for once it is.
+// What is shown is asked for anew once the page is connected again; epochs that it missed are told then.
+const banner = new Banner(byId("problems"), byId("notice"), byId("problem-count"), () => byId(`tab-${page.tab}`));
 const status = (text) => { byId("status").textContent = text; };
-listen((epoch) => { addEpoch(epoch); refresh(); }, () => { status("live"); refresh(); },
-  () => status("not connected"));
+listen({
+  onEpoch: (epoch) => { addEpoch(epoch); refresh(); },
+  onLive: () => { status("live"); refresh(); },
+  onGone: () => addChanges(element("li", { class: "hint" }, "some changes are not kept: they were too many")),
+  // An edit of the program may leave every row as it is, and change relations and plan.
+  onFiles: (told) => { if (banner.show(told)) refresh(); },
+  onLost: () => status("not connected"),
+});
