@@ -420,6 +420,8 @@ class Generator:
                 body.literals.extend([extra] if extra else [])
                 if extra and self.may("repeats", 0.3):
                     body.literals.extend(self.again(body, extra))
+                if extra and self.may("repeats", 0.4):
+                    body.literals.append(self.rows_of(body, extra))
         if self.may("repeats", 0.1):
             body.literals.append(rng.choice(body.literals))
         if self.may("repeats", 0.1):
@@ -443,6 +445,14 @@ class Generator:
             return [re.sub(rf"\b{result}\b", result + name, aggregate) for name in "tu"]
         twin = re.sub(rf"\b{result}\b", f"{result}t", aggregate)
         return [f"({result} = {result} ; {twin})"]
+
+    def rows_of(self, body: Body, aggregate: str) -> str:
+        """The atom of an aggregate outside of it: its group, and any row of that."""
+        _, atom = aggregate.split("{ ", 1)
+        name, args = re.match(r"(\w+)\(([^()]*)\)", atom).groups()
+        known = {one for names in body.bound.values() for one in names}
+        said = (one if one in known or not one[:1].isalpha() else "_" for one in args.split(", "))
+        return f"{name}({', '.join(said)})"
 
     def grown(self, heads: str, body: Body) -> tuple[str, list[str]]:
         """Heads that compute a column, and the guard under which that ends in recursion too."""

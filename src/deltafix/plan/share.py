@@ -1,4 +1,4 @@
-"""Hidden relations that say the same are one, and so are folds of the same rows.
+"""What a rule says twice is said once: hidden relations, folds, the groups of a fold.
 
     o(x, n, m) :- p(x), n = count : { q(x, y), y > 1 }, (m = 1 ; r(x, m)).
 
@@ -12,9 +12,21 @@ recognised through a recursion of hidden relations.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
+from operator import itemgetter
 
-from deltafix.plan.clause import Absent, Clause, Fold, Match, Slot, Subsumption
+from deltafix.plan.clause import (
+    Absent,
+    Argument,
+    Clause,
+    Fold,
+    Literal,
+    Match,
+    Slot,
+    Subsumption,
+    slots_of,
+)
 from deltafix.plan.depend import needs
 from deltafix.plan.normalize import Core
 from deltafix.plan.recognise import spelled_without_name, with_names
@@ -46,7 +58,71 @@ def share(core: Core) -> Core:
                 if was.relation not in names
             ),
         )
-    return _with_groups(core)
+    return _with_groups(_without_implied(core))
+
+
+def _without_implied(core: Core) -> Core:
+    """What an aggregate of a clause says of its group is not asked of the group's rows again.
+
+        total(s, n) :- sale(s, _, _), n = sum a : { sale(s, _, a) }.
+
+    has a derivation for each row of a group otherwise, all of which an edit of one row breaks and
+    makes again. A group that has a value has a row; one that has none (`!~j(s)`) has no row, so
+    the alternative that gives it 0 comes to nothing beside `sale(s, _, _)`.
+    """
+    folds = {name: one for one in core.folds for name in one.made if one.group}
+    if not folds:
+        return core
+    home = {name: number for number, names in enumerate(components(needs(core))) for name in names}
+
+    def read(clause: Clause) -> Clause | None:
+        groups: set[tuple[str, tuple[tuple[int, Argument], ...]]] = set()
+        used = Counter(slot for literal in clause.body for slot in slots_of(literal))
+        used.update(arg for arg in clause.args if isinstance(arg, Slot))
+        for literal in clause.body:
+            if not isinstance(literal, Match | Absent) or literal.relation not in folds:
+                continue
+            fold = folds[literal.relation]
+            if home[clause.head] == home[fold.source]:
+                continue
+            pairs = zip(fold.group, literal.args, strict=False)
+            group = tuple(
+                sorted(((c, arg) for c, arg in pairs if arg is not None), key=itemgetter(0))
+            )
+            if isinstance(literal, Match):
+                groups.add((fold.source, group))
+            elif any(_includes(one, fold.source, group) for one in clause.body):
+                return None
+        body = [
+            literal
+            for place, literal in enumerate(clause.body)
+            if not isinstance(literal, Match)
+            or place < clause.asks
+            or _said(literal, used) not in groups
+        ]
+        return clause if len(body) == len(clause.body) else replace(clause, body=tuple(body))
+
+    clauses = (read(clause) for clause in core.clauses)
+    return replace(core, clauses=tuple(one for one in clauses if one is not None))
+
+
+def _said(literal: Match, used: Mapping[Slot, int]) -> tuple[str, tuple[tuple[int, Argument], ...]]:
+    """The relation of a literal, and which of its columns have which values, not just any."""
+    args = (
+        (column, arg)
+        for column, arg in enumerate(literal.args)
+        if arg is not None and not (isinstance(arg, Slot) and used[arg] == 1)
+    )
+    return literal.relation, tuple(args)
+
+
+def _includes(literal: Literal, relation: str, group: tuple[tuple[int, Argument], ...]) -> bool:
+    """Whether a literal says that the relation has a row with these values."""
+    return (
+        isinstance(literal, Match)
+        and literal.relation == relation
+        and all(literal.args[column] == arg for column, arg in group)
+    )
 
 
 def _with_groups(core: Core) -> Core:

@@ -11,6 +11,7 @@ import pytest
 import deltafix
 from deltafix.datalog.program import Program
 from deltafix.plan.build import lower
+from deltafix.plan.clause import Match
 from deltafix.plan.normalize import Core
 from deltafix.rules.check import typed
 
@@ -81,3 +82,49 @@ def test_what_is_counted_once_costs_once() -> None:
             tx.insert("q", [(x, y, 0.5) for x in range(10) for y in range(30)])
         assert db.rows("o") == [(x, 56 + m) for x in range(10) for m in (1, 2)]
         assert db.last_epoch.derivations == 10 * 28 + 2 * 10  # those counted, and the rows of o
+
+
+GROUPS = """
+.decl sale(shop: symbol, item: number, amount: number)  .input sale
+.decl o(shop: symbol, n: number)                        .output o
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "derivations"),
+    [
+        ("o(s, n) :- sale(s, _, _), n = count : { sale(s, _, _) }.", 2),
+        ("o(s, n) :- sale(s, i, a), n = sum x : { sale(s, _, x) }.", 2),
+        ("o(s, n) :- n = min x : { sale(s, _, x) }, sale(s, _, _), sale(s, _, _).", 2),
+        ("o(s, n) :- sale(s, i, _), n = sum x : { sale(s, i, x) }.", 4),  # one row a group
+        ("o(s, n + a) :- sale(s, _, a), n = count : { sale(s, _, _) }.", 4),  # each row says more
+        ("o(s, n) :- sale(s, i, _), i > 0, n = count : { sale(s, _, _) }.", 3),
+        ("o(s, n) :- sale(s, i, i), n = count : { sale(s, _, _) }.", 2),
+    ],
+)
+def test_a_group_that_has_a_value_is_not_asked_for_its_rows(rule: str, derivations: int) -> None:
+    """An edit of one row breaks the derivations of its group's value, and makes others."""
+    given = {("a", 0, 5), ("a", 1, 1), ("a", 2, 3), ("b", 1, 1)}
+    with deltafix.connect(GROUPS + rule) as db:
+        with db.transaction() as tx:
+            tx.insert("sale", sorted(given))
+        assert db.last_epoch.derivations == derivations
+        before = db.rows("o")
+        assert {row[0] for row in before} == {"a", "b"}
+        for row in (("b", 2, -1), ("c", 1, 1)):
+            with db.transaction() as tx:
+                tx.insert("sale", [row])
+            assert {one[0] for one in tx.delta["o"].added} == {row[0]}
+            with db.transaction() as tx:
+                tx.delete("sale", [row])
+            assert db.rows("o") == before
+            db.check_invariants()
+
+
+def test_a_group_without_rows_is_beside_none_of_them() -> None:
+    core = core_of("o(x, n) :- q(x, _, _), n = count : { q(x, _, _) }.")
+    (clause,) = (one for one in core.clauses if one.head == "o")
+    assert [type(one) for one in clause.body] == [Match]
+    assert clause.body[0].relation == core.folds[0].relation
+    with_zero = core_of("o(x, n) :- p(x), n = count : { q(x, _, _) }.")
+    assert len([one for one in with_zero.clauses if one.head == "o"]) == 2
