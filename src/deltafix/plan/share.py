@@ -29,6 +29,7 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.depend import needs
 from deltafix.plan.normalize import Core
+from deltafix.plan.once import once
 from deltafix.plan.recognise import spelled_without_name, with_names
 from deltafix.rules.strata import components
 
@@ -37,6 +38,7 @@ __all__ = ["share"]
 
 def share(core: Core) -> Core:
     """The core with one hidden relation for all that say the same. O(clauses), for each nesting."""
+    core = once(core)
     while names := _doubles(core):
         kept = {one.name: one.name for one in core.relations}
         known = with_names(core, (kept | names).__getitem__)

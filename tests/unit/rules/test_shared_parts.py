@@ -11,7 +11,7 @@ import pytest
 import deltafix
 from deltafix.datalog.program import Program
 from deltafix.plan.build import lower
-from deltafix.plan.clause import Match
+from deltafix.plan.clause import Apply, Match
 from deltafix.plan.normalize import Core
 from deltafix.rules.check import typed
 
@@ -128,3 +128,52 @@ def test_a_group_without_rows_is_beside_none_of_them() -> None:
     assert clause.body[0].relation == core.folds[0].relation
     with_zero = core_of("o(x, n) :- p(x), n = count : { q(x, _, _) }.")
     assert len([one for one in with_zero.clauses if one.head == "o"]) == 2
+
+
+def terms_of(rules: str) -> list[str]:
+    (clause,) = (one for one in core_of(rules).clauses if one.head == "o")
+    return [str(one) for one in clause.body if isinstance(one, Apply)]
+
+
+def test_a_term_is_computed_once_and_one_of_constants_not_at_all() -> None:
+    rule = (
+        "o(x, a + b) :- q(x, y, _), a = (y + 1) * (y + 1) * (60 * 60), b = (y + 1) * 3600 - 0 * 7."
+    )
+    assert len(terms_of(rule)) == 6  # y + 1, twice times, times 3600, minus 0, and the sum
+    assert not [one for one in terms_of(rule) if "60 *" in one or "0 * 7" in one]
+
+
+ROWS = [(x, y, y / 2) for x in range(4) for y in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "terms", "rows"),
+    [
+        # y and z are atoms' variables: both stay
+        (
+            "o(x, y) :- q(x, y, _), y = x + 1, z = x + 1, q(_, z, _).",
+            2,
+            [(x, x + 1) for x in range(4)],
+        ),
+        ("o(x, z) :- p(x), z = x / 0.", 1, []),
+        # what may have no value is left to the engine
+        ("o(x, z) :- p(x), z = 6 / 4 + x.", 2, [(x, x + 1) for x in range(4)]),
+        (
+            "o(x, z) :- p(x), z = 9223372036854775807 + 1 + x.",
+            1,
+            [(x, x - 2**63) for x in range(4)],
+        ),
+        (
+            "o(x, z) :- q(x, z, f), f * 2.0 > 1.0 * 2.0, f * 2.0 < 4.0.",
+            2,
+            [(x, y) for x, y, f in ROWS if 2 < f * 2 < 4],
+        ),
+    ],
+)
+def test_terms_that_stay(rule: str, terms: int, rows: list[tuple]) -> None:
+    assert len(terms_of(rule)) == terms
+    with deltafix.connect(DECLARED + rule) as db:
+        with db.transaction() as tx:
+            tx.insert("p", [(x,) for x in range(4)])
+            tx.insert("q", ROWS)
+        assert db.rows("o") == rows

@@ -1,0 +1,91 @@
+"""Terms of a clause that say the same are computed once, and those of constants here.
+
+    o(x, a) :- p(x, y), a = (x + 1) * (x + 1) * (60 * 60).
+
+asks for `x + 1` once and multiplies by 3600. SQL's arithmetic asks of each operand whether a result
+may leave its type, and wrote an operand out each time: a product of three columns had 44 terms, and
+has 20. Invariant: a clause has the same rows; variables that an atom binds stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from deltafix.plan.clause import (
+    Absent,
+    Apply,
+    Argument,
+    Clause,
+    Code,
+    Compare,
+    Literal,
+    Match,
+    Slot,
+    slots_of,
+)
+from deltafix.plan.normalize import Core
+from deltafix.rules.values import NO_VALUE, function
+
+__all__ = ["once"]
+
+_FOLDED = frozenset(("+", "-", "*"))
+"""What is computed here where both arguments are constants: what always has a value."""
+
+
+def once(core: Core) -> Core:
+    """The core without terms that are there already. O(terms), for each nesting of them."""
+    return replace(core, clauses=tuple(map(_once, core.clauses)))
+
+
+def _once(clause: Clause) -> Clause:
+    while True:
+        atoms = (one for one in clause.body if isinstance(one, Match | Absent))
+        bound = {slot for one in atoms for slot in slots_of(one)}
+        known: dict[object, Slot] = {}
+        instead: dict[Slot, Argument] = {}
+        body: list[Literal] = []
+        for place, literal in enumerate(clause.body):
+            if place >= clause.asks and isinstance(literal, Apply) and literal.target not in bound:
+                value = _value(literal)
+                same = known.setdefault(replace(literal, target=_ANY), literal.target)
+                if value is not None:
+                    instead[literal.target] = value
+                    continue
+                if same != literal.target:
+                    instead[literal.target] = same
+                    continue
+            body.append(literal)
+        if not instead:
+            return clause
+        args = tuple(_put(arg, instead) for arg in clause.args)
+        clause = replace(clause, args=args, body=tuple(_with(one, instead) for one in body))
+
+
+_ANY = Slot("")
+
+
+def _value(literal: Apply) -> Code | None:
+    """The value of a term of two whole constants."""
+    values = [arg.value for arg in literal.args if isinstance(arg, Code)]
+    kind = literal.result
+    if len(values) < 2 or literal.functor not in _FOLDED or {*literal.types} != {kind}:
+        return None
+    if kind not in ("number", "unsigned") or len(literal.args) > len(values):
+        return None
+    found = function(literal.functor, kind)(*values)
+    return None if found is NO_VALUE else Code(found, kind)
+
+
+def _put(arg: Argument, instead: Mapping[Slot, Argument]) -> Argument:
+    return instead.get(arg, arg) if isinstance(arg, Slot) else arg
+
+
+def _with(literal: Literal, instead: Mapping[Slot, Argument]) -> Literal:
+    """A literal with other arguments in place of variables that only terms bind."""
+    if isinstance(literal, Apply):
+        return replace(literal, args=tuple(_put(arg, instead) for arg in literal.args))
+    if isinstance(literal, Compare):
+        left, right = _put(literal.left, instead), _put(literal.right, instead)
+        return replace(literal, left=left, right=right)
+    return literal
