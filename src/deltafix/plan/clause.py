@@ -258,6 +258,11 @@ class Fold:
     scale: int | None = None
 
     @property
+    def has_value(self) -> bool:
+        """Whether each group with a row has one value: a user's may give none, or several."""
+        return not self.op.startswith("@@") or (self.most, self.scale) != (None, None)
+
+    @property
     def is_always_there(self) -> bool:
         """Whether there is a value without any row."""
         return not self.group and self.op in ("count", "sum")

@@ -128,13 +128,20 @@ def _includes(literal: Literal, relation: str, group: tuple[tuple[int, Argument]
 
 
 def _with_groups(core: Core) -> Core:
-    """The groups of a view's part are read off an aggregate of theirs, not off the rows once more.
+    """The groups of a view's part are read off an aggregate of theirs, not off the rows again.
 
     TPC-H's query 1 counts 6 M rows for each of its four groups otherwise. Only parts of views: how
     often their rows are derived is nobody's to ask.
     """
     parts = {one.name for one in core.relations if one.of}
-    known = {(one.source, one.group): one.present for one in core.folds if one.present}
+    known: dict[tuple[str, tuple[int, ...]], tuple[str, list[int | None]]] = {}
+    for fold in core.folds:
+        if fold.group and fold.has_value:
+            said = fold.source, tuple(sorted(fold.group))
+            if fold.present is not None:
+                known[said] = fold.present, [*fold.group]
+            else:
+                known.setdefault(said, (fold.relation, [*fold.group, None]))
     if not parts or not known:
         return core
     home = {name: number for number, names in enumerate(components(needs(core))) for name in names}
@@ -144,10 +151,14 @@ def _with_groups(core: Core) -> Core:
         if clause.head not in parts or heads[clause.head] > 1:
             return clause
         found = _projection(clause)
-        present = known.get(found) if found is not None else None
-        if found is None or present is None or home[clause.head] == home[found[0]]:
+        if found is None or home[clause.head] == home[found[0]]:
             return clause
-        return replace(clause, body=(Match(present, clause.args),))
+        source, columns = found
+        name, group = known.get((source, tuple(sorted(columns))), ("", []))
+        if not name:
+            return clause
+        args = [None if one is None else clause.args[columns.index(one)] for one in group]
+        return replace(clause, body=(Match(name, tuple(args)),))
 
     return replace(core, clauses=tuple(map(read, core.clauses)))
 

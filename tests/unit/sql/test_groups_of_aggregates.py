@@ -1,4 +1,4 @@
-"""GROUP BY: its groups are read off an aggregate of theirs, where one counts."""
+"""GROUP BY: its groups are read off an aggregate of theirs, where it has a value for each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def db() -> Connection:
     [
         ("COUNT(*)", ROWS + 3 + 3),  # the rows, the groups, and the rows of the view
         ("COUNT(*), SUM(x), AVG(x)", ROWS + 3 + 3),
-        ("MIN(x)", ROWS + ROWS + 3),  # what counts nothing knows no groups: the rows say them again
+        ("MIN(x)", ROWS + 3 + 3),  # a group has a least value, or a sum, too
+        ("SUM(x)", ROWS + 3 + 3),
+        ("BIT_XOR(x)", ROWS + ROWS + 3),  # what Python folds might have none, or several
     ],
 )
 def test_a_group_is_derived_once_and_not_by_each_of_its_rows(
@@ -45,3 +47,19 @@ def test_a_group_comes_and_goes_with_its_rows(db: Connection) -> None:
     (why,) = db.why("SELECT * FROM v WHERE g = 'b'")
     assert str(why).count("t: a = ") > 1
     db.engine.check_invariants()
+
+
+def test_the_columns_of_groups_stand_in_the_order_of_the_view(db: Connection) -> None:
+    """There are more than ten of them: g10 is before g2, where names are sorted."""
+    names = [f"c{n}" for n in range(12)]
+    db.execute(f"CREATE TABLE w ({', '.join(f'{one} BIGINT NOT NULL' for one in names)}, x BIGINT)")
+    rows = [tuple((n + place) % (place + 2) for place in range(12)) for n in range(30)]
+    db.insert("w", [(*row, 1) for row in rows])
+    for value in ("SUM(x)", "COUNT(x)", "COUNT(*)"):
+        db.execute(f"CREATE VIEW o AS SELECT {value} AS n, {', '.join(names)} FROM w GROUP BY ALL")
+        found = db.execute("SELECT * FROM o").fetchall()
+        assert sorted(found) == sorted((rows.count(row), *row) for row in {*rows})
+        db.execute("DELETE FROM w WHERE c11 = 3")
+        assert all(row[-1] != 3 for row in db.execute("SELECT * FROM o").fetchall())
+        db.execute("DROP VIEW o")
+        db.insert("w", [(*row, 1) for row in rows if row[-1] == 3])
