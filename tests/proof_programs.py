@@ -14,7 +14,7 @@ from tests.random_extended import BEYOND
 from tests.strategies import CORE, FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
 
 import deltafix
-from deltafix.errors import ProgramError
+from deltafix.errors import CyclicDataError, ProgramError
 from deltafix.plan.build import lower
 from deltafix.rules.check import typed
 
@@ -119,10 +119,14 @@ def loaded(rng: Random, features: frozenset[str]) -> tuple[deltafix.Database, di
             continue
         script = random_script(rng, db.program, epochs=3, edits=5)
         *_, inputs = replay(db.program, script)
-        for epoch in script:
-            with db.transaction() as tx:
-                for sign, name, row in epoch:
-                    (tx.insert if sign == "+" else tx.delete)(name, [row])
+        try:
+            for epoch in script:
+                with db.transaction() as tx:
+                    for sign, name, row in epoch:
+                        (tx.insert if sign == "+" else tx.delete)(name, [row])
+        except CyclicDataError:  # an aggregate of a recursion, behind a relation that is inlined
+            db.close()
+            continue
         return db, inputs
 
 
