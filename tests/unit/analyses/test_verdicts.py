@@ -613,6 +613,34 @@ def test_a_module_that_acts_and_is_in_no_package_is_a_script() -> None:
     assert dead(tree) == ["helper", "lib:h", "orphan", "orphan:TABLE", "p.plugin", "unused"]
 
 
+@pytest.mark.parametrize(
+    "end",
+    [
+        "main()", "sys.exit(main())", "for one in (1, 2):\n  main()", "try:\n  main()\nfinally: pass",
+        "if sys.argv[1:]:\n  main()", "Run().now()", 'if __name__ == "__main__":\n  main()',
+    ],
+)  # fmt: skip
+def test_a_file_that_calls_its_own_functions_is_an_application(end: str) -> None:
+    own = "import sys\ndef main(): Run\ndef unused(): ...\nclass Run:\n  def now(self): main()\n"
+    tree = {"tool.py": f"{own}{end}\n"}
+    assert "tool:unused" in dead(tree, "recognise")
+    assert "tool" not in dead(tree, "recognise")
+    installed = {**tree, "setup.py": "setup()"}
+    assert dead(installed, "recognise") == []
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"lib.py": "import logging\ndef api(): ...\nlogging.getLogger('lib').addHandler(None)\n"},
+        {"lib.py": "def api(): ...\ndef _fill(): ...\n_fill()\n", "use.py": "import lib\n"},
+        {"p/lib.py": "def api(): ...\ndef _fill(): ...\n_fill()\n", "p/__init__.py": ""},
+    ],
+)
+def test_calls_of_others_or_in_what_is_imported_make_no_application(files: dict[str, str]) -> None:
+    assert dead(files, "recognise") == []
+
+
 def test_a_file_that_a_tool_looks_for_by_name_stays_alive_when_it_is_imported() -> None:
     tree = {
         "docs/conf.py": "project = 'p'\nextensions = []\n",

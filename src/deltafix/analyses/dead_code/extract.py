@@ -16,6 +16,7 @@ import builtins
 import re
 import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from deltafix.analyses.dead_code import policy
@@ -126,8 +127,11 @@ class Definitions(References):
         )
         if self.hands_on and not self.module.is_aside and any(map(_takes_names, tree.body)):
             self.emit("given_root", module, "has nothing but imports, for others")
-        if not self.module.is_package and any(_acts(one) for one in tree.body):
+        calls_own = _calls_own(tree.body)
+        if not self.module.is_package and (calls_own or any(_acts(one) for one in tree.body)):
             self.emit("acts", module)
+            if calls_own and not self.module.is_aside:
+                self.emit("script", module)
         self._examples(module, tree)
         for statement in tree.body:
             self.visit(statement)
@@ -497,6 +501,23 @@ def _acts(node: ast.stmt) -> bool:
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call | ast.Await)
     return isinstance(node, ast.For | ast.While | ast.With)
+
+
+def _calls_own(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements of a module call what it defines, as `main()` at its end does."""
+    own: set[str] = set()
+    flat = deque(body)
+    called: set[str] = set()
+    while flat:
+        node = flat.popleft()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            own.add(node.name)
+        elif isinstance(node, ast.If | ast.Try | ast.TryStar):
+            flat.extend(node.body + node.orelse + getattr(node, "finalbody", []))
+        elif _acts(node):
+            calls = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
+            called.update(dotted_name(func).partition(".")[0] for func in calls)
+    return not own.isdisjoint(called)
 
 
 def _warns(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:

@@ -66,6 +66,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "entry": ("id", "why"),
         "guard": ("module", "why"),
         "acts": ("module",),
+        "script": ("module",),
         "package_module": ("module",),
         "blank": ("module",),
         "hosts": ("module",),
