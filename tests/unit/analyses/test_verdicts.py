@@ -35,7 +35,7 @@ def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
     assert {one.verdict for one in verdicts} == {"dead", "alive"}
     assert {one.sample for one in verdicts} == {
         "first", "rest", "second", "third", "fourth",
-        "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+        "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
     }  # fmt: skip
     assert sum(one.sample == "first" for one in verdicts) == 300
     assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
@@ -616,8 +616,9 @@ def test_a_module_that_acts_and_is_in_no_package_is_a_script() -> None:
 @pytest.mark.parametrize(
     "end",
     [
-        "main()", "sys.exit(main())", "for one in (1, 2):\n  main()", "try:\n  main()\nfinally: pass",
-        "if sys.argv[1:]:\n  main()", "Run().now()", 'if __name__ == "__main__":\n  main()',
+        "main()", "sys.exit(main())", "for one in (1, 2):\n  main()", "Run().now()",
+        "try:\n  main()\nfinally: pass", "if sys.argv[1:]:\n  main()",
+        'if __name__ == "__main__":\n  main()',
     ],
 )  # fmt: skip
 def test_a_file_that_calls_its_own_functions_is_an_application(end: str) -> None:
@@ -826,6 +827,16 @@ def test_a_dotted_text_of_a_test_may_be_a_member() -> None:
         ("p/templates/a.jinja2", "{% if cart.three() %}", "C.three"),
         ("p/a.mako", "${cart.three} ${x", "C.three"),
         ("app.yaml", "logging:\n  class: p.m.one\n  also: two\n", "one"),
+        (
+            "README.rst",
+            "So::\n\n.. code:: python\n\n   from p.m import one\n\nBut p.m.two.\n",
+            "one",
+        ),
+        ("a.rst", " .. code-block:: py\n    :caption: x\n\n    import p.m\n    p.m.two\n", "two"),
+        ("a.rst", ".. code:: console\n\n   $ python -m unittest p.m.one p.m.C\n", "one"),
+        ("a.rst", "In python code, p.m.one and p.m.two are private.\n", ""),
+        ("Makefile", "check:\n\t$(RUN) p.m.two\n", "two"),
+        ("build.sh", "python -c 'import p.m; p.m.one()'\n", "one"),
         ("app.ini", "run = p.m:two\n", "two"),
         ("app.ini", "run = call:p.m:two\n", "two"),
         ("app.ini", "run = p.m:two.x\n", "two"),
@@ -841,6 +852,20 @@ def test_names_in_files_that_are_not_python(path: str, text: str, expected: str)
     }
     everything = ["p.m:C.three", "p.m:one", "p.m:two"]
     assert dead(tree) == [one for one in everything if one != f"p.m:{expected}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("Makefile", "all:\n\tpython -W error p/tool.py\n"),
+        ("docs/use.md", "Run `python3 p/tool.py --now` by hand.\n"),
+        ("ci.yml", "run: python ./p/tool.py\n"),
+    ],
+)
+def test_a_file_that_a_command_runs(path: str, text: str) -> None:
+    tree = {"p/__init__.py": "", "p/tool.py": "X = 1\n", "main.py": f"{MAIN}0\n", path: text}
+    assert dead(tree) == ["p.tool:X"]
+    assert dead({**tree, path: "omit: p/tool.py\n"}) == ["p", "p.tool", "p.tool:X"]
 
 
 def test_a_test_settings_file_that_configuration_names_is_alive() -> None:
@@ -871,6 +896,8 @@ def test_a_base_that_a_star_import_brings() -> None:
         'def _old():\n  """Deprecated: use new."""',
         'def _old():\n  """As in\n\n    import m; m._old(1)\n  """',
         "def new(): ...\n_old = new",
+        "# Run this one manually, it takes an hour.\ndef _old(): ...",
+        "# Remove underscore, or run the test directly:\ndef _old(): ...",
     ],
 )
 def test_what_is_said_to_be_there_for_others_is_alive(said: str) -> None:
@@ -1130,6 +1157,104 @@ def test_code_that_is_put_together_and_a_file_beside() -> None:
         "main.py": f"from p.m import version\n{MAIN}version()\n",
     }
     assert dead(tree) == ["p.m:Record._lost", "p.other"]
+
+
+def test_examples_of_a_test_file_are_tests() -> None:
+    tree = {
+        "test_m.py": """
+            def example(): '>>> 1'
+            def check():
+                '''
+                In [1]: 1 + 1
+                '''
+            class Shown: '>>> Shown()'
+            def helper(): 'see >>>'
+            """,
+        "m.py": f"def unused(): '>>> 1'\n{MAIN}0\n",
+    }
+    assert dead(tree) == ["m:unused", "test_m:helper"]
+
+
+def test_a_fixture_that_a_function_of_the_file_makes() -> None:
+    tree = {
+        "test_m.py": """
+            import pytest
+            def shop_of(size):
+                @pytest.fixture
+                def inner(): return size
+                return inner
+            small = shop_of(2)
+            large = shop_of(9)
+            LIMIT = 3
+            def test_it(small, LIMIT): ...
+            """
+    }
+    assert dead(tree) == ["test_m:LIMIT", "test_m:large"]
+
+
+def test_types_in_comments_are_annotations() -> None:
+    tree = {
+        "m.py": f"""
+        from kinds import _Size, _Lost
+        import kinds
+        class _Shop:
+            def f(self, x,  # type: _Size
+                  ):
+                # type: (...) -> kinds._Price
+                return x  # type: ignore[_Lost]
+        class _Alone:
+            def g(self): pass  # type: (_Alone) -> None, if it is
+        {MAIN}
+            shops = []  # type: list[_Shop]
+            shops[0].f(1)
+        """,
+        "kinds.py": "_Size = int\n_Price = int\n_Lost = int\n",
+    }
+    assert dead(tree) == ["kinds:_Lost", "m:_Alone", "m:_Alone.g"]
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "if sys.platform == 'win32': from p._a import f\nelif x: ...\nelse: from p._b import f\n",
+        "try: from p._a import f\nexcept ImportError: from p._b import f\n",
+    ],
+)
+def test_what_two_branches_import_is_for_importers(imports: str) -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/m.py": f"import sys\nfrom p._a import g\n{imports}def own(): ...\n",
+        "p/_a.py": "def f(): ...\ndef g(): ...\n",
+        "p/_b.py": "def f(): ...\n",
+    }
+    assert dead(tree, "public") == ["p._a:g"]
+
+
+@pytest.mark.parametrize(
+    "project",
+    [
+        {"setup.py": "setup(packages=['p'], py_modules=['shop', 'tool'])\n"},
+        {"setup.cfg": "[metadata]\nname = a\n[options]\npy_modules =\n  shop\n  tool\n"},
+        {"pyproject.toml": "[build-system]\n[tool.setuptools]\npy-modules = ['shop', 'tool']\n"},
+    ],
+)
+def test_a_module_that_gets_installed_beside_a_package_offers_names(
+    project: dict[str, str],
+) -> None:
+    script = {
+        "bin.cfg": "",
+        "entry/setup.cfg": "[options.entry_points]\nconsole_scripts = x = tool:go\n",
+    }
+    tree = {
+        "p/__init__.py": "",
+        "shop.py": "def api(): ...\ndef _own(): ...\n",
+        "tool.py": "def go(): ...\n",
+        **script,
+        **project,
+    }
+    assert dead(tree, "recognise") == ["shop:_own"]
+    tools_alone = {path: text.replace("shop", "tool") for path, text in project.items()}
+    assert "shop:api" in dead({**tree, **tools_alone}, "recognise")
 
 
 def test_the_program_still_reads_without_a_warning() -> None:

@@ -20,12 +20,13 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from deltafix.analyses.dead_code import policy
+from deltafix.analyses.dead_code.comments import KEEP, KEEP_IMPORT, Comments
 from deltafix.analyses.dead_code.entry_points import (
     is_project_file,
     project_fragment,
     setup_facts,
 )
-from deltafix.analyses.dead_code.examples import examples
+from deltafix.analyses.dead_code.examples import examples, shows_examples
 from deltafix.analyses.dead_code.exports import all_entries
 from deltafix.analyses.dead_code.fixtures import fixture_facts
 from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module_of
@@ -39,10 +40,7 @@ __all__ = ["TYPED", "Definitions", "extract"]
 TYPED = "py.typed"
 """The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
 
-_KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
 _SHOWN = re.compile(r"\b([A-Za-z_]\w*)\(")  # in the text of a module
-_KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
-_FOR_OTHERS = re.compile(rb"(?i)\b(?:backwards?|legacy|deprecated|compat\b|compatibility)")
 _BOUNDARY = re.compile(r"_|[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])")
 _INERT = (
     ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred,
@@ -64,13 +62,13 @@ def extract(
     try:
         if is_project_file(path):
             return project_fragment(path, data)
-        if path.endswith(TEXTS):
-            return text_fragment(path, data)
         if path.endswith(TYPED):
             package = module_of(path.removesuffix(TYPED) + "__init__.py", prefix)
             return Fragment.of(path, [("typed", (package.canonical,))], ())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the analysed code's SyntaxWarnings are not ours
+            if path.endswith(TEXTS):
+                return text_fragment(path, data)
             tree = ast.parse(data, filename=path)
             return (reader or Definitions)(path, data, module_of(path, prefix)).run(tree)
     except SyntaxError as error:
@@ -93,9 +91,8 @@ class Definitions(References):
         self.is_script = data.startswith(b"#!")
         self.has_star = b"import *" in data
         self.watched = False  # inside `with pytest.raises(...)`
-        marked = b"deltafix:" in data or b"noqa" in data
-        text = data.decode("utf-8", "replace") if marked or _FOR_OTHERS.search(data) else ""
-        self.lines = text.splitlines()
+        self.comments = Comments(data)
+        self.alternatives: frozenset[str] = frozenset()  # imported in two branches, for others
 
     def run(self, tree: ast.Module) -> Fragment:
         """Read a whole module; call once."""
@@ -133,8 +130,10 @@ class Definitions(References):
             if calls_own and not self.module.is_aside:
                 self.emit("script", module)
         self._examples(module, tree)
+        self.alternatives = frozenset(_alternatives(tree.body))
         for statement in tree.body:
             self.visit(statement)
+        self._typed_in_comments(1, sys.maxsize)
         self.named_by_text()
         return Fragment.of(self.path, self.facts, self.places)
 
@@ -168,24 +167,13 @@ class Definitions(References):
             self.emit("kept", identity, scope.owner, "called by Python itself")
         if scope.kind == "class" and not (name.startswith("__") and not policy.is_dunder(name)):
             self.emit("overridable", identity, scope.owner)
-        if any(self._marked(line, _KEEP) for line in lines):
+        if self.comments.marked(lines, KEEP):
             self.emit("given_root", identity, "marked in the source")
-        if self._told_above(lines[0]):
+        if self.comments.for_others(lines[0]):
             self.emit("kept", identity, scope.owner, "has, as a comment says, for code elsewhere,")
         if self.watched:
             self.emit("kept", identity, scope.owner, "sees what is raised by defining")
         return identity, scope
-
-    def _marked(self, line: int, pattern: re.Pattern[str]) -> bool:
-        return line <= len(self.lines) and bool(pattern.search(self.lines[line - 1]))
-
-    def _told_above(self, line: int) -> bool:
-        """Whether the comment on a definition's line, or right above it, says it is for others."""
-        said = [self.lines[line - 1].partition("#")[2]] if line <= len(self.lines) else []
-        while line > 1 and line <= len(self.lines) and self.lines[line - 2].lstrip()[:1] == "#":
-            line -= 1
-            said.append(self.lines[line - 1])
-        return any(_FOR_OTHERS.search(one.encode()) for one in said)
 
     def _entry(self, relation: str, why: str) -> None:
         """The module is run; a test, an example or a build script says nothing of the rest."""
@@ -193,12 +181,15 @@ class Definitions(References):
         if not self.module.is_aside and self.module.canonical != "setup":
             self.emit(relation, self.module.canonical, why)
 
-    def _test_root(self, identity: str, name: str, kind: str, scope: Scope) -> None:
+    def _test_root(
+        self, identity: str, name: str, kind: str, scope: Scope, text: str | None
+    ) -> None:
         if scope.kind == "module" and name.startswith("pytest_"):
             self.emit("kept", identity, scope.owner, "has the pytest hook")
         if not self.is_test:
             return
         hook = name.startswith(("test", "pytest_")) or name in policy.TEST_HOOKS
+        hook = hook or shows_examples(text)  # doctest runs them, of tests above all
         if scope.kind == "module" and (hook or (kind == "class" and name.startswith("Test"))):
             self.emit("test", identity)
         elif scope.kind == "class" and hook:
@@ -246,13 +237,15 @@ class Definitions(References):
         kind = "method" if self.scope.home(node.name).kind == "class" else "function"
         lines = [d.lineno for d in node.decorator_list] + [node.lineno]
         identity, scope = self.symbol(kind, node.name, lines)
-        self._test_root(identity, node.name, kind, scope)
+        self._test_root(identity, node.name, kind, scope, ast.get_docstring(node))
         self._decorators(node.decorator_list, identity, scope.owner)
         if kind == "method" and any(self._is_kept_by(one) for one in node.decorator_list):
             outer = scope.parent.owner if scope.parent is not None else scope.owner
             self.emit("kept", scope.owner, outer, "has registered a method of")
-        for row in fixture_facts(node, identity, scope.owner, is_test=self.is_test):
-            self.emit(*row)
+        for relation, *row in fixture_facts(node, identity, scope.owner, is_test=self.is_test):
+            self.emit(relation, *row)
+            if relation == "asks":
+                self._asks_for_made(*row)
         arguments = node.args
         self.under(identity, node.decorator_list)
         self.under(identity, [*arguments.defaults, *arguments.kw_defaults])
@@ -270,6 +263,12 @@ class Definitions(References):
         self.scope = outside
         self._for_importers(node, scope)
 
+    def _asks_for_made(self, identity: str, name: str) -> None:
+        """A parameter is a name of this file that a call made: a fixture, `shop = shop_of(2)`."""
+        made = self.scope.module().names.get(name)
+        if made is not None and any(isinstance(value, ast.Call) for value in made.values):
+            self.emit("names", identity, self.module.canonical, name)
+
     def _body(
         self, identity: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     ) -> None:
@@ -277,6 +276,13 @@ class Definitions(References):
         before, self.watched = self.watched, False
         self.under(identity, node.body)
         self.watched = before
+        user, self.user = self.user, identity
+        self._typed_in_comments(node.lineno, node.end_lineno or node.lineno)
+        self.user = user
+
+    def _typed_in_comments(self, first: int, last: int) -> None:
+        for name in self.comments.types(first, last):
+            self.visit(name)
 
     def _examples(
         self, user: str, node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -311,7 +317,7 @@ class Definitions(References):
         """A class: its body runs when it is defined, and goes when it goes."""
         lines = [d.lineno for d in node.decorator_list] + [node.lineno]
         identity, scope = self.symbol("class", node.name, lines)
-        self._test_root(identity, node.name, "class", scope)
+        self._test_root(identity, node.name, "class", scope, ast.get_docstring(node))
         self._decorators(node.decorator_list, identity, scope.owner)
         outside = self.scope
         self.under(identity, node.decorator_list)
@@ -374,7 +380,7 @@ class Definitions(References):
         for name in names:
             if name.id != "_":
                 identity, scope = self.symbol("name", name.id, [name.lineno])
-                self._test_root(identity, name.id, "name", scope)
+                self._test_root(identity, name.id, "name", scope, None)
                 owners.append(identity)
                 if scope.kind == "module":
                     self._module_name(identity, name.id, value)
@@ -471,9 +477,10 @@ class Definitions(References):
 
     def _bound_imports(self, node: ast.Import | ast.ImportFrom) -> None:
         span = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        wanted = any(self._marked(line, _KEEP_IMPORT) for line in span)
+        wanted = self.comments.marked(span, KEEP_IMPORT)
         for name, imported in annotate_imports(node, self.module):
-            if (wanted or self.hands_on) and imported.name is not None:
+            given = wanted or self.hands_on or name in self.alternatives
+            if given and imported.name is not None:
                 self.emit("uses", self.user, imported.path, imported.name, imported.top)
             if self.scope.kind != "module":
                 continue
@@ -492,7 +499,7 @@ def _is_test(node: ast.stmt) -> bool:
         names = (node.name, *(dotted_name(base) for base in node.bases))
         return node.name.startswith("test") or any("Test" in name for name in names)
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
-        node.name.startswith(("test", "pytest_"))
+        node.name.startswith(("test", "pytest_")) or shows_examples(ast.get_docstring(node))
     )
 
 
@@ -518,6 +525,31 @@ def _calls_own(body: Sequence[ast.stmt]) -> bool:
             calls = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
             called.update(dotted_name(func).partition(".")[0] for func in calls)
     return not own.isdisjoint(called)
+
+
+def _alternatives(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """Names that a module imports in two branches of one statement: it offers them to others."""
+    for node in body:
+        seen: set[str] = set()
+        for branch in _branches(node):
+            imports = [one for one in branch if isinstance(one, ast.ImportFrom)]
+            names = {alias.asname or alias.name for one in imports for alias in one.names}
+            yield from names & seen
+            seen |= names
+
+
+def _branches(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    """What `if … elif … else` or `try … except` runs one of."""
+    if isinstance(node, ast.Try | ast.TryStar):
+        yield node.body + node.orelse
+        yield from (one.body for one in node.handlers)
+    elif isinstance(node, ast.If):
+        yield node.body
+        match node.orelse:
+            case [ast.If() as following]:
+                yield from _branches(following)
+            case _:
+                yield node.orelse
 
 
 def _warns(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:

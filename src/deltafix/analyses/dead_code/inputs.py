@@ -71,6 +71,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "blank": ("module",),
         "hosts": ("module",),
         "distribution": ("path",),
+        "distributes": ("path", "module"),
         "typed": ("module",),
         "aside": ("module", "folder"),
         "test": ("id",),
