@@ -35,7 +35,7 @@ def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
     assert {one.verdict for one in verdicts} == {"dead", "alive"}
     assert {one.sample for one in verdicts} == {
         "first", "rest", "second", "third", "fourth",
-        "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+        "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
     }  # fmt: skip
     assert sum(one.sample == "first" for one in verdicts) == 300
     assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
@@ -461,10 +461,7 @@ def test_what_is_defined_to_see_what_that_raises_is_used(raises: str) -> None:
                 class Lost: ...
         """
     }
-    assert dead(tree) == [
-        "test_m:test_it.<locals>.Lost",
-        "test_m:test_it.<locals>.Wrong.unused",
-    ]
+    assert dead(tree) == ["test_m:test_it.<locals>.Lost"]
 
 
 @pytest.mark.parametrize(
@@ -896,6 +893,7 @@ def test_a_base_that_a_star_import_brings() -> None:
         'def _old():\n  """Deprecated: use new."""',
         'def _old():\n  """As in\n\n    import m; m._old(1)\n  """',
         "def new(): ...\n_old = new",
+        "def _test_old():\n  '''Nothing but a test:\n\n  >>> 1\n  1\n  '''",
         "# Run this one manually, it takes an hour.\ndef _old(): ...",
         "# Remove underscore, or run the test directly:\ndef _old(): ...",
     ],
@@ -1255,6 +1253,76 @@ def test_a_module_that_gets_installed_beside_a_package_offers_names(
     assert dead(tree, "recognise") == ["shop:_own"]
     tools_alone = {path: text.replace("shop", "tool") for path, text in project.items()}
     assert "shop:api" in dead({**tree, **tools_alone}, "recognise")
+
+
+def test_of_names_that_get_one_value_each_may_be_for_importers() -> None:
+    tree = {
+        "m.py": """
+            __all__ = ["STARTED"]
+            STARTED = START = 1
+            STOPPED = 2
+            _also = _own = 3
+            _, _height, WIDTH = size()
+            _a, _b = 1, 2
+            """
+    }
+    assert dead(tree, "public") == ["m:STOPPED", "m:WIDTH", "m:_a", "m:_also", "m:_b", "m:_own"]
+
+
+def test_what_stands_among_the_data_of_tests_is_not_judged() -> None:
+    tree = {
+        "tests/test_m.py": "import tests.testdata.a.m\nimport tests.m\ndef test_m(): tests\n",
+        "tests/testdata/a/m.py": "def data(): ...\n",
+        "tests/m.py": "def helper(): ...\n",
+        "tests/__init__.py": "",
+    }
+    assert dead(tree) == ["tests.m:helper"]
+
+
+def test_a_type_as_text_within_a_type() -> None:
+    tree = {
+        "m.py": f"""
+        from typing import Union
+        _Maker = _Other = int
+        class _Shop: ...
+        class _Lost: ...
+        Any = Union[int, "list[_Shop]", "_Maker", "_Lost or not"]
+        {MAIN}Any
+        """
+    }
+    assert dead(tree) == ["m:_Lost", "m:_Other"]
+
+
+@pytest.mark.parametrize("body", ["assert f() == 1", "f()", "x = 1\n    assert x"])
+def test_a_class_whose_body_checks_something_is_used_by_that(body: str) -> None:
+    tree = "def f(): ...\ndef main():\n  class One:\n    {}\n  f\n" + f"{MAIN}main()\n"
+    assert "m:main.<locals>.One" not in dead({"m.py": tree.format(body)})
+    assert dead({"m.py": tree.format("x = f")}) == [
+        "m:main.<locals>.One", "m:main.<locals>.One.x",
+    ]  # fmt: skip
+
+
+def test_a_class_within_a_test_shows_what_is_tested() -> None:
+    source = """
+        def test_it():
+            class View:
+                def get(self): ...
+            class Lost:
+                def get(self): ...
+            return View
+        class Helper:
+            def get(self): ...
+        Helper
+        """
+    lost = ["test_it.<locals>.Lost", "test_it.<locals>.Lost.get"]
+    assert dead({"test_m.py": source}) == ["test_m:Helper.get", *(f"test_m:{one}" for one in lost)]
+
+
+def test_a_test_class_that_a_call_makes() -> None:
+    tree = {
+        "test_m.py": "def make(n): ...\nTestOne = make(1)\nOne = make(2)\ndef test_m(): ...\n",
+    }
+    assert dead(tree) == ["test_m:One"]
 
 
 def test_the_program_still_reads_without_a_warning() -> None:

@@ -173,6 +173,8 @@ class Definitions(References):
             self.emit("kept", identity, scope.owner, "has, as a comment says, for code elsewhere,")
         if self.watched:
             self.emit("kept", identity, scope.owner, "sees what is raised by defining")
+        if self.is_test and scope.kind == "class" and ".<locals>." in scope.owner:
+            self.emit("kept", identity, scope.owner, "is of a test, and shows what is tested")
         return identity, scope
 
     def _entry(self, relation: str, why: str) -> None:
@@ -190,7 +192,7 @@ class Definitions(References):
             return
         hook = name.startswith(("test", "pytest_")) or name in policy.TEST_HOOKS
         hook = hook or shows_examples(text)  # doctest runs them, of tests above all
-        if scope.kind == "module" and (hook or (kind == "class" and name.startswith("Test"))):
+        if scope.kind == "module" and (hook or (kind != "function" and name.startswith("Test"))):
             self.emit("test", identity)
         elif scope.kind == "class" and hook:
             self.emit("kept", identity, scope.owner, "called by the test runner")
@@ -301,6 +303,8 @@ class Definitions(References):
         told = node.name in self.documented or warns
         if told and scope.kind == "module" and not node.name.startswith("_"):
             self.emit("alias", scope.owner, node.name)
+        if _is_example(node):
+            self.emit("kept", scope.child(node.name), scope.owner, "has for doctest alone")
         if warns or _shows_call(node):
             self.emit("kept", scope.child(node.name), scope.owner, "documents, for code elsewhere,")
 
@@ -334,7 +338,7 @@ class Definitions(References):
         collect(self.scope, node.body, self.module, walrus=self.walrus)
         if "__init_subclass__" in self.scope.names:
             self.emit("enlists", identity)
-        for one in (n for n in node.body if self._hands_over(n)):
+        for one in (n for n in node.body if self._hands_over(n) or _checks(n)):
             self.emit("kept", identity, scope.owner, "runs, when it is defined, the body of")
             for name in _targets(one):
                 self.emit("kept", self.scope.child(name.id), identity, "was told of")
@@ -384,6 +388,10 @@ class Definitions(References):
                 owners.append(identity)
                 if scope.kind == "module":
                     self._module_name(identity, name.id, value)
+                    if len(getattr(node, "targets", ())) > 1 and name.id[0] != "_":
+                        self.emit("alias", self.module.canonical, name.id)
+                if name.id.startswith("_") and _is_unpacked(node):
+                    self.emit("kept", identity, scope.owner, "leaves unused, beside others,")
         users = owners or [self.user]
         for user in users:
             self.under(user, [annotation], types=True)
@@ -563,6 +571,17 @@ def _warns(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
     )
 
 
+def _is_example(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Whether a definition that is called a test is a docstring with examples, and nothing else."""
+    does = [one for one in node.body if not isinstance(one, ast.Expr | ast.Pass)]
+    return "test" in node.name and not does and shows_examples(ast.get_docstring(node))
+
+
+def _checks(node: ast.stmt) -> bool:
+    """Whether a statement in the body of a class does something by itself."""
+    return isinstance(node, ast.Assert) or (isinstance(node, ast.Expr) and _acts(node))
+
+
 def _shows_call(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
     """Whether a definition's own text shows how somebody calls it: `shop.total(1)`."""
     text = ast.get_docstring(node) or ""
@@ -600,6 +619,15 @@ def _targets(node: ast.stmt) -> Iterator[ast.Name]:
             stack.extend(target.elts)
         elif isinstance(target, ast.Starred):
             stack.append(target.value)
+
+
+def _is_unpacked(node: ast.Assign | ast.AnnAssign) -> bool:
+    """Whether names get the parts of one value: `_, width = size()`."""
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Tuple | ast.List)
+        and not isinstance(node.value, ast.Tuple | ast.List)
+    )
 
 
 def _is_main_guard(test: ast.expr) -> bool:

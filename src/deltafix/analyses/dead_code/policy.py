@@ -21,6 +21,7 @@ __all__ = [
     "INERT_BASES",
     "NAMED_POLICIES",
     "PURE_DECORATORS",
+    "TEST_DATA",
     "TEST_HOOKS",
     "TOOL_FILES",
     "WATCHERS",
@@ -102,6 +103,9 @@ ASIDE = frozenset(
     """.split()
 )
 """Folders beside a project's own code: what they define is for nobody else's use."""
+
+TEST_DATA = frozenset("data testdata test_data fixtures resources".split())
+"""Folders of tests whose files they read, load or imitate: nobody says there what is needed."""
 
 WATCHERS = frozenset(
     """

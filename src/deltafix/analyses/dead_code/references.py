@@ -31,6 +31,7 @@ from deltafix.analyses.facts import Fact
 
 __all__ = ["MEMBER", "References", "dotted_name", "name_chain"]
 
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _ENTRY = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 _BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr", "methodcaller", "attrgetter"})
@@ -173,10 +174,13 @@ class References(ast.NodeVisitor):
                 self.emit("attribute", self.user, name)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        """`Unpack["T"]` names T, if there is a T."""
-        match node.slice:
-            case ast.Constant(value=str(text)) if self.scope.lookup(text):
-                self.name(text)
+        """`Unpack["T"]` names T, if there is a T, and so does `Union[int, "list[T]"]`."""
+        inside = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        for one in inside:
+            match one:
+                case ast.Constant(value=str(text)) if text.isidentifier() or "[" in text:
+                    for name in filter(self.scope.lookup, _WORD.findall(text)):
+                        self.name(name)
         self.generic_visit(node)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
