@@ -36,6 +36,7 @@ def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
     assert {one.sample for one in verdicts} == {
         "first", "rest", "second", "third", "fourth",
         "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
+        "thirteenth",
     }  # fmt: skip
     assert sum(one.sample == "first" for one in verdicts) == 300
     assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
@@ -894,6 +895,7 @@ def test_a_base_that_a_star_import_brings() -> None:
         'def _old():\n  """As in\n\n    import m; m._old(1)\n  """',
         "def new(): ...\n_old = new",
         "def _test_old():\n  '''Nothing but a test:\n\n  >>> 1\n  1\n  '''",
+        "# Deprecate, remove.\n_old, one = pair()",
         "# Run this one manually, it takes an hour.\ndef _old(): ...",
         "# Remove underscore, or run the test directly:\ndef _old(): ...",
     ],
@@ -1182,9 +1184,10 @@ def test_a_fixture_that_a_function_of_the_file_makes() -> None:
                 def inner(): return size
                 return inner
             small = shop_of(2)
+            also = small
             large = shop_of(9)
             LIMIT = 3
-            def test_it(small, LIMIT): ...
+            def test_it(also, LIMIT): ...
             """
     }
     assert dead(tree) == ["test_m:LIMIT", "test_m:large"]
@@ -1323,6 +1326,98 @@ def test_a_test_class_that_a_call_makes() -> None:
         "test_m.py": "def make(n): ...\nTestOne = make(1)\nOne = make(2)\ndef test_m(): ...\n",
     }
     assert dead(tree) == ["test_m:One"]
+
+
+@pytest.mark.parametrize("name", ["p/management/commands/run.py", "p/templatetags/run.py"])
+def test_modules_that_django_looks_for_by_their_files(name: str) -> None:
+    folder = name.rpartition("/")[0]
+    tree = {
+        "p/__init__.py": "",
+        "p/management/__init__.py": "",
+        f"{folder}/__init__.py": "",
+        name: "class Command: ...\nclass Other: ...\n",
+        "p/run.py": "X = 1\n",
+        "main.py": f"import p\n{MAIN}p\n",
+    }
+    module = name.removesuffix(".py").replace("/", ".")
+    unused = {"p.run", "p.run:X", f"{module}:Other"}
+    assert set(dead(tree)) - {"p.management"} == unused
+
+
+def test_names_in_a_list_with_a_name_of_its_own_kind() -> None:
+    tree = {
+        "m.py": f"""
+        __patched__ = ["_lock"]
+        __patched__ += ("_event",)
+        _names = ["_lost"]
+        def _lock(): ...
+        def _event(): ...
+        def _lost(): ...
+        {MAIN}__patched__, _names
+        """
+    }
+    assert dead(tree) == ["m:_lost"]
+
+
+def test_a_method_that_code_in_a_text_calls() -> None:
+    tree = {
+        "m.py": f"""
+        class Parser:
+            def _load(self): ...
+            def _dump(self): ...
+        {MAIN}
+            print("p = Parser._load(DATA)", "Parser._dump is slow", Parser)
+        """
+    }
+    assert dead(tree) == ["m:Parser._dump"]
+
+
+def test_a_name_in_the_bytes_of_a_test() -> None:
+    source = "def sent(): ...\ndef lost(): ...\ndef test_it(): assert b'sent' in b'x'\n"
+    assert dead({"test_m.py": source}) == ["test_m:lost"]
+
+
+def test_a_method_that_a_class_looks_up_in_its_dict() -> None:
+    tree = {
+        "m.py": f"""
+        class Pump:
+            def send(self, name):
+                private = f"_{{name}}"
+                for cls in type(self).__mro__:
+                    cls.__dict__.get(private)
+        class App(Pump):
+            def _on_key(self): ...
+            def on_key(self): ...
+        class Other:
+            def _on_key(self): ...
+        {MAIN}App().send(input()), Other
+        """
+    }
+    assert dead(tree) == ["m:App.on_key", "m:Other._on_key"]
+
+
+def test_what_an_interface_asks_for() -> None:
+    tree = {
+        "m.py": f"""
+        from zope.interface import implementer
+        @implementer(object)
+        class Parser:
+            def parse(self): ...
+            def _own(self): ...
+        {MAIN}Parser
+        """
+    }
+    assert dead(tree) == ["m:Parser._own"]
+
+
+def test_types_that_a_type_checker_looks_at() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/_tests/types/check.py": "x: int = 1\n",
+        "p/_tests/test_m.py": "def test_m(): ...\n",
+        "main.py": f"import p\n{MAIN}p\n",
+    }
+    assert dead(tree) == []
 
 
 def test_the_program_still_reads_without_a_warning() -> None:

@@ -20,7 +20,7 @@ __all__ = ["KEEP", "KEEP_IMPORT", "Comments"]
 KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
 KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
 _FOR_OTHERS = re.compile(
-    r"(?i)\b(?:backwards?|legacy|deprecated|compat\b|compatibility|by hand\b|manually\b"
+    r"(?i)\b(?:backwards?|legacy|deprecat|compat\b|compatibility|by hand\b|manually\b"
     r"|run\b.{1,30}\bdirectly\b)"
 )
 _TYPE = re.compile(r"#\s*type:(?!\s*ignore\b)(.*)")

@@ -111,6 +111,9 @@ class Definitions(References):
             self.facts.extend(setup_facts(self.path, tree))
         if self.is_script:
             self.emit("given_root", module, "starts with #!")
+        if any(self.module.parts[-1 - len(one) : -1] == one for one in policy.FOUND_FOLDERS):
+            self.emit("given_root", module, "stands where Django looks for it")
+            self.emit("names", module, module, "Command")
         for name in _SHOWN.findall(ast.get_docstring(tree) or ""):
             self.emit("names", module, module, name)
         if self.module.is_package and not tree.body:
@@ -266,9 +269,11 @@ class Definitions(References):
         self._for_importers(node, scope)
 
     def _asks_for_made(self, identity: str, name: str) -> None:
-        """A parameter is a name of this file that a call made: a fixture, `shop = shop_of(2)`."""
+        """A parameter is a name of this file with another value: a fixture, `s = shop_of(2)`."""
         made = self.scope.module().names.get(name)
-        if made is not None and any(isinstance(value, ast.Call) for value in made.values):
+        if made is not None and any(
+            isinstance(value, ast.Call | ast.Name) for value in made.values
+        ):
             self.emit("names", identity, self.module.canonical, name)
 
     def _body(
@@ -424,6 +429,7 @@ class Definitions(References):
             isinstance(value, ast.Call) and self._full_name(value.func) == "functools.partial"
         )
         marks = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+        self._listed(identity, name, value)
         if name.startswith("_") and marks and all(self._is_import(one) for one in marks):
             self.emit("kept", identity, self.module.canonical, "marks as used, for a linter, with")
         held = self.scope.names.get(value.id) if isinstance(value, ast.Name) else None
@@ -443,6 +449,14 @@ class Definitions(References):
         self.generic_visit(node)
         if isinstance(node.target, ast.Name):
             self.name(node.target.id)
+            self._listed(self.user, node.target.id, node.value)
+
+    def _listed(self, user: str, name: str, value: ast.expr | None) -> None:
+        """Names in `__patched__ = ["lock"]`: a list with such a name is for whoever knows it."""
+        if policy.is_dunder(name) and isinstance(value, ast.List | ast.Tuple):
+            for one in value.elts:
+                if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                    self.emit("attribute", user, one.value)
 
     def visit_TypeAlias(self, node: ast.AST) -> None:
         """`type X = …` (Python 3.12): a name whose value is an annotation."""

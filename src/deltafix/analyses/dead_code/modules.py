@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from deltafix.analyses.dead_code.policy import (
     TEST_DATA,
+    TEST_FOLDERS,
     TOOL_FILES,
     is_aside_folder,
     is_test_file,
@@ -63,7 +64,7 @@ def _is_aside(path: str, prefix: str) -> bool:
     *folders, name = path.split("/")
     return (
         is_test_file(path)
-        or "tests" in folders
+        or not TEST_FOLDERS.isdisjoint(folders)
         or (not prefix and bool(folders) and is_aside_folder(folders[0]))
         or not name.removesuffix(".py").isidentifier()  # nobody can import it
         or (name in TOOL_FILES and (name == "conf.py" or not folders))
