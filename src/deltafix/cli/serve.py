@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,14 +54,12 @@ def serve(
     given. Of a script of SQL it shows tables and views, and follows each table's file
     (<table>.parquet or .csv). Applications read rows, changes and edit at the same address.
     """
-    for package in ("starlette", "uvicorn"):
-        if find_spec(package) is None:
-            message = f"serve needs {package}: pip install 'deltafix[web]'"
-            raise MissingDependencyError(message, extra="web")
+    is_sql = program_file.suffix == ".sql"
+    _require({"starlette": "web", "uvicorn": "web"} | ({"sqlglot": "sql"} if is_sql else {}))
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
     from deltafix.web.server import Server  # noqa: PLC0415  an extra
 
-    if program_file.suffix == ".sql":
+    if is_sql:
         if functors is not None or word_size is not None or include or macros or strict:
             raise typer.BadParameter(
                 "a script of SQL is served with -F, --port, --write, --interval"
@@ -84,6 +83,15 @@ def serve(
         _run(
             Server(db, port=port, writable=write, title=program_file.name), folder, interval, quiet
         )
+
+
+def _require(packages: Mapping[str, str]) -> None:
+    """Raise MissingDependencyError for all packages at once that are not there, by their extras."""
+    missing = {name: extra for name, extra in packages.items() if find_spec(name) is None}
+    if missing:
+        extra = ",".join(dict.fromkeys(missing.values()))
+        message = f"serve needs {' and '.join(missing)}: pip install 'deltafix[{extra}]'"
+        raise MissingDependencyError(message, extra=extra)
 
 
 def _serve_sql(
