@@ -24,12 +24,14 @@ class Hook:
         answer: asked how to answer a request, by its number.
         seen: idempotency key and path of each request, in order.
         headers: those of the last request.
+        says: the body of an answer.
     """
 
     def __init__(self) -> None:
         self.answer: Callable[[int], Answer] = lambda number: 204
         self.seen: list[tuple[str, str]] = []
         self.headers: dict[str, str] = {}
+        self.says = b"no"
         self._taken: dict[str, dict[str, Any]] = {}
         self._ends = threading.Event()
 
@@ -72,11 +74,11 @@ class Hook:
             request.close_connection = True
             return
         request.send_response(answer)
-        request.send_header("Content-Length", "2")
+        request.send_header("Content-Length", str(len(self.says)))
         if answer in (301, 302):
             request.send_header("Location", "/elsewhere")
         request.end_headers()
-        request.wfile.write(b"no")
+        request.wfile.write(self.says)
 
     def rows(self, path: str) -> list[dict[str, Any]]:
         """The signed rows that a path was told, once each, in order."""

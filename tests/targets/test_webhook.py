@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -74,19 +75,48 @@ def test_what_stays_wrong_is_an_error(hook, answer, asked, said) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_of_an_answer_the_error_has_a_short_line_without_the_secret_of_the_address(hook) -> None:
+    hook.answer = lambda number: 404
+    hook.says = b"Cannot POST\x1b[31m\r\n /services/T0/SECRETSECRET/view\x00 " + b"x" * 500
+    hook.url += "/services/T0/SECRETSECRET"
+    with pytest.raises(SinkError, match="answered 404 Not Found: Cannot POST") as raised:
+        target(hook)(epoch(("a", 1.0)))
+    said = str(raised.value)
+    assert said.isprintable()
+    assert "SECRET" not in said
+    excerpt = said.partition("Not Found: ")[2].partition("; the epoch is kept")[0]
+    assert len(excerpt) == 120
+    assert "POST [31m /…/T0/…/view xxx" in excerpt
+
+
 def test_nobody_is_there() -> None:
     hook = Hook()
-    hook.url = "http://127.0.0.1:9/x?token=secret"
-    with pytest.raises(
-        SinkError, match=r"^http://127.0.0.1:9/x: epoch 7: no connection \(connection refused\)"
-    ):
+    hook.url = "http://127.0.0.1:9/services/secret?token=secret"
+    where = r"^\[output.view\] http://127.0.0.1:9: epoch 7: no connection \(connection refused\)"
+    with pytest.raises(SinkError, match=where) as raised:
         target(hook, attempts=1)(epoch(("a", 1.0)))
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
+    assert raised.value.values["path"] == "http://127.0.0.1:9"
 
 
-def test_places_that_are_none(hook) -> None:
-    for url in ("ftp://a/b", "nothing", "https://me:secret@host/x"):
-        with pytest.raises(ConfigError, match="is not valid") as raised:
-            Webhook(url, "name", timeout=1, attempts=1, rows=1, token_env="")
-        assert "secret@" not in str(raised.value)
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("ftp://a/secret", "ftp://a"),
+        ("nothing", "nothing"),
+        ("hooks.slack.com/services/secret", "hooks.slack.com"),
+        ("https://me:secret@host/secret", "https://host"),
+        ("https://host:port/secret", "https://host:port"),
+        ("https://[host/secret", "https://[host"),
+        ("https://?secret", "https://"),
+    ],
+)
+def test_an_address_that_is_none_is_shown_without_what_may_be_secret(url, shown) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Webhook(url, "name", timeout=1, attempts=1, rows=1, token_env="")
+    assert f'url = "{shown}" is not valid; it takes http' in str(raised.value)
+
+
+def test_a_token_that_the_environment_does_not_have(hook) -> None:
     with pytest.raises(ConfigError, match="no such variable"):
         target(hook, **{"token_env": "DELTAFIX_NOBODY_SET_THIS"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -68,10 +69,8 @@ def serve(
     follows each table's file (<table>.parquet or .csv). Applications read rows, changes and edit at
     the same address; those of web pages elsewhere are named by --origin.
     """
-    for package in ("starlette", "uvicorn"):
-        if find_spec(package) is None:
-            message = f"serve needs {package}: pip install 'deltafix[web]'"
-            raise MissingDependencyError(message, extra="web")
+    is_sql = program_file.suffix == ".sql"
+    _require({"starlette": "web", "uvicorn": "web"} | ({"sqlglot": "sql"} if is_sql else {}))
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
     from deltafix.web.guard import origin_of, read_token  # noqa: PLC0415  an extra
     from deltafix.web.server import Server  # noqa: PLC0415
@@ -96,7 +95,7 @@ def serve(
         note("Ctrl-C ends", quiet=quiet)
         server.run(folder, interval)
 
-    if program_file.suffix == ".sql":
+    if is_sql:
         if functors is not None or word_size is not None or include or macros or strict:
             taken = "-F, --port, --write, --interval, --key-file, --origin"
             raise typer.BadParameter(f"a script of SQL is served with {taken}")
@@ -117,6 +116,15 @@ def serve(
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()
         run(db, folder)
+
+
+def _require(packages: Mapping[str, str]) -> None:
+    """Raise MissingDependencyError for all packages at once that are not there, by their extras."""
+    missing = {name: extra for name, extra in packages.items() if find_spec(name) is None}
+    if missing:
+        extra = ",".join(dict.fromkeys(missing.values()))
+        message = f"serve needs {' and '.join(missing)}: pip install 'deltafix[{extra}]'"
+        raise MissingDependencyError(message, extra=extra)
 
 
 def _serve_sql(

@@ -8,6 +8,7 @@ under another meaning are worse than none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,6 +29,7 @@ __all__ = ["choose", "fit", "with_deletes"]
 _PLUS = ("+", "+1", "1", "insert", "update_postimage", "true")
 _MINUS = ("-", "-1", "delete", "update_preimage", "false")
 _DECIMAL = r"^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
@@ -74,6 +76,8 @@ def choose(
         parts.append(f"lacks {', '.join(map(repr, missing))}")
     if extra:
         parts.append(f"has {', '.join(map(repr, extra))} beside them")
+        if not missing and all(map(_PANDAS_INDEX.fullmatch, extra)):
+            way_out = "an index of pandas is left out by to_parquet(..., index=False)"
     message = (
         f"{origin} {' and '.join(parts)}: its columns are {', '.join(map(repr, found))}, wanted "
         f"are {', '.join(map(repr, [*names, *beside]))} for {schema.show()}; correct the source, "

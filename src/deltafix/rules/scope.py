@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from deltafix.diagnostics import Diagnostic, Span
+from deltafix.diagnostics import Diagnostic, Span, suggest
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
@@ -173,12 +173,18 @@ class _Scope:
     def report(self, name: str, span: Span | None, why: str, hint: str | None = None) -> None:
         if name not in self.found:
             shown = plain_name(name)
+            hint = hint or (
+                f"use `{shown}` in an atom of the body, or give it a value: `{shown} = ...`"
+            )
+            others = [one for one in self.total if one != name]
+            close = suggest(name, others) if self.total[name] == 1 else None
+            if close and max(len(name), len(close)) < 3:  # x is no slip for x1
+                close = None
             self.found[name] = Diagnostic(
                 "DF130",
                 f"variable `{shown}` is not grounded: {why}",
                 span or self.place,
-                hint
-                or f"use `{shown}` in an atom of the body, or give it a value: `{shown} = ...`",
+                f"did you mean `{plain_name(close)}`? Or {hint}" if close else hint,
             )
 
 

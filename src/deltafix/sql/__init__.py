@@ -29,6 +29,7 @@ from deltafix.errors import SqlIntegrityError as IntegrityError
 from deltafix.errors import SqlOperationalError as OperationalError
 from deltafix.errors import SqlProgrammingError as ProgrammingError
 from deltafix.errors import SqlRefusedError as NotSupportedError
+from deltafix.sql import text as _text  # noqa: F401  no sqlglot: said before a kernel is compiled
 from deltafix.sql.changes import Subscription, ViewDelta
 from deltafix.sql.connection import Connection, open_connection
 from deltafix.sql.cursor import Cursor

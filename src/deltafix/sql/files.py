@@ -2,15 +2,16 @@
 
 Invariant: a value of a file is one of its column's type, or the file is refused, with the line, the
 column and the value; NULL is an empty field of CSV, empty text is written `""`, an array is JSON,
-a BLOB hexadecimal digits. Arrow reads; what it refuses is read again here, line by line, to say
-where and what.
+a BLOB hexadecimal digits. Nothing is rounded. Arrow reads; what it refuses is read again here, line
+by line, to say where and what.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from io import StringIO
 from itertools import islice
 from operator import itemgetter
@@ -26,9 +27,10 @@ from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.facts.logical import as_json
 from deltafix.facts.sink import whole_file
 from deltafix.facts.values import plain_text, shown
+from deltafix.sql.casts import cast
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical
-from deltafix.sql.types import BLOB, Column
+from deltafix.sql.types import BLOB, TEXT, Column, SqlType
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -55,12 +57,11 @@ def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[st
     Raises SourceError, or FactError for what is no CSV: the file cannot be read, lacks a column, or
     has a value that its column does not hold.
     """
-    types = {column.name: arrow_type(column.type) for column in columns}
-    wanted = pa.schema(list(types.items()))
+    names = [column.name for column in columns]
     try:
         is_parquet = path.suffix == ".parquet"
         table = parquet.read_table(path) if is_parquet else _read_csv(path, columns)
-        missing = [name for name in types if name not in table.column_names]
+        missing = [name for name in names if name not in table.column_names]
         if missing:
             there = ", ".join(table.column_names)
             message = f"{path} has no column {missing[0]!r}; it has {there}"
@@ -69,11 +70,13 @@ def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[st
                 seen = json.dumps(separator)
                 message += f": there is {seen} between names; write the file with commas"
             raise SourceError(message, value=str(path))
-        for name in types:
+        for name in names:
             if table.column_names.count(name) > 1:
                 raise SourceError(f"{path} has two columns {name!r}", value=str(path))
-        others = [name for name in table.column_names if name not in types]
-        table = table.select(list(types)).cast(wanted)
+        others = [name for name in table.column_names if name not in names]
+        table = table.select(names)
+        if is_parquet:
+            table = _converted(path, table, columns)
         for column in columns:
             found = table.column(column.name)
             if found.null_count and not column.nullable:
@@ -126,10 +129,13 @@ def _read_csv(path: Path, columns: Sequence[Column]) -> pa.Table:
                 place = table.column_names.index(column.name)
                 found = _cast(table.column(place), column)
                 table = table.set_column(place, column.name, found)
+            elif column.type.is_decimal and column.name in table.column_names:
+                _bounded(table.column(column.name))
         return table
     except (pa.ArrowInvalid, UnicodeDecodeError):  # Arrow takes any bytes for names
         _refuse_lines(path, data, columns)
-        _refuse_value(path, data, columns)
+        texts = _parsed(data, dict.fromkeys((column.name for column in columns), pa.string()))
+        _refuse_value(path, texts, columns, _cast)
         raise
 
 
@@ -176,36 +182,79 @@ def _records(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
     return ((line, cells) for line, cells in quoted_lines(text, ",", str(path)) if cells)
 
 
-def _refuse_value(path: Path, data: bytes, columns: Sequence[Column]) -> None:
-    """Raise SourceError at the first value of a CSV file that its column does not hold, if one is.
+def _converted(path: Path, table: pa.Table, columns: Sequence[Column]) -> pa.Table:
+    """The columns of a Parquet file as those of a table. Raises SourceError, ArrowException."""
+    try:
+        found = [_held(table.column(column.name), column) for column in columns]
+    except pa.ArrowException:
+        _refuse_value(path, table, columns, _held)
+        raise
+    return pa.table(found, names=table.column_names)
 
-    The columns are read as text, and the row is looked for by halves. O(n log n), on errors alone.
+
+def _refuse_value(
+    path: Path, table: pa.Table, columns: Sequence[Column], convert: Callable[[Any, Column], Any]
+) -> None:
+    """Raise SourceError at the first value of a file that its column does not hold, if one is.
+
+    The row is looked for by halves. O(n log n), on errors alone.
+
+    Args:
+        path: the file, of which the error tells.
+        table: its values, as text for CSV.
+        columns: those of the table that it is read for.
+        convert: values as those of a column; raises ArrowException where one is none.
     """
-    names = dict.fromkeys((column.name for column in columns), pa.string())
-    texts = _parsed(data, names)
+
+    def fits(values: Any, column: Column) -> bool:
+        try:
+            convert(values, column)
+        except pa.ArrowException:
+            return False
+        return True
+
     found: list[tuple[int, Column]] = []
     for asked in columns:
         name = asked.name
-        if name not in texts.column_names or _fits(texts.column(name), asked):
+        if name not in table.column_names or fits(table.column(name), asked):
             continue
-        column, first, last = texts.column(name), 0, texts.num_rows
+        column, first, last = table.column(name), 0, table.num_rows
+        if not fits(column[:0], asked):
+            message = f"{path}: column {name!r} is {column.type}, and no {asked.type.name}"
+            raise SourceError(message, value=str(path))
         while last - first > 1:  # the first bad one is within [first, last)
             middle = (first + last) // 2
-            first, last = (middle, last) if _fits(column[first:middle], asked) else (first, middle)
+            first, last = (middle, last) if fits(column[first:middle], asked) else (first, middle)
         found.append((first, asked))
     if found:
         place, asked = min(found, key=itemgetter(0))
-        value = texts.column(asked.name)[place].as_py()
+        value = table.column(asked.name)[place].as_py()
+        write = repr if isinstance(value, str) else as_json if asked.type.is_nested else plain_text
         message = (
-            f"{_place(path, place)}: {value!r} in column {asked.name!r} is no {asked.type.name}"
+            f"{_place(path, place)}: {write(value)} in column {asked.name!r} is no "
+            f"{asked.type.name}{_way_out(value, asked.type)}"
         )
-        if asked.type.is_nested:
-            message += '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
-        elif asked.type is BLOB:
-            message += "; it is written as hexadecimal digits: \\x00ff"
-        elif asked.type.is_decimal:
-            message += "; what a file says is not rounded, as INSERT rounds it"
         raise SourceError(message, path=str(path), line=_line(path, place), value=value)
+
+
+def _way_out(value: Any, kind: SqlType) -> str:
+    """What would be a value of a type, where that is not plain from its name."""
+    if kind.is_decimal and _is_rounded(value, kind):
+        return "; what a file says is not rounded, as INSERT rounds it"
+    if isinstance(value, str) and kind.is_nested:
+        return '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
+    if isinstance(value, str) and kind is BLOB:
+        return "; it is written as hexadecimal digits: \\x00ff"
+    return ""
+
+
+def _is_rounded(value: Any, kind: SqlType) -> bool:
+    """Whether a value is a number that INSERT takes for a DECIMAL, with fewer digits."""
+    convert = cast(TEXT, kind)
+    try:
+        return convert is not None and bool(convert(str(value)) != Decimal(str(value)))
+    except (ValueError, ArithmeticError):
+        return False
 
 
 def _is_text(kind: Any) -> bool:
@@ -214,22 +263,42 @@ def _is_text(kind: Any) -> bool:
 
 
 def _cast(texts: Any, column: Column) -> Any:
-    """Texts as values of a column. Raises ArrowException where one is none."""
-    if not _is_text(arrow_type(column.type)):
-        return texts.cast(arrow_type(column.type))
+    """Texts of CSV as values of a column. Raises ArrowException where one is none."""
+    kind = arrow_type(column.type)
+    return _asked(texts, column) if _is_text(kind) else _bounded(texts.cast(kind))
+
+
+def _held(values: Any, column: Column) -> Any:
+    """Values of Parquet as those of a column. Raises ArrowException where one is none."""
+    kind = arrow_type(column.type)
+    if values.type == kind:
+        return values
+    # Arrow rounds a float, and takes no whole numbers of 64 bits, however few digits they have.
+    is_exact = _has_decimals(kind) and not pa.types.is_string(values.type)
+    return _asked(values, column) if is_exact else _bounded(values.cast(kind))
+
+
+def _asked(values: Any, column: Column) -> Any:
+    """Values as those of a column, as pipelines take them: exact, or ArrowException."""
     logical = SqlLogical(column.type, nullable=True)
-    found = logical.encode(texts)
+    if not logical.takes(values.type):
+        raise pa.ArrowInvalid(f"{values.type} is no {column.type.name}")
+    found = logical.encode(values)
     if found.null_count:
         raise pa.ArrowInvalid(f"a value that is no {column.type.name}")
     return logical.decode(found)
 
 
-def _fits(texts: Any, column: Column) -> bool:
-    try:
-        _cast(texts, column)
-    except pa.ArrowException:
-        return False
-    return True
+def _bounded(values: Any) -> Any:
+    """The values, if they are of their type: Arrow takes 1e5 for a decimal of three digits."""
+    if pa.types.is_decimal(values.type):
+        values.validate(full=True)
+    return values
+
+
+def _has_decimals(kind: Any) -> bool:
+    inner = (kind.field(place).type for place in range(kind.num_fields))
+    return bool(pa.types.is_decimal(kind)) or any(map(_has_decimals, inner))
 
 
 def _place(path: Path, row: int) -> str:

@@ -156,6 +156,9 @@ def test_what_cannot_be_asked_says_what_can(job: Job) -> None:
     ask = Questions(job)
     for text, said in {
         "rates": "there is no symbol 'rates'; did you mean 'rate'?",
+        "Cart.totals": "there is no symbol 'Cart.totals'; did you mean 'Cart.total'?",
+        "shop.tax:taable": "there is no symbol 'shop.tax:taable'; did you mean 'shop.tax:table'?",
+        "Cart.rate": "there is no symbol 'Cart.rate'$",
         "shop.tax": "shop.tax is a module, .* ask for the impact of its file",
         "shop.tax:LOW": "shop.tax:LOW is a name, and calls go to functions, methods and classes",
     }.items():
@@ -165,6 +168,8 @@ def test_what_cannot_be_asked_says_what_can(job: Job) -> None:
         ask.path("nobody", "rate")
     with pytest.raises(SourceError, match=r"nope\.py is no Python file of the tree"):
         ask.impact(["main.py", "nope.py"])
+    with pytest.raises(SourceError, match=r"tree; did you mean shop/cart\.py\?$"):
+        ask.impact(["cart.py"])
     with pytest.raises(SourceError, match=r"bad\.py could not be read: line 1"):
         ask.impact(["bad.py"])
 

@@ -35,7 +35,8 @@ def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
     assert {one.verdict for one in verdicts} == {"dead", "alive"}
     assert {one.sample for one in verdicts} == {
         "first", "rest", "second", "third", "fourth",
-        "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+        "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
+        "thirteenth",
     }  # fmt: skip
     assert sum(one.sample == "first" for one in verdicts) == 300
     assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
@@ -461,10 +462,7 @@ def test_what_is_defined_to_see_what_that_raises_is_used(raises: str) -> None:
                 class Lost: ...
         """
     }
-    assert dead(tree) == [
-        "test_m:test_it.<locals>.Lost",
-        "test_m:test_it.<locals>.Wrong.unused",
-    ]
+    assert dead(tree) == ["test_m:test_it.<locals>.Lost"]
 
 
 @pytest.mark.parametrize(
@@ -611,6 +609,35 @@ def test_a_module_that_acts_and_is_in_no_package_is_a_script() -> None:
         "main.py": f"import p\n{MAIN}p\n",
     }
     assert dead(tree) == ["helper", "lib:h", "orphan", "orphan:TABLE", "p.plugin", "unused"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "main()", "sys.exit(main())", "for one in (1, 2):\n  main()", "Run().now()",
+        "try:\n  main()\nfinally: pass", "if sys.argv[1:]:\n  main()",
+        'if __name__ == "__main__":\n  main()',
+    ],
+)  # fmt: skip
+def test_a_file_that_calls_its_own_functions_is_an_application(end: str) -> None:
+    own = "import sys\ndef main(): Run\ndef unused(): ...\nclass Run:\n  def now(self): main()\n"
+    tree = {"tool.py": f"{own}{end}\n"}
+    assert "tool:unused" in dead(tree, "recognise")
+    assert "tool" not in dead(tree, "recognise")
+    installed = {**tree, "setup.py": "setup()"}
+    assert dead(installed, "recognise") == []
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"lib.py": "import logging\ndef api(): ...\nlogging.getLogger('lib').addHandler(None)\n"},
+        {"lib.py": "def api(): ...\ndef _fill(): ...\n_fill()\n", "use.py": "import lib\n"},
+        {"p/lib.py": "def api(): ...\ndef _fill(): ...\n_fill()\n", "p/__init__.py": ""},
+    ],
+)
+def test_calls_of_others_or_in_what_is_imported_make_no_application(files: dict[str, str]) -> None:
+    assert dead(files, "recognise") == []
 
 
 def test_a_file_that_a_tool_looks_for_by_name_stays_alive_when_it_is_imported() -> None:
@@ -798,6 +825,16 @@ def test_a_dotted_text_of_a_test_may_be_a_member() -> None:
         ("p/templates/a.jinja2", "{% if cart.three() %}", "C.three"),
         ("p/a.mako", "${cart.three} ${x", "C.three"),
         ("app.yaml", "logging:\n  class: p.m.one\n  also: two\n", "one"),
+        (
+            "README.rst",
+            "So::\n\n.. code:: python\n\n   from p.m import one\n\nBut p.m.two.\n",
+            "one",
+        ),
+        ("a.rst", " .. code-block:: py\n    :caption: x\n\n    import p.m\n    p.m.two\n", "two"),
+        ("a.rst", ".. code:: console\n\n   $ python -m unittest p.m.one p.m.C\n", "one"),
+        ("a.rst", "In python code, p.m.one and p.m.two are private.\n", ""),
+        ("Makefile", "check:\n\t$(RUN) p.m.two\n", "two"),
+        ("build.sh", "python -c 'import p.m; p.m.one()'\n", "one"),
         ("app.ini", "run = p.m:two\n", "two"),
         ("app.ini", "run = call:p.m:two\n", "two"),
         ("app.ini", "run = p.m:two.x\n", "two"),
@@ -813,6 +850,20 @@ def test_names_in_files_that_are_not_python(path: str, text: str, expected: str)
     }
     everything = ["p.m:C.three", "p.m:one", "p.m:two"]
     assert dead(tree) == [one for one in everything if one != f"p.m:{expected}"]
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("Makefile", "all:\n\tpython -W error p/tool.py\n"),
+        ("docs/use.md", "Run `python3 p/tool.py --now` by hand.\n"),
+        ("ci.yml", "run: python ./p/tool.py\n"),
+    ],
+)
+def test_a_file_that_a_command_runs(path: str, text: str) -> None:
+    tree = {"p/__init__.py": "", "p/tool.py": "X = 1\n", "main.py": f"{MAIN}0\n", path: text}
+    assert dead(tree) == ["p.tool:X"]
+    assert dead({**tree, path: "omit: p/tool.py\n"}) == ["p", "p.tool", "p.tool:X"]
 
 
 def test_a_test_settings_file_that_configuration_names_is_alive() -> None:
@@ -843,6 +894,10 @@ def test_a_base_that_a_star_import_brings() -> None:
         'def _old():\n  """Deprecated: use new."""',
         'def _old():\n  """As in\n\n    import m; m._old(1)\n  """',
         "def new(): ...\n_old = new",
+        "def _test_old():\n  '''Nothing but a test:\n\n  >>> 1\n  1\n  '''",
+        "# Deprecate, remove.\n_old, one = pair()",
+        "# Run this one manually, it takes an hour.\ndef _old(): ...",
+        "# Remove underscore, or run the test directly:\ndef _old(): ...",
     ],
 )
 def test_what_is_said_to_be_there_for_others_is_alive(said: str) -> None:
@@ -1102,6 +1157,267 @@ def test_code_that_is_put_together_and_a_file_beside() -> None:
         "main.py": f"from p.m import version\n{MAIN}version()\n",
     }
     assert dead(tree) == ["p.m:Record._lost", "p.other"]
+
+
+def test_examples_of_a_test_file_are_tests() -> None:
+    tree = {
+        "test_m.py": """
+            def example(): '>>> 1'
+            def check():
+                '''
+                In [1]: 1 + 1
+                '''
+            class Shown: '>>> Shown()'
+            def helper(): 'see >>>'
+            """,
+        "m.py": f"def unused(): '>>> 1'\n{MAIN}0\n",
+    }
+    assert dead(tree) == ["m:unused", "test_m:helper"]
+
+
+def test_a_fixture_that_a_function_of_the_file_makes() -> None:
+    tree = {
+        "test_m.py": """
+            import pytest
+            def shop_of(size):
+                @pytest.fixture
+                def inner(): return size
+                return inner
+            small = shop_of(2)
+            also = small
+            large = shop_of(9)
+            LIMIT = 3
+            def test_it(also, LIMIT): ...
+            """
+    }
+    assert dead(tree) == ["test_m:LIMIT", "test_m:large"]
+
+
+def test_types_in_comments_are_annotations() -> None:
+    tree = {
+        "m.py": f"""
+        from kinds import _Size, _Lost
+        import kinds
+        class _Shop:
+            def f(self, x,  # type: _Size
+                  ):
+                # type: (...) -> kinds._Price
+                return x  # type: ignore[_Lost]
+        class _Alone:
+            def g(self): pass  # type: (_Alone) -> None, if it is
+        {MAIN}
+            shops = []  # type: list[_Shop]
+            shops[0].f(1)
+        """,
+        "kinds.py": "_Size = int\n_Price = int\n_Lost = int\n",
+    }
+    assert dead(tree) == ["kinds:_Lost", "m:_Alone", "m:_Alone.g"]
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "if sys.platform == 'win32': from p._a import f\nelif x: ...\nelse: from p._b import f\n",
+        "try: from p._a import f\nexcept ImportError: from p._b import f\n",
+    ],
+)
+def test_what_two_branches_import_is_for_importers(imports: str) -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/m.py": f"import sys\nfrom p._a import g\n{imports}def own(): ...\n",
+        "p/_a.py": "def f(): ...\ndef g(): ...\n",
+        "p/_b.py": "def f(): ...\n",
+    }
+    assert dead(tree, "public") == ["p._a:g"]
+
+
+@pytest.mark.parametrize(
+    "project",
+    [
+        {"setup.py": "setup(packages=['p'], py_modules=['shop', 'tool'])\n"},
+        {"setup.cfg": "[metadata]\nname = a\n[options]\npy_modules =\n  shop\n  tool\n"},
+        {"pyproject.toml": "[build-system]\n[tool.setuptools]\npy-modules = ['shop', 'tool']\n"},
+    ],
+)
+def test_a_module_that_gets_installed_beside_a_package_offers_names(
+    project: dict[str, str],
+) -> None:
+    script = {
+        "bin.cfg": "",
+        "entry/setup.cfg": "[options.entry_points]\nconsole_scripts = x = tool:go\n",
+    }
+    tree = {
+        "p/__init__.py": "",
+        "shop.py": "def api(): ...\ndef _own(): ...\n",
+        "tool.py": "def go(): ...\n",
+        **script,
+        **project,
+    }
+    assert dead(tree, "recognise") == ["shop:_own"]
+    tools_alone = {path: text.replace("shop", "tool") for path, text in project.items()}
+    assert "shop:api" in dead({**tree, **tools_alone}, "recognise")
+
+
+def test_of_names_that_get_one_value_each_may_be_for_importers() -> None:
+    tree = {
+        "m.py": """
+            __all__ = ["STARTED"]
+            STARTED = START = 1
+            STOPPED = 2
+            _also = _own = 3
+            _, _height, WIDTH = size()
+            _a, _b = 1, 2
+            """
+    }
+    assert dead(tree, "public") == ["m:STOPPED", "m:WIDTH", "m:_a", "m:_also", "m:_b", "m:_own"]
+
+
+def test_what_stands_among_the_data_of_tests_is_not_judged() -> None:
+    tree = {
+        "tests/test_m.py": "import tests.testdata.a.m\nimport tests.m\ndef test_m(): tests\n",
+        "tests/testdata/a/m.py": "def data(): ...\n",
+        "tests/m.py": "def helper(): ...\n",
+        "tests/__init__.py": "",
+    }
+    assert dead(tree) == ["tests.m:helper"]
+
+
+def test_a_type_as_text_within_a_type() -> None:
+    tree = {
+        "m.py": f"""
+        from typing import Union
+        _Maker = _Other = int
+        class _Shop: ...
+        class _Lost: ...
+        Any = Union[int, "list[_Shop]", "_Maker", "_Lost or not"]
+        {MAIN}Any
+        """
+    }
+    assert dead(tree) == ["m:_Lost", "m:_Other"]
+
+
+@pytest.mark.parametrize("body", ["assert f() == 1", "f()", "x = 1\n    assert x"])
+def test_a_class_whose_body_checks_something_is_used_by_that(body: str) -> None:
+    tree = "def f(): ...\ndef main():\n  class One:\n    {}\n  f\n" + f"{MAIN}main()\n"
+    assert "m:main.<locals>.One" not in dead({"m.py": tree.format(body)})
+    assert dead({"m.py": tree.format("x = f")}) == [
+        "m:main.<locals>.One", "m:main.<locals>.One.x",
+    ]  # fmt: skip
+
+
+def test_a_class_within_a_test_shows_what_is_tested() -> None:
+    source = """
+        def test_it():
+            class View:
+                def get(self): ...
+            class Lost:
+                def get(self): ...
+            return View
+        class Helper:
+            def get(self): ...
+        Helper
+        """
+    lost = ["test_it.<locals>.Lost", "test_it.<locals>.Lost.get"]
+    assert dead({"test_m.py": source}) == ["test_m:Helper.get", *(f"test_m:{one}" for one in lost)]
+
+
+def test_a_test_class_that_a_call_makes() -> None:
+    tree = {
+        "test_m.py": "def make(n): ...\nTestOne = make(1)\nOne = make(2)\ndef test_m(): ...\n",
+    }
+    assert dead(tree) == ["test_m:One"]
+
+
+@pytest.mark.parametrize("name", ["p/management/commands/run.py", "p/templatetags/run.py"])
+def test_modules_that_django_looks_for_by_their_files(name: str) -> None:
+    folder = name.rpartition("/")[0]
+    tree = {
+        "p/__init__.py": "",
+        "p/management/__init__.py": "",
+        f"{folder}/__init__.py": "",
+        name: "class Command: ...\nclass Other: ...\n",
+        "p/run.py": "X = 1\n",
+        "main.py": f"import p\n{MAIN}p\n",
+    }
+    module = name.removesuffix(".py").replace("/", ".")
+    unused = {"p.run", "p.run:X", f"{module}:Other"}
+    assert set(dead(tree)) - {"p.management"} == unused
+
+
+def test_names_in_a_list_with_a_name_of_its_own_kind() -> None:
+    tree = {
+        "m.py": f"""
+        __patched__ = ["_lock"]
+        __patched__ += ("_event",)
+        _names = ["_lost"]
+        def _lock(): ...
+        def _event(): ...
+        def _lost(): ...
+        {MAIN}__patched__, _names
+        """
+    }
+    assert dead(tree) == ["m:_lost"]
+
+
+def test_a_method_that_code_in_a_text_calls() -> None:
+    tree = {
+        "m.py": f"""
+        class Parser:
+            def _load(self): ...
+            def _dump(self): ...
+        {MAIN}
+            print("p = Parser._load(DATA)", "Parser._dump is slow", Parser)
+        """
+    }
+    assert dead(tree) == ["m:Parser._dump"]
+
+
+def test_a_name_in_the_bytes_of_a_test() -> None:
+    source = "def sent(): ...\ndef lost(): ...\ndef test_it(): assert b'sent' in b'x'\n"
+    assert dead({"test_m.py": source}) == ["test_m:lost"]
+
+
+def test_a_method_that_a_class_looks_up_in_its_dict() -> None:
+    tree = {
+        "m.py": f"""
+        class Pump:
+            def send(self, name):
+                private = f"_{{name}}"
+                for cls in type(self).__mro__:
+                    cls.__dict__.get(private)
+        class App(Pump):
+            def _on_key(self): ...
+            def on_key(self): ...
+        class Other:
+            def _on_key(self): ...
+        {MAIN}App().send(input()), Other
+        """
+    }
+    assert dead(tree) == ["m:App.on_key", "m:Other._on_key"]
+
+
+def test_what_an_interface_asks_for() -> None:
+    tree = {
+        "m.py": f"""
+        from zope.interface import implementer
+        @implementer(object)
+        class Parser:
+            def parse(self): ...
+            def _own(self): ...
+        {MAIN}Parser
+        """
+    }
+    assert dead(tree) == ["m:Parser._own"]
+
+
+def test_types_that_a_type_checker_looks_at() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/_tests/types/check.py": "x: int = 1\n",
+        "p/_tests/test_m.py": "def test_m(): ...\n",
+        "main.py": f"import p\n{MAIN}p\n",
+    }
+    assert dead(tree) == []
 
 
 def test_the_program_still_reads_without_a_warning() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 import threading
 from types import SimpleNamespace
 
@@ -36,6 +38,27 @@ def test_a_missing_extra_is_named(deltafix, folder, monkeypatch):
     done = deltafix("serve", folder / "program.dl", "-F", folder)
     assert done.code == 2
     assert "pip install 'deltafix[web]'" in done.err
+
+
+def test_all_extras_that_a_script_of_sql_lacks_are_named_at_once(deltafix, tmp_path, monkeypatch):
+    monkeypatch.setattr("deltafix.cli.serve.find_spec", lambda name: None)
+    done = deltafix("serve", tmp_path / "views.sql")
+    said = "serve needs starlette and uvicorn and sqlglot: pip install 'deltafix[web,sql]'"
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_without_sqlglot_sql_is_refused_before_a_kernel_is_compiled():
+    code = """
+import sys
+sys.modules["sqlglot"] = None
+try:
+    import deltafix.sql
+except ImportError as error:
+    print(error, "deltafix.kernel" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "SQL needs sqlglot: pip install 'deltafix[sql]' False\n"
 
 
 def test_the_address_is_printed_and_a_missing_fact_file_is_an_error(deltafix, folder, monkeypatch):

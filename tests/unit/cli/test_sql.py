@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from operator import itemgetter
 
 import pyarrow as pa
@@ -203,14 +204,89 @@ def test_a_text_of_csv_that_is_no_array_is_refused_with_its_line(deltafix, tmp_p
     assert f"t.csv:3: {plain!r} in column 'tags' is no TEXT[]; it is written as JSON" in done.err
 
 
-def test_a_file_is_not_rounded_and_the_error_says_that_insert_is(deltafix, tmp_path) -> None:
-    views = "CREATE TABLE t (d DECIMAL(6, 2)); CREATE MATERIALIZED VIEW v AS SELECT d FROM t;"
-    (tmp_path / "views.sql").write_text(views)
-    (tmp_path / "t.csv").write_text("d\n1.23\n1.234\n")
+DECIMALS = "CREATE TABLE t (d DECIMAL(6, 2)); CREATE MATERIALIZED VIEW v AS SELECT d FROM t;"
+NOT_ROUNDED = "; what a file says is not rounded, as INSERT rounds it\n"
+
+
+@pytest.mark.parametrize(
+    ("value", "way_out"),
+    [
+        ("1.234", NOT_ROUNDED), ("-12e-3", NOT_ROUNDED), ("9999.999", "\n"), ("10000", "\n"),
+        ("1e5", "\n"), ("nan", "\n"), ("abc", "\n"), ("1_0.125", "\n"),
+    ],
+)  # fmt: skip
+def test_a_decimal_of_csv_is_not_rounded_and_the_error_says_where_insert_is(
+    deltafix, tmp_path, value, way_out
+) -> None:
+    (tmp_path / "views.sql").write_text(DECIMALS)
+    (tmp_path / "t.csv").write_text(f"d\n1.23\n{value}\n")
     done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
     assert (done.code, done.out) == (2, "")
-    said = "t.csv:3: '1.234' in column 'd' is no DECIMAL(6, 2); what a file says is not rounded"
-    assert said in done.err
+    assert done.err.endswith(f"t.csv:3: {value!r} in column 'd' is no DECIMAL(6, 2){way_out}")
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (pa.array(["1.23", "1.234"]).cast(pa.decimal128(9, 3)), f"1.234 in{{}}{NOT_ROUNDED}"),
+        (pa.array([1.23, 1.234]), f"1.234 in{{}}{NOT_ROUNDED}"),
+        (pa.array(["1.23", "1.234"]), f"'1.234' in{{}}{NOT_ROUNDED}"),
+        (pa.array(["1.23", "abc"]), "'abc' in{}\n"),
+        (pa.array(["1.23", "1e5"]), "'1e5' in{}\n"),
+        (pa.array([1, 12345]), "12345 in{}\n"),
+        (pa.array([None, math.nan]), "nan in{}\n"),
+    ],
+)
+def test_a_decimal_of_parquet_that_does_not_fit_is_told_as_one_of_csv(
+    deltafix, tmp_path, values, said
+) -> None:
+    (tmp_path / "views.sql").write_text(DECIMALS)
+    pq.write_table(pa.table({"d": values}), tmp_path / "t.parquet")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (done.code, done.out) == (2, "")
+    said = said.format(" column 'd' is no DECIMAL(6, 2)")
+    assert done.err.endswith(f"t.parquet, row 2: {said}")
+    assert "error[DF300]" in done.err
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([1, None, 9999]), pa.array([1.0, None, 9999.0]), pa.array(["1", None, "9999"]),
+        pa.array(["1", None, "9999"]).cast(pa.decimal128(12, 5)),
+    ],
+)  # fmt: skip
+def test_numbers_of_parquet_that_a_decimal_holds_are_taken_whatever_their_type(
+    deltafix, tmp_path, values
+) -> None:
+    (tmp_path / "views.sql").write_text(DECIMALS)
+    pq.write_table(pa.table({"d": values}), tmp_path / "t.parquet")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert done.code == 0, done.err
+    assert sorted(done.out.splitlines()[2:]) == ["", "1.00", "9999.00"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "values", "said"),
+    [
+        ("INTEGER", pa.array([1, 2**40]), ", row 2: 1099511627776 in column 'd' is no INTEGER\n"),
+        ("DATE", pa.array(["2026-02-29"]), ", row 1: '2026-02-29' in column 'd' is no DATE\n"),
+        ("DECIMAL(6, 2)", pa.array([True]), ": column 'd' is bool, and no DECIMAL(6, 2)\n"),
+        ("TEXT[]", pa.array(["a"]), ": column 'd' is string, and no TEXT[]\n"),
+        (
+            "DECIMAL(6, 2)[]", pa.array([[1.25], [None, 1.234]]),
+            ", row 2: [null, 1.234] in column 'd' is no DECIMAL(6, 2)[]\n",
+        ),
+    ],
+)  # fmt: skip
+def test_any_value_of_parquet_that_its_column_does_not_hold_has_a_place(
+    deltafix, tmp_path, declared, values, said
+) -> None:
+    (tmp_path / "views.sql").write_text(DECIMALS.replace("DECIMAL(6, 2)", declared))
+    pq.write_table(pa.table({"d": values}), tmp_path / "t.parquet")
+    done = deltafix("run", tmp_path / "views.sql", "-F", tmp_path, "-D", "-")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.endswith(f"t.parquet{said}")
 
 
 @pytest.mark.parametrize("command", ["fmt", "diff", "shell", "watch", "why", "why-not", "step"])

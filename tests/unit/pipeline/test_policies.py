@@ -170,7 +170,8 @@ def test_late_rows_are_told_by_their_version(late, rows, aside, tmp_path) -> Non
         ("who,team", r"lacks 'sign'.*\+.*sign = \"NAME\".*mode = \"rows\".*source = \"snapshot\""),
         ("sign;who;team", r"lacks .*its first line has \";\" between names: say delimiter = \";\""),
         ("sign\twho\tteam", r"lacks .*say delimiter = \"\\t\"$"),
-        ("sign,who,team,since", r"has 'since' beside them"),
+        ("sign,who,team,since", r"has 'since' beside them.*\[...\]$"),
+        ("sign,who,team,__index_level_0__", r"; an index of pandas is left out by .*index=False"),
     ],
 )
 def test_other_columns_are_refused_by_name(header, said, tmp_path) -> None:

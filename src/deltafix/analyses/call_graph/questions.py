@@ -173,7 +173,9 @@ class Questions:
             if path not in self._paths:
                 reason = self._errors.get(path)
                 said = f"could not be read: {reason}" if reason else "is no Python file of the tree"
-                raise SourceError(f"{path} {said}", path=path)
+                fits = sorted(one for one in self._paths if one.endswith(f"/{path}"))
+                help_ = f"; did you mean {', '.join(fits[:3])}?" if fits else ""
+                raise SourceError(f"{path} {said}{help_}", path=path)
         towards = _search(changed, self._importers)
         found = [
             Affected(path, _is_test(path), _way(path, towards))

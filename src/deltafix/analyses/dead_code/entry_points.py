@@ -2,9 +2,9 @@
 
 A project file is a node of its own, a root from which references lead to `module:function`, so
 that `why` can say "pyproject.toml, console script shop". It also says whether what is here gets
-installed (a build system, a wheel's own files), which tells a library from an application.
-Invariant: a value that is not an entry point, or that `setup.py` computes, is skipped; a file that
-does not parse is an error like any broken source file.
+installed (a build system, a wheel's own files, modules beside packages), which tells a library from
+an application. Invariant: a value that is not an entry point, or that `setup.py` computes, is
+skipped; a file that does not parse is an error like any broken source file.
 """
 
 from __future__ import annotations
@@ -47,6 +47,8 @@ def project_fragment(path: str, data: bytes) -> Fragment:
         document = tomllib.loads(data.decode("utf-8"))
         installed = "build-system" in document
         targets = _toml_targets(document)
+        tools = _table(document, "tool")
+        modules: object = _table(tools, "setuptools").get("py-modules")
         facts.extend(("attribute", (path, name)) for name in sorted(_version_names(document)))
         facts.append(("given_root", (path, "entry points of the project")))
     else:
@@ -57,9 +59,11 @@ def project_fragment(path: str, data: bytes) -> Fragment:
             raise ValueError(str(error).replace("\n", " ")) from error
         installed = name == "entry_points.txt" or parser.has_option("metadata", "name")
         targets = _cfg_targets(parser) if name == "setup.cfg" else _installed_targets(parser)
+        modules = parser.get("options", "py_modules", fallback="").replace(",", " ").split()
     if installed:
         facts.append(("distribution", (path,)))
     facts.extend(_promised(path, targets))
+    facts.extend(_distributed(path, modules))
     return Fragment.of(path, facts, ())
 
 
@@ -71,6 +75,11 @@ def setup_facts(path: str, tree: ast.Module) -> Iterator[Fact]:
             for keyword in node.keywords:
                 if keyword.arg == "entry_points":
                     yield from _promised(path, _given_targets(_value(keyword.value, tree)))
+                elif keyword.arg == "py_modules":
+                    given = _value(keyword.value, tree)
+                    names = given.elts if isinstance(given, ast.List | ast.Tuple) else []
+                    words = [one.value for one in names if isinstance(one, ast.Constant)]
+                    yield from _distributed(path, words)
 
 
 def _value(node: ast.expr, tree: ast.Module) -> ast.expr:
@@ -117,6 +126,13 @@ def _promised(path: str, targets: Iterable[tuple[str, str]]) -> Iterator[Fact]:
         if attributes != [""]:
             yield "uses", (path, module, attributes[0], module)
             yield from (("attribute", (path, name)) for name in attributes[1:])
+
+
+def _distributed(path: str, modules: object) -> Iterator[Fact]:
+    """The modules beside packages that a project file says it installs."""
+    for name in modules if isinstance(modules, list) else ():
+        if isinstance(name, str):
+            yield "distributes", (path, name)
 
 
 def _toml_targets(document: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import ast
 import doctest
+import re
 from collections.abc import Iterator
 
-__all__ = ["examples"]
+__all__ = ["examples", "shows_examples"]
 
 _PARSER = doctest.DocTestParser()
+_PROMPT = re.compile(r"^\s*(?:>>>|In ?\[\d+\]:) ", re.MULTILINE)  # of Python, of IPython
+
+
+def shows_examples(text: str | None) -> bool:
+    """Whether a docstring has examples at a prompt."""
+    return bool(text and _PROMPT.search(text))
 
 
 def examples(text: str) -> Iterator[ast.Module]:

@@ -16,15 +16,17 @@ import builtins
 import re
 import sys
 import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
 
 from deltafix.analyses.dead_code import policy
+from deltafix.analyses.dead_code.comments import KEEP, KEEP_IMPORT, Comments
 from deltafix.analyses.dead_code.entry_points import (
     is_project_file,
     project_fragment,
     setup_facts,
 )
-from deltafix.analyses.dead_code.examples import examples
+from deltafix.analyses.dead_code.examples import examples, shows_examples
 from deltafix.analyses.dead_code.exports import all_entries
 from deltafix.analyses.dead_code.fixtures import fixture_facts
 from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module_of
@@ -38,10 +40,7 @@ __all__ = ["TYPED", "Definitions", "extract"]
 TYPED = "py.typed"
 """The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
 
-_KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
 _SHOWN = re.compile(r"\b([A-Za-z_]\w*)\(")  # in the text of a module
-_KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
-_FOR_OTHERS = re.compile(rb"(?i)\b(?:backwards?|legacy|deprecated|compat\b|compatibility)")
 _BOUNDARY = re.compile(r"_|[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])")
 _INERT = (
     ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred,
@@ -63,13 +62,13 @@ def extract(
     try:
         if is_project_file(path):
             return project_fragment(path, data)
-        if path.endswith(TEXTS):
-            return text_fragment(path, data)
         if path.endswith(TYPED):
             package = module_of(path.removesuffix(TYPED) + "__init__.py", prefix)
             return Fragment.of(path, [("typed", (package.canonical,))], ())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the analysed code's SyntaxWarnings are not ours
+            if path.endswith(TEXTS):
+                return text_fragment(path, data)
             tree = ast.parse(data, filename=path)
             return (reader or Definitions)(path, data, module_of(path, prefix)).run(tree)
     except SyntaxError as error:
@@ -92,9 +91,8 @@ class Definitions(References):
         self.is_script = data.startswith(b"#!")
         self.has_star = b"import *" in data
         self.watched = False  # inside `with pytest.raises(...)`
-        marked = b"deltafix:" in data or b"noqa" in data
-        text = data.decode("utf-8", "replace") if marked or _FOR_OTHERS.search(data) else ""
-        self.lines = text.splitlines()
+        self.comments = Comments(data)
+        self.alternatives: frozenset[str] = frozenset()  # imported in two branches, for others
 
     def run(self, tree: ast.Module) -> Fragment:
         """Read a whole module; call once."""
@@ -113,6 +111,9 @@ class Definitions(References):
             self.facts.extend(setup_facts(self.path, tree))
         if self.is_script:
             self.emit("given_root", module, "starts with #!")
+        if any(self.module.parts[-1 - len(one) : -1] == one for one in policy.FOUND_FOLDERS):
+            self.emit("given_root", module, "stands where Django looks for it")
+            self.emit("names", module, module, "Command")
         for name in _SHOWN.findall(ast.get_docstring(tree) or ""):
             self.emit("names", module, module, name)
         if self.module.is_package and not tree.body:
@@ -126,11 +127,16 @@ class Definitions(References):
         )
         if self.hands_on and not self.module.is_aside and any(map(_takes_names, tree.body)):
             self.emit("given_root", module, "has nothing but imports, for others")
-        if not self.module.is_package and any(_acts(one) for one in tree.body):
+        calls_own = _calls_own(tree.body)
+        if not self.module.is_package and (calls_own or any(_acts(one) for one in tree.body)):
             self.emit("acts", module)
+            if calls_own and not self.module.is_aside:
+                self.emit("script", module)
         self._examples(module, tree)
+        self.alternatives = frozenset(_alternatives(tree.body))
         for statement in tree.body:
             self.visit(statement)
+        self._typed_in_comments(1, sys.maxsize)
         self.named_by_text()
         return Fragment.of(self.path, self.facts, self.places)
 
@@ -164,24 +170,15 @@ class Definitions(References):
             self.emit("kept", identity, scope.owner, "called by Python itself")
         if scope.kind == "class" and not (name.startswith("__") and not policy.is_dunder(name)):
             self.emit("overridable", identity, scope.owner)
-        if any(self._marked(line, _KEEP) for line in lines):
+        if self.comments.marked(lines, KEEP):
             self.emit("given_root", identity, "marked in the source")
-        if self._told_above(lines[0]):
+        if self.comments.for_others(lines[0]):
             self.emit("kept", identity, scope.owner, "has, as a comment says, for code elsewhere,")
         if self.watched:
             self.emit("kept", identity, scope.owner, "sees what is raised by defining")
+        if self.is_test and scope.kind == "class" and ".<locals>." in scope.owner:
+            self.emit("kept", identity, scope.owner, "is of a test, and shows what is tested")
         return identity, scope
-
-    def _marked(self, line: int, pattern: re.Pattern[str]) -> bool:
-        return line <= len(self.lines) and bool(pattern.search(self.lines[line - 1]))
-
-    def _told_above(self, line: int) -> bool:
-        """Whether the comment on a definition's line, or right above it, says it is for others."""
-        said = [self.lines[line - 1].partition("#")[2]] if line <= len(self.lines) else []
-        while line > 1 and line <= len(self.lines) and self.lines[line - 2].lstrip()[:1] == "#":
-            line -= 1
-            said.append(self.lines[line - 1])
-        return any(_FOR_OTHERS.search(one.encode()) for one in said)
 
     def _entry(self, relation: str, why: str) -> None:
         """The module is run; a test, an example or a build script says nothing of the rest."""
@@ -189,13 +186,16 @@ class Definitions(References):
         if not self.module.is_aside and self.module.canonical != "setup":
             self.emit(relation, self.module.canonical, why)
 
-    def _test_root(self, identity: str, name: str, kind: str, scope: Scope) -> None:
+    def _test_root(
+        self, identity: str, name: str, kind: str, scope: Scope, text: str | None
+    ) -> None:
         if scope.kind == "module" and name.startswith("pytest_"):
             self.emit("kept", identity, scope.owner, "has the pytest hook")
         if not self.is_test:
             return
         hook = name.startswith(("test", "pytest_")) or name in policy.TEST_HOOKS
-        if scope.kind == "module" and (hook or (kind == "class" and name.startswith("Test"))):
+        hook = hook or shows_examples(text)  # doctest runs them, of tests above all
+        if scope.kind == "module" and (hook or (kind != "function" and name.startswith("Test"))):
             self.emit("test", identity)
         elif scope.kind == "class" and hook:
             self.emit("kept", identity, scope.owner, "called by the test runner")
@@ -242,13 +242,15 @@ class Definitions(References):
         kind = "method" if self.scope.home(node.name).kind == "class" else "function"
         lines = [d.lineno for d in node.decorator_list] + [node.lineno]
         identity, scope = self.symbol(kind, node.name, lines)
-        self._test_root(identity, node.name, kind, scope)
+        self._test_root(identity, node.name, kind, scope, ast.get_docstring(node))
         self._decorators(node.decorator_list, identity, scope.owner)
         if kind == "method" and any(self._is_kept_by(one) for one in node.decorator_list):
             outer = scope.parent.owner if scope.parent is not None else scope.owner
             self.emit("kept", scope.owner, outer, "has registered a method of")
-        for row in fixture_facts(node, identity, scope.owner, is_test=self.is_test):
-            self.emit(*row)
+        for relation, *row in fixture_facts(node, identity, scope.owner, is_test=self.is_test):
+            self.emit(relation, *row)
+            if relation == "asks":
+                self._asks_for_made(*row)
         arguments = node.args
         self.under(identity, node.decorator_list)
         self.under(identity, [*arguments.defaults, *arguments.kw_defaults])
@@ -266,6 +268,14 @@ class Definitions(References):
         self.scope = outside
         self._for_importers(node, scope)
 
+    def _asks_for_made(self, identity: str, name: str) -> None:
+        """A parameter is a name of this file with another value: a fixture, `s = shop_of(2)`."""
+        made = self.scope.module().names.get(name)
+        if made is not None and any(
+            isinstance(value, ast.Call | ast.Name) for value in made.values
+        ):
+            self.emit("names", identity, self.module.canonical, name)
+
     def _body(
         self, identity: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     ) -> None:
@@ -273,6 +283,13 @@ class Definitions(References):
         before, self.watched = self.watched, False
         self.under(identity, node.body)
         self.watched = before
+        user, self.user = self.user, identity
+        self._typed_in_comments(node.lineno, node.end_lineno or node.lineno)
+        self.user = user
+
+    def _typed_in_comments(self, first: int, last: int) -> None:
+        for name in self.comments.types(first, last):
+            self.visit(name)
 
     def _examples(
         self, user: str, node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -291,6 +308,8 @@ class Definitions(References):
         told = node.name in self.documented or warns
         if told and scope.kind == "module" and not node.name.startswith("_"):
             self.emit("alias", scope.owner, node.name)
+        if _is_example(node):
+            self.emit("kept", scope.child(node.name), scope.owner, "has for doctest alone")
         if warns or _shows_call(node):
             self.emit("kept", scope.child(node.name), scope.owner, "documents, for code elsewhere,")
 
@@ -307,7 +326,7 @@ class Definitions(References):
         """A class: its body runs when it is defined, and goes when it goes."""
         lines = [d.lineno for d in node.decorator_list] + [node.lineno]
         identity, scope = self.symbol("class", node.name, lines)
-        self._test_root(identity, node.name, "class", scope)
+        self._test_root(identity, node.name, "class", scope, ast.get_docstring(node))
         self._decorators(node.decorator_list, identity, scope.owner)
         outside = self.scope
         self.under(identity, node.decorator_list)
@@ -324,7 +343,7 @@ class Definitions(References):
         collect(self.scope, node.body, self.module, walrus=self.walrus)
         if "__init_subclass__" in self.scope.names:
             self.emit("enlists", identity)
-        for one in (n for n in node.body if self._hands_over(n)):
+        for one in (n for n in node.body if self._hands_over(n) or _checks(n)):
             self.emit("kept", identity, scope.owner, "runs, when it is defined, the body of")
             for name in _targets(one):
                 self.emit("kept", self.scope.child(name.id), identity, "was told of")
@@ -370,10 +389,14 @@ class Definitions(References):
         for name in names:
             if name.id != "_":
                 identity, scope = self.symbol("name", name.id, [name.lineno])
-                self._test_root(identity, name.id, "name", scope)
+                self._test_root(identity, name.id, "name", scope, None)
                 owners.append(identity)
                 if scope.kind == "module":
                     self._module_name(identity, name.id, value)
+                    if len(getattr(node, "targets", ())) > 1 and name.id[0] != "_":
+                        self.emit("alias", self.module.canonical, name.id)
+                if name.id.startswith("_") and _is_unpacked(node):
+                    self.emit("kept", identity, scope.owner, "leaves unused, beside others,")
         users = owners or [self.user]
         for user in users:
             self.under(user, [annotation], types=True)
@@ -406,6 +429,7 @@ class Definitions(References):
             isinstance(value, ast.Call) and self._full_name(value.func) == "functools.partial"
         )
         marks = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+        self._listed(identity, name, value)
         if name.startswith("_") and marks and all(self._is_import(one) for one in marks):
             self.emit("kept", identity, self.module.canonical, "marks as used, for a linter, with")
         held = self.scope.names.get(value.id) if isinstance(value, ast.Name) else None
@@ -425,6 +449,14 @@ class Definitions(References):
         self.generic_visit(node)
         if isinstance(node.target, ast.Name):
             self.name(node.target.id)
+            self._listed(self.user, node.target.id, node.value)
+
+    def _listed(self, user: str, name: str, value: ast.expr | None) -> None:
+        """Names in `__patched__ = ["lock"]`: a list with such a name is for whoever knows it."""
+        if policy.is_dunder(name) and isinstance(value, ast.List | ast.Tuple):
+            for one in value.elts:
+                if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                    self.emit("attribute", user, one.value)
 
     def visit_TypeAlias(self, node: ast.AST) -> None:
         """`type X = …` (Python 3.12): a name whose value is an annotation."""
@@ -467,9 +499,10 @@ class Definitions(References):
 
     def _bound_imports(self, node: ast.Import | ast.ImportFrom) -> None:
         span = range(node.lineno, (node.end_lineno or node.lineno) + 1)
-        wanted = any(self._marked(line, _KEEP_IMPORT) for line in span)
+        wanted = self.comments.marked(span, KEEP_IMPORT)
         for name, imported in annotate_imports(node, self.module):
-            if (wanted or self.hands_on) and imported.name is not None:
+            given = wanted or self.hands_on or name in self.alternatives
+            if given and imported.name is not None:
                 self.emit("uses", self.user, imported.path, imported.name, imported.top)
             if self.scope.kind != "module":
                 continue
@@ -488,7 +521,7 @@ def _is_test(node: ast.stmt) -> bool:
         names = (node.name, *(dotted_name(base) for base in node.bases))
         return node.name.startswith("test") or any("Test" in name for name in names)
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (
-        node.name.startswith(("test", "pytest_"))
+        node.name.startswith(("test", "pytest_")) or shows_examples(ast.get_docstring(node))
     )
 
 
@@ -497,6 +530,48 @@ def _acts(node: ast.stmt) -> bool:
     if isinstance(node, ast.Expr):
         return isinstance(node.value, ast.Call | ast.Await)
     return isinstance(node, ast.For | ast.While | ast.With)
+
+
+def _calls_own(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements of a module call what it defines, as `main()` at its end does."""
+    own: set[str] = set()
+    flat = deque(body)
+    called: set[str] = set()
+    while flat:
+        node = flat.popleft()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            own.add(node.name)
+        elif isinstance(node, ast.If | ast.Try | ast.TryStar):
+            flat.extend(node.body + node.orelse + getattr(node, "finalbody", []))
+        elif _acts(node):
+            calls = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
+            called.update(dotted_name(func).partition(".")[0] for func in calls)
+    return not own.isdisjoint(called)
+
+
+def _alternatives(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """Names that a module imports in two branches of one statement: it offers them to others."""
+    for node in body:
+        seen: set[str] = set()
+        for branch in _branches(node):
+            imports = [one for one in branch if isinstance(one, ast.ImportFrom)]
+            names = {alias.asname or alias.name for one in imports for alias in one.names}
+            yield from names & seen
+            seen |= names
+
+
+def _branches(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
+    """What `if … elif … else` or `try … except` runs one of."""
+    if isinstance(node, ast.Try | ast.TryStar):
+        yield node.body + node.orelse
+        yield from (one.body for one in node.handlers)
+    elif isinstance(node, ast.If):
+        yield node.body
+        match node.orelse:
+            case [ast.If() as following]:
+                yield from _branches(following)
+            case _:
+                yield node.orelse
 
 
 def _warns(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
@@ -508,6 +583,17 @@ def _warns(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
         for n in ast.walk(node)
         if isinstance(n, ast.Name | ast.Attribute)
     )
+
+
+def _is_example(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+    """Whether a definition that is called a test is a docstring with examples, and nothing else."""
+    does = [one for one in node.body if not isinstance(one, ast.Expr | ast.Pass)]
+    return "test" in node.name and not does and shows_examples(ast.get_docstring(node))
+
+
+def _checks(node: ast.stmt) -> bool:
+    """Whether a statement in the body of a class does something by itself."""
+    return isinstance(node, ast.Assert) or (isinstance(node, ast.Expr) and _acts(node))
 
 
 def _shows_call(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
@@ -547,6 +633,15 @@ def _targets(node: ast.stmt) -> Iterator[ast.Name]:
             stack.extend(target.elts)
         elif isinstance(target, ast.Starred):
             stack.append(target.value)
+
+
+def _is_unpacked(node: ast.Assign | ast.AnnAssign) -> bool:
+    """Whether names get the parts of one value: `_, width = size()`."""
+    return (
+        isinstance(node, ast.Assign)
+        and isinstance(node.targets[0], ast.Tuple | ast.List)
+        and not isinstance(node.value, ast.Tuple | ast.List)
+    )
 
 
 def _is_main_guard(test: ast.expr) -> bool:

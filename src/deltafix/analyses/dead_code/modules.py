@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from deltafix.analyses.dead_code.policy import TOOL_FILES, is_aside_folder, is_test_file
+from deltafix.analyses.dead_code.policy import (
+    TEST_DATA,
+    TEST_FOLDERS,
+    TOOL_FILES,
+    is_aside_folder,
+    is_test_file,
+)
 from deltafix.analyses.facts import Fact
 
 __all__ = ["ModuleName", "module_facts", "module_of"]
@@ -58,7 +64,7 @@ def _is_aside(path: str, prefix: str) -> bool:
     *folders, name = path.split("/")
     return (
         is_test_file(path)
-        or "tests" in folders
+        or not TEST_FOLDERS.isdisjoint(folders)
         or (not prefix and bool(folders) and is_aside_folder(folders[0]))
         or not name.removesuffix(".py").isidentifier()  # nobody can import it
         or (name in TOOL_FILES and (name == "conf.py" or not folders))
@@ -88,7 +94,7 @@ def module_facts(module: ModuleName) -> Iterator[Fact]:
             yield "around", (".".join(parts[start:stop]), above)
     if module.is_aside:
         yield "aside", (name, "/".join(parts if module.is_package else parts[:-1]))
-        if f"{parts[-1]}.py" in TOOL_FILES:
-            yield "quotes", (name, name)  # whoever imports it, a tool looks for it by this name
+        if f"{parts[-1]}.py" in TOOL_FILES or not TEST_DATA.isdisjoint(parts[:-1]):
+            yield "quotes", (name, name)  # whoever imports it, somebody looks for its file
     elif not any(part.startswith("_") for part in name.split(".")):
         yield "public_module", (name,)

@@ -18,9 +18,12 @@ __all__ = [
     "ASIDE",
     "CONTAINER_METHODS",
     "DATA_MAKERS",
+    "FOUND_FOLDERS",
     "INERT_BASES",
     "NAMED_POLICIES",
     "PURE_DECORATORS",
+    "TEST_DATA",
+    "TEST_FOLDERS",
     "TEST_HOOKS",
     "TOOL_FILES",
     "WATCHERS",
@@ -103,6 +106,12 @@ ASIDE = frozenset(
 )
 """Folders beside a project's own code: what they define is for nobody else's use."""
 
+TEST_FOLDERS = frozenset({"tests", "_tests"})
+"""Folders of tests, wherever they stand."""
+
+TEST_DATA = frozenset("data testdata test_data fixtures resources".split())
+"""Folders of tests whose files they read, load or imitate: nobody says there what is needed."""
+
 WATCHERS = frozenset(
     """
     raises warns deprecated_call assertRaises assertRaisesRegex assertWarns assertWarnsRegex
@@ -112,6 +121,9 @@ WATCHERS = frozenset(
 
 TOOL_FILES = frozenset("conf.py dodo.py fabfile.py hatch_build.py noxfile.py tasks.py".split())
 """Files in a project's top folder, or anywhere for `conf.py`, that a tool looks for by name."""
+
+FOUND_FOLDERS = (("management", "commands"), ("templatetags",))
+"""Folders in an application of Django whose modules it imports by the names of their files."""
 
 NAMED_POLICIES = frozenset({"public", "entry-points"})
 """Words that `--roots` understands beside patterns: a library, and an application."""

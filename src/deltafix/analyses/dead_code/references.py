@@ -31,6 +31,7 @@ from deltafix.analyses.facts import Fact
 
 __all__ = ["MEMBER", "References", "dotted_name", "name_chain"]
 
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _ENTRY = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 _BY_NAME = frozenset({"getattr", "hasattr", "setattr", "delattr", "methodcaller", "attrgetter"})
@@ -43,7 +44,7 @@ MEMBER = re.compile(r"\.([A-Za-z_]\w*)")
 _SETTINGS = frozenset({"from_object", "config_from_object", "from_pyfile"})
 _MANGLED = re.compile(r"_[A-Za-z]\w*?(__\w*[A-Za-z0-9])")
 _FIELD = re.compile(r"\{\w*((?:\.\w+|\[\w*\])+)[!:}]")  # of `"{order.total}".format(…)`
-_SELF = re.compile(r"\bself\.([A-Za-z_]\w*)")
+_SELF = re.compile(r"\bself\.([A-Za-z_]\w*)|\b[A-Z]\w*\.([A-Za-z_]\w*)\(")  # Class.make(…)
 _STEM = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.")
 _OWN_FOLDER = re.compile(
     r"(?:os\.)?(?:path\.)?dirname\((?:(?:os\.)?path\.(?:abspath|realpath)\()?__file__\)+"
@@ -173,10 +174,13 @@ class References(ast.NodeVisitor):
                 self.emit("attribute", self.user, name)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        """`Unpack["T"]` names T, if there is a T."""
-        match node.slice:
-            case ast.Constant(value=str(text)) if self.scope.lookup(text):
-                self.name(text)
+        """`Unpack["T"]` names T, if there is a T, and so does `Union[int, "list[T]"]`."""
+        inside = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        for one in inside:
+            match one:
+                case ast.Constant(value=str(text)) if text.isidentifier() or "[" in text:
+                    for name in filter(self.scope.lookup, _WORD.findall(text)):
+                        self.name(name)
         self.generic_visit(node)
 
     def visit_MatchClass(self, node: ast.MatchClass) -> None:
@@ -189,12 +193,15 @@ class References(ast.NodeVisitor):
 
     def visit_Constant(self, node: ast.Constant) -> None:
         """A string that is a dotted path names it; inside an annotation it is an expression."""
-        if not isinstance(node.value, str):
+        text = node.value
+        if isinstance(text, bytes) and self.module.is_aside:
+            text = text.decode("latin-1")  # a test may look for a name in bytes
+        if not isinstance(text, str):
             return
         if self.in_type:
-            self._type_text(node.value)
+            self._type_text(text)
         else:
-            self._dotted_text(node.value)
+            self._dotted_text(text)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Pieces of a string are no names."""
@@ -234,8 +241,8 @@ class References(ast.NodeVisitor):
     def _dotted_text(self, text: str) -> None:
         if text.endswith(".py"):
             self._file(text)
-        for word in _SELF.findall(text):  # code that is put together
-            self.emit("attribute", self.user, word)
+        for words in _SELF.findall(text):  # code that is put together
+            self.emit("attribute", self.user, "".join(words))
         entry = _ENTRY.fullmatch(text)
         relative = _RELATIVE.fullmatch(text)
         if relative:
@@ -285,6 +292,9 @@ class References(ast.NodeVisitor):
                 if self._is_parameter(node.args[1]):
                     self.emit("takes_name", self.user)
             self.by_text = self.by_text or not any(_is_text(one) for one in node.args)
+        elif last == "get" and node.args and isinstance(called, ast.Attribute):
+            if isinstance(called.value, ast.Attribute) and called.value.attr == "__dict__":
+                self._searched(called.value.value, node.args[0])
         elif last in _CONDITIONS:
             for argument in node.args:
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):

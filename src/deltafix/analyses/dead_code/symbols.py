@@ -34,6 +34,13 @@ def find_symbol(text: str, symbols: Collection[str]) -> str:
     if fits:
         some = ", ".join(fits[:5]) + (", …" if len(fits) > 5 else "")
         raise UnknownSymbolError(f"{text!r} fits {len(fits)} symbols: {some}")
-    close = suggest(short_name(text), sorted({short_name(symbol) for symbol in symbols}))
-    help_ = f"; did you mean {close!r}?" if close else ""
+    name = short_name(text)
+    owner = text[: -len(name)]  # "shop.cart:" or "Cart.": what is known of it is asked first
+    inside = [one for one in symbols if owner and _ends(one[: -len(short_name(one))], owner)]
+    close = suggest(name, sorted({short_name(symbol) for symbol in inside or symbols}))
+    help_ = f"; did you mean {(owner if inside else '') + close!r}?" if close else ""
     raise UnknownSymbolError(f"there is no symbol {text!r}{help_}")
+
+
+def _ends(owner: str, text: str) -> bool:
+    return owner == text or owner.endswith((f":{text}", f".{text}"))

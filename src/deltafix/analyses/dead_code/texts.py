@@ -1,8 +1,10 @@
 """Names in files that are not Python: documentation, templates, configuration.
 
-    .rst .md .txt                its `>>>` examples and ```python blocks, as code that is run
+    .rst .md .txt                its `>>>` examples, ```python and `.. code::` blocks, as code
+                                 that is run, and its command lines
     .html .jinja2 .mako …        `.name` inside `{{ }}`, `{% %}`, `${ }`: an attribute
     .ini .yaml .toml .cfg .zcml  dotted paths, `shop.cart:Cart`
+    Makefile .mk .sh …           dotted paths, and files: `python -m unittest tests.slow`
 
 Such a file is a node of its own and a root, as a project file is. Invariant: what cannot be read as
 one of these says nothing; it is no error, since nobody promised that it can.
@@ -15,6 +17,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import zip_longest
+from textwrap import dedent
 
 from deltafix.analyses.dead_code.examples import examples
 from deltafix.analyses.dead_code.modules import ModuleName
@@ -27,25 +30,37 @@ __all__ = ["TEXTS", "text_fragment"]
 _DOCUMENTS = (".rst", ".md", ".txt")
 _TEMPLATES = (".html", ".htm", ".jinja", ".jinja2", ".j2", ".mako", ".tmpl")
 _CONFIGURATION = (".ini", ".yaml", ".yml", ".toml", ".cfg", ".zcml")
-TEXTS = (*_DOCUMENTS, *_TEMPLATES, *_CONFIGURATION)
+_COMMANDS = ("Makefile", "makefile", "justfile", "Dockerfile", ".mk", ".sh", ".bash", ".bat")
+TEXTS = (*_DOCUMENTS, *_TEMPLATES, *_CONFIGURATION, *_COMMANDS)
 """Endings of the files that are read for names."""
 
 _BLOCK = re.compile(r"^([ ]*)```\s*(?:python|py)\b[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+_DIRECTIVE = re.compile(
+    r"^([ ]*)\.\. +(?:code|code-block|sourcecode|testcode)::[^\n]*\n"
+    r"((?:\1[ ]+\S[^\n]*\n|[ ]*\n)+)",
+    re.MULTILINE,
+)
+_OPTION = re.compile(r"^\s*:[\w-]+:.*\n", re.MULTILINE)
+_COMMAND = re.compile(r"\b(?:python[\d.]*|coverage run|pytest)[ \t]+(?:-|\S+\.py\b)[^\n]*")
+_FILES = re.compile(r"[\w./-]+\.py\b")
 _COMPUTED = re.compile(r"\{\{(.*?)\}\}|\{%(.*?)%\}|\$\{(.*?)\}", re.DOTALL)
 _PATHS = re.compile(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+")
-_SAID = frozenset({"imports", "uses", "attribute", "quotes"})
+_SAID = frozenset({"imports", "uses", "attribute", "quotes", "names_file"})
 
 
 def text_fragment(path: str, data: bytes) -> Fragment:
     """What a file that is not Python names. Never raises; O(size of the file)."""
     reader = _Text(path)
     text = data.decode("utf-8", "replace")
+    for command in _COMMAND.findall(text):
+        reader.paths(command)
+        reader.files(command)
     if path.endswith(_DOCUMENTS):
         reader.document(text)
     elif path.endswith(_TEMPLATES):
         reader.template(text)
     else:
-        reader.configuration(text)
+        reader.paths(text)
     facts = [fact for fact in reader.facts if fact[0] in _SAID]
     if facts:
         facts.append(("given_root", (path, "a file beside the code names it")))
@@ -82,7 +97,12 @@ class _Text(References):
             for word in MEMBER.findall("".join(filter(None, match.groups()))):
                 self.emit("attribute", self.user, word)
 
-    def configuration(self, text: str) -> None:
+    def files(self, text: str) -> None:
+        """Files that a command runs."""
+        for name in _FILES.findall(text):
+            self._file(name)
+
+    def paths(self, text: str) -> None:
         """Dotted paths of modules and what is in them."""
         for match in _PATHS.finditer(text):
             parts = match[0].split(":")  # `shop.cart:Cart`, `call:shop.cart:Cart`
@@ -96,6 +116,8 @@ class _Text(References):
 
 
 def _blocks(text: str) -> Iterator[ast.Module]:
-    for _, source in _BLOCK.findall(text):
+    blocks = [source for _, source in _BLOCK.findall(text)]
+    blocks += [dedent(_OPTION.sub("", source)) for _, source in _DIRECTIVE.findall(text)]
+    for source in blocks:
         with suppress(SyntaxError, ValueError):
             yield ast.parse(source)

@@ -5,7 +5,8 @@
 Each request has an `Idempotency-Key` of the output, the epoch and the part, the same whenever it is
 said again: after an answer that was lost, or a kill. Invariant: the next request is made when this
 one was answered with success (2xx); a server that is away, busy or late is asked again, with longer
-and longer pauses, and any other answer is an error. `FunctionTarget` notes how far it is.
+and longer pauses, and any other answer is an error. `FunctionTarget` notes how far it is. No error
+has more of the address than scheme, host and port: Slack's and Teams' have a secret in the path.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 _PAUSE = 0.5
 """Half of the seconds to wait before the third attempt; then twice as long, up to a minute."""
 
-_SHOWN = 300
+_SHOWN = 120
+"""Characters of an answer that an error shows."""
+
+_SECRET = 8
+"""Characters from which on a part of the address may be a secret, where an answer repeats it."""
+
 _NEXT = "the epoch is kept, and posted again when the pipeline runs again"
 
 
@@ -58,11 +64,10 @@ class Webhook:
     def __init__(
         self, url: str, name: str, *, timeout: int, attempts: int, rows: int, token_env: str
     ) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.username:
+        if not _is_address(url):
             message = (
-                f'url = "{parts._replace(netloc=parts.hostname or "").geturl()}" is not valid; it '
-                "takes http://… or https://…, a secret by token_env"
+                f'url = "{_origin(url)}" is not valid; it takes http://… or https://…, '
+                "a secret by token_env"
             )
             raise ConfigError(message, key="url")
         token = os.environ.get(token_env, "") if token_env else ""
@@ -70,7 +75,7 @@ class Webhook:
             message = f'token_env = "{token_env}": there is no such variable in the environment'
             raise ConfigError(message, key="token_env", value=token_env)
         self._url = url
-        self._place = parts._replace(query="", fragment="").geturl()  # a query may have a secret
+        self._origin = _origin(url)
         self._name = name
         self._timeout = timeout
         self._rows = rows
@@ -84,7 +89,7 @@ class Webhook:
         """Post an epoch. Raises SinkError."""
         signed = rows.signed.to_pylist()
         parts = max(1, -(-len(signed) // self._rows))
-        with self._failing(rows.epoch), requests.Session() as session:
+        with self._failing(rows), requests.Session() as session:
             session.auth = self._signed  # and nothing from ~/.netrc in its place
             for scheme in ("http://", "https://"):
                 session.mount(scheme, HTTPAdapter(max_retries=self._retry))
@@ -93,16 +98,19 @@ class Webhook:
                 self._post(session, rows, some, part + 1, parts)
 
     @contextmanager
-    def _failing(self, epoch: int) -> Iterator[None]:
+    def _failing(self, rows: EpochRows) -> Iterator[None]:
         """What the library raises as a SinkError in words: who did not answer, and what is next."""
         try:
             yield
         except requests.RequestException as error:
             times = "once" if not self._retry.total else f"{self._retry.total + 1} times"
-            raise SinkError(
-                f"{self._place}: epoch {epoch}: {self._cause(error)}, asked {times}; {_NEXT}",
-                epoch=epoch, path=self._place,
-            ) from error  # fmt: skip
+            message = f"{self._cause(error)}, asked {times}"
+            raise self._failed(rows, message) from None  # the library's message has the whole URL
+
+    def _failed(self, rows: EpochRows, what: str, **values: object) -> SinkError:
+        name, epoch = rows.schema.relation, rows.epoch
+        message = f"[output.{name}] {self._origin}: epoch {epoch}: {what}; {_NEXT}"
+        return SinkError(message, relation=name, epoch=epoch, path=self._origin, **values)
 
     def _cause(self, error: requests.RequestException) -> str:
         """Why there was no answer."""
@@ -147,9 +155,29 @@ class Webhook:
             allow_redirects=False,  # a redirected POST may become a GET
         )
         if not 200 <= answer.status_code < 300:
-            said = " ".join(answer.text.split())[:_SHOWN]
-            raise SinkError(
-                f"{self._place}: epoch {rows.epoch}: answered {answer.status_code} {answer.reason}"
-                f"{f': {said}' if said else ''}; {_NEXT}",
-                epoch=rows.epoch, status=answer.status_code, path=self._place,
-            )  # fmt: skip
+            status, said = answer.status_code, self._excerpt(answer.text)
+            what = f"answered {status} {self._excerpt(answer.reason)}{f': {said}' if said else ''}"
+            raise self._failed(rows, what, status=status)
+
+    def _excerpt(self, text: str) -> str:
+        """The start of what a server said, on one line, without what it repeats of the address."""
+        for part in re.split(r"[/?&=#]", self._url.partition("://")[2])[1:]:
+            if len(part) >= _SECRET:
+                text = text.replace(part, "…")
+        text = "".join(one if one.isprintable() else " " for one in text)
+        return " ".join(text.split())[:_SHOWN]
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  raises for what is no number
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.username
+
+
+def _origin(url: str) -> str:
+    """What may be shown of an address, valid or not: up to its path, without a password."""
+    scheme, separator, rest = url.rpartition("://")
+    return scheme + separator + re.split(r"[/?#]", rest.rpartition("@")[2])[0]

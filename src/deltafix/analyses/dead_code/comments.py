@@ -1,0 +1,64 @@
+"""Comments that mean something: of types, of marks, of code that is for others.
+
+    # type: (Shop, int) -> Price       names types, as annotations do
+    # deltafix: keep                   keeps what is defined on the line
+    # legacy; run it by hand           said above a definition: whoever uses it is not here
+
+Invariant: a comment is looked at by line, so one inside of a text may count as well; that keeps
+more alive, never less.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+
+__all__ = ["KEEP", "KEEP_IMPORT", "Comments"]
+
+KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
+KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
+_FOR_OTHERS = re.compile(
+    r"(?i)\b(?:backwards?|legacy|deprecat|compat\b|compatibility|by hand\b|manually\b"
+    r"|run\b.{1,30}\bdirectly\b)"
+)
+_TYPE = re.compile(r"#\s*type:(?!\s*ignore\b)(.*)")
+_PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
+_WORDS = (b"deltafix:", b"noqa", b"type:")
+
+
+class Comments:
+    """Those of one file, by line from 1. Made in O(size), or in one search where there are none."""
+
+    def __init__(self, data: bytes) -> None:
+        said = data.decode("utf-8", "replace")
+        is_marked = any(word in data for word in _WORDS) or _FOR_OTHERS.search(said)
+        self._lines: Sequence[str] = said.splitlines() if is_marked else ()
+        self._types = {
+            line: found[1]
+            for line, text in enumerate(self._lines, 1)
+            if (found := _TYPE.search(text))
+        }
+
+    def marked(self, lines: Iterable[int], pattern: re.Pattern[str]) -> bool:
+        """Whether `pattern` is in one of these lines."""
+        here = (self._lines[line - 1] for line in lines if line <= len(self._lines))
+        return any(map(pattern.search, here))
+
+    def for_others(self, line: int) -> bool:
+        """Whether the comment on a definition's line, or right above it, says it is for others."""
+        if line > len(self._lines):
+            return False
+        said = [self._lines[line - 1].partition("#")[2]]
+        while line > 1 and self._lines[line - 2].lstrip()[:1] == "#":
+            line -= 1
+            said.append(self._lines[line - 1])
+        return any(map(_FOR_OTHERS.search, said))
+
+    def types(self, first: int, last: int) -> Iterator[ast.expr]:
+        """The names in comments of types in these lines, each once: inner blocks ask first."""
+        for line in [one for one in self._types if first <= one <= last]:
+            for path in _PATH.findall(self._types.pop(line)):
+                with suppress(SyntaxError):  # a keyword: the comment goes on in words
+                    yield ast.parse(path, mode="eval").body
