@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from random_schema import Columns, Table, altered, referring
+
 __all__ = ["Case", "case_of"]
 
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
@@ -30,7 +32,6 @@ ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT, DOUBLES: DOUBLE,
 NESTED = (*ARRAYS, *FIELDS)
 NEW = (DATE, TIMESTAMP, DECIMAL, BLOB, *NESTED)
 TYPES = (*PORTABLE, *NEW)
-Columns = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,6 @@ class Case:
         return cls(tuple(tables), tuple(views), tuple(transactions))
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table or view that queries may read; `key` are the columns of a primary key."""
-
-    name: str
-    columns: Columns
-    required: frozenset[str] = frozenset()
-    key: tuple[str, ...] = ()
-
-
 def case_of(
     seed: int,
     *,
@@ -83,16 +74,18 @@ def case_of(
     transactions: int = 6,
     chains: bool = False,
     arrays: bool = True,
+    schemas: bool = True,
 ) -> Case:
     """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
 
-    Without `arrays` no column is one.
+    Without `arrays` no column is one; without `schemas` there are no foreign keys, and no table
+    changes.
     """
-    return _Maker(Random(seed), chains, arrays).case(views, transactions)
+    return _Maker(Random(seed), chains, arrays, schemas).case(views, transactions)
 
 
 class _Maker:
-    def __init__(self, random: Random, chains: bool, arrays: bool) -> None:
+    def __init__(self, random: Random, chains: bool, arrays: bool, schemas: bool) -> None:
         self.random = random
         self.chains = chains
         self.tables: list[Table] = []
@@ -106,6 +99,11 @@ class _Maker:
         if not arrays:
             self.types = tuple(kind for kind in self.types if kind not in NESTED)
         self.nan = DOUBLES in self.types and self.maybe(0.5)
+        self.alters = schemas and self.maybe(0.35)
+        self.refers = schemas and self.maybe(0.35)
+        """Whether there are foreign keys: what becomes of the rows, SQLite is asked."""
+        if self.refers:
+            self.types, self.nan = PORTABLE, False
 
     def name(self, word: str) -> str:
         self.names += 1
@@ -127,9 +125,24 @@ class _Maker:
                 query += f" ORDER BY {self.sorted_by_hidden()}{self.ordered(columns)}"
             made.append((name, query))
             self.sources.append(Table(name, columns))
-        script = tuple(self.transaction() for _ in range(transactions))
-        first = tuple(self.insert(table, 7) for table in self.tables)
-        return Case(created, tuple(made), (first, *script))
+        queries = [query for _, query in made]
+        first = tuple(edit for table in self.tables for edit in self.filled(table))
+        script = [first]
+        for _ in range(transactions):
+            if self.alters and self.maybe(0.4):
+                kind = self.random.choice(self.types)
+                added = kind, self.value(kind) if self.maybe(0.6) else "NULL"
+                one = altered(self.random, self.tables, queries, added, self.name)
+                script.append((one,))
+            else:
+                script.append(self.transaction())
+        return Case(created, tuple(made), tuple(script))
+
+    def filled(self, table: Table) -> list[str]:
+        """The first rows of a table; where some may refer to nothing, one a statement."""
+        if not table.refers:
+            return [self.insert(table, 7)]
+        return [self.insert(table, 1) for _ in range(9)]
 
     def table(self, name: str) -> str:
         width = self.random.randint(2, 4)
@@ -140,14 +153,18 @@ class _Maker:
             columns = (*columns[:-1], (columns[-1][0], INT))
         required = frozenset(n for n, _ in columns if self.maybe(0.3))
         key: tuple[str, ...] = ()
-        if self.maybe(0.35):
-            key = tuple(n for n, _ in columns[: self.random.choice((1, 1, 2))])
-        self.tables.append(Table(name, columns, required | frozenset(key), key))
+        if self.maybe(0.85 if self.refers else 0.35):
+            sizes = (1, 1, 1, 2) if self.refers else (1, 1, 2)
+            key = tuple(n for n, _ in columns[: self.random.choice(sizes)])
+        made, refers = Table(name, columns, required | frozenset(key), key), ""
+        if self.refers:
+            made, refers = referring(self.random, made, self.tables)
+        self.tables.append(made)
         written = ", ".join(
             f"{n} {kind}{' NOT NULL' if n in required else ''}" for n, kind in columns
         )
         keys = f", PRIMARY KEY ({', '.join(key)})" if key else ""
-        return f"CREATE TABLE {name} ({written}{keys})"
+        return f"CREATE TABLE {name} ({written}{keys}{refers})"
 
     def value(self, kind: str, *, required: bool = False) -> str:
         if not required and self.maybe(0.2):
@@ -191,16 +208,26 @@ class _Maker:
         return f"'{value.lower()}'" if quoted and self.maybe(0.1) else value
 
     def transaction(self) -> tuple[str, ...]:
-        return tuple(self.edit() for _ in range(self.random.choice((1, 1, 1, 2, 3))))
+        sizes = (2, 3, 4, 5) if any(one.is_target for one in self.tables) else (1, 1, 1, 2, 3)
+        return tuple(self.edit() for _ in range(self.random.choice(sizes)))
 
     def edit(self) -> str:
         table = self.random.choice(self.tables)
         kind = self.random.random()
+        targets = [one for one in self.tables if one.is_target]
+        if targets and self.maybe(0.6):  # what goes there, or changes, others may follow
+            table, kind = self.random.choice(targets), 0.4 + 0.6 * kind
         if kind < 0.5:
             return self.insert(table, self.random.randint(1, 3))
         scope = [(f"{table.name}.{n}", k) for n, k in table.columns]
         where = f" WHERE {self.simple_condition(tuple(scope))}" if self.maybe(0.9) else ""
+        if table.is_target and self.maybe(0.6):
+            name, of = next(one for one in scope if one[0].endswith(f".{table.key[0]}"))
+            op, value = self.random.choice(("=", "<")), self.value(of, required=True)
+            where = f" WHERE {name} {op} {value}"
         free = [(n, k) for n, k in table.columns if n not in table.key]
+        if table.is_target and self.maybe(0.7):
+            free = [(n, k) for n, k in table.columns if n in table.key]
         if kind < 0.75 or not free:
             return f"DELETE FROM {table.name}{where}"
         chosen = self.random.sample(free, self.random.randint(1, min(2, len(free))))
