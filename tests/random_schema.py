@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-__all__ = ["Columns", "Table", "altered", "referring"]
+__all__ = ["Columns", "Table", "altered", "referring", "truncated"]
 
 Columns = tuple[tuple[str, str], ...]
 
@@ -65,6 +65,14 @@ def referring(random: Random, table: Table, others: list[Table]) -> tuple[Table,
         text += f", FOREIGN KEY ({', '.join(mine)}) REFERENCES {other.name} ({keys}){said}"
         table = replace(table, refers=table.refers | {*mine})
     return table, text
+
+
+def truncated(random: Random, tables: Sequence[Table]) -> str:
+    """A TRUNCATE of some tables."""
+    some = random.sample(tables, random.choice((1, 1, 2)))
+    names = ", ".join(one.name for one in some)
+    table, how = random.choice(("", "TABLE ")), random.choice(("", " RESTRICT", " CASCADE"))
+    return f"TRUNCATE {table}{names}{how}"
 
 
 def altered(

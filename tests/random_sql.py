@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-from random_schema import Columns, Table, altered, referring
+from random_schema import Columns, Table, altered, referring, truncated
 
 __all__ = ["Case", "case_of"]
 
@@ -214,6 +214,8 @@ class _Maker:
     def edit(self) -> str:
         table = self.random.choice(self.tables)
         kind = self.random.random()
+        if self.alters and self.maybe(0.08):
+            return truncated(self.random, self.tables)
         targets = [one for one in self.tables if one.is_target]
         if targets and self.maybe(0.6):  # what goes there, or changes, others may follow
             table, kind = self.random.choice(targets), 0.4 + 0.6 * kind

@@ -34,6 +34,8 @@ _NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|BLOB|\[|ARRAY_AGG|STRUCT")
 
 _INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)
 
+_TRUNCATE = re.compile(r"TRUNCATE (?:TABLE )?(?P<names>[\w, ]+?)(?: (?P<how>RESTRICT|CASCADE))?")
+
 _IN_PARENS = r"\((?:[^()]|\([^()]*\))*\)"
 """Parentheses, and one more level inside."""
 
@@ -276,8 +278,14 @@ class _Play:
                     db.insert(*frame)
                     judged.framed += 1
                 accepted = True
-            except deltafix.sql.IntegrityError:
+            except (deltafix.sql.IntegrityError, deltafix.sql.ProgrammingError) as error:
+                is_integrity = isinstance(error, deltafix.sql.IntegrityError)
+                if is_integrity is statement.startswith("TRUNCATE"):
+                    raise
                 accepted = False
+            if statement.startswith("TRUNCATE"):
+                done += self.truncate(statement, accepted=accepted)
+                continue
             try:
                 count = lite.total_changes
                 count += lite.execute(flat(statement)).rowcount
@@ -301,6 +309,27 @@ class _Play:
         else:
             for statement in () if undo else done:
                 self.edits.execute(statement)
+
+    def truncate(self, statement: str, *, accepted: bool) -> list[str]:
+        """What a TRUNCATE is to SQLite, which says which tables refer to which; and to DuckDB."""
+        found = _TRUNCATE.fullmatch(statement)
+        assert found is not None
+        names = found["names"].split(", ")
+        for name in names:  # which grows
+            for other in (one.name for one in self.shapes.values()):
+                keys = self.lite.execute(f"PRAGMA foreign_key_list({other})").fetchall()
+                if other not in names and any(key[2] == name for key in keys):
+                    names.append(other)
+        alone = len(names) == found["names"].count(",") + 1
+        if accepted != (alone or found["how"] == "CASCADE"):
+            raise DifferenceError(f"{'taken' if accepted else 'refused'}: {statement}, {names}")
+        if not accepted:
+            return []
+        self.lite.execute("PRAGMA defer_foreign_keys = ON")
+        for name in names:
+            self.lite.execute(f"DELETE FROM {name}")
+        self.lite.execute("PRAGMA defer_foreign_keys = OFF")
+        return [f"TRUNCATE {name}" for name in names]
 
     def follow(self) -> None:
         """Give DuckDB the rows that SQLite has."""

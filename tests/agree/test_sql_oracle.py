@@ -139,7 +139,7 @@ def test_the_generator_reaches_every_construct() -> None:
         "BETWEEN", "LIKE", " NOT LIKE", "<> (SELECT",
         "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL", "FOREIGN KEY", "DELETE CASCADE",
         "DELETE SET NULL", "UPDATE CASCADE", "UPDATE SET NULL", "ADD COLUMN", "DROP COLUMN",
-        "RENAME COLUMN", "RENAME TO",
+        "RENAME COLUMN", "RENAME TO", "TRUNCATE",
     )  # fmt: skip
     for seed in range(400):
         script = case_of(seed).script()

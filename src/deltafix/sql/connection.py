@@ -227,7 +227,7 @@ class Connection:
             return reading.select(self, statement, node)
         way_out = (
             "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, ALTER TABLE, DROP, INSERT, "
-            "UPDATE, DELETE, MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
+            "UPDATE, DELETE, TRUNCATE, MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
         )
         raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
@@ -379,8 +379,21 @@ class Connection:
 
     def _edit(self, statement: Statement, edit: Edit) -> int:
         """Make an edit, and those that follow from it; `_transaction` undoes what is refused."""
-        try:
+        with self._interruptible():
             return self._make_all(statement, edit)
+
+    def _truncate(self, statement: Statement, node: exp.TruncateTable) -> int:
+        found = edits.truncate(self, statement, node)
+        with self._interruptible():
+            for edit in found:
+                self._make(statement, edit)
+        return sum(len(edit.removed) for edit in found)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Edits inside that something other than their own error ends are rolled back."""
+        try:
+            yield
         except SqlError:
             raise
         except BaseException:
@@ -928,6 +941,7 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
         exp.Alter: Connection._alter,
         exp.Create: Connection._create,
         exp.Drop: Connection._drop,
+        exp.TruncateTable: Connection._truncate,
     }
 )
 _EDITS: Mapping[Any, Callable[[Connection, Statement, Any], Edit]] = MappingProxyType(

@@ -91,7 +91,7 @@ class Statement:
     def verb(self) -> str:
         """Its first word, or two where the second says of what, as errors call a statement."""
         words = self.sql.upper().split()
-        return " ".join(words[: 2 if words[0] in ("ALTER", "CREATE", "DROP", "TRUNCATE") else 1])
+        return " ".join(words[: 2 if words[0] in ("ALTER", "CREATE", "DROP") else 1])
 
     def span(self, node: exp.Expr | None) -> Span:
         """Where a node stands: from the first to the last of its names and literals.
