@@ -363,7 +363,7 @@ def _parser(base: type[Parser]) -> type[Parser]:
 
     It logs a warning, and takes the statement for a command, whatever is in it: of a table or view,
     that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
-    where sqlglot reads a parameter.
+    where sqlglot reads a parameter; `ADD CHECK (...)` is understood.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
@@ -380,6 +380,11 @@ def _parser(base: type[Parser]) -> type[Parser]:
             if self._is_part and self._curr and self._curr.token_type == TokenType.COLON:
                 return self._parse_slice(None)
             return super()._parse_bracket_key_value(is_map)
+
+        def _parse_alter_table_add(self) -> Any:
+            if self._match_text_seq("CHECK", advance=False):
+                return [exp.AddConstraint(expressions=[self._parse_constraint()])]
+            return super()._parse_alter_table_add()
 
         def _warn_unsupported(self) -> None:
             pass
