@@ -627,6 +627,9 @@ class _Maker:
         for n, kind in enumerate(kinds):
             windows = small and self.maybe(0.12)
             one = self.window(scope, kind) if windows else self.expression(scope, kind, 2)
+            arrays = [name for name, of in scope if ARRAYS.get(of) == kind]
+            if arrays and self.maybe(0.3):
+                one = f"UNNEST({self.random.choice(arrays)})"
             shown.append(f"CAST({one} AS {kind}) AS c{n}")
         distinct = "DISTINCT " if self.maybe(0.2) else ""
         columns = tuple((f"c{n}", kind) for n, kind in enumerate(kinds))

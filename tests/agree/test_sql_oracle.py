@@ -128,7 +128,7 @@ def test_the_generator_reaches_every_construct() -> None:
         "BOOL_AND", "STDDEV(", "VAR_POP(", "MEDIAN(", "PERCENTILE_CONT(", "QUANTILE_DISC(",
         "BIT_", "STRING_AGG(", "ARRAY_AGG(", "INTEGER[]", "VARCHAR[]", "JOIN UNNEST(", "ORDINALITY",
         "STRUCT(f DOUBLE", "DOUBLE[]", "'nan'::DOUBLE", ".s.x", ".d = ", ".n) AS ",
-        "FROM UNNEST(", "= ANY(", "LIST_CONTAINS(", "LEN(", " LIMIT ", " OFFSET ",
+        "FROM UNNEST(", "CAST(UNNEST(", "= ANY(", "LIST_CONTAINS(", "LEN(", " LIMIT ", " OFFSET ",
         "LIMIT 1)", "FETCH NEXT", "RANK() OVER",
         "LAG(", "NTH_VALUE(", "QUALIFY", "NTILE(", "1 FOLLOWING", "CURRENT ROW AND",
         "SUM(COUNT(*)) OVER", "ROLLUP", "CUBE", "GROUPING SETS", "DISTINCT ON",

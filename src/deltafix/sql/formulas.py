@@ -81,6 +81,8 @@ class Formulas:
             return self.scope.grouped_field(node)
         if isinstance(node, exp.Window):
             return self.scope.windows.get(self.scope.qualified(node))
+        if isinstance(node, exp.Explode | exp.Unnest):
+            return self.scope.elements.get(self.scope.qualified(node))
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
                 raise self.builder.refused("* in an expression", node, "name the column")
@@ -92,7 +94,7 @@ class Formulas:
         """An expression without columns, computed here; None for any other."""
         from deltafix.sql import subqueries  # noqa: PLC0415  the two need each other
 
-        varying = (exp.Column, exp.Window, exp.Filter, exp.AggFunc, exp.WithinGroup)
+        varying = (exp.Column, exp.Window, exp.Filter, exp.AggFunc, exp.WithinGroup, exp.UDTF)
         if any(isinstance(part, varying) or subqueries.is_query(part) for part in node.walk()):
             return None
         scalar, _ = self.scalar(node)

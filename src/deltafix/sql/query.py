@@ -21,6 +21,7 @@ from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, TEXT, Column, common_type
+from deltafix.sql.unnest import expand
 
 __all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
 
@@ -142,9 +143,10 @@ def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool =
         formulas.require(where.this)
     if outputs:
         _windows(formulas, select)
+    places = expand(formulas, select.expressions)
     shown = projection(formulas, select) if outputs else []
     distinct = _distinct(select)
-    identity = None if distinct else [one for s in scope.sources for one in s.identity]
+    identity = None if distinct else [one for s in scope.sources for one in s.identity] + places
     found = Rows(formulas.body, shown, identity)
     return limited(formulas, select, found) if outputs else found
 
@@ -189,6 +191,8 @@ def _name(node: exp.Expr, place: int) -> str:
     inner = node
     while isinstance(inner, exp.Filter | exp.WithinGroup):
         inner = inner.this
+    if type(inner) in {exp.Explode, exp.Unnest}:
+        return "unnest"
     return inner.key if isinstance(inner, exp.AggFunc) else f"column_{place + 1}"
 
 
@@ -226,6 +230,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     if where is not None:
         before.require(where.this)
     by = grouping(before, select)
+    expanded = expand(before, by.keys)
     asked: dict[exp.Expr, Wanted] = {}
     told: list[exp.Expr] = []
     for node in aggregates_of(select):
@@ -246,7 +251,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
             args += operands
             columns += [operand.column(f"a{n}") for n, operand in enumerate(operands, len(columns))]
     counts = any(one.counts_rows for one in asked.values())
-    hidden = [one for s in scope.sources for one in s.identity] if counts else []
+    hidden = [*(one for s in scope.sources for one in s.identity), *expanded] if counts else []
     source = builder.relation(columns, [one.column("") for one in hidden])
     for number in range(len(by.sets)):
         builder.head(source, [*by.row(number, keys), *args, *hidden], before.body)
@@ -269,8 +274,10 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     if having is not None:
         after.require(having.this)
     _windows(after, select)
+    scope.elements = {}
+    expanded = expand(after, select.expressions)
     outputs = projection(after, select)
-    found = [scope.known[one] for one in spellings]
+    found = [*(scope.known[one] for one in spellings), *expanded]
     identity = None if _distinct(select) or not found else found  # without keys it is one row
     return limited(after, select, Rows(after.body, outputs, identity))
 

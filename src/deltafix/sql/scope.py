@@ -42,6 +42,7 @@ class Scope:
         known: expressions that have a value already: what it is grouped by, its aggregates; None
             before grouping.
         windows: the values of its window functions, once there are any.
+        elements: those of its UNNESTs in SELECT.
         around: the scope around it; `alone` where reading that is a CorrelatedError.
     """
 
@@ -53,6 +54,7 @@ class Scope:
     merged: dict[str, Operand] = field(default_factory=dict)
     known: dict[exp.Expr, Operand] | None = None
     windows: dict[exp.Expr, Operand] = field(default_factory=dict)
+    elements: dict[exp.Expr, Operand] = field(default_factory=dict)
     outer_used: bool = False
 
     def inner(self, *, alone: bool = False) -> Scope:

@@ -18,6 +18,7 @@ from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.ranking import number
 from deltafix.sql.scope import CorrelatedError
 from deltafix.sql.text import exp
+from deltafix.sql.unnest import expanded_in
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
@@ -132,6 +133,9 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
         return formulas.value(node)
     query = queries.unwrapped(node)
     builder = formulas.builder
+    most = query.args.get("limit")
+    if most is None and isinstance(query, exp.Select) and expanded_in(query.expressions):
+        raise _may_have_rows(formulas, node)
     if isinstance(query, exp.Select) and aggregates_of(query) and not query.args.get("group"):
         mark = builder.mark()
         try:
@@ -141,7 +145,6 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
             return _folded(formulas, query)
         certain = not any(query.args.get(key) for key in ("having", "qualify", "limit", "offset"))
         return _only_row(formulas, relation, certain=certain)
-    most = query.args.get("limit")
     if most is not None and number(builder.statement, most) in (0, 1):
         return _only_row(formulas, _alone(formulas, query), certain=False)
     if not (isinstance(query, exp.Select) and _is_plain(query)):
