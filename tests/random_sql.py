@@ -412,6 +412,7 @@ class _Maker:
             wanted += [f"MAX({one}) - MIN({one})", f"CAST(2 * COUNT(*) - SUM({one}) AS INTEGER)"]
         if ints and self.maybe(0.25):
             where = f" WHERE {self.simple_condition(columns)}" if self.maybe(0.5) else ""
+            where = self.correlation(scope, columns) if self.maybe(0.5) else where
             way = self.random.choice(("ASC NULLS FIRST", "DESC NULLS LAST"))
             first = self.random.choice(("LIMIT 1", "LIMIT 1 OFFSET 1", "LIMIT 0"))
             if not self.portable:
@@ -496,7 +497,38 @@ class _Maker:
         columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         no = self.random.choice(("", "NOT "))
         where = self.correlation(scope, columns)
+        if self.maybe(0.25):
+            return (
+                f"{no}EXISTS (SELECT 1 FROM {table.name} AS {alias}{where}{self.groups(columns)})"
+            )
         return f"{no}EXISTS (SELECT 1 FROM {table.name} AS {alias}{where})"
+
+    def groups(self, columns: Columns) -> str:
+        """A GROUP BY by one of these columns, and a HAVING."""
+        count = self.random.choice((1, 1, 2))
+        return f" GROUP BY {self.random.choice(columns)[0]} HAVING COUNT(*) > {count}"
+
+    def lateral(self, scope: Columns, name: str) -> tuple[str, Columns]:
+        """A subquery of a FROM for each of its rows so far, and what it shows."""
+        table = self.random.choice(self.tables)
+        alias = self.name("l")
+        columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
+        picked = self.random.sample(columns, self.random.randint(1, min(2, len(columns))))
+        where = self.correlation(scope, columns)
+        shown = [f"{one} AS p{n}" for n, (one, _) in enumerate(picked)]
+        kinds = [kind for _, kind in picked]
+        form = self.random.randrange(5)
+        if form == 0:
+            where += f" GROUP BY {', '.join(one for one, _ in picked)}"
+        elif form == 1:
+            order = ", ".join(f"{n + 1} DESC NULLS LAST" for n in range(len(picked)))
+            where += f" ORDER BY {order} LIMIT {self.random.choice((1, 2))}"
+        elif form == 2:
+            shown, kinds = ["CAST(COUNT(*) AS INTEGER) AS p0"], [INT]
+        distinct = "DISTINCT " if form == 3 else ""
+        query = f"SELECT {distinct}{', '.join(shown)} FROM {table.name} AS {alias}{where}"
+        found = tuple((f"{name}.p{n}", kind) for n, kind in enumerate(kinds))
+        return f"LATERAL ({query}) AS {name}", self.with_fields(found)
 
     def in_query(self, scope: Columns, left: str, kind: str) -> str:
         found = [(t, n) for t in self.sources for n, k in t.columns if k == kind]
@@ -507,6 +539,8 @@ class _Maker:
         columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         where = self.correlation(scope, columns) if self.maybe(0.5) else ""
         no = self.random.choice(("", "NOT "))
+        if where and self.maybe(0.3):
+            where += f" GROUP BY {alias}.{name} HAVING COUNT(*) > {self.random.choice((0, 1))}"
         return f"{left} {no}IN (SELECT {alias}.{name} FROM {table.name} AS {alias}{where})"
 
     # --- queries ---------------------------------------------------------------------------------
@@ -578,6 +612,11 @@ class _Maker:
                 outer = self.maybe(0.4)
                 text += f" LEFT JOIN {item} ON TRUE" if outer else f" CROSS JOIN {item}"
                 scope = (*scope, *more)
+                continue
+            if not (self.portable or chain) and self.tables and self.maybe(0.12):
+                item, more = self.lateral(scope, name)
+                text += self.random.choice((f" CROSS JOIN {item}", f" LEFT JOIN {item} ON TRUE"))
+                scope, plain = (*scope, *more), False
                 continue
             if kind == "CROSS":
                 text += f" CROSS JOIN {right}"

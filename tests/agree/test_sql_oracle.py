@@ -135,14 +135,15 @@ def test_the_generator_reaches_every_construct() -> None:
         "SUM(COUNT(*)) OVER", "ROLLUP", "CUBE", "GROUPING SETS", "DISTINCT ON",
         "STRING_AGG(DISTINCT", "SELECT DISTINCT", "UNION ALL",
         "UNION SELECT", "EXCEPT SELECT", "EXCEPT ALL", "INTERSECT SELECT", "INTERSECT ALL",
-        "WITH RECURSIVE", "NOT EXISTS", " NOT IN (SELECT",
+        "CROSS JOIN LATERAL", "LEFT JOIN LATERAL", "WITH RECURSIVE", "NOT EXISTS",
+        " NOT IN (SELECT", "HAVING COUNT(*) > 1)",
         " IN (SELECT", "(SELECT MAX", "CASE WHEN", "COALESCE", "NULLIF", "IS DISTINCT FROM",
         "BETWEEN", "LIKE", " NOT LIKE", "<> (SELECT",
         "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL", "FOREIGN KEY", "DELETE CASCADE",
         "DELETE SET NULL", "UPDATE CASCADE", "UPDATE SET NULL", "ADD COLUMN", "DROP COLUMN",
         "RENAME COLUMN", "RENAME TO", "TRUNCATE",
     )  # fmt: skip
-    for seed in range(400):
+    for seed in range(600):
         script = case_of(seed).script()
         words.update(word for word in wanted if word in script)
     assert [word for word in wanted if words[word] < 3] == []

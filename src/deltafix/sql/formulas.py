@@ -48,6 +48,8 @@ class Formulas:
         self.builder = builder
         self.scope = scope
         self.body = body
+        self.rows = body
+        """The rows that conditions and operands are about: the body, or that of a part's whole."""
         self.folds: dict[tuple[str, str, int], Operand] = {}
         """Aggregates that are in the body, by what they are and where their argument stands."""
 
@@ -203,7 +205,9 @@ class Formulas:
 
     def within(self) -> Formulas:
         """The same scope with a body of its own."""
-        return Formulas(self.builder, self.scope, [])
+        found = Formulas(self.builder, self.scope, [])
+        found.rows = self.rows
+        return found
 
     def comparison(self, node: exp.Expr, truth: bool | None) -> Formula:
         """A comparison: the engine's own, where both sides are there already."""

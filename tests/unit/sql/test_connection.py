@@ -766,11 +766,6 @@ WRONG = {
     "SELECT id FROM emp LIMIT 10 PERCENT": ("DF722", 26, "write LIMIT and a number"),
     "SELECT id FROM (SELECT id FROM emp ORDER BY 2 LIMIT 1) AS f": ("DF721", 45, "from 1"),
     "CREATE VIEW v AS SELECT DISTINCT id FROM emp ORDER BY name LIMIT 1": ("DF722", 55, "the name"),
-    "SELECT id FROM emp AS f WHERE id = (SELECT id FROM emp WHERE name = f.name LIMIT 1)": (
-        "DF722",
-        69,
-        "join with",
-    ),
     "SELECT 'a": ("DF721", 8, ""),
     "CREATE TABLE x (a INT[3])": ("DF722", 17, "arrays of these: INTEGER[]"),
     "SELECT [id][1:2:2] FROM emp": ("DF722", 9, "WITH ORDINALITY"),
