@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from random_schema import Columns, Table, altered, referring, truncated
+
 __all__ = ["Case", "case_of"]
 
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
@@ -30,7 +32,6 @@ ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT, DOUBLES: DOUBLE,
 NESTED = (*ARRAYS, *FIELDS)
 NEW = (DATE, TIMESTAMP, DECIMAL, BLOB, *NESTED)
 TYPES = (*PORTABLE, *NEW)
-Columns = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,6 @@ class Case:
         return cls(tuple(tables), tuple(views), tuple(transactions))
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table or view that queries may read; `key` are the columns of a primary key."""
-
-    name: str
-    columns: Columns
-    required: frozenset[str] = frozenset()
-    key: tuple[str, ...] = ()
-
-
 def case_of(
     seed: int,
     *,
@@ -83,16 +74,18 @@ def case_of(
     transactions: int = 6,
     chains: bool = False,
     arrays: bool = True,
+    schemas: bool = True,
 ) -> Case:
     """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
 
-    Without `arrays` no column is one.
+    Without `arrays` no column is one; without `schemas` there are no foreign keys, and no table
+    changes.
     """
-    return _Maker(Random(seed), chains, arrays).case(views, transactions)
+    return _Maker(Random(seed), chains, arrays, schemas).case(views, transactions)
 
 
 class _Maker:
-    def __init__(self, random: Random, chains: bool, arrays: bool) -> None:
+    def __init__(self, random: Random, chains: bool, arrays: bool, schemas: bool) -> None:
         self.random = random
         self.chains = chains
         self.tables: list[Table] = []
@@ -106,6 +99,11 @@ class _Maker:
         if not arrays:
             self.types = tuple(kind for kind in self.types if kind not in NESTED)
         self.nan = DOUBLES in self.types and self.maybe(0.5)
+        self.alters = schemas and self.maybe(0.35)
+        self.refers = schemas and self.maybe(0.35)
+        """Whether there are foreign keys: what becomes of the rows, SQLite is asked."""
+        if self.refers:
+            self.types, self.nan = PORTABLE, False
 
     def name(self, word: str) -> str:
         self.names += 1
@@ -127,9 +125,24 @@ class _Maker:
                 query += f" ORDER BY {self.sorted_by_hidden()}{self.ordered(columns)}"
             made.append((name, query))
             self.sources.append(Table(name, columns))
-        script = tuple(self.transaction() for _ in range(transactions))
-        first = tuple(self.insert(table, 7) for table in self.tables)
-        return Case(created, tuple(made), (first, *script))
+        queries = [query for _, query in made]
+        first = tuple(edit for table in self.tables for edit in self.filled(table))
+        script = [first]
+        for _ in range(transactions):
+            if self.alters and self.maybe(0.4):
+                kind = self.random.choice(self.types)
+                added = kind, self.value(kind) if self.maybe(0.6) else "NULL"
+                one = altered(self.random, self.tables, queries, added, self.name)
+                script.append((one,))
+            else:
+                script.append(self.transaction())
+        return Case(created, tuple(made), tuple(script))
+
+    def filled(self, table: Table) -> list[str]:
+        """The first rows of a table; where some may refer to nothing, one a statement."""
+        if not table.refers:
+            return [self.insert(table, 7)]
+        return [self.insert(table, 1) for _ in range(9)]
 
     def table(self, name: str) -> str:
         width = self.random.randint(2, 4)
@@ -140,14 +153,18 @@ class _Maker:
             columns = (*columns[:-1], (columns[-1][0], INT))
         required = frozenset(n for n, _ in columns if self.maybe(0.3))
         key: tuple[str, ...] = ()
-        if self.maybe(0.35):
-            key = tuple(n for n, _ in columns[: self.random.choice((1, 1, 2))])
-        self.tables.append(Table(name, columns, required | frozenset(key), key))
+        if self.maybe(0.85 if self.refers else 0.35):
+            sizes = (1, 1, 1, 2) if self.refers else (1, 1, 2)
+            key = tuple(n for n, _ in columns[: self.random.choice(sizes)])
+        made, refers = Table(name, columns, required | frozenset(key), key), ""
+        if self.refers:
+            made, refers = referring(self.random, made, self.tables)
+        self.tables.append(made)
         written = ", ".join(
             f"{n} {kind}{' NOT NULL' if n in required else ''}" for n, kind in columns
         )
         keys = f", PRIMARY KEY ({', '.join(key)})" if key else ""
-        return f"CREATE TABLE {name} ({written}{keys})"
+        return f"CREATE TABLE {name} ({written}{keys}{refers})"
 
     def value(self, kind: str, *, required: bool = False) -> str:
         if not required and self.maybe(0.2):
@@ -191,16 +208,28 @@ class _Maker:
         return f"'{value.lower()}'" if quoted and self.maybe(0.1) else value
 
     def transaction(self) -> tuple[str, ...]:
-        return tuple(self.edit() for _ in range(self.random.choice((1, 1, 1, 2, 3))))
+        sizes = (2, 3, 4, 5) if any(one.is_target for one in self.tables) else (1, 1, 1, 2, 3)
+        return tuple(self.edit() for _ in range(self.random.choice(sizes)))
 
     def edit(self) -> str:
         table = self.random.choice(self.tables)
         kind = self.random.random()
+        if self.alters and self.maybe(0.08):
+            return truncated(self.random, self.tables)
+        targets = [one for one in self.tables if one.is_target]
+        if targets and self.maybe(0.6):  # what goes there, or changes, others may follow
+            table, kind = self.random.choice(targets), 0.4 + 0.6 * kind
         if kind < 0.5:
             return self.insert(table, self.random.randint(1, 3))
         scope = [(f"{table.name}.{n}", k) for n, k in table.columns]
         where = f" WHERE {self.simple_condition(tuple(scope))}" if self.maybe(0.9) else ""
+        if table.is_target and self.maybe(0.6):
+            name, of = next(one for one in scope if one[0].endswith(f".{table.key[0]}"))
+            op, value = self.random.choice(("=", "<")), self.value(of, required=True)
+            where = f" WHERE {name} {op} {value}"
         free = [(n, k) for n, k in table.columns if n not in table.key]
+        if table.is_target and self.maybe(0.7):
+            free = [(n, k) for n, k in table.columns if n in table.key]
         if kind < 0.75 or not free:
             return f"DELETE FROM {table.name}{where}"
         chosen = self.random.sample(free, self.random.randint(1, min(2, len(free))))
@@ -383,6 +412,7 @@ class _Maker:
             wanted += [f"MAX({one}) - MIN({one})", f"CAST(2 * COUNT(*) - SUM({one}) AS INTEGER)"]
         if ints and self.maybe(0.25):
             where = f" WHERE {self.simple_condition(columns)}" if self.maybe(0.5) else ""
+            where = self.correlation(scope, columns) if self.maybe(0.5) else where
             way = self.random.choice(("ASC NULLS FIRST", "DESC NULLS LAST"))
             first = self.random.choice(("LIMIT 1", "LIMIT 1 OFFSET 1", "LIMIT 0"))
             if not self.portable:
@@ -467,7 +497,38 @@ class _Maker:
         columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         no = self.random.choice(("", "NOT "))
         where = self.correlation(scope, columns)
+        if self.maybe(0.25):
+            return (
+                f"{no}EXISTS (SELECT 1 FROM {table.name} AS {alias}{where}{self.groups(columns)})"
+            )
         return f"{no}EXISTS (SELECT 1 FROM {table.name} AS {alias}{where})"
+
+    def groups(self, columns: Columns) -> str:
+        """A GROUP BY by one of these columns, and a HAVING."""
+        count = self.random.choice((1, 1, 2))
+        return f" GROUP BY {self.random.choice(columns)[0]} HAVING COUNT(*) > {count}"
+
+    def lateral(self, scope: Columns, name: str) -> tuple[str, Columns]:
+        """A subquery of a FROM for each of its rows so far, and what it shows."""
+        table = self.random.choice(self.tables)
+        alias = self.name("l")
+        columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
+        picked = self.random.sample(columns, self.random.randint(1, min(2, len(columns))))
+        where = self.correlation(scope, columns)
+        shown = [f"{one} AS p{n}" for n, (one, _) in enumerate(picked)]
+        kinds = [kind for _, kind in picked]
+        form = self.random.randrange(5)
+        if form == 0:
+            where += f" GROUP BY {', '.join(one for one, _ in picked)}"
+        elif form == 1:
+            order = ", ".join(f"{n + 1} DESC NULLS LAST" for n in range(len(picked)))
+            where += f" ORDER BY {order} LIMIT {self.random.choice((1, 2))}"
+        elif form == 2:
+            shown, kinds = ["CAST(COUNT(*) AS INTEGER) AS p0"], [INT]
+        distinct = "DISTINCT " if form == 3 else ""
+        query = f"SELECT {distinct}{', '.join(shown)} FROM {table.name} AS {alias}{where}"
+        found = tuple((f"{name}.p{n}", kind) for n, kind in enumerate(kinds))
+        return f"LATERAL ({query}) AS {name}", self.with_fields(found)
 
     def in_query(self, scope: Columns, left: str, kind: str) -> str:
         found = [(t, n) for t in self.sources for n, k in t.columns if k == kind]
@@ -478,6 +539,8 @@ class _Maker:
         columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         where = self.correlation(scope, columns) if self.maybe(0.5) else ""
         no = self.random.choice(("", "NOT "))
+        if where and self.maybe(0.3):
+            where += f" GROUP BY {alias}.{name} HAVING COUNT(*) > {self.random.choice((0, 1))}"
         return f"{left} {no}IN (SELECT {alias}.{name} FROM {table.name} AS {alias}{where})"
 
     # --- queries ---------------------------------------------------------------------------------
@@ -550,6 +613,11 @@ class _Maker:
                 text += f" LEFT JOIN {item} ON TRUE" if outer else f" CROSS JOIN {item}"
                 scope = (*scope, *more)
                 continue
+            if not (self.portable or chain) and self.tables and self.maybe(0.12):
+                item, more = self.lateral(scope, name)
+                text += self.random.choice((f" CROSS JOIN {item}", f" LEFT JOIN {item} ON TRUE"))
+                scope, plain = (*scope, *more), False
+                continue
             if kind == "CROSS":
                 text += f" CROSS JOIN {right}"
                 scope = (*scope, *there)
@@ -598,6 +666,9 @@ class _Maker:
         for n, kind in enumerate(kinds):
             windows = small and self.maybe(0.12)
             one = self.window(scope, kind) if windows else self.expression(scope, kind, 2)
+            arrays = [name for name, of in scope if ARRAYS.get(of) == kind]
+            if arrays and self.maybe(0.3):
+                one = f"UNNEST({self.random.choice(arrays)})"
             shown.append(f"CAST({one} AS {kind}) AS c{n}")
         distinct = "DISTINCT " if self.maybe(0.2) else ""
         columns = tuple((f"c{n}", kind) for n, kind in enumerate(kinds))
@@ -685,6 +756,7 @@ class _Maker:
                     (f"MEDIAN({distinct}{one})", DOUBLE),
                     (f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY {one} DESC)", DOUBLE),
                     (f"QUANTILE_DISC({column}, {share})", kind),
+                    (f"PRODUCT(DISTINCT {one})", DOUBLE),  # of few values: DuckDB rounds each time
                 ]
         if kind == INT and not self.portable:
             forms += [(f"BIT_{self.random.choice(('AND', 'OR', 'XOR'))}({column})", INT)]
@@ -693,6 +765,10 @@ class _Maker:
             keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n in by[-2:]]
             keys = [column] if distinct else [*keys, column]
             forms += [(f"STRING_AGG({distinct}{column}, '-' ORDER BY {', '.join(keys)})", TEXT)] * 5
+        if not self.portable:
+            keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n, _ in scope[-2:]]
+            pick = self.random.choice(("FIRST", "LAST", "ANY_VALUE"))
+            forms.append((f"{pick}({column} ORDER BY {', '.join((*keys, column))})", kind))
         made = next((array for array, of in ARRAYS.items() if of == kind), None)
         if made in self.types:
             keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n, _ in scope[-2:]]
@@ -707,6 +783,8 @@ class _Maker:
         text, result = self.random.choice(forms)
         if self.maybe(0.2):
             text += f" FILTER (WHERE {self.condition(scope, 1, inner=self.maybe(0.2))})"
+        if text.startswith(("STDDEV", "VAR_POP")):  # of one view DuckDB has two, by their last bits
+            text = f"ROUND({text}, 6)"
         if result in (INT, DOUBLE, DECIMAL) and self.maybe(0.9):
             text = f"CAST({text} AS {result})"
         else:

@@ -7,11 +7,12 @@ Where SQLite alone differs, the view is disputed: SQLite 3.40 loses rows of chai
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -32,6 +33,8 @@ _NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|BLOB|\[|ARRAY_AGG|STRUCT")
 """Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
 _INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)
+
+_TRUNCATE = re.compile(r"TRUNCATE (?:TABLE )?(?P<names>[\w, ]+?)(?: (?P<how>RESTRICT|CASCADE))?")
 
 _IN_PARENS = r"\((?:[^()]|\([^()]*\))*\)"
 """Parentheses, and one more level inside."""
@@ -56,6 +59,9 @@ class Judged:
     framed: int = 0
     parametrised: int = 0
     arrays: int = 0
+    altered: int = 0
+    followed: int = 0
+    """Statements that changed more rows than they said: foreign keys acted."""
 
 
 def plain(value: Any) -> Any:
@@ -124,6 +130,32 @@ def parametrised(statement: str) -> tuple[str, list[Any]]:
     return _VALUE.sub(place, statement), values
 
 
+def portable(statement: str) -> str:
+    """A statement about columns for SQLite, which has texts for arrays, and no RESTRICT of ours."""
+    found = re.sub(rf"STRUCT{_IN_PARENS}(\[\])*|\w+(\[\])+", "TEXT", statement)
+    return found.replace("RESTRICT", "NO ACTION")
+
+
+@dataclass
+class Shape:
+    """A table as it is now: its name, and its columns, each with the name that views know."""
+
+    name: str
+    columns: list[tuple[str, str]]
+
+    def alter(self, statement: str) -> None:
+        """Follow an ALTER TABLE of this table."""
+        match statement.split()[3:]:
+            case ["ADD", _, name, *_]:
+                self.columns.append(("", name))
+            case ["DROP", _, name, *_]:
+                self.columns = [one for one in self.columns if one[1] != name]
+            case ["RENAME", "COLUMN", name, _, to]:
+                self.columns = [(was, to if now == name else now) for was, now in self.columns]
+            case ["RENAME", _, to]:
+                self.name = to
+
+
 def play(case: Case, state: Path | None = None) -> Judged:
     """Run a case. Raises DifferenceError, and whatever an engine raises unasked.
 
@@ -141,7 +173,7 @@ def play(case: Case, state: Path | None = None) -> Judged:
         duck = duckdb.connect(config={"threads": 1})
         lite = sqlite3.connect(":memory:", isolation_level=None)
         try:
-            _play(case, opened, (duck, lite), judged, reopens=state is not None)
+            _Play(case, opened, (duck, lite), judged).run(reopens=state is not None)
         except duckdb.InternalException as error:  # a fault of its own: it has no answer
             judged.disputed.append(str(error).split("\n", 1)[0])
         finally:
@@ -150,50 +182,92 @@ def play(case: Case, state: Path | None = None) -> Judged:
     return judged
 
 
-def _play(
-    case: Case,
-    opened: Callable[[], deltafix.sql.Connection],
-    others: tuple[duckdb.DuckDBPyConnection, sqlite3.Connection],
-    judged: Judged,
-    *,
-    reopens: bool,
-) -> None:
-    db = opened()
-    duck, lite = others
-    lite.execute("PRAGMA case_sensitive_like = ON")
-    for table in case.tables:
-        db.execute(table)
-        duck.execute(re.sub(r", PRIMARY KEY \([^)]*\)", "", table))
-        lite.execute(re.sub(rf"STRUCT{_IN_PARENS}(\[\])*|\w+(\[\])+", "TEXT", table))
-    kept: dict[str, list[str]] = {}
-    for name, query in case.views:
+class _Play:
+    """One case in three engines."""
+
+    def __init__(
+        self,
+        case: Case,
+        opened: Callable[[], deltafix.sql.Connection],
+        others: tuple[duckdb.DuckDBPyConnection, sqlite3.Connection],
+        judged: Judged,
+    ) -> None:
+        self.case, self.judged, self.opened = case, judged, opened
+        self.views = dict(case.views)
+        self.db = opened()
+        self.duck, self.lite = others
+        self.duck.execute("CREATE SCHEMA now")
+        self.edits = self.duck.cursor()
+        self.edits.execute("SET schema = 'now'")
+        self.lite.execute("PRAGMA case_sensitive_like = ON")
+        self.lite.execute("PRAGMA foreign_keys = ON")
+        self.follows = any("FOREIGN KEY" in table for table in case.tables)
+        self.is_renamed = False
+        self.shapes: dict[str, Shape] = {}
+        for table in case.tables:
+            self.db.execute(table)
+            self.edits.execute(re.sub(r", (PRIMARY|FOREIGN) KEY .*\)", ")", table))
+            self.lite.execute(portable(table))
+            name = table.split()[2]
+            names = [one[0] for one in self.edits.execute(f"DESCRIBE {name}").fetchall()]
+            self.shapes[name] = Shape(name, [(one, one) for one in names])
+            self.show(name)
+        self.kept: dict[str, list[str]] = {}
+        for name, query in case.views:
+            self.view(name, query)
+        self.before = {name: _bag(self.duck, name) for name in self.kept}
+        self.told = {name: self.db.subscribe(name) for name in self.kept}
+
+    def show(self, table: str) -> None:
+        """Have DuckDB's views read a table by the names that they know."""
+        shape = self.shapes[table]
+        shown = ", ".join(f"{now} AS {was}" for was, now in shape.columns if was)
+        self.duck.execute(
+            f"CREATE OR REPLACE VIEW {table} AS SELECT {shown or '1 AS gone'} FROM now.{shape.name}"
+        )
+
+    def view(self, name: str, query: str) -> None:
+        """Make a view everywhere."""
         # DuckDB itself has no meaning for some; it does not look at what an unused WITH reads
-        gone = [one for one, _ in case.views if one not in kept and f"FROM {one} " in query]
-        if gone or not made(duck, name, query):
-            continue
+        gone = [one for one in self.views if one not in self.kept and f"FROM {one} " in query]
+        if gone or not made(self.duck, name, query):
+            return
         try:
-            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+            self.db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
         except deltafix.sql.NotSupportedError as error:
-            judged.refused.append(str(error))
-            duck.execute(f"DROP VIEW {name}")
-            continue
-        kept[name] = ["duckdb"]
-        judged.arrays += "UNNEST(" in query or "ARRAY_AGG(" in query
-        if not _NEW.search(" ".join((*case.tables, query))) and made(lite, name, query):
-            kept[name].append("sqlite")
-    engines = {"duckdb": duck, "sqlite": lite}
-    before = {name: _bag(duck, name) for name in kept}
-    told = {name: db.subscribe(name) for name in kept}
-    for number, statements in enumerate(case.transactions):
-        if reopens:
-            db = opened()
-            told = {name: db.subscribe(name) for name in kept}
+            self.judged.refused.append(str(error))
+            self.duck.execute(f"DROP VIEW {name}")
+            return
+        self.kept[name] = ["duckdb"]
+        self.judged.arrays += "UNNEST(" in query or "ARRAY_AGG(" in query
+        if not _NEW.search(" ".join((*self.case.tables, query))) and made(self.lite, name, query):
+            self.kept[name].append("sqlite")
+
+    def run(self, *, reopens: bool) -> None:
+        """All transactions, compared after each."""
+        for number, statements in enumerate(self.case.transactions):
+            if reopens:
+                self.db = self.opened()
+                self.told = {name: self.db.subscribe(name) for name in self.kept}
+            if statements[0].startswith("ALTER TABLE"):
+                self.alter(statements[0])
+            else:
+                self.edit(number, statements)
+            self.judged.transactions += 1
+            self.compare(number)
+            if self.kept and number % 3 == 1 and not self.is_renamed:
+                self.come_back(number)
+            self.db.engine.check_invariants()
+
+    def edit(self, number: int, statements: Sequence[str]) -> None:
+        """A transaction of edits."""
+        db, lite, judged = self.db, self.lite, self.judged
         undo = number % 5 == 4
         done = []
         db.execute("BEGIN")
         lite.execute("BEGIN")
         for place, statement in enumerate(statements):
-            frame = framed(duck, statement) if (number + place) % 2 else None
+            frame = framed(self.edits, statement) if (number + place) % 2 else None
             try:
                 if frame is None and (number + place) % 4:
                     db.execute(*parametrised(statement))
@@ -204,10 +278,18 @@ def _play(
                     db.insert(*frame)
                     judged.framed += 1
                 accepted = True
-            except deltafix.sql.IntegrityError:
+            except (deltafix.sql.IntegrityError, deltafix.sql.ProgrammingError) as error:
+                is_integrity = isinstance(error, deltafix.sql.IntegrityError)
+                if is_integrity is statement.startswith("TRUNCATE"):
+                    raise
                 accepted = False
+            if statement.startswith("TRUNCATE"):
+                done += self.truncate(statement, accepted=accepted)
+                continue
             try:
-                lite.execute(flat(statement))
+                count = lite.total_changes
+                count += lite.execute(flat(statement)).rowcount
+                judged.followed += lite.total_changes > count
                 if not accepted:
                     raise DifferenceError(f"refused, but SQLite takes it: {statement}")
             except sqlite3.IntegrityError:
@@ -217,52 +299,130 @@ def _play(
             if accepted:
                 done.append(statement)
             if number % 3 == 2:  # what a transaction did is there for the next statement
-                for name in kept:
+                for name in self.kept:
                     db.execute(f"SELECT * FROM {name}")
         end = "ROLLBACK" if undo else "COMMIT"
         db.execute(end)
         lite.execute(end)
-        for statement in () if undo else done:
-            duck.execute(statement)
-        judged.transactions += 1
-        for name, by in kept.items():
-            rows = db.execute(f"SELECT * FROM {name}").fetchall()
+        if self.follows:
+            self.follow()
+        else:
+            for statement in () if undo else done:
+                self.edits.execute(statement)
+
+    def truncate(self, statement: str, *, accepted: bool) -> list[str]:
+        """What a TRUNCATE is to SQLite, which says which tables refer to which; and to DuckDB."""
+        found = _TRUNCATE.fullmatch(statement)
+        assert found is not None
+        names = found["names"].split(", ")
+        for name in names:  # which grows
+            for other in (one.name for one in self.shapes.values()):
+                keys = self.lite.execute(f"PRAGMA foreign_key_list({other})").fetchall()
+                if other not in names and any(key[2] == name for key in keys):
+                    names.append(other)
+        alone = len(names) == found["names"].count(",") + 1
+        if accepted != (alone or found["how"] == "CASCADE"):
+            raise DifferenceError(f"{'taken' if accepted else 'refused'}: {statement}, {names}")
+        if not accepted:
+            return []
+        self.lite.execute("PRAGMA defer_foreign_keys = ON")
+        for name in names:
+            self.lite.execute(f"DELETE FROM {name}")
+        self.lite.execute("PRAGMA defer_foreign_keys = OFF")
+        return [f"TRUNCATE {name}" for name in names]
+
+    def follow(self) -> None:
+        """Give DuckDB the rows that SQLite has."""
+        for shape in self.shapes.values():
+            rows = self.lite.execute(f"SELECT * FROM {shape.name}").fetchall()
+            self.edits.execute(f"DELETE FROM {shape.name}")
+            marks = ", ".join("?" for _ in shape.columns)
+            if rows:
+                self.edits.executemany(f"INSERT INTO {shape.name} VALUES ({marks})", rows)
+
+    def alter(self, statement: str) -> None:
+        """An ALTER TABLE; views that it drops are dropped everywhere."""
+        self.db.execute(statement)
+        self.judged.altered += 1
+        for name in reversed([one for one in self.kept if one not in self.db.catalog.views]):
+            self.duck.execute(f"DROP VIEW {name}")
+            if "sqlite" in self.kept.pop(name):
+                self.lite.execute(f"DROP VIEW {name}")
+        old = statement.split()[2]
+        table, shape = next((t, s) for t, s in self.shapes.items() if s.name == old)
+        before = dataclasses.replace(shape)
+        shape.alter(statement)
+        self.is_renamed |= " RENAME " in statement
+        theirs = flat(portable(statement)).removesuffix(" CASCADE")
+        try:
+            self.lite.execute(theirs)
+        except sqlite3.OperationalError:  # it reads its views again, and not all as it did
+            for name, by in self.kept.items():
+                if "sqlite" in by:
+                    self.lite.execute(f"DROP VIEW {name}")
+                    by.remove("sqlite")
+            self.lite.execute(theirs)
+        if shape.name == before.name and len(shape.columns) < len(before.columns):
+            self.show(table)
+        self.edits.execute(statement.replace(" NOT NULL", "").removesuffix(" CASCADE"))
+        self.show(table)
+
+    def compare(self, number: int) -> None:
+        """Each table, each view and its delta."""
+        engines = {"duckdb": self.duck, "sqlite": self.lite}
+        for shape in self.shapes.values():
+            found, right = _bag(self.db, shape.name), _bag(self.edits, shape.name)
+            if found != right:
+                shown = f"{dict(right - found)}\n  not wanted {dict(found - right)}"
+                raise DifferenceError(
+                    f"after transaction {number} table {shape.name}:\n  wanted {shown}"
+                )
+        for name, by in self.kept.items():
+            rows = self.db.execute(f"SELECT * FROM {name}").fetchall()
             found = bag(rows)
             wanted = {engine: _bag(engines[engine], name) for engine in by}
-            judged.views.update(by)
-            if _IN_ORDER.search(dict(case.views)[name]):
-                right = duck.execute(f"SELECT * FROM {name}").fetchall()
-                judged.ordered += len(right) > 1
+            self.judged.views.update(by)
+            if _IN_ORDER.search(self.views[name]):
+                right = self.duck.execute(f"SELECT * FROM {name}").fetchall()
+                self.judged.ordered += len(right) > 1
                 if [tuple(map(plain, row)) for row in rows] != [
                     tuple(map(plain, row)) for row in right
                 ]:
                     shown = f"{name}: {rows}, wanted {right}"
-                    raise DifferenceError(f"order: {dict(case.views)[name]}\n{shown}")
+                    raise DifferenceError(f"order: {self.views[name]}\n{shown}")
             if found != wanted["duckdb"]:
                 missing, extra = wanted["duckdb"] - found, found - wanted["duckdb"]
-                raise DifferenceError(_shown(case, number, name, (missing, extra)))
+                raise DifferenceError(self.shown(number, name, (missing, extra)))
             if found != wanted.get("sqlite", found):
-                judged.disputed.append(dict(case.views)[name])
+                self.judged.disputed.append(self.views[name])
             change = bag(()), bag(())
-            for delta in told[name]:
+            for delta in self.told[name]:
                 change[0].update(bag(delta.added))
                 change[1].update(bag(delta.removed))
-            if change != (found - before[name], before[name] - found):
-                sides = (found - before[name], before[name] - found)
-                raise DifferenceError(f"delta: {_shown(case, number, name, sides)}\ngot {change}")
-            judged.changed += sum(map(len, change))
-            before[name] = found
-        if kept and number % 3 == 1:
-            # A view that goes and comes back has all of its rows, and no delta.
-            name, query = next((one, q) for one, q in reversed(case.views) if one in kept)
-            db.execute(f"DROP VIEW {name}")
-            other = "SELECT 1 AS other, 2 AS columns" if number % 2 else query
-            db.execute(f"CREATE MATERIALIZED VIEW {name} AS {other}")
-            if other != query:
-                db.execute(f"DROP VIEW {name}")
-                db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
-            told[name] = db.subscribe(name)
-        db.engine.check_invariants()
+            was = self.before[name]
+            if change != (found - was, was - found):
+                shown = self.shown(number, name, (found - was, was - found))
+                raise DifferenceError(f"delta: {shown}\ngot {change}")
+            self.judged.changed += sum(map(len, change))
+            self.before[name] = found
+
+    def come_back(self, number: int) -> None:
+        """A view that goes and comes back has all of its rows, and no delta."""
+        name, query = next((one, q) for one, q in reversed(self.case.views) if one in self.kept)
+        self.db.execute(f"DROP VIEW {name}")
+        other = "SELECT 1 AS other, 2 AS columns" if number % 2 else query
+        self.db.execute(f"CREATE MATERIALIZED VIEW {name} AS {other}")
+        if other != query:
+            self.db.execute(f"DROP VIEW {name}")
+            self.db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")
+        self.told[name] = self.db.subscribe(name)
+
+    def shown(self, number: int, name: str, sides: tuple[Bag, Bag]) -> str:
+        """A view that differs, as an error says it."""
+        return (
+            f"after transaction {number} {name} differs:\n  {self.views[name]}\n"
+            f"  wanted {dict(sides[0])}\n  not wanted {dict(sides[1])}"
+        )
 
 
 def made(engine: Any, name: str, query: str) -> bool:
@@ -277,11 +437,3 @@ def made(engine: Any, name: str, query: str) -> bool:
 
 def _bag(engine: Any, name: str) -> Bag:
     return bag(engine.execute(f"SELECT * FROM {name}").fetchall())
-
-
-def _shown(case: Case, number: int, name: str, sides: tuple[Bag, Bag]) -> str:
-    query = dict(case.views)[name]
-    return (
-        f"after transaction {number} {name} differs:\n  {query}\n"
-        f"  wanted {dict(sides[0])}\n  not wanted {dict(sides[1])}"
-    )

@@ -313,7 +313,7 @@ def test_constraints_go_with_their_column_and_follow_its_name() -> None:
         ("TABLE t ADD COLUMN d INTEGER DEFAULT 'x'", "DEFAULT"),
         ("TABLE t RENAME COLUMN a TO c", "a column 'c' already"),
         ("TABLE t RENAME TO v", "a table or view 'v' already"),
-        ("TABLE t ALTER COLUMN a SET DEFAULT 1", "make another table"),
+        ("TABLE t ADD COLUMN d INTEGER, ADD COLUMN e INTEGER", "make another table"),
         ("TABLE q ADD COLUMN a INTEGER", "unknown table 'q'"),
         ("TABLE v ADD COLUMN a INTEGER", "v is a view"),
         ("VIEW v RENAME TO q", "make another table"),

@@ -25,7 +25,7 @@ def _played(group: int) -> Judged:
     total = Judged()
     for seed in range(group * CASES, (group + 1) * CASES):
         whole.MOST = (1, MOST)[seed % 2]  # until the test ends: in half of the cases all stay whole
-        judged = play(case_of(seed, arrays=False))
+        judged = play(case_of(seed, arrays=False, schemas=False))
         total.transactions += judged.transactions
         total.changed += judged.changed
         total.ordered += judged.ordered
@@ -53,7 +53,8 @@ def test_oracle_every_view_and_delta_of_random_sql_is_that_of_duckdb_and_sqlite(
 
 @pytest.mark.parametrize("group", range(2))
 def test_oracle_arrays_are_those_of_duckdb(group: int) -> None:
-    cases = (case_of(seed) for seed in range(2000 + 1000 * group, 3000 + 1000 * group))
+    seeds = range(2000 + 1000 * group, 3000 + 1000 * group)
+    cases = (case_of(seed, schemas=False) for seed in seeds)
     unnesting = (case for case in cases if re.search(r"UNNEST\(|ARRAY_AGG\(", case.script()))
     arrays = changed = 0
     for place, case in enumerate(islice(unnesting, 14)):
@@ -66,12 +67,28 @@ def test_oracle_arrays_are_those_of_duckdb(group: int) -> None:
     assert changed > 80
 
 
+def test_oracle_views_follow_foreign_keys_and_tables_that_change() -> None:
+    cases = (case_of(seed) for seed in range(4000, 5000))
+    schemas = (case for case in cases if re.search("FOREIGN KEY|ALTER TABLE", case.script()))
+    total = Judged()
+    for place, case in enumerate(islice(schemas, 24)):
+        whole.MOST = (1, MOST)[place % 2]
+        judged = play(case)
+        assert not judged.refused
+        total.altered += judged.altered
+        total.followed += judged.followed
+        total.changed += judged.changed
+    assert total.altered > 15
+    assert total.followed > 3
+    assert total.changed > 80
+
+
 def test_oracle_chains_of_left_joins_are_those_of_duckdb_and_sqlite() -> None:
     """Each join has a choice of two; what the third looks at may be of the first table."""
     joins = changed = 0
     for seed in range(5):
         whole.MOST = (1, MOST)[seed % 2]
-        case = case_of(seed, views=3, transactions=3, chains=True)
+        case = case_of(seed, views=3, transactions=3, chains=True, schemas=False)
         joins += sum(query.count("LEFT JOIN") for _, query in case.views)
         changed += play(case).changed
     assert joins > 40
@@ -87,7 +104,7 @@ def test_oracle_random_sql_goes_on_from_its_state_folder(group: int, tmp_path: P
         total.changed += judged.changed
         total.views.update(judged.views)
     assert total.transactions == 28
-    assert total.changed > 30
+    assert total.changed > 20
     assert total.views["duckdb"] > 70
 
 
@@ -109,20 +126,24 @@ def test_the_generator_reaches_every_construct() -> None:
         "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", "USING",
         "GROUP BY", "HAVING", "FILTER", "COUNT(DISTINCT", "SUM(DISTINCT", "AVG(", "MIN(", "MAX(",
         "BOOL_AND", "STDDEV(", "VAR_POP(", "MEDIAN(", "PERCENTILE_CONT(", "QUANTILE_DISC(",
-        "BIT_", "STRING_AGG(", "ARRAY_AGG(", "INTEGER[]", "VARCHAR[]", "JOIN UNNEST(", "ORDINALITY",
+        "BIT_", "PRODUCT(", "FIRST(", "LAST(", "ANY_VALUE(",
+        "STRING_AGG(", "ARRAY_AGG(", "INTEGER[]", "VARCHAR[]", "JOIN UNNEST(", "ORDINALITY",
         "STRUCT(f DOUBLE", "DOUBLE[]", "'nan'::DOUBLE", ".s.x", ".d = ", ".n) AS ",
-        "FROM UNNEST(", "= ANY(", "LIST_CONTAINS(", "LEN(", " LIMIT ", " OFFSET ",
+        "FROM UNNEST(", "CAST(UNNEST(", "= ANY(", "LIST_CONTAINS(", "LEN(", " LIMIT ", " OFFSET ",
         "LIMIT 1)", "FETCH NEXT", "RANK() OVER",
         "LAG(", "NTH_VALUE(", "QUALIFY", "NTILE(", "1 FOLLOWING", "CURRENT ROW AND",
         "SUM(COUNT(*)) OVER", "ROLLUP", "CUBE", "GROUPING SETS", "DISTINCT ON",
         "STRING_AGG(DISTINCT", "SELECT DISTINCT", "UNION ALL",
         "UNION SELECT", "EXCEPT SELECT", "EXCEPT ALL", "INTERSECT SELECT", "INTERSECT ALL",
-        "WITH RECURSIVE", "NOT EXISTS", " NOT IN (SELECT",
+        "CROSS JOIN LATERAL", "LEFT JOIN LATERAL", "WITH RECURSIVE", "NOT EXISTS",
+        " NOT IN (SELECT", "HAVING COUNT(*) > 1)",
         " IN (SELECT", "(SELECT MAX", "CASE WHEN", "COALESCE", "NULLIF", "IS DISTINCT FROM",
         "BETWEEN", "LIKE", " NOT LIKE", "<> (SELECT",
-        "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL",
+        "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL", "FOREIGN KEY", "DELETE CASCADE",
+        "DELETE SET NULL", "UPDATE CASCADE", "UPDATE SET NULL", "ADD COLUMN", "DROP COLUMN",
+        "RENAME COLUMN", "RENAME TO", "TRUNCATE",
     )  # fmt: skip
-    for seed in range(400):
+    for seed in range(600):
         script = case_of(seed).script()
         words.update(word for word in wanted if word in script)
     assert [word for word in wanted if words[word] < 3] == []

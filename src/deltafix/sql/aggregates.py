@@ -22,7 +22,7 @@ from deltafix.rules.terms import Aggregate, Call, Const, Term
 from deltafix.sql import reducers
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
 from deltafix.sql.scalar import Scalar
-from deltafix.sql.text import exp
+from deltafix.sql.text import Product, exp
 from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
@@ -75,18 +75,29 @@ _OPS: Final[dict[type, str]] = {
     exp.BitwiseXorAgg: "bit_xor",
     exp.GroupConcat: "string_agg",
     exp.ArrayAgg: "array_agg",
+    exp.First: "first",
+    exp.Last: "last",
+    exp.AnyValue: "any_value",
+    Product: "product",
 }
 _NUMERIC: Final = frozenset(
-    ("sum", "mean", "variance", "variance_pop", "deviation", "deviation_pop", "quantile_cont")
+    (
+        *("sum", "mean", "variance", "variance_pop", "deviation", "deviation_pop"),
+        *("quantile_cont", "product"),
+    )
 )
 _SAMPLES: Final = frozenset(("variance", "deviation"))
 """They are NULL for one value."""
-_UNITED: Final = frozenset(("string_agg", "array_agg"))
+_PICKED: Final = frozenset(("first", "last", "any_value"))
+"""They are one of the values in their order."""
+_LISTED: Final = frozenset(("array_agg", *_PICKED))
+"""A value of theirs may be NULL."""
+_UNITED: Final = frozenset(("string_agg", *_LISTED))
 """They put the values in an order."""
 _USAGE = (
     "aggregates are COUNT, COUNT_IF, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, BIT_AND, BIT_OR, "
-    "BIT_XOR, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MODE, STRING_AGG, "
-    "ARRAY_AGG"
+    "BIT_XOR, PRODUCT, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MODE, STRING_AGG, "
+    "ARRAY_AGG, ANY_VALUE, and FIRST and LAST with ORDER BY"
 )
 AGGREGATE: Final = exp.Filter | exp.AggFunc | exp.WithinGroup
 """The nodes that are aggregates."""
@@ -100,7 +111,8 @@ class Wanted:
         op: the engine's aggregate.
         argument: what it ranges over, NULL where FILTER is not true; None for COUNT(*).
         by_value: whether a value counts once however often it occurs.
-        listed: the value of ARRAY_AGG, which may be NULL; its argument is a mark that it counts.
+        listed: the value of ARRAY_AGG or FIRST, which may be NULL; its argument is a mark that it
+            counts.
         order: what the values are sorted by, where that makes a difference.
         setting: the separator of STRING_AGG, the share of a quantile.
     """
@@ -182,6 +194,12 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         if len(order) != 1 or not op.startswith("quantile"):
             raise builder.refused(f"WITHIN GROUP for {inner.key.upper()}", node, _USAGE)
         argument, setting = order[0].this, argument
+    if op == "any_value" and not isinstance(argument, exp.Order):
+        op = "min"  # as good as any, and the same whatever order the rows came in
+    elif op in _PICKED and not isinstance(argument, exp.Order):
+        what = f"{inner.key.upper()} without ORDER BY, whose rows have no order,"
+        way_out = f"write {inner.key.upper()}(x ORDER BY y), or MIN, MAX or ANY_VALUE"
+        raise builder.refused(what, node, way_out)
     by_value = op in ("min", "max")
     if isinstance(argument, exp.Order):
         if op not in _UNITED:
@@ -201,9 +219,9 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     if isinstance(argument, exp.Column) and isinstance(argument.this, exp.Star):
         argument = None
     listed = None
-    if op == "array_agg":
+    if op in _LISTED:
         listed, argument = argument, exp.Literal.number(1)
-        if inner.args.get("nulls_excluded"):
+        if inner.args.get("nulls_excluded") or op == "any_value":
             there = exp.Is(this=listed, expression=exp.Null()).not_()
             condition = there if condition is None else exp.and_(condition, there)
     if condition is not None:
@@ -275,7 +293,7 @@ def _reducer(
         result = DOUBLE if continuous else kind
         return make(name, found, kind.base, result.base), result
     if op in _UNITED:
-        listed = keys[0] if op == "array_agg" else None
+        listed = keys[0] if op in _LISTED else None
         sorts = keys[listed is not None :]
         ways = [way(key, one) for key, one in zip(sorts, asked.order, strict=True)]
         record = formulas.builder.record(_listed(kind, keys))
@@ -285,9 +303,16 @@ def _reducer(
             name = "_".join((op, between, *map(str, ways)))
         else:
             result = array_of(listed.type, formulas.scope.statement, asked.node)
-            found = reducers.array_agg(listed.type.base, ways, nullable=listed.nullable)
+            base, most = listed.type.base, 1 if op in _PICKED else None
+            ways.append(reducers.Way(listed.nullable))
+            if op == "last":
+                ways = [reducers.Way(one, not down, not first) for one, down, first in ways]
+            found = reducers.array_agg(base, ways, most, nullable=listed.nullable)
             name = "_".join((op, *map(str, ways)))
         return make(name, found, record, "symbol"), result
+    if op == "product":
+        found = reducers.Product(kind.scale)
+        return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
     found = reducers.variance(ddof=ddof, root=root, scale=kind.scale)
     return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
@@ -307,7 +332,7 @@ def reducer_of(formulas: Formulas, asked: Wanted, kind: SqlType) -> tuple[UserRe
     Raises SqlRefusedError for those that are of several columns, or of different values.
     """
     if asked.op in _UNITED or (asked.by_value and asked.op not in ("min", "max")):
-        what = "STRING_AGG, ARRAY_AGG or DISTINCT in a window"
+        what = "STRING_AGG, ARRAY_AGG, FIRST, LAST or DISTINCT in a window"
         raise formulas.builder.refused(what, asked.node, "join with a grouped subquery")
     op, result = _typed(formulas, asked, kind, ())
     if op.startswith("@@"):
@@ -439,6 +464,9 @@ def _folded(
         keys=keys,
         place=place,
     )
+    if asked.op in _PICKED and result.element is not None:
+        one = Scalar(lambda row: row[0][0] if row[0] else None, result.element, nullable=True)
+        return formulas.builder.apply(one, [found], formulas.body)
     if asked.listed is None or opens is None or not _without_nulls(asked):
         return found
     there = Scalar(lambda row: row[0] or (), result, nullable=False)

@@ -2,6 +2,8 @@
 
     statement -> texts of tables -> what views go on seeing -> tables and views made anew
 
+The texts are trees of CREATE TABLE, which the statement changes (`sql.constraints`).
+
 A view goes on as it was made: its text keeps its names, and `Definition.seen` says what those are
 now, so a column that is added is in no `SELECT *` of before, as in PostgreSQL. Invariant: the rows
 of every view that stays are those of before. The engine's part is the connection's business.
@@ -15,16 +17,21 @@ from typing import Any, NamedTuple
 
 from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
+from deltafix.sql import constraints
 from deltafix.sql.builder import Builder
-from deltafix.sql.catalog import Catalog, Definition, Seen, Table, table_of
+from deltafix.sql.catalog import Catalog, Definition, Seen, Table, bare_table, table_of
+from deltafix.sql.constraints import Named, own, references, renamed
 from deltafix.sql.query import check_clauses
+from deltafix.sql.rows import encoded
+from deltafix.sql.scalar import over
 from deltafix.sql.text import Statement, exp, statements
+from deltafix.sql.types import Column, SqlValue, decode, decode_rows, shown_rows
 
-__all__ = ["Altered", "altered"]
+__all__ = ["ALTERS", "Altered", "altered"]
 
-_WAY_OUT = (
-    "write ADD COLUMN, DROP COLUMN, RENAME COLUMN ... TO or RENAME TO, one a statement; or make "
-    "another table, INSERT INTO it SELECT ..., and DROP this one"
+ALTERS = (
+    "write ADD, DROP, RENAME or ALTER COLUMN, ADD or DROP CONSTRAINT, or RENAME TO, one a "
+    "statement; or make another table, INSERT INTO it SELECT ..., and DROP this one"
 )
 
 
@@ -32,7 +39,8 @@ class Altered(NamedTuple):
     """What an ALTER TABLE comes to.
 
     `before` and `after` are the catalogs; `rows` makes the rows of the table, which is called
-    `old` before and `new` after, and `behind` has it and the views that read it.
+    `old` before and `new` after, and `behind` has it and the views that read it, or nothing where
+    only the catalog changes. `required` is the table with what its rows are to be checked for.
     """
 
     before: Catalog
@@ -41,6 +49,7 @@ class Altered(NamedTuple):
     new: str
     behind: set[str]
     rows: Callable[[list[Row]], list[Row]]
+    required: Table
 
 
 def altered(catalog: Catalog, statement: Statement, node: exp.Alter) -> Altered | None:
@@ -52,7 +61,7 @@ def altered(catalog: Catalog, statement: Statement, node: exp.Alter) -> Altered 
     check_clauses(builder, node, ("this", "kind", "actions", "exists", "only"))
     actions = node.args["actions"]
     if node.args["kind"] != "TABLE" or len(actions) != 1 or node.find(exp.Placeholder):
-        raise statement.refused(f"{statement.verb} like this", node, _WAY_OUT)
+        raise statement.refused(f"{statement.verb} like this", node, ALTERS)
     name = node.this.name
     if name not in catalog.tables:
         if name in catalog.views:
@@ -74,6 +83,7 @@ class _Change:
         self.columns = [column.name for column in self.table.relation.columns]
         self.kept = list(range(len(self.columns)))  # places of the columns that stay
         self.dropped: set[str] = set()  # views
+        self.converted: tuple[int, exp.Expr] | None = None  # the column whose type changes
         refer = {one.relation.name for one, _ in catalog.referring(name)}
         self.trees = {one: self._tree(one) for one in catalog.tables if one in {name, *refer}}
 
@@ -85,6 +95,8 @@ class _Change:
             raise self.statement.wrong(message, None, "make another table, with the values written")
         tree: Any = again.node
         tree.set("exists", None)
+        for one in tree.walk():  # errors are about the statement, whose own nodes have places in it
+            one.meta.pop("start", None)
         return tree  # type: ignore[no-any-return]
 
     @property
@@ -104,12 +116,22 @@ class _Change:
             if column.name not in self.columns and action.args.get("exists"):
                 return None
             self._drop(column, cascade=bool(action.args.get("cascade")))
+        elif isinstance(action, exp.AddConstraint) and len(action.expressions) == 1:
+            self._add_constraint(action.expressions[0])
+        elif isinstance(action, exp.Drop) and action.args["kind"] == "CONSTRAINT":
+            (name,) = action.args["tables"]
+            known = constraints.named(self.schema)
+            if action.args.get("exists") and all(one.name != name.name for one in known):
+                return None
+            self._drop_constraint(name, known, cascade=bool(action.args.get("cascade")))
+        elif isinstance(action, exp.AlterColumn):
+            self._alter_column(builder, action)
         elif isinstance(action, exp.RenameColumn):
             self._rename_column(action.this, action.args["to"])
         elif isinstance(action, exp.AlterRename):
             self._rename(action.this)
         else:
-            raise builder.refused(f"{self.statement.verb} like this", action, _WAY_OUT)
+            raise builder.refused(f"{self.statement.verb} like this", action, ALTERS)
         return self._whole()
 
     # --- the texts -----------------------------------------------------------------------------
@@ -130,7 +152,7 @@ class _Change:
         for one in node.args.get("constraints") or ():
             kinds = exp.NotNullColumnConstraint | exp.DefaultColumnConstraint
             if not isinstance(one.args["kind"], kinds):
-                way_out = "an added column has NOT NULL and DEFAULT; others are CREATE TABLE's"
+                way_out = "an added column has NOT NULL and DEFAULT; ADD CONSTRAINT adds others"
                 raise builder.refused(f"ADD COLUMN ... {one.sql()}", node, way_out)
         column = node.copy()
         column.set("exists", None)
@@ -145,12 +167,7 @@ class _Change:
             if place in one.key.places and table is not self.table:
                 message = f"{table.relation.name} refers to {self.name} ({name})"
                 raise self.statement.wrong(message, node, f"DROP TABLE {table.relation.name} first")
-        for view, seen in self._seeing():
-            if any(
-                place < len(names) and _uses(self._query(view), of, names[place])
-                for of, (_, names) in seen.items()
-            ):
-                self.dropped.add(view)
+        self.dropped.update(self._reading(place))
         for view, made in self.catalog.views.items():
             if made.reads & self.dropped:
                 self.dropped.add(view)
@@ -183,34 +200,45 @@ class _Change:
             stays.append(part)
         self.schema.set("expressions", stays)
 
+    def _reading(self, place: int) -> list[str]:
+        """The views that may read a column."""
+        return [
+            view
+            for view, seen in self._seeing()
+            if any(
+                place < len(names) and _uses(self._query(view), of, names[place])
+                for of, (_, names) in seen.items()
+            )
+        ]
+
     def _about(self, rule: Any, name: str) -> bool:
         """Whether a constraint is about a column, which takes it along."""
-        own = [one.name for one in _own(rule)]
-        for _, target, columns in _references(rule):
+        names = [one.name for one in own(rule)]
+        for _, target, columns in references(rule):
             if target.name == self.name:
                 primary = next((k for k in self.table.keys if k.kind == "PRIMARY KEY"), None)
                 implied = () if primary is None or columns else primary.places
-                own += [*(one.name for one in columns), *(self.columns[at] for at in implied)]
-        return name in own
+                names += [*(one.name for one in columns), *(self.columns[at] for at in implied)]
+        return name in names
 
     def _rename_column(self, node: exp.Expr, to: exp.Expr) -> None:
         self._place(node)
         self._require_free(to)
         for name, tree in self.trees.items():
-            parts: list[Any] = [*_references(tree)]
+            parts: list[Any] = [*references(tree)]
             for _, target, columns in parts:
                 if target.name == self.name:
-                    _named(columns, node.name, to)
+                    renamed(columns, node.name, to)
             if name != self.name:
                 continue
             for part in tree.this.expressions:
                 inner = part.expressions[0] if isinstance(part, exp.Constraint) else part
                 rules = [inner]
                 if isinstance(inner, exp.ColumnDef):
-                    _named([inner.this], node.name, to)
+                    renamed([inner.this], node.name, to)
                     rules = [one.args["kind"] for one in inner.args.get("constraints") or ()]
                 for rule in rules:
-                    _named(_own(rule), node.name, to)
+                    renamed(own(rule), node.name, to)
 
     def _rename(self, to: exp.Expr) -> None:
         self.new = to.name
@@ -219,10 +247,81 @@ class _Change:
             raise self.statement.wrong(message, to, "choose another name")
         for tree in self.trees.values():
             for table in tree.find_all(exp.Table):
-                _named([table.this], self.name, to)
+                renamed([table.this], self.name, to)
         for column in self.schema.find_all(exp.Column):
             if column.table:
-                _named([column.args["table"]], self.name, to)
+                renamed([column.args["table"]], self.name, to)
+
+    # --- constraints and columns ---------------------------------------------------------------
+
+    def _add_constraint(self, node: exp.Expr) -> None:
+        known = [one.name for one in constraints.named(self.schema)]
+        if isinstance(node, exp.Constraint) and node.name in known:
+            message = f"{self.name} has a constraint {node.name!r} already"
+            raise self.statement.wrong(message, node.this, "choose another name")
+        self.schema.append("expressions", node.copy())
+
+    def _drop_constraint(self, node: exp.Expr, known: list[Named], *, cascade: bool) -> None:
+        gone = next((one for one in known if one.name == node.name), None)
+        if gone is None:
+            raise self.statement.unknown("constraint", node.name, [one.name for one in known], node)
+        constraints.without(self.schema, gone)
+        keys = list(self._bare(self.name).keys)
+        for table, one in self.catalog.referring(self.name):
+            if one.key in keys:
+                continue
+            other = table.relation.name
+            columns = [table.relation.columns[at].name for at in one.places]
+            foreign = next(
+                found
+                for found in constraints.named(self.trees[other].this)
+                if isinstance(found.rule, exp.ForeignKey | exp.Reference)
+                and constraints.about(self.trees[other].this, found) == columns
+            )
+            if not cascade:
+                message = f"{other} refers to {node.name}, by {foreign.name}"
+                way_out = (
+                    f"ALTER TABLE {other} DROP CONSTRAINT {foreign.name} first, or write CASCADE"
+                )
+                raise self.statement.wrong(message, node, way_out)
+            constraints.without(self.trees[other].this, foreign)
+
+    def _alter_column(self, builder: Builder, node: exp.AlterColumn) -> None:
+        known = ("this", "dtype", "using", "default", "drop", "allow_null")
+        check_clauses(builder, node, known)
+        place, name = self._place(node.this), node.name
+        column = next(one for one in self.schema.expressions if one.name == name)
+        if node.args.get("dtype") is not None:
+            self._retype(node, place, column)
+        elif node.args.get("allow_null") is not None:
+            nullable = bool(node.args["allow_null"])
+            keys = [key for key in self.table.keys if key.kind == "PRIMARY KEY"]
+            if nullable and any(place in key.places for key in keys):
+                message = f"{name} is in the PRIMARY KEY of {self.name}"
+                raise self.statement.wrong(message, node.this, "DROP CONSTRAINT first")
+            constraints.require(column, nullable=nullable)
+        else:
+            constraints.default(column, node.args.get("default"))
+
+    def _retype(self, node: exp.AlterColumn, place: int, column: exp.ColumnDef) -> None:
+        name = node.name
+        views = self._reading(place)
+        if views:
+            message = f"{name} is read by {', '.join(sorted(views))}"
+            way_out = f"DROP VIEW {min(views)} first: a view keeps the types that it was made with"
+            raise self.statement.wrong(message, node.this, way_out)
+        refer = [(self.table, one.places) for one in self.table.foreign]
+        refer += [(table, one.key.places) for table, one in self.catalog.referring(self.name)]
+        for table, places in refer:
+            if place in places:
+                other = table.relation.name
+                message = (
+                    f"a foreign key of {other} is about {name}, and both columns have one type"
+                )
+                raise self.statement.wrong(message, node.this, "DROP CONSTRAINT first")
+        column.set("kind", node.args["dtype"].copy())
+        value = node.args.get("using") or exp.column(node.this.copy())
+        self.converted = place, exp.Cast(this=value.copy(), to=node.args["dtype"].copy())
 
     # --- the catalog ---------------------------------------------------------------------------
 
@@ -238,24 +337,33 @@ class _Change:
             mine = {of: one for of, one in seen.items() if one[0] == self.name}
             yield view, mine or {self.name: (self.name, tuple(self.columns))}
 
+    def _made(self, name: str) -> Statement:
+        """A table's text as it is now, for errors that are about the statement."""
+        return replace(self.statement, dialect=self.catalog.definitions[name].dialect)
+
+    def _bare(self, name: str) -> Table:
+        return bare_table(self._made(name), self.trees[name])
+
     def _whole(self) -> Altered:
         before = self.catalog.copy()
         after = replace(before.copy(), tables={}, views={}, definitions={})
-        behind = {self.name}
+        bare = {self.new if one == self.name else one: self._bare(one) for one in self.trees}
+        there = {**{one: before.tables[one] for one in before.tables if one != self.name}, **bare}
+        made = {one: table_of(self._made(one), tree, there) for one, tree in self.trees.items()}
+        same = self.converted is None and made[self.name].relation == self.table.relation
+        stays = same and self.new == self.name
+        behind = set[str]() if stays else {self.name}
         for view, one in before.views.items():
             if one.reads & behind:
                 behind.add(view)
-        seeing = dict(self._seeing())
+        seeing = {} if stays else dict(self._seeing())
         other = set[str]()  # the views that are not as they were to those that read them
         for name, definition in before.definitions.items():
             if name in self.trees:
                 called = self.new if name == self.name else name
                 sql = self.trees[name].sql(definition.dialect)
-                (again,) = statements(sql, definition.dialect)
-                made: Any = again.node
-                table = table_of(again, made, after.tables)
-                table.next_number = before.tables[name].next_number
-                after.tables[called] = table
+                made[name].next_number = before.tables[name].next_number
+                after.tables[called] = made[name]
                 after.definitions[called] = Definition(sql, definition.dialect, definition.times)
             elif name in before.tables:
                 after.tables[name] = before.tables[name]
@@ -273,7 +381,23 @@ class _Change:
                     other.add(name)
             elif name not in self.dropped:
                 after.views[name], after.definitions[name] = before.views[name], definition
-        return Altered(before, after, self.name, self.new, behind, self._rows(after))
+        new = after.tables[self.new]
+        return Altered(
+            before, after, self.name, self.new, behind, self._rows(new), self._required(new)
+        )
+
+    def _required(self, new: Table) -> Table:
+        """The table with the constraints that its rows may break, which kept all others."""
+        old = self.table
+        if self.converted is not None:
+            return replace(new, foreign=())
+        keys = new.keys if len(new.keys) > len(old.keys) else ()
+        return replace(
+            new,
+            keys=tuple(one for one in keys if one not in old.keys),
+            checks=new.checks[len(old.checks) :],
+            foreign=new.foreign[len(old.foreign) :],
+        )
 
     def _view_again(
         self, after: Catalog, name: str, definition: Definition, seen: Mapping[str, Seen]
@@ -282,40 +406,74 @@ class _Change:
             (again,) = statements(definition.sql, definition.dialect)
             after.define(again, definition.dialect, seen=seen)
         except SqlError as error:
-            said = str(error).partition("\n")[0].partition("]: ")[2]
-            message = f"{name} reads {self.name}, and could not be kept: {said}"
+            message = f"{name} reads {self.name}, and could not be kept: {_said(error)}"
             raise self.statement.wrong(message, None, f"DROP VIEW {name} first") from error
 
-    def _rows(self, after: Catalog) -> Callable[[list[Row]], list[Row]]:
-        old, new = self.table, after.tables[self.new]
-        added = new.relation.columns[len(self.kept) :]
+    def _rows(self, new: Table) -> Callable[[list[Row]], list[Row]]:
+        old, width = self.table, len(self.kept)
+        added = new.relation.columns[width:]
         missing = any(
-            not one.nullable and new.defaults.get(at) is None
-            for at, one in enumerate(added, len(self.kept))
+            not one.nullable and new.defaults.get(at) is None for at, one in enumerate(added, width)
         )
+        cells = [
+            self._cell(at, old.relation.columns[at], one)
+            for at, one in zip(self.kept, new.relation.columns, strict=False)
+        ]
 
         def rows(there: list[Row]) -> list[Row]:
             if there and missing:
                 message = f"{added[0].name} is NOT NULL, and rows of {self.name} have no value"
                 raise self.statement.integrity(message, "give it a DEFAULT")
-            tail = tuple(
-                one.encode(new.defaults.get(at)) for at, one in enumerate(added, len(self.kept))
-            )
+            tail = tuple(one.encode(new.defaults.get(at)) for at, one in enumerate(added, width))
             numbers = _numbers(old, new, there)
             return [
-                (*(row[at] for at in self.kept), *tail, *number)
+                (*(cell(row) for cell in cells), *tail, *number)
                 for row, number in zip(there, numbers, strict=True)
             ]
 
         return rows
 
+    def _cell(self, at: int, old: Column, new: Column) -> Callable[[Row], Any]:
+        """What a column of a row becomes. Raises SqlIntegrityError, SqlDataError."""
+        columns, statement = self.table.relation.columns, self.statement
+        if self.converted is not None and self.converted[0] == at:
+            scalars = over(statement, (self.name, columns))
+            compute = scalars.compile(self.converted[1]).compute
+        elif old == new or (old.type, old.nullable) == (new.type, new.nullable):
+            return lambda row: row[at]
+        else:
+
+            def compute(row: Any) -> SqlValue:
+                value: SqlValue = row[at]
+                return value
+
+        def cell(row: Row) -> Any:
+            values = tuple(map(decode, row, columns))
+            try:
+                value = compute(values)
+                return encoded(statement, new, value)
+            except (ValueError, ArithmeticError, SqlError) as error:
+                (shown,) = shown_rows(decode_rows([row], columns), columns)
+                said = f"{self.name}: {shown}: {_said(error)}"
+                if isinstance(error, SqlError) and value is None:
+                    message = f"{self.name}: {shown} has no value for {new.name}, which is NOT NULL"
+                    raise statement.integrity(message, "UPDATE it, or DELETE it first") from None
+                raise statement.data(said) from None
+
+        return cell
+
+
+def _said(error: Exception) -> str:
+    """An error's text without its place."""
+    return str(error).partition("\n")[0].partition("]: ")[2] or str(error)
+
 
 def _numbers(old: Table, new: Table, there: list[Row]) -> Iterable[tuple[Any, ...]]:
-    """The hidden numbers of a table's rows, which has them from now on if its only key goes."""
-    if old.numbered:
-        return (row[-1:] for row in there)
+    """The hidden numbers of a table's rows, which has them as long as it has no key."""
     if not new.numbered:
         return (() for _ in there)
+    if old.numbered:
+        return (row[-1:] for row in there)
     return ((number,) for number in new.numbers(len(there)))
 
 
@@ -340,30 +498,3 @@ def _uses(query: exp.Expr, table: str, column: str) -> bool:
         (one.name == column and one.table in ("", *aliases)) or one.table == column
         for one in query.find_all(exp.Column)
     )
-
-
-def _own(rule: Any) -> list[Any]:
-    """The names of the table's own columns in a constraint, as nodes."""
-    if isinstance(rule, exp.CheckColumnConstraint):
-        columns = [*rule.find_all(exp.Column)]
-        fields = [one.args["table"] for one in columns if one.table]
-        return [*(one.this for one in columns), *fields]
-    if isinstance(rule, exp.UniqueColumnConstraint):
-        return list(rule.this.expressions) if isinstance(rule.this, exp.Schema) else []
-    return list(rule.expressions) if isinstance(rule, exp.PrimaryKey | exp.ForeignKey) else []
-
-
-def _references(node: exp.Expr) -> Iterator[tuple[exp.Reference, exp.Expr, list[Any]]]:
-    """What a statement refers to: tables, and the columns that are named."""
-    for one in node.find_all(exp.Reference):
-        named = isinstance(one.this, exp.Schema)
-        yield one, one.this.this if named else one.this, one.this.expressions if named else []
-
-
-def _named(nodes: Iterable[Any], name: str, to: exp.Expr) -> None:
-    """Have the identifiers of a name, among some nodes, another one."""
-    for node in nodes:
-        found = node if isinstance(node, exp.Identifier) else node.find(exp.Identifier)
-        if found is not None and found.name == name:
-            found.set("this", to.name)
-            found.set("quoted", bool(to.this.args.get("quoted")))

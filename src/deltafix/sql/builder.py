@@ -140,6 +140,8 @@ class Builder:
     types: dict[str, TypeDecl] = field(default_factory=dict)
     made: dict[int, Relation] = field(default_factory=dict)
     """Parts of the query that are relations already, by the identity of their node."""
+    domains: dict[int, tuple[list[exp.Column], tuple[Operand, ...]]] = field(default_factory=dict)
+    """Of those that are correlated: what they read of the query around, as columns and operands."""
     used: set[str] = field(default_factory=set)
     """The tables and views that are read."""
     root: exp.Expr | None = None
@@ -224,18 +226,22 @@ class Builder:
         self.rule(relation, args, body)
 
     def groups(
-        self, source: Relation, width: int, always: Sequence[Sequence[Operand]] = ()
+        self,
+        source: Relation,
+        width: int,
+        always: Sequence[Sequence[Operand]] = (),
+        body: Sequence[Formula] = (),
     ) -> tuple[Atom, list[Operand]]:
         """An atom of the groups that a relation's first columns make, and its variables.
 
-        The groups `always` are there without rows.
+        The groups `always` are there without rows, wherever `body` is.
         """
         if always or len(source.all_columns) > width:
             groups = self.relation(source.columns[:width])
             atom, operands = self.bind(source)
             self.rule(groups, [one.term for one in operands[:width]], [atom])
             for group in always:
-                self.head(groups, group, [])
+                self.head(groups, group, list(body))
             source = groups
         return self.bind(source)
 

@@ -42,6 +42,7 @@ __all__ = [
     "Seen",
     "Table",
     "View",
+    "bare_table",
     "check_rules",
     "created",
     "program",
@@ -226,8 +227,11 @@ class Catalog:
         *,
         mark: str = "",
         seen: Mapping[str, Seen] = MappingProxyType({}),
+        later: Mapping[str, Table] = MappingProxyType({}),
     ) -> None:
         """Put the table or view of a CREATE into the catalog; the rest as `view_of` has it.
+
+        A table may refer to one made `later`, where ALTER TABLE had it do so.
 
         Raises SqlProgrammingError, SqlRefusedError.
         """
@@ -235,7 +239,7 @@ class Catalog:
         named = created(node)
         name, times = named.name, self.times[named.name]
         if str(node.args["kind"]).upper() == "TABLE":
-            self.tables[name] = table_of(statement, node, self.tables)
+            self.tables[name] = table_of(statement, node, {**later, **self.tables})
         else:
             known = ("this", "kind", "expression", "properties", "exists", "replace")
             builder = Builder(statement, "", {})
@@ -424,10 +428,26 @@ def _check_properties(builder: Builder, node: exp.Create) -> None:
             raise builder.refused(f"a table or view that is {word}", one, way_out)
 
 
+def bare_table(statement: Statement, create: exp.Create) -> Table:
+    """A CREATE TABLE but for its foreign keys: what those of others may refer to."""
+    return _read_table(statement, create)[0]
+
+
 def table_of(
     statement: Statement, create: exp.Create, tables: Mapping[str, Table] = MappingProxyType({})
 ) -> Table:
     """Read CREATE TABLE; it may refer to `tables`. Raises SqlProgrammingError, SqlRefusedError."""
+    bare, references = _read_table(statement, create)
+    builder = Builder(statement, "", {})
+    foreign = tuple(_foreign(builder, bare, tables, names, node) for names, node in references)
+    indexes = dict.fromkeys([*bare.relation.indexes, *(one.places for one in foreign)])
+    return replace(bare, relation=replace(bare.relation, indexes=tuple(indexes)), foreign=foreign)
+
+
+def _read_table(
+    statement: Statement, create: exp.Create
+) -> tuple[Table, list[tuple[list[str], exp.Expr]]]:
+    """A CREATE TABLE but for its foreign keys, and these: columns, and what they refer to."""
     schema = create.this
     builder = Builder(statement, "", {})
     if not isinstance(schema, exp.Schema):
@@ -470,14 +490,13 @@ def table_of(
     identity = sorted(set(sure[0].places)) if sure else [len(columns)]
     hidden = () if sure else (Column("number", BIGINT, nullable=False),)
     name = schema.this.name
-    bare = Table(Relation(name, tuple(columns), hidden, tuple(identity)), tuple(keys))
-    bare.defaults = defaults
-    foreign = tuple(_foreign(builder, bare, tables, names, node) for names, node in references)
-    indexes = dict.fromkeys([*(one.places for one in keys), *(one.places for one in foreign)])
+    indexes = dict.fromkeys(one.places for one in keys)
     made = Relation(name, tuple(columns), hidden, tuple(identity), tuple(indexes))
     scalars = over(statement, (name, columns))
-    checks = tuple(Check(one.sql(), scalars.truth(one, one).compute) for one in conditions)
-    return Table(made, tuple(keys), checks, foreign, defaults)
+    checks = tuple(
+        Check(one.sql(statement.dialect), scalars.truth(one, one).compute) for one in conditions
+    )
+    return Table(made, tuple(keys), checks, (), defaults), references
 
 
 def _foreign(

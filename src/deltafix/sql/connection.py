@@ -34,7 +34,7 @@ from deltafix.facts.schema import Row
 from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.show import show_rule
 from deltafix.sql import durable, edits, reading
-from deltafix.sql.altering import Altered, altered
+from deltafix.sql.altering import ALTERS, Altered, altered
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Key, Table, check_rules, created, require_made
 from deltafix.sql.changes import Bag, Subscription, ViewDelta, view_delta
@@ -46,6 +46,7 @@ from deltafix.sql.integrity import (
     require_end,
     require_keys,
     require_references,
+    require_sound,
 )
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bound
@@ -225,9 +226,11 @@ class Connection:
                 return count if shown is None else edits.returned(statement, edit, shown)
         if isinstance(node, exp.Query | exp.Values):
             return reading.select(self, statement, node)
+        if statement.verb.startswith("ALTER"):
+            raise statement.refused(f"{statement.verb} like this", node, ALTERS)
         way_out = (
             "statements are CREATE TABLE, CREATE MATERIALIZED VIEW, ALTER TABLE, DROP, INSERT, "
-            "UPDATE, DELETE, MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
+            "UPDATE, DELETE, TRUNCATE, MERGE, SELECT, EXPLAIN, BEGIN, COMMIT, ROLLBACK"
         )
         raise statement.refused(f"the statement {statement.verb}", node, way_out)
 
@@ -379,8 +382,21 @@ class Connection:
 
     def _edit(self, statement: Statement, edit: Edit) -> int:
         """Make an edit, and those that follow from it; `_transaction` undoes what is refused."""
-        try:
+        with self._interruptible():
             return self._make_all(statement, edit)
+
+    def _truncate(self, statement: Statement, node: exp.TruncateTable) -> int:
+        found = edits.truncate(self, statement, node)
+        with self._interruptible():
+            for edit in found:
+                self._make(statement, edit)
+        return sum(len(edit.removed) for edit in found)
+
+    @contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Edits inside that something other than their own error ends are rolled back."""
+        try:
+            yield
         except SqlError:
             raise
         except BaseException:
@@ -657,19 +673,30 @@ class Connection:
             self._stale = True
         else:
             with self.mapped(statement):
-                self._change_table(self._engine(), change)
+                self._change_table(self._engine(), statement, change)
         self._last = []
         self._forget_unknown()
         return 0
 
-    def _change_table(self, db: Database, change: Altered) -> None:
+    def _change_table(self, db: Database, statement: Statement, change: Altered) -> None:
         """Have the engine a table of other columns, by way of none of that name.
 
         A state folder notes the rows meanwhile, and what is to become of them.
         """
         old = db.rows(change.old)
+        new = change.rows(old)
+        require_sound(self, statement, change.required, new)
+        if not change.behind:
+            self.catalog.restored(change.after)
+            try:
+                self._follow(db)
+            except BaseException:
+                self.catalog.restored(change.before)
+                self._stale = True
+                raise
+            return
         try:
-            self._replace_table(db, change, change.after, {change.new: change.rows(old)})
+            self._replace_table(db, change, change.after, {change.new: new})
         except BaseException:
             while True:
                 try:
@@ -726,10 +753,11 @@ class Connection:
             functions = self.catalog.functions()
 
             def program_of(marks: Mapping[str, Any]) -> Program:
-                for one in durable.definitions(marks):
-                    statement = durable.read(one)
+                made = [(one, durable.read(one)) for one in durable.definitions(marks)]
+                later = durable.bare_tables(one for _, one in made)
+                for one, statement in made:
                     self.catalog.times[created(statement.node).name] = one.times
-                    self.catalog.define(statement, one.dialect, seen=one.seen)
+                    self.catalog.define(statement, one.dialect, seen=one.seen, later=later)
                 there = self.catalog.without(marks.get(durable.WITHOUT, ()))
                 functions.update(there.functions())
                 return there.program()
@@ -928,6 +956,7 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
         exp.Alter: Connection._alter,
         exp.Create: Connection._create,
         exp.Drop: Connection._drop,
+        exp.TruncateTable: Connection._truncate,
     }
 )
 _EDITS: Mapping[Any, Callable[[Connection, Statement, Any], Edit]] = MappingProxyType(

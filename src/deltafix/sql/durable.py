@@ -9,17 +9,17 @@ engine's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from typing import Any, Final
 
 from deltafix.facts.schema import Row
-from deltafix.sql.catalog import Catalog, Definition
+from deltafix.sql.catalog import Catalog, Definition, Table, bare_table, created
 from deltafix.sql.text import Statement, exp, statements
 
 __all__ = [
-    "ALTERED", "CATALOG", "UNDO", "WITHOUT", "altered", "altered_mark", "catalog_mark", "check",
-    "definitions", "read", "recover",
+    "ALTERED", "CATALOG", "UNDO", "WITHOUT", "altered", "altered_mark", "bare_tables",
+    "catalog_mark", "check", "definitions", "read", "recover",
 ]  # fmt: skip
 
 CATALOG: Final = "sql"
@@ -55,6 +55,12 @@ def read(definition: Definition) -> Statement:
     """The statement. Raises SqlError if this deltafix does not take it any more."""
     (statement,) = statements(definition.sql, definition.dialect)
     return statement
+
+
+def bare_tables(made: Iterable[Statement]) -> dict[str, Table]:
+    """The tables of CREATE statements but for their foreign keys, which may refer to later ones."""
+    found = [one for one in made if str(one.node.args["kind"]).upper() == "TABLE"]
+    return {created(one.node).name: bare_table(one, one.node) for one in found}  # type: ignore[arg-type]
 
 
 def altered_mark(name: str, rows: Sequence[Row]) -> dict[str, list[Any]]:

@@ -1,4 +1,4 @@
-"""INSERT, UPDATE, DELETE: which rows of a table go and come.
+"""INSERT, UPDATE, DELETE, TRUNCATE: which rows of a table go and come.
 
 Nothing is changed here: each function gives the rows removed and the rows added, as the engine has
 them, and the connection applies them, keys checked. Invariant: every value was checked against its
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
 __all__ = [
-    "check_table", "delete", "edited_table", "insert", "returned", "set_places", "update",
+    "check_table", "delete", "edited_table", "insert", "returned", "set_places", "truncate",
+    "update",
 ]  # fmt: skip
 
 
@@ -190,6 +191,31 @@ def delete(connection: Connection, statement: Statement, node: exp.Delete) -> Ed
     table = edited_table(connection, statement, node.this)
     found = reading.matching(connection, statement, node.this, _where(node))
     return Edit(table, [row for row, _ in found], [])
+
+
+def truncate(connection: Connection, statement: Statement, node: exp.TruncateTable) -> list[Edit]:
+    """TRUNCATE: all rows of some tables, and with CASCADE of all that refer to them.
+
+    As in PostgreSQL, a table that another one refers to is not emptied alone, whatever rows there
+    are, and ON DELETE does not act: who refers goes, too. O(rows).
+    """
+    check_clauses(Builder(statement, "", {}), node, ("expressions", "option"))
+    found, asked = dict[str, Table](), dict[str, exp.Expr]()
+    for one in node.expressions:
+        check_clauses(Builder(statement, "", {}), one, ("this",))
+        found[one.name], asked[one.name] = edited_table(connection, statement, one), one
+    waiting = [*found]
+    for name in waiting:  # which grows
+        for table, _ in connection.catalog.referring(name):
+            other = table.relation.name
+            if other in found:
+                continue
+            if node.args.get("option") != "CASCADE":
+                way_out = f"write TRUNCATE {', '.join((*found, other))}, or CASCADE behind it"
+                raise statement.wrong(f"{other} refers to {name}", asked[name], way_out)
+            found[other] = table
+            waiting.append(other)
+    return [Edit(table, list(connection.rows_of(name)), []) for name, table in found.items()]
 
 
 def update(connection: Connection, statement: Statement, node: exp.Update) -> Edit:

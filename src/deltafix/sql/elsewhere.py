@@ -35,7 +35,6 @@ _INSTEAD: Final = {
     ("REFRESH",): "leave it out: views follow their tables with every commit",
     ("SET",): _NO_SETTINGS,
     ("SHOW",): _LIST,
-    ("TRUNCATE",): "write DELETE FROM table",
     ("USE",): _NO_SETTINGS,
     ("VACUUM",): _NOTHING_TO_DO,
 }

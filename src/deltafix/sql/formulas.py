@@ -48,6 +48,8 @@ class Formulas:
         self.builder = builder
         self.scope = scope
         self.body = body
+        self.rows = body
+        """The rows that conditions and operands are about: the body, or that of a part's whole."""
         self.folds: dict[tuple[str, str, int], Operand] = {}
         """Aggregates that are in the body, by what they are and where their argument stands."""
 
@@ -81,6 +83,8 @@ class Formulas:
             return self.scope.grouped_field(node)
         if isinstance(node, exp.Window):
             return self.scope.windows.get(self.scope.qualified(node))
+        if isinstance(node, exp.Explode | exp.Unnest):
+            return self.scope.elements.get(self.scope.qualified(node))
         if isinstance(node, exp.Column):
             if isinstance(node.this, exp.Star):
                 raise self.builder.refused("* in an expression", node, "name the column")
@@ -92,7 +96,7 @@ class Formulas:
         """An expression without columns, computed here; None for any other."""
         from deltafix.sql import subqueries  # noqa: PLC0415  the two need each other
 
-        varying = (exp.Column, exp.Window, exp.Filter, exp.AggFunc, exp.WithinGroup)
+        varying = (exp.Column, exp.Window, exp.Filter, exp.AggFunc, exp.WithinGroup, exp.UDTF)
         if any(isinstance(part, varying) or subqueries.is_query(part) for part in node.walk()):
             return None
         scalar, _ = self.scalar(node)
@@ -201,7 +205,9 @@ class Formulas:
 
     def within(self) -> Formulas:
         """The same scope with a body of its own."""
-        return Formulas(self.builder, self.scope, [])
+        found = Formulas(self.builder, self.scope, [])
+        found.rows = self.rows
+        return found
 
     def comparison(self, node: exp.Expr, truth: bool | None) -> Formula:
         """A comparison: the engine's own, where both sides are there already."""

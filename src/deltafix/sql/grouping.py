@@ -45,6 +45,12 @@ class Grouping:
         """The sets without keys: their groups are there without rows."""
         return [number for number, keys in enumerate(self.sets) if not keys]
 
+    def within(self, outer: Sequence[exp.Expr]) -> Grouping:
+        """The same for each of the values of other keys."""
+        if not outer:
+            return self
+        return Grouping((*outer, *self.keys), tuple(keys.union(outer) for keys in self.sets))
+
     def columns(self, operands: Sequence[Operand]) -> list[Column]:
         """The columns of `row`."""
         rows = (self.row(number, operands) for number in range(len(self.sets)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
 from deltafix.sql.catalog import Catalog, ForeignKey, Key, Table
-from deltafix.sql.rows import Edit
+from deltafix.sql.rows import Edit, checked
 from deltafix.sql.text import Statement
 from deltafix.sql.types import Column, decode_rows, shown_rows
 
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
     from deltafix.sql.connection import Connection
 
-__all__ = ["actions", "is_sound", "net", "require_end", "require_keys", "require_references"]
+__all__ = [
+    "actions", "is_sound", "net", "require_end", "require_keys", "require_references",
+    "require_sound",
+]  # fmt: skip
 
 
 def require_keys(
@@ -52,9 +55,33 @@ def require_keys(
         raise _duplicate(statement, table, added, *first)
 
 
-def require_references(connection: Connection, statement: Statement, edit: Edit) -> None:
-    """Raise SqlIntegrityError where a row refers to one that is not there, after an edit."""
-    name = edit.table.relation.name
+def require_sound(
+    connection: Connection, statement: Statement, table: Table, rows: list[Row]
+) -> None:
+    """Raise SqlIntegrityError at the first of a table's rows that breaks one of its constraints.
+
+    The rows are those that the engine has, as ALTER TABLE makes them. O(rows).
+    """
+    for key in table.keys:
+        taken = dict[tuple[Any, ...], int]()
+        for place, value in enumerate(map(key.of, rows)):
+            if None in value:
+                continue
+            first = taken.setdefault(value, place)
+            if first != place:
+                names, _ = _said(table.relation.columns, key.places, rows[place])
+                both = decode_rows([rows[first], rows[place]], table.relation.columns)
+                one, two = shown_rows(both, table.relation.columns)
+                message = f"{table.relation.name}: {one} and {two} have one {key.kind} ({names})"
+                raise statement.integrity(message, "UPDATE or DELETE one of them first")
+    checked(statement, Edit(table, [], rows))
+    lost = _lost(connection, Edit(table, [], rows))
+    if lost is not None:
+        raise _dangling(statement, Edit(table, [], rows), *lost)
+
+
+def _lost(connection: Connection, edit: Edit) -> tuple[ForeignKey, int] | None:
+    """The first foreign key that a row added breaks, and its first row."""
     for one in edit.table.foreign:
         wanted = dict[tuple[Any, ...], int]()
         for place, value in enumerate(map(one.of, edit.added)):
@@ -63,7 +90,16 @@ def require_references(connection: Connection, statement: Statement, edit: Edit)
         there = connection.rows_with(connection.catalog.tables[one.table], one.key, wanted)
         lost = next((at for value, at in wanted.items() if value not in there), None)
         if lost is not None:
-            raise _dangling(statement, edit, one, lost)
+            return one, lost
+    return None
+
+
+def require_references(connection: Connection, statement: Statement, edit: Edit) -> None:
+    """Raise SqlIntegrityError where a row refers to one that is not there, after an edit."""
+    name = edit.table.relation.name
+    lost = _lost(connection, edit)
+    if lost is not None:
+        raise _dangling(statement, edit, *lost)
     for table, one in connection.catalog.referring(name):
         gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
         found = _referring(connection, table, one, gone)

@@ -17,7 +17,7 @@ from deltafix.rules.walk import map_formula
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas
-from deltafix.sql.scope import Scope, Source
+from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column
 from deltafix.sql.unnest import elements, unnested
@@ -27,6 +27,14 @@ __all__ = ["kept", "sources", "values"]
 
 def sources(formulas: Formulas, select: exp.Select) -> None:
     """The FROM of a SELECT: its literals go to the body, its names to the scope."""
+    scope = formulas.scope
+    if scope.domain_rows is not None:
+        atom, found = formulas.builder.bind(scope.domain_rows)
+        formulas.body.append(atom)
+        columns = {
+            one.name: operand for one, operand in zip(scope.outer_columns(), found, strict=True)
+        }
+        scope.sources.append(Source(OUTER, columns, tuple(found)))
     clause = select.args.get("from_")
     if clause is None:
         return
@@ -79,6 +87,8 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         return elements(formulas, node, array)
     alias = node.args.get("alias")
     names = [column.name for column in alias.columns] if alias is not None else []
+    if isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
+        return _lateral(formulas, node, names)
     if isinstance(node, exp.Table):
         queries.check_clauses(builder, node, ("this", "alias", "joins", "db", "catalog"))
         found = _named(formulas, node)
@@ -88,7 +98,13 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         if isinstance(node.this, exp.Table):
             way_out = "write the joins without parentheses"
             raise builder.refused("a join in parentheses", node, way_out)
-        found = queries.relation(builder, node.this, scope.inner(alone=True))
+        try:
+            found = queries.relation(builder, node.this, scope.inner(alone=True))
+        except CorrelatedError as error:
+            if scope.here(error.node) is None:
+                raise
+            message = f"{error.node.sql()} is of another item of FROM"
+            raise scope.statement.wrong(message, error.node, "write LATERAL (SELECT ...)") from None
         name = node.alias or builder.fresh("subquery").name
     elif isinstance(node, exp.Values):
         found = builder.made.get(id(node)) or values(builder, node, scope)
@@ -98,13 +114,30 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         way_out = "FROM takes tables, views, subqueries, VALUES and UNNEST"
         raise builder.refused(f"{node.key.upper()} in FROM", node, way_out)
     atom, operands = builder.bind(found)
-    shown = [column.name for column in found.columns]
+    shown = _shown(scope, node, names, [column.name for column in found.columns])
+    columns = dict(zip(shown, operands, strict=False))
+    return [atom], Source(name, columns, tuple(operands[n] for n in found.identity))
+
+
+def _shown(scope: Scope, node: exp.Expr, names: list[str], shown: list[str]) -> list[str]:
+    """The names of an item's columns, the first of which an alias may give."""
     if len(names) > len(shown):
         message = f"{len(names)} names for {len(shown)} columns"
         raise scope.statement.wrong(message, node, "give each column one name")
-    shown[: len(names)] = names
-    columns = dict(zip(shown, operands, strict=False))
-    return [atom], Source(name, columns, tuple(operands[n] for n in found.identity))
+    return [*names, *shown[len(names) :]]
+
+
+def _lateral(
+    formulas: Formulas, node: exp.Lateral, names: list[str]
+) -> tuple[list[Formula], Source]:
+    """LATERAL (SELECT ...): the rows of a subquery for each of those before it."""
+    from deltafix.sql.subqueries import lateral  # noqa: PLC0415  the two need each other
+
+    queries.check_clauses(formulas.builder, node, ("this", "alias"))
+    body, outputs, identity = lateral(formulas, node.this)
+    shown = _shown(formulas.scope, node, names, [name for name, _ in outputs])
+    columns = dict(zip(shown, (one for _, one in outputs), strict=True))
+    return body, Source(node.alias or formulas.builder.fresh("lateral").name, columns, identity)
 
 
 def _named(formulas: Formulas, node: exp.Table) -> Relation:
@@ -161,8 +194,9 @@ def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
     if array is not None and side in ("RIGHT", "FULL"):
         way_out = "write CROSS JOIN or LEFT JOIN: elements are of a row on the left"
         raise builder.refused(f"{side} JOIN of UNNEST", join.this, way_out)
-    if isinstance(join.this, exp.Lateral) and array is None:
-        raise builder.refused("LATERAL", join.this, "join with a grouped subquery")
+    if isinstance(join.this, exp.Lateral) and side in ("RIGHT", "FULL"):
+        way_out = "write CROSS JOIN or LEFT JOIN: its rows are of a row on the left"
+        raise builder.refused(f"{side} JOIN LATERAL", join.this, way_out)
     if join.this.args.get("joins"):
         raise builder.refused("a nested join", join.this, "write the joins one after another")
     needs = side or kind in ("SEMI", "ANTI")
@@ -218,7 +252,7 @@ class _Right:
     ) -> list[Formula]:
         """The condition between the left side and a source."""
         outer = self.formulas.scope
-        scope = Scope(outer.statement, outer.ctes, outer.around, outer.alone)
+        scope = Scope(outer.statement, outer.ctes, outer.around, outer.alone, domain=outer.domain)
         scope.sources = list(self.left if left is None else left)
         scope.merged = dict(self.left_merged if merged is None else merged)
         formulas = Formulas(self.formulas.builder, scope, [])
@@ -316,7 +350,7 @@ def _outer(
 ) -> None:
     """RIGHT and FULL: the left side may be missing, so it moves into the alternatives."""
     builder, scope = formulas.builder, formulas.scope
-    if scope.outer_used:
+    if scope.outer_used or scope.domain:
         way_out = "write it as a LEFT JOIN, or join before the subquery"
         raise builder.refused("RIGHT or FULL JOIN in a correlated subquery", join.this, way_out)
     left_body, left_sources = list(formulas.body), list(scope.sources)

@@ -18,9 +18,10 @@ from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.grouping import NUMBER, grouping
 from deltafix.sql.ranking import Rows, limited
-from deltafix.sql.scope import Scope
+from deltafix.sql.scope import OUTER, Scope
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, TEXT, Column, common_type
+from deltafix.sql.unnest import expand
 
 __all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
 
@@ -111,10 +112,12 @@ def settled(
 ) -> Relation:
     """Rows as a relation with columns of these names.
 
-    Hidden ones are what it is sorted by beside them, and tell duplicates apart.
+    Hidden ones are what it is sorted by beside them, and tell duplicates apart. Of a correlated
+    query what it reads of the one around comes first.
     """
-    outputs = [operand for _, operand in found.outputs]
-    columns = [one.column(shown) for shown, one in zip(names, outputs, strict=True)]
+    named = [f"{OUTER}{place}" for place in range(len(found.outer))]
+    outputs = [*found.outer, *(operand for _, operand in found.outputs)]
+    columns = [one.column(name) for name, one in zip([*named, *names], outputs, strict=True)]
     hidden = list(found.sorts)
     identity = list(range(len(outputs))) if found.identity is None else []
     for one in found.identity or ():
@@ -142,10 +145,11 @@ def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool =
         formulas.require(where.this)
     if outputs:
         _windows(formulas, select)
+    places = expand(formulas, select.expressions)
     shown = projection(formulas, select) if outputs else []
     distinct = _distinct(select)
-    identity = None if distinct else [one for s in scope.sources for one in s.identity]
-    found = Rows(formulas.body, shown, identity)
+    identity = None if distinct else [one for s in scope.sources for one in s.identity] + places
+    found = Rows(formulas.body, shown, identity, outer=scope.outer())
     return limited(formulas, select, found) if outputs else found
 
 
@@ -189,6 +193,8 @@ def _name(node: exp.Expr, place: int) -> str:
     inner = node
     while isinstance(inner, exp.Filter | exp.WithinGroup):
         inner = inner.this
+    if type(inner) in {exp.Explode, exp.Unnest}:
+        return "unnest"
     return inner.key if isinstance(inner, exp.AggFunc) else f"column_{place + 1}"
 
 
@@ -202,13 +208,13 @@ def stars(formulas: Formulas, node: exp.Expr, table: str) -> list[tuple[str, Ope
             shown = ", ".join(f"{table}.{name}" for name, _ in of[0].fields)
             raise scope.statement.refused("the * of a column", node, f"name its fields: {shown}")
         raise formulas.builder.statement.unknown("table", table, aliases, node)
-    if not scope.sources:
+    if all(source.alias == OUTER for source in scope.sources):
         raise scope.statement.wrong("* without FROM", node, "name the columns")
     if scope.known is not None:
         raise scope.statement.wrong("* with GROUP BY", node, "name the columns")
     found = [] if table else list(scope.merged.items())
     for source in scope.sources:
-        if table in ("", source.alias):
+        if source.alias != OUTER and table in ("", source.alias):
             merged = () if table else scope.merged
             found.extend((n, one) for n, one in source.columns.items() if n not in merged)
     return found
@@ -222,10 +228,14 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     check_clauses(builder, select, _SELECT)
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
+    domain = before.body[: bool(scope.domain)]
     where = select.args.get("where")
     if where is not None:
         before.require(where.this)
     by = grouping(before, select)
+    totals = by.totals
+    by = by.within(scope.outer_columns())
+    expanded = expand(before, by.keys)
     asked: dict[exp.Expr, Wanted] = {}
     told: list[exp.Expr] = []
     for node in aggregates_of(select):
@@ -246,15 +256,15 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
             args += operands
             columns += [operand.column(f"a{n}") for n, operand in enumerate(operands, len(columns))]
     counts = any(one.counts_rows for one in asked.values())
-    hidden = [one for s in scope.sources for one in s.identity] if counts else []
+    hidden = [*(one for s in scope.sources for one in s.identity), *expanded] if counts else []
     source = builder.relation(columns, [one.column("") for one in hidden])
     for number in range(len(by.sets)):
         builder.head(source, [*by.row(number, keys), *args, *hidden], before.body)
     after = Formulas(builder, scope, [])
     found: list[Operand] = []
     if group:
-        always = [by.row(number, keys) for number in by.totals]
-        atom, found = builder.groups(source, len(group), always)
+        always = [by.row(number, keys) for number in totals]
+        atom, found = builder.groups(source, len(group), always, domain)
         after.body.append(atom)
         found = found[: len(group)]
     spellings = [*([NUMBER] if by.several else ()), *by.keys]
@@ -262,17 +272,19 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     known = dict(scope.known)
     for node, one in asked.items():
         at = places[tuple(map(scope.qualified, one.operands))]
-        known[node] = fold(after, source, found, at, one, empty=bool(by.totals))
+        known[node] = fold(after, source, found, at, one, empty=bool(totals))
     known |= {scope.qualified(node): by.told(after, node) for node in told}
     scope.known = known
     having = select.args.get("having")
     if having is not None:
         after.require(having.this)
     _windows(after, select)
+    scope.elements = {}
+    expanded = expand(after, select.expressions)
     outputs = projection(after, select)
-    found = [scope.known[one] for one in spellings]
+    found = [*(scope.known[one] for one in spellings), *expanded]
     identity = None if _distinct(select) or not found else found  # without keys it is one row
-    return limited(after, select, Rows(after.body, outputs, identity))
+    return limited(after, select, Rows(after.body, outputs, identity, outer=scope.outer()))
 
 
 # --- UNION, EXCEPT, INTERSECT --------------------------------------------------------------------

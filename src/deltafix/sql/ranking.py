@@ -29,13 +29,14 @@ class Rows:
     """The rows of a query: a body, what the head shows, and what tells rows apart.
 
     `identity` is None where equal rows are one row; `sorts` is what a view is sorted by beside what
-    it shows.
+    it shows; `outer` what a correlated query reads of the one around.
     """
 
     body: list[Formula]
     outputs: list[tuple[str, Operand]]
     identity: list[Operand] | None
     sorts: tuple[Operand, ...] = ()
+    outer: tuple[Operand, ...] = ()
 
     @property
     def columns(self) -> list[Column]:
@@ -132,18 +133,21 @@ def _first(
     """Some rows of each partition, from an offset on; and what they are sorted by."""
     order = dict(reversed(sorts))  # the first of two is the one that counts
     shown = [operand for _, operand in found.outputs]
-    row = list(dict.fromkeys((*(key for key, _ in sorts), *shown, *(found.identity or ()))))
+    beside = (*(found.identity or ()), *found.outer)
+    row = list(dict.fromkeys((*(key for key, _ in sorts), *shown, *beside)))
     columns = [one.column(f"c{n}") for n, one in enumerate(row)]
     ways = [way(key, order.get(key)) for key in row]
     written = "".join(map(str, ways))
     reducer = reducers.First(reducers.ranked(ways), *bounds)
     name = f"first_{bounds[0]}_{bounds[1]}_{written}"
     given = list(zip(row, columns, strict=True))
-    body, outside = several(builder, found.body, partition, given, columns, (name, reducer))
+    of = list(dict.fromkeys((*partition, *found.outer)))
+    body, outside = several(builder, found.body, of, given, columns, (name, reducer))
     now = dict(zip(row, outside, strict=True))
     identity = None if found.identity is None else [now[one] for one in found.identity]
     outputs = [(name, now[one]) for name, one in found.outputs]
-    return Rows(body, outputs, identity), [(now[key], one) for key, one in sorts]
+    outer = tuple(now[one] for one in found.outer)
+    return Rows(body, outputs, identity, outer=outer), [(now[key], one) for key, one in sorts]
 
 
 def several(  # noqa: PLR0917  the parts of one fold

@@ -28,6 +28,7 @@ from deltafix.sql.scope import Scope, Source
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlValue, decode, decode_rows
+from deltafix.sql.unnest import expanded_in
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
@@ -272,6 +273,8 @@ def _direct(
     if source is None or not isinstance(query, exp.Select):
         return None
     if aggregates_of(query) or windows_of(query) or any(map(within, query.expressions)):
+        return None
+    if expanded_in(query.expressions):
         return None
     where = query.args["where"].this if query.args.get("where") is not None else None
     if where is not None and within(where):

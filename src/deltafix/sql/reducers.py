@@ -29,6 +29,7 @@ __all__ = [
     "Kept",
     "Mean",
     "Mode",
+    "Product",
     "Quantile",
     "Sum",
     "United",
@@ -133,6 +134,73 @@ class Bits:
         return found - (1 << _WORD) if found >> _WORD - 1 else found
 
 
+class Factors(NamedTuple):
+    """A product: how many factors there are of each kind, and the exact one of the finite others.
+
+    That is `odd` times a power of two, so that taking a factor out is a division without rest.
+    """
+
+    zeros: int = 0
+    nans: int = 0
+    infinite: int = 0
+    negative: int = 0
+    """Of the infinite ones."""
+    finite: int = 0
+    odd: int = 1
+    power: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """PRODUCT: exact and rounded once; O(values of the group) a change.
+
+    A number stands for itself times 10^-scale.
+    """
+
+    scale: int
+    initial: Factors = Factors()  # noqa: RUF009  a tuple
+
+    def add(self, acc: Factors, value: float, /) -> Factors:
+        """With one more value."""
+        return self._with(acc, value, 1)
+
+    def remove(self, acc: Factors, value: float, /) -> Factors:
+        """With one value fewer."""
+        return self._with(acc, value, -1)
+
+    @staticmethod
+    def _with(acc: Factors, value: float, sign: int) -> Factors:
+        if value == 0:
+            return acc._replace(zeros=acc.zeros + sign)
+        if math.isnan(value):
+            return acc._replace(nans=acc.nans + sign)
+        if math.isinf(value):
+            negative = acc.negative + sign * (value < 0)
+            return acc._replace(infinite=acc.infinite + sign, negative=negative)
+        top, bottom = value.as_integer_ratio()  # the second one is a power of two
+        twos = (top & -top).bit_length() - 1
+        odd, power = top >> twos, twos - bottom.bit_length() + 1
+        whole = acc.odd * odd if sign > 0 else acc.odd // odd
+        return acc._replace(finite=acc.finite + sign, odd=whole, power=acc.power + sign * power)
+
+    def finish(self, acc: Factors, /) -> float:
+        """The result."""
+        if acc.nans or (acc.infinite and acc.zeros):
+            return math.nan
+        sign = -1.0 if (acc.odd < 0) is not bool(acc.negative % 2) else 1.0
+        if acc.infinite:
+            return sign * math.inf
+        if acc.zeros:
+            return 0.0
+        top, bottom = abs(acc.odd), 10 ** (self.scale * acc.finite)
+        top, bottom = top << max(acc.power, 0), bottom << max(-acc.power, 0)
+        try:
+            found: float = top / bottom  # of whole numbers, rounded once
+            return sign * found
+        except OverflowError:
+            return sign * math.inf
+
+
 class Kept:
     """State: the sorted multiset of the values; O(log n) a change."""
 
@@ -216,12 +284,17 @@ def string_agg(separator: str, ways: Sequence[Way]) -> United:
     return United(lambda value: rank([*value[1:], value[0]]), unite)
 
 
-def array_agg(base: BaseType, ways: Sequence[Way], *, nullable: bool) -> United:
-    """ARRAY_AGG of marks, each with a value, which may be NULL, and its sort keys."""
-    rank = ranked([*ways, Way(nullable)])
+def array_agg(
+    base: BaseType, ways: Sequence[Way], most: int | None = None, *, nullable: bool
+) -> United:
+    """ARRAY_AGG of marks, each with a value, which may be NULL, and its sort keys.
+
+    `ways` are those of the keys, then that of the value; the array has at most `most` values.
+    """
+    rank = ranked(ways)
 
     def unite(values: Iterable[Any]) -> str:
-        found = (one for _, one, *_ in values)
+        found = (one for _, one, *_ in islice(values, most))
         return packed(base, (one and one[0] for one in found) if nullable else found)
 
     return United(lambda value: rank([*value[2:], value[1]]), unite)

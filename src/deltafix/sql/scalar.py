@@ -271,9 +271,9 @@ class Scalars:
                     "table of one row that views join with; an UPDATE of that tells what changes"
                 )
                 raise self.statement.refused(name, node, way_out)
-            if isinstance(node, exp.Explode):
-                way_out = "write it in FROM: ... CROSS JOIN UNNEST(array) AS u (x)"
-                raise self.statement.refused("UNNEST outside of FROM", node, way_out)
+            if isinstance(node, exp.Explode | exp.Unnest):
+                way_out = "write it in SELECT, or in FROM: ... CROSS JOIN UNNEST(array) AS u (x)"
+                raise self.statement.refused("UNNEST here", node, way_out)
             way_out = f"functions are {functions.NAMES}; compute it before the rows come in"
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)

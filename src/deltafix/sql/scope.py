@@ -9,17 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from deltafix.sql.builder import Operand, Relation
 from deltafix.sql.text import Statement, exp
 
-__all__ = ["CorrelatedError", "Scope", "Source"]
+__all__ = ["OUTER", "CorrelatedError", "Scope", "Source", "outer_column"]
+
+OUTER: Final = "~outer"
+"""The name of the source that has what a query that stands alone reads of the query around it."""
+
+
+def outer_column(place: int) -> exp.Column:
+    """A column of that source."""
+    return exp.column(f"{OUTER}{place}", OUTER)
 
 
 class CorrelatedError(Exception):
     """A query that must stand alone reads a column of the query around it."""
 
-    def __init__(self, node: exp.Expr) -> None:
+    def __init__(self, node: exp.Column) -> None:
         super().__init__(node.sql())
         self.node = node
 
@@ -42,7 +51,9 @@ class Scope:
         known: expressions that have a value already: what it is grouped by, its aggregates; None
             before grouping.
         windows: the values of its window functions, once there are any.
-        around: the scope around it; `alone` where reading that is a CorrelatedError.
+        elements: those of its UNNESTs in SELECT.
+        around: the scope around it; `alone` where reading that is a CorrelatedError, but of the
+            columns of the `domain`, which are its first source, `OUTER`, under their places.
     """
 
     statement: Statement
@@ -53,7 +64,10 @@ class Scope:
     merged: dict[str, Operand] = field(default_factory=dict)
     known: dict[exp.Expr, Operand] | None = None
     windows: dict[exp.Expr, Operand] = field(default_factory=dict)
+    elements: dict[exp.Expr, Operand] = field(default_factory=dict)
     outer_used: bool = False
+    domain: tuple[Operand, ...] = ()
+    domain_rows: Relation | None = None
 
     def inner(self, *, alone: bool = False) -> Scope:
         """The scope of a query inside."""
@@ -73,10 +87,25 @@ class Scope:
             return grouped
         if self.around is not None and self.around.sees(node):
             if self.alone:
-                raise CorrelatedError(node)
+                return self.column(self.of_domain(node, self.around))
             self.outer_used = True
             return self.around.column(node)
         raise self.unknown(node)
+
+    def of_domain(self, node: exp.Column, around: Scope) -> exp.Column:
+        """The column of the domain that an outer one is. Raises CorrelatedError if it is none."""
+        found = around.column(node) if self.domain else None
+        if found not in self.domain:
+            raise CorrelatedError(node)
+        return outer_column(self.domain.index(found))
+
+    def outer(self) -> tuple[Operand, ...]:
+        """The columns of the domain as they are now."""
+        return tuple(map(self.column, self.outer_columns()))
+
+    def outer_columns(self) -> list[exp.Column]:
+        """The columns of the domain."""
+        return [outer_column(place) for place in range(len(self.domain))]
 
     def grouped_field(self, node: exp.Dot) -> Operand | None:
         """A field of a column of a query around that is grouped by it; None for any other."""
@@ -132,12 +161,13 @@ class Scope:
 
     def unknown(self, node: exp.Column) -> Exception:
         """The error for a name that is nowhere."""
-        aliases = [source.alias for source in self.sources]
+        sources = [source for source in self.sources if source.alias != OUTER]
+        aliases = [source.alias for source in sources]
         if node.table and node.table not in aliases:
             return self.statement.unknown("table", node.table, aliases, node)
         known = [
             name
-            for source in self.sources
+            for source in sources
             if node.table in ("", source.alias)
             for name in source.columns
         ]

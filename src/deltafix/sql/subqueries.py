@@ -2,15 +2,20 @@
 
 The engine's negated groups and aggregates see the variables around them, so a correlated subquery
 needs no rewriting: its FROM and WHERE stand inside the rule, inside `!( ... )` where it must not
-hold, inside an aggregate where it is summed up. A query that groups, combines or limits must stand
-alone: it becomes a relation. Invariant: an operand made here has one value for each row outside.
+hold, inside an aggregate where it is summed up. A query that groups, combines or limits becomes a
+relation; a correlated one reads its domain, the values that the rows around have, as a table of its
+FROM, and all that it does it does for each of them. Invariant: an operand made here has one value
+for each row outside.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from deltafix.rules.ast import And, Formula, Or, conjunction, disjunction
+from deltafix.rules.ast import And, Atom, Formula, Or, conjunction, disjunction
+from deltafix.rules.terms import Var
+from deltafix.rules.walk import occurrences
 from deltafix.sql import query as queries
 from deltafix.sql.aggregates import aggregates_of, fold_over
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, Relation, absent, equal
@@ -18,12 +23,15 @@ from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.ranking import number
 from deltafix.sql.scope import CorrelatedError
 from deltafix.sql.text import exp
+from deltafix.sql.unnest import expanded_in
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
+    from deltafix.sql.builder import Builder
     from deltafix.sql.scope import Scope
+    from deltafix.sql.types import Column
 
-__all__ = ["holds", "is_predicate", "is_query", "operand", "within"]
+__all__ = ["holds", "is_predicate", "is_query", "lateral", "operand", "within"]
 
 
 def is_predicate(node: exp.Expr) -> bool:
@@ -112,18 +120,122 @@ def _inside(
     if isinstance(query, exp.Select) and _is_plain(query):
         found = queries.plain(formulas.builder, query, formulas.scope.inner(), outputs=outputs)
         return found.body, [one for _, one in found.outputs]
-    relation = _alone(formulas, query)
-    atom, operands = formulas.builder.bind(relation)
-    return [atom], operands[: len(relation.columns)]
+    standing = _standing(formulas, query)
+    atom, operands = standing.bind(formulas.builder)
+    return [atom], operands[: len(standing.columns)]
 
 
-def _alone(formulas: Formulas, query: exp.Expr) -> Relation:
-    """A subquery as a relation. Raises SqlRefusedError for one that is correlated."""
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A subquery that is a relation of its own, and what it reads of the query around.
+
+    The relation has that first: its rows are those for each of the values that the rows around
+    have there, and `bind` gives those of one of these.
+    """
+
+    relation: Relation
+    outer: tuple[Operand, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What the subquery shows."""
+        return self.relation.columns[len(self.outer) :]
+
+    @property
+    def identity(self) -> list[int]:
+        """Which of the operands of `bind` tell its rows apart."""
+        width = len(self.outer)
+        return [place - width for place in self.relation.identity if place >= width]
+
+    def bind(self, builder: Builder) -> tuple[Atom, list[Operand]]:
+        """An atom of new variables, and these: of what it shows, then hidden ones."""
+        atom, operands = builder.bind(self.relation)
+        own = operands[len(self.outer) :]
+        args = (*(one.term for one in self.outer), *(one.term for one in own))
+        return Atom(atom.relation, args), own
+
+
+def _standing(formulas: Formulas, query: exp.Expr) -> _Standing:
+    """A subquery as a relation; a correlated one for all that the rows so far have.
+
+    What it reads of them is found by trying: each time that it is in want of a column, the column
+    is one more of its domain. Raises SqlRefusedError where the rows are not there to be read.
+    """
+    builder, scope = formulas.builder, formulas.scope
+    nodes, had = builder.domains.get(id(query), ([], ()))
+    if had and id(query) in builder.made:
+        if had == tuple(scope.column(node) for node in nodes):
+            return _Standing(builder.made[id(query)], had)
+        del builder.made[id(query)]
+    nodes = []
+    outer: tuple[Operand, ...] = ()
+    while True:
+        mark, inner = builder.mark(), scope.inner(alone=True)
+        if outer:
+            inner.domain = outer
+            columns = [
+                one.column(node.name)
+                for one, node in zip(outer, inner.outer_columns(), strict=True)
+            ]
+            inner.domain_rows = builder.relation(columns)
+            builder.head(inner.domain_rows, outer, formulas.rows)
+        try:
+            found = queries.relation(builder, query, inner)
+        except CorrelatedError as error:
+            builder.back(mark)
+            one = scope.column(error.node)
+            if one in outer or not _is_read(formulas, one):
+                what = (
+                    "a column of the outer query inside a subquery that groups, combines or limits"
+                )
+                way_out = "join with the grouped query, or write it in WHERE or as LATERAL"
+                raise builder.refused(f"{what}, here,", error.node, way_out) from None
+            nodes, outer = [*nodes, error.node], (*outer, one)
+        else:
+            if outer:
+                builder.domains[id(query)] = nodes, outer
+            return _Standing(found, outer)
+
+
+def _uncorrelated(formulas: Formulas, query: exp.Expr) -> Relation | None:
+    """A subquery as a relation, if it reads nothing of the query around it."""
+    builder = formulas.builder
+    if id(query) in builder.domains:
+        return None
+    mark = builder.mark()
     try:
-        return queries.relation(formulas.builder, query, formulas.scope.inner(alone=True))
-    except CorrelatedError as error:
-        what = "a column of the outer query inside a subquery that groups, combines or limits"
-        raise formulas.builder.refused(what, error.node, "join with the grouped query") from None
+        return queries.relation(builder, query, formulas.scope.inner(alone=True))
+    except CorrelatedError:
+        builder.back(mark)
+        return None
+
+
+def _is_read(formulas: Formulas, one: Operand) -> bool:
+    """Whether the rows so far, by themselves, say which values an operand has."""
+    scope = formulas.scope
+    alone = scope.around is None or scope.alone
+    names = occurrences(formulas.rows)
+    return alone and isinstance(one.term, Var) and one.term.name in names
+
+
+def lateral(
+    formulas: Formulas, node: exp.Expr
+) -> tuple[list[Formula], list[tuple[str, Operand]], tuple[Operand, ...]]:
+    """The rows of a subquery in FROM for each of the rows so far.
+
+    As literals of the rule, what it shows, and what tells its rows apart; fresh each time.
+    """
+    builder, query = formulas.builder, queries.unwrapped(node)
+    is_small = len([*query.find_all(exp.Query)]) == 1  # those inside of it read its rows
+    alone = _uncorrelated(formulas, query)
+    if alone is None and is_small and isinstance(query, exp.Select) and _is_plain(query):
+        rows = queries.plain(builder, query, formulas.scope.inner())
+        shown = [one for _, one in rows.outputs]
+        return rows.body, rows.outputs, tuple(shown if rows.identity is None else rows.identity)
+    found = _standing(formulas, query)
+    atom, operands = found.bind(builder)
+    outputs = [(one.name, operand) for one, operand in zip(found.columns, operands, strict=False)]
+    return [atom], outputs, tuple(operands[place] for place in found.identity)
 
 
 def operand(formulas: Formulas, node: exp.Expr) -> Operand:
@@ -132,18 +244,16 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
         return formulas.value(node)
     query = queries.unwrapped(node)
     builder = formulas.builder
+    most = query.args.get("limit")
+    if most is None and isinstance(query, exp.Select) and expanded_in(query.expressions):
+        raise _may_have_rows(formulas, node)
     if isinstance(query, exp.Select) and aggregates_of(query) and not query.args.get("group"):
-        mark = builder.mark()
-        try:
-            relation = queries.relation(builder, query, formulas.scope.inner(alone=True))
-        except CorrelatedError:
-            builder.back(mark)
+        if _uncorrelated(formulas, query) is None and _is_folded(query):
             return _folded(formulas, query)
         certain = not any(query.args.get(key) for key in ("having", "qualify", "limit", "offset"))
-        return _only_row(formulas, relation, certain=certain)
-    most = query.args.get("limit")
+        return _only_row(formulas, _standing(formulas, query), certain=certain)
     if most is not None and number(builder.statement, most) in (0, 1):
-        return _only_row(formulas, _alone(formulas, query), certain=False)
+        return _only_row(formulas, _standing(formulas, query), certain=False)
     if not (isinstance(query, exp.Select) and _is_plain(query)):
         raise _may_have_rows(formulas, node)
     found = [queries.plain(builder, query, formulas.scope.inner(), outputs=True) for _ in range(2)]
@@ -188,16 +298,16 @@ def _by_key(formulas: Formulas, query: exp.Select) -> bool:
     )
 
 
-def _only_row(formulas: Formulas, relation: Relation, *, certain: bool) -> Operand:
-    """The one column of a relation of one row, or of one at most."""
-    if len(relation.columns) != 1:
-        message = f"a scalar subquery with {len(relation.columns)} columns"
+def _only_row(formulas: Formulas, found: _Standing, *, certain: bool) -> Operand:
+    """The one column of a subquery of one row, or of one at most."""
+    if len(found.columns) != 1:
+        message = f"a scalar subquery with {len(found.columns)} columns"
         raise formulas.scope.statement.wrong(message, None, "select one column")
-    atom, operands = formulas.builder.bind(relation)
+    atom, operands = found.bind(formulas.builder)
     if certain:
         formulas.body.append(atom)
         return operands[0]
-    again, _ = formulas.builder.bind(relation)
+    again, _ = found.bind(formulas.builder)
     return _or_null(formulas, [atom], operands[0], again)
 
 
@@ -214,17 +324,23 @@ def _or_null(formulas: Formulas, body: list[Formula], value: Operand, again: For
     return found
 
 
+_NOT_FOLDED = ("having", "distinct", "limit", "offset", "order", "qualify", "with_")
+
+
+def _is_folded(query: exp.Select) -> bool:
+    """Whether a scalar aggregate is an aggregate of the rule around it: FROM, WHERE and no more."""
+    return not (
+        any(query.args.get(key) for key in _NOT_FOLDED)
+        or len(query.expressions) != 1
+        or windows_of(query)
+        or any(one.find(exp.Distinct) for one in aggregates_of(query))
+    )
+
+
 def _folded(formulas: Formulas, query: exp.Select) -> Operand:
     """A correlated scalar aggregate: an aggregate of the rule, over the subquery's rows."""
     builder = formulas.builder
-    if query.args.get("having") or len(query.expressions) != 1:
-        raise _may_have_rows(formulas, query)
     scope: Scope = formulas.scope.inner()
-    for key in ("distinct", "limit", "offset", "order", "qualify", "with_"):
-        if query.args.get(key):
-            raise builder.refused(
-                f"{key.strip('_').upper()} in a scalar subquery", query, "leave it out"
-            )
     known: dict[exp.Expr, Operand] = {}
     for part in aggregates_of(query):
         scope = formulas.scope.inner()

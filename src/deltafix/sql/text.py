@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
 from deltafix.errors import (
@@ -36,7 +36,7 @@ except ImportError as error:
     message = "SQL needs sqlglot: pip install 'deltafix[sql]'"
     raise MissingDependencyError(message, extra="sql") from error
 
-__all__ = ["DIALECTS", "Statement", "data_type", "exp", "shown_name", "statements"]
+__all__ = ["DIALECTS", "Product", "Statement", "data_type", "exp", "shown_name", "statements"]
 
 DIALECTS: Final = ("duckdb", "postgres", "spark")
 
@@ -58,6 +58,12 @@ _SEEN: Final = (
 )
 
 _EXPLAIN: Final = re.compile(r"EXPLAIN(?:\s+WHY(?:\s+NOT)?)?\b", re.IGNORECASE)
+
+
+class Product(exp.Expression, exp.AggFunc):
+    """PRODUCT(x), which sqlglot takes for a function that it does not know."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ class Statement:
     def verb(self) -> str:
         """Its first word, or two where the second says of what, as errors call a statement."""
         words = self.sql.upper().split()
-        return " ".join(words[: 2 if words[0] in ("ALTER", "CREATE", "DROP", "TRUNCATE") else 1])
+        return " ".join(words[: 2 if words[0] in ("ALTER", "CREATE", "DROP") else 1])
 
     def span(self, node: exp.Expr | None) -> Span:
         """Where a node stands: from the first to the last of its names and literals.
@@ -330,7 +336,7 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = _span(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
-    return _with_fields(_negated(normalize_identifiers(tree, dialect=reader)))
+    return _with_fields(_plain(normalize_identifiers(tree, dialect=reader)))
 
 
 class _Wrong(NamedTuple):
@@ -363,11 +369,12 @@ def _parser(base: type[Parser]) -> type[Parser]:
 
     It logs a warning, and takes the statement for a command, whatever is in it: of a table or view,
     that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
-    where sqlglot reads a parameter.
+    where sqlglot reads a parameter; `ADD CHECK (...)` and PRODUCT are understood.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
         _is_part = False
+        FUNCTIONS = {**base.FUNCTIONS, "PRODUCT": Product.from_arg_list}  # noqa: RUF012  as its base
 
         def _parse_bracket(self, this: Any = None) -> Any:
             outer, self._is_part = self._is_part, this is not None
@@ -380,6 +387,11 @@ def _parser(base: type[Parser]) -> type[Parser]:
             if self._is_part and self._curr and self._curr.token_type == TokenType.COLON:
                 return self._parse_slice(None)
             return super()._parse_bracket_key_value(is_map)
+
+        def _parse_alter_table_add(self) -> Any:
+            if self._match_text_seq("CHECK", advance=False):
+                return [exp.AddConstraint(expressions=[self._parse_constraint()])]
+            return super()._parse_alter_table_add()
 
         def _warn_unsupported(self) -> None:
             pass
@@ -422,8 +434,14 @@ def _meant(words: str, wrong: _Wrong, reader: Dialect) -> tuple[Token, str, str]
     return None
 
 
-def _negated(tree: exp.Expr) -> exp.Expr:
-    """The tree with `x NOT LIKE y` as NOT around LIKE, as sqlglot writes every other negation."""
+def _plain(tree: exp.Expr) -> exp.Expr:
+    """The tree with `x NOT LIKE y` as NOT around LIKE, as sqlglot writes every other negation.
+
+    And ANY_VALUE, which has no NULLs, without the words that sqlglot says so with.
+    """
+    for ignored in [*tree.find_all(exp.IgnoreNulls)]:
+        if isinstance(ignored.this, exp.AnyValue):
+            ignored.replace(ignored.this)
     found = [one for one in tree.walk() if one.args.get("negate")]
     for node in reversed(found):  # inner ones first: the outer one is copied
         node.set("negate", None)

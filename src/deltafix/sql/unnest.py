@@ -1,15 +1,18 @@
-"""UNNEST in FROM: the elements of an array as rows, each beside the row that the array is of.
+"""UNNEST, in FROM and in SELECT: the elements of an array as rows, beside the row it is of.
 
 Invariant: a row is told apart by the place of its element, so equal elements are rows of their own;
-an array that is NULL or empty has none. A change of an array costs what the array has.
+an array that is NULL or empty has none. Several in one SELECT go side by side, with NULL where one
+has no more. A change of an array costs what the array has.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from deltafix.rules.terms import Call, Const
 from deltafix.sql import query as queries
+from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import Operand, equal
 from deltafix.sql.scalar import Scalar
 from deltafix.sql.scope import Source
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from deltafix.rules.ast import Formula
     from deltafix.sql.formulas import Formulas
 
-__all__ = ["elements", "unnested"]
+__all__ = ["elements", "expand", "expanded_in", "unnested"]
 
 
 def unnested(node: exp.Expr) -> exp.Unnest | None:
@@ -35,40 +38,103 @@ def elements(formulas: Formulas, item: exp.Expr, node: exp.Unnest) -> tuple[list
     if item is not node:
         queries.check_clauses(builder, item, ("this", "alias"))
     queries.check_clauses(builder, node, ("expressions", "alias", "offset"))
-    if len(node.expressions) != 1:
-        way_out = "write one UNNEST for each, and join them by WITH ORDINALITY"
-        raise builder.refused("UNNEST of several arrays", node, way_out)
     inner = type(formulas)(builder, scope, [])
-    array = inner.operand(node.expressions[0])
-    if array.type.element is None:
-        message = f"UNNEST of {array.type.name}"
-        raise scope.statement.wrong(message, node, "it takes an array: a column of INTEGER[], say")
-
-    def size(row: Any) -> int:
-        return 0 if row[0] is None else len(row[0])
-
-    count = builder.apply(Scalar(size, BIGINT, nullable=False), [array], inner.body)
-    place = Operand(builder.fresh("i"), BIGINT, nullable=False)
-    inner.body.append(equal(place.term, Call("range", (Const(0, "number"), count.term))))
-
-    def element(row: Any) -> Any:
-        return row[0][row[1]]
-
-    value = builder.apply(
-        Scalar(element, array.type.element, nullable=True), [array, place], inner.body
-    )
+    arrays = node.expressions
+    place, columns = _side_by_side(inner, [node] * len(arrays), arrays)
     alias, numbered = item.args.get("alias"), node.args.get("offset")
     named = [] if alias is None else [one.name for one in alias.columns]
     if isinstance(numbered, exp.Identifier):
         named.append(numbered.name)
     name = item.alias or "unnest"
-    shown = [name, "ordinality"] if numbered else [name]
+    if len(named) < len(arrays) > 1:
+        message = f"UNNEST of {len(arrays)} arrays, with names for {len(named)}"
+        raise scope.statement.wrong(message, item, "name the elements of each: AS u (x, y)")
+    shown = [name] * len(arrays) + ["ordinality"] * bool(numbered)
     if len(named) > len(shown):
         message = f"{len(named)} names for {len(shown)} columns"
         raise scope.statement.wrong(message, item, "give each column one name")
     shown[: len(named)] = named
-    columns = [value]
     if numbered:
         first = Scalar(lambda row: row[0] + 1, BIGINT, nullable=False)
         columns.append(builder.apply(first, [place], inner.body))
     return inner.body, Source(name, dict(zip(shown, columns, strict=True)), (place,))
+
+
+def _side_by_side(
+    formulas: Formulas, nodes: list[exp.Expr], arrays: list[exp.Expr]
+) -> tuple[Operand, list[Operand]]:
+    """The places of the longest of some arrays, and the element of each there, or NULL."""
+    builder, scope = formulas.builder, formulas.scope
+    operands = [formulas.operand(one) for one in arrays]
+    kinds = [one.type.element for one in operands]
+    for node, kind, operand in zip(nodes, kinds, operands, strict=True):
+        if kind is None:
+            message = f"UNNEST of {operand.type.name}"
+            way_out = "it takes an array: a column of INTEGER[], say"
+            raise scope.statement.wrong(message, node, way_out)
+
+    def size(row: Any) -> int:
+        return max(0 if one is None else len(one) for one in row)
+
+    def element(row: Any) -> Any:
+        array, at = row
+        return None if array is None or at >= len(array) else array[at]
+
+    count = builder.apply(Scalar(size, BIGINT, nullable=False), operands, formulas.body)
+    place = Operand(builder.fresh("i"), BIGINT, nullable=False)
+    formulas.body.append(equal(place.term, Call("range", (Const(0, "number"), count.term))))
+    values = [
+        builder.apply(Scalar(element, kind, nullable=True), [operand, place], formulas.body)
+        for kind, operand in zip(kinds, operands, strict=True)
+        if kind is not None
+    ]
+    return place, values
+
+
+# --- in SELECT -----------------------------------------------------------------------------------
+
+
+def expanded_in(nodes: Iterable[exp.Expr]) -> list[exp.Expr]:
+    """The UNNESTs in expressions, which Spark calls EXPLODE; of aggregates and subqueries none."""
+    found: list[exp.Expr] = []
+    for node in nodes:
+        if type(node) in {exp.Explode, exp.Unnest}:
+            found.append(node)
+        elif not isinstance(node, exp.Query | exp.Subquery | AGGREGATE):
+            found += expanded_in(node.iter_expressions())
+    return found
+
+
+def expand(formulas: Formulas, nodes: Iterable[exp.Expr]) -> list[Operand]:
+    """Have each row be as many as the longest array of the UNNESTs in expressions has elements.
+
+    The scope learns what they are, and what tells these rows apart is returned, if there are any.
+    What has a value already, since it is grouped by, is none of them.
+    """
+    scope = formulas.scope
+    known = scope.known or {}
+
+    def within(node: exp.Expr) -> bool:
+        """Whether it is a part of what is known."""
+        part: exp.Expr | None = node
+        while part is not None and not isinstance(part, exp.Query):
+            if scope.qualified(part) in known:
+                return True
+            part = part.parent
+        return False
+
+    asked = {scope.qualified(one): one for one in expanded_in(nodes) if not (known and within(one))}
+    if not asked:
+        return []
+    found = list(asked.values())
+    arrays = []
+    for one in found:
+        given = one.expressions if isinstance(one, exp.Unnest) else [one.this]
+        queries.check_clauses(formulas.builder, one, ("this", "expressions"))
+        if len(given) != 1 or expanded_in(given):
+            way_out = "write one UNNEST for each array, and those of elements in FROM"
+            raise formulas.builder.refused("UNNEST of several arrays, or of UNNEST", one, way_out)
+        arrays.append(given[0])
+    place, values = _side_by_side(formulas, found, arrays)
+    scope.elements = dict(zip(asked, values, strict=True))
+    return [place]

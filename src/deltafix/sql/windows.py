@@ -79,7 +79,8 @@ def compute(
         window = _Window(inner, node, named)
         name, function, args, result = window.function()
         sorts = [(inner.operand(one.this), one) for one in window.order]
-        partition = [inner.operand(one) for one in window.partition]
+        partition = [inner.operand(one) for one in (*window.partition, *scope.outer_columns())]
+        partition = list(dict.fromkeys(partition))
         ways = [way(key, one) for key, one in sorts]
         given = [(one, one.column(f"o{n}")) for n, (one, _) in enumerate(sorts)]
         given += [(one, Column(f"a{n}", kind, nullable=True)) for n, (one, kind) in enumerate(args)]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SqlPage"]
 
-_EDITS: Final = ("insert", "update", "delete", "merge")
+_EDITS: Final = ("insert", "update", "delete", "truncatetable", "merge")
 _NAMED: Final = re.compile(r'(\w+|"(?:[^"]|"")+"|`(?:[^`]|``)+`): (.+)', re.DOTALL)
 
 
@@ -152,7 +152,7 @@ class SqlPage(Page):
         """Run statements that edit, as one transaction."""
         db = self.source.connection
         with self.source.lock:
-            _require(db, text, _EDITS, "the page takes INSERT, UPDATE, DELETE and MERGE")
+            _require(db, text, _EDITS, "the page takes INSERT, UPDATE, DELETE, TRUNCATE and MERGE")
             with self.source.editing():
                 for _ in db.run(text, (), "page"):
                     pass

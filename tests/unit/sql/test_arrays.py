@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import deltafix.sql
 from deltafix.errors import SqlRefusedError
 from deltafix.sql.arrays import packed, unpacked
+from sql_judge import bag
 
 ELEMENTS: dict[Any, st.SearchStrategy[Any]] = {
     "number": st.integers(-(1 << 63), (1 << 63) - 1),
@@ -184,3 +185,92 @@ def test_a_change_of_one_array_is_work_for_that_one(warm_kernel: None) -> None:
         db.execute("UPDATE t SET tags = ['a5', 'a5'] WHERE id = 7")
         assert db.engine.last_epoch.derivations < 40 < first / 50
         assert db.delta("v").added == [("a5", 12), ("a7", 9), ("b0", 142)]
+
+
+ROWS = (
+    "INSERT INTO r VALUES (1, 1, ['a', 'b', 'a'], [1, NULL]), (2, 1, NULL, [5]), (3, 2, [], NULL), "
+    "(4, 2, ['z'], [7, 8])",
+    "INSERT INTO r VALUES (1, 1, ['a', 'b', 'a'], [1, NULL]), (5, 2, ['q', NULL], [1, 1, 1])",
+    "DELETE FROM r WHERE id = 2",
+    "UPDATE r SET tags = ['a'], ns = [3, 4, 5] WHERE id IN (1, 3)",
+    "UPDATE r SET ns = [] WHERE g = 2",
+)
+UNNESTED = (
+    "SELECT id, UNNEST(tags) AS t, UNNEST(ns) AS n FROM r",
+    "SELECT id, UNNEST(tags) AS a, UNNEST(tags) AS b FROM r WHERE ns[1] > 0",
+    "SELECT UNNEST(tags) AS t, COUNT(*) AS n FROM r GROUP BY t",
+    "SELECT UNNEST(tags) AS t, SUM(id) AS n FROM r WHERE g > 0 GROUP BY 1 HAVING COUNT(*) > 1",
+    "SELECT UNNEST(tags) AS t, COUNT(*) AS n FROM r GROUP BY ROLLUP (t)",
+    "SELECT UNNEST(ns) + 1 AS k, COUNT(DISTINCT id) AS c FROM r GROUP BY UNNEST(ns) + 1",
+    "SELECT g, UNNEST(ARRAY_AGG(id ORDER BY id)) AS x, COUNT(*) AS n FROM r GROUP BY g",
+    "SELECT g, UNNEST(ns) AS n, MAX(id) AS m FROM r GROUP BY g, ns",
+    "SELECT UNNEST(ARRAY_AGG(id)) AS x FROM r",
+    "SELECT id, ROW_NUMBER() OVER (ORDER BY id, g, ns) AS n, UNNEST(ns) AS x FROM r",
+    "SELECT DISTINCT UNNEST(tags) AS t FROM r",
+    "SELECT DISTINCT ON (id) id, UNNEST(ns) AS n FROM r ORDER BY id, n",
+    "SELECT UNNEST(ns) AS x FROM r ORDER BY x LIMIT 2",
+    "SELECT id, UNNEST(ns) + UNNEST(ns) AS x, COALESCE(UNNEST(tags), '') AS t FROM r",
+    "SELECT UNNEST([[1, 2], [3]]) AS x",
+    "SELECT id FROM r WHERE EXISTS (SELECT UNNEST(ns))",
+    "SELECT id FROM r WHERE id NOT IN (SELECT UNNEST(q.ns) FROM r AS q WHERE q.id <> 1)",
+    "SELECT UNNEST(tags) AS t FROM r UNION ALL SELECT UNNEST(tags) FROM r",
+    "SELECT q.n, COUNT(*) AS c FROM (SELECT id, UNNEST(ns) AS n FROM r) AS q JOIN r ON r.id = q.n "
+    "GROUP BY q.n",
+    "SELECT UNNEST(tags) AS t, w FROM r LEFT JOIN (SELECT 2 AS w) AS o ON o.w = r.id",
+    "WITH RECURSIVE p (x) AS (SELECT 1 UNION SELECT UNNEST(r.ns) FROM r JOIN p ON p.x = r.id) "
+    "SELECT * FROM p",
+)
+
+
+@pytest.mark.parametrize("query", UNNESTED)
+def test_oracle_unnest_in_select_is_that_of_duckdb(query: str, warm_kernel: None) -> None:
+    with deltafix.sql.connect() as db, duckdb.connect() as duck:
+        for one in (db, duck):
+            one.execute("CREATE TABLE r (id INTEGER, g INTEGER, tags VARCHAR[], ns INTEGER[])")
+        db.execute(f"CREATE VIEW v AS {query}")
+        before, changed = bag(db.execute("SELECT * FROM v")), 0
+        for edit in ROWS:
+            db.execute(edit)
+            duck.execute(edit)
+            found = bag(db.execute("SELECT * FROM v"))
+            assert found == bag(duck.execute(query).fetchall())
+            assert found == bag(db.execute(query))
+            delta = db.delta("v")
+            assert (bag(delta.added), bag(delta.removed)) == (found - before, before - found)
+            changed += found != before
+            before = found
+        assert changed > (0 if " FROM r" in query else -1)
+        db.engine.check_invariants()
+
+
+def test_several_arrays_side_by_side_in_from_as_in_select() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE r (id INTEGER, g INTEGER, tags VARCHAR[], ns INTEGER[])")
+        db.execute(ROWS[0])
+        for tail, shown in (("", ""), (" WITH ORDINALITY", ", k")):
+            one = f"SELECT id, x, y FROM r, UNNEST(r.tags, r.ns){tail} AS u (x, y{shown})"
+            two = "SELECT id, UNNEST(tags) AS x, UNNEST(ns) AS y FROM r"
+            assert sorted(map(repr, db.execute(one))) == sorted(map(repr, db.execute(two)))
+        left = "SELECT id, y FROM r LEFT JOIN UNNEST(tags, ns) AS u (x, y) ON TRUE WHERE id = 3"
+        assert db.execute(left).fetchall() == [(3, None)]
+
+
+def test_spark_calls_it_explode() -> None:
+    with deltafix.sql.connect(dialect="spark") as db:
+        db.execute("CREATE TABLE r (id INT, ns ARRAY<INT>)")
+        db.execute("CREATE VIEW v AS SELECT id, EXPLODE(ns) AS n FROM r")
+        db.execute("INSERT INTO r VALUES (1, ARRAY(3, 3)), (2, NULL)")
+        assert db.execute("SELECT * FROM v").fetchall() == [(1, 3), (1, 3)]
+        with pytest.raises(SqlRefusedError, match="UNNEST here"):
+            db.execute("SELECT EXPLODE_OUTER(ns) FROM r")
+
+
+def test_why_a_row_of_an_unnest_is_there() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE r (id INTEGER PRIMARY KEY, ns INTEGER[])")
+        db.execute("CREATE VIEW v AS SELECT id, UNNEST(ns) AS n FROM r WHERE id > 0")
+        db.execute("INSERT INTO r VALUES (1, [4, 5]), (0, [6])")
+        lines = [line for (line,) in db.execute("EXPLAIN WHY SELECT * FROM v WHERE n = 5")]
+        assert lines == ["v: id = 1 AND n = 5", "  r: id = 1 AND ns = [4, 5]"]
+        said = str(db.execute("EXPLAIN WHY NOT SELECT * FROM v WHERE id = 0 AND n = 6").fetchall())
+        assert "id > 0" in said

@@ -1,0 +1,130 @@
+"""Random schemas that are more than columns: foreign keys that act, and tables that change.
+
+Lives here: what `random_sql` draws beside columns and rows. Invariant: what is drawn means the same
+in SQLite: no two references to one table, of which SQL does not say which acts first, and no column
+that is a part of a reference and of a key in one chain, which SQLite changes row by row. Not here:
+constraints that are added to a table later, which SQLite has not (`test_sql_constraints`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+__all__ = ["Columns", "Table", "altered", "referring", "truncated"]
+
+Columns = tuple[tuple[str, str], ...]
+
+_ACTIONS = (*("CASCADE",) * 3, *("SET NULL",) * 2, "NO ACTION", "RESTRICT")
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or view that queries may read; `key` are the columns of a primary key.
+
+    `refers` are the columns that refer to a table, itself perhaps; `is_target` says whether some do
+    to this one.
+    """
+
+    name: str
+    columns: Columns
+    required: frozenset[str] = frozenset()
+    key: tuple[str, ...] = ()
+    refers: frozenset[str] = frozenset()
+    is_target: bool = False
+
+
+def referring(random: Random, table: Table, others: list[Table]) -> tuple[Table, str]:
+    """The table with foreign keys to itself and `others`, which learn of it, and their text."""
+    kinds, text = dict(table.columns), ""
+    free = [name for name, _ in table.columns]
+    random.shuffle(free)
+    for other in random.sample([*others, table], len(others) + 1):
+        mine, own = list[str](), other.name == table.name
+        if not other.key or random.random() < (0.6 if own else 0.15):
+            continue
+        wanted = dict(other.columns)
+        for one in other.key:
+            kind = wanted[one]
+            fitting = [n for n in free if kinds[n] == kind and n not in mine]
+            mine += [n for n in fitting if not own or n not in table.key][:1]
+        if len(mine) < len(other.key):
+            continue
+        free = [name for name in free if name not in mine]
+        said = ""
+        for event in ("DELETE", "UPDATE"):
+            action = random.choice(_ACTIONS)
+            if action == "SET NULL" and table.required & {*mine}:
+                action = "CASCADE"
+            said += f" ON {event} {action}" if random.random() < 0.9 else ""
+        table = replace(table, is_target=table.is_target or own)
+        others[:] = [replace(o, is_target=o.is_target or o.name == other.name) for o in others]
+        keys = ", ".join(other.key)
+        text += f", FOREIGN KEY ({', '.join(mine)}) REFERENCES {other.name} ({keys}){said}"
+        table = replace(table, refers=table.refers | {*mine})
+    return table, text
+
+
+def truncated(random: Random, tables: Sequence[Table]) -> str:
+    """A TRUNCATE of some tables."""
+    some = random.sample(tables, random.choice((1, 1, 2)))
+    names = ", ".join(one.name for one in some)
+    table, how = random.choice(("", "TABLE ")), random.choice(("", " RESTRICT", " CASCADE"))
+    return f"TRUNCATE {table}{names}{how}"
+
+
+def altered(
+    random: Random,
+    tables: list[Table],
+    views: Sequence[str],
+    added: tuple[str, str],
+    fresh: Callable[[str], str],
+) -> str:
+    """An ALTER TABLE of one of the tables, which is then as it says; its new names are `fresh`.
+
+    `added` are the type and the default of a column, should it add one.
+    """
+    place = random.randrange(len(tables))
+    table = tables[place]
+    column = random.choice(table.columns)[0]
+    kind = random.choice(("add", "add", "drop", "drop", "column", "table"))
+    alter = f"ALTER TABLE {table.name}"
+    if kind == "drop":
+        free = [n for n, _ in table.columns if n not in table.key and n not in table.refers]
+        if free and len(table.columns) > 1:
+            column = random.choice(free)
+            columns = tuple(one for one in table.columns if one[0] != column)
+            tables[place] = replace(table, columns=columns, required=table.required - {column})
+            read = re.compile(rf"\* FROM|\b{column}\b|USING")
+            is_read = column.startswith("m") or any(map(read.search, views))  # under another name
+            cascade = " CASCADE" if is_read else ""
+            return f"{alter} DROP COLUMN {column}{cascade}"
+        kind = "add"
+    if kind == "add":
+        name, (of, default) = fresh("n"), added
+        columns = (*table.columns, (name, of))
+        said, required = "", table.required
+        if default != "NULL":
+            said = f" DEFAULT {default}"
+            if random.random() < 0.4:
+                said, required = f" NOT NULL{said}", required | {name}
+        tables[place] = replace(table, columns=columns, required=required)
+        return f"{alter} ADD COLUMN {name} {of}{said}"
+    if kind == "column":
+        to = fresh("m")
+
+        def now(name: str) -> str:
+            return to if name == column else name
+
+        tables[place] = replace(
+            table,
+            columns=tuple((now(n), k) for n, k in table.columns),
+            required=frozenset(map(now, table.required)),
+            key=tuple(map(now, table.key)),
+            refers=frozenset(map(now, table.refers)),
+        )
+        return f"{alter} RENAME COLUMN {column} TO {to}"
+    tables[place] = replace(table, name=fresh("t_"))
+    return f"{alter} RENAME TO {tables[place].name}"

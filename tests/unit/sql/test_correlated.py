@@ -1,0 +1,162 @@
+"""LATERAL, and correlated subqueries that are computed whole: as in DuckDB, and the work done.
+
+Random ones are in `tests/agree/test_sql_oracle.py`.
+"""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+import deltafix.sql
+from sql_judge import bag
+
+TABLES = (
+    "CREATE TABLE t (id INTEGER, a INTEGER, b INTEGER, s TEXT)",
+    "CREATE TABLE u (a INTEGER, c INTEGER, s TEXT)",
+)
+EDITS = (
+    "INSERT INTO t VALUES (1, 1, 2, 'a'), (2, NULL, 1, 'b'), (3, 2, 3, NULL), (4, 1, 1, 'a')",
+    "INSERT INTO u VALUES (1, 1, 'a'), (1, 1, 'a'), (1, 2, 'b'), (2, NULL, NULL), (NULL, 3, 'a')",
+    "INSERT INTO t VALUES (5, 2, 0, 'c'), (1, 1, 2, 'a')",
+    "INSERT INTO u VALUES (2, 1, 'b'), (2, 3, 'b'), (1, NULL, 'c')",
+    "DELETE FROM u WHERE c = 1",
+    "UPDATE t SET a = 1 WHERE id > 2",
+    "DELETE FROM t WHERE id = 1",
+)
+LATERAL = {
+    "plain": "SELECT u.c AS x FROM u WHERE u.a = t.a",
+    "a value": "SELECT t.a + 1 AS x",
+    "distinct": "SELECT DISTINCT u.c AS x FROM u WHERE u.a = t.a",
+    "counted": "SELECT COUNT(*) AS x FROM u WHERE u.a = t.a",
+    "counted, HAVING": "SELECT COUNT(*) AS x FROM u WHERE u.a = t.a HAVING MAX(u.c) > t.b",
+    "grouped": "SELECT u.s AS x, COUNT(*) AS n FROM u WHERE u.a >= t.a GROUP BY u.s",
+    "grouped by the outer": "SELECT t.s AS x, MAX(u.c) AS n FROM u WHERE u.a <> t.a GROUP BY t.s",
+    "rolled up": "SELECT u.s AS x, SUM(u.c + t.b) AS n FROM u WHERE u.a = t.a GROUP BY ROLLUP (s)",
+    "sorted": "SELECT u.c AS x FROM u WHERE u.a = t.a ORDER BY u.c NULLS LAST LIMIT 1 OFFSET 1",
+    "ranked": "SELECT *, ROW_NUMBER() OVER (ORDER BY c NULLS LAST, s NULLS LAST) AS x FROM u "
+    "WHERE u.a = t.a",
+    "qualified": "SELECT c AS x FROM u WHERE u.a = t.a "
+    "QUALIFY DENSE_RANK() OVER (ORDER BY c NULLS LAST) = 1",
+    "unnested": "SELECT UNNEST([t.a, t.b]) AS x",
+    "joined": "SELECT o.id AS x FROM u LEFT JOIN t AS o ON o.a = u.a AND o.id <> t.id "
+    "WHERE u.a = t.a GROUP BY o.id",
+    "nested": "SELECT u.c AS x, m.y FROM u, LATERAL (SELECT COUNT(DISTINCT w.c) AS y FROM u AS w "
+    "WHERE w.c <= u.c) AS m WHERE u.a = t.a",
+    "not correlated": "SELECT MAX(c) AS x FROM u",
+}
+QUERIES = (
+    *(f"SELECT t.id, l.* FROM t, LATERAL ({one}) AS l" for one in LATERAL.values()),
+    *(
+        f"SELECT t.id, l.x FROM t LEFT JOIN LATERAL ({one}) AS l ON TRUE"
+        for one in LATERAL.values()
+    ),
+    "SELECT t.id, l.y FROM t LEFT JOIN LATERAL (SELECT u.s, COUNT(*) AS n FROM u WHERE u.a >= t.a "
+    "GROUP BY u.s) AS l (x, y) ON l.y > 1 AND l.x >= t.s",
+    "SELECT t.id, l.c, m.x FROM t, LATERAL (SELECT u.c FROM u WHERE u.a = t.a) AS l, "
+    "LATERAL (SELECT MAX(u.c) AS x FROM u WHERE u.c < l.c LIMIT 1) AS m",
+    "SELECT t.id, l.y FROM t JOIN u ON u.a = t.a CROSS JOIN LATERAL (SELECT SUM(w.c) AS y "
+    "FROM u AS w WHERE w.c <= u.c AND w.a = t.a GROUP BY w.s) AS l",
+    "SELECT id FROM t WHERE EXISTS "
+    "(SELECT c FROM u WHERE u.a = t.a GROUP BY c HAVING COUNT(*) > 1)",
+    "SELECT id FROM t WHERE a > 1 OR NOT EXISTS (SELECT c FROM u WHERE u.a = t.a GROUP BY c "
+    "HAVING COUNT(*) > 1)",
+    "SELECT id FROM t WHERE b IN (SELECT COUNT(*) FROM u WHERE u.a = t.a GROUP BY u.s)",
+    "SELECT id FROM t WHERE b NOT IN (SELECT MAX(c) FROM u WHERE u.a = t.a GROUP BY u.s)",
+    "SELECT id FROM t WHERE NOT (b NOT IN (SELECT MAX(c) FROM u WHERE u.a = t.a GROUP BY u.s))",
+    "SELECT id, (SELECT c FROM u WHERE u.a = t.a ORDER BY c DESC NULLS LAST LIMIT 1) AS x FROM t",
+    "SELECT id, (SELECT COUNT(DISTINCT c) FROM u WHERE u.a = t.a) AS x FROM t",
+    "SELECT id, (SELECT SUM(c) FROM u WHERE u.a = t.a HAVING COUNT(*) > 1) AS x FROM t",
+    "SELECT s, COUNT(*) AS n, (SELECT COUNT(DISTINCT c) FROM u WHERE u.s = t.s) AS x FROM t "
+    "GROUP BY s",
+    "SELECT s FROM t GROUP BY s HAVING COUNT(*) > "
+    "(SELECT COUNT(DISTINCT c) FROM u WHERE u.s = t.s)",
+    "SELECT id FROM t WHERE b > (SELECT COUNT(DISTINCT u.s) FROM u WHERE u.a = t.a OR t.a IS NULL)",
+    "SELECT id FROM t WHERE EXISTS (SELECT o.b FROM t AS o WHERE o.a = t.a GROUP BY o.b HAVING "
+    "EXISTS (SELECT c FROM u WHERE u.c = o.b GROUP BY c HAVING COUNT(*) > 0))",
+)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_oracle_they_are_those_of_duckdb(query: str, warm_kernel: None) -> None:
+    with deltafix.sql.connect() as db, duckdb.connect() as duck:
+        for table in TABLES:
+            db.execute(table)
+            duck.execute(table)
+        db.execute(f"CREATE VIEW v AS {query}")
+        before, changed = bag(db.execute("SELECT * FROM v")), 0
+        for edit in EDITS:
+            db.execute(edit)
+            duck.execute(edit)
+            found = bag(db.execute("SELECT * FROM v"))
+            assert found == bag(duck.execute(query).fetchall()), edit
+            delta = db.delta("v")
+            assert (bag(delta.added), bag(delta.removed)) == (found - before, before - found)
+            changed += found != before
+            before = found
+        assert changed > 1
+        assert bag(db.execute(query)) == before
+        db.engine.check_invariants()
+
+
+@pytest.mark.parametrize(
+    ("query", "column", "way_out"),
+    [
+        ("SELECT 1 FROM t, (SELECT u.c FROM u WHERE u.a = t.a) AS l", 49, "write LATERAL (SELECT"),
+        ("SELECT 1 FROM t RIGHT JOIN LATERAL (SELECT 1) AS l ON TRUE", 44, "CROSS JOIN or LEFT"),
+        ("SELECT 1 FROM t, LATERAL (SELECT c FROM u UNION SELECT t.a) AS l", 56, "LATERAL"),
+        ("SELECT 1 FROM t, LATERAL (SELECT q FROM u) AS l", 34, "there is: a, c, s"),
+        ("SELECT 1 FROM t, LATERAL (SELECT c FROM u) AS l (x, y)", 34, "one name"),
+        ("SELECT 1 FROM t, LATERAL (SELECT MAX(c), q FROM u WHERE a = t.a) AS l", 42, "there is"),
+        ("SELECT 1 FROM t JOIN u ON EXISTS (SELECT s FROM u GROUP BY s, t.a)", 63, "in WHERE"),
+        ("SELECT (SELECT c FROM u WHERE u.a = t.a GROUP BY c) FROM t", 16, "aggregate it"),
+        (
+            "SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u FULL JOIN t AS o ON o.a = u.a "
+            "WHERE u.a = t.a GROUP BY u.c)",
+            57,
+            "write it as a LEFT JOIN",
+        ),
+        (
+            "WITH RECURSIVE p (x) AS (SELECT 1 UNION SELECT l.n FROM p, LATERAL (SELECT COUNT(*) "
+            "AS n FROM u WHERE u.a = p.x GROUP BY u.s) AS l) SELECT * FROM p",
+            76,
+            "move it out of the recursive part",
+        ),
+    ],
+)
+def test_what_cannot_be_said_has_its_place(query: str, column: int, way_out: str) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(";".join(TABLES))
+        with pytest.raises(deltafix.sql.DatabaseError) as caught:
+            db.execute(f"CREATE VIEW v AS {query}")
+        assert way_out in str(caught.value)
+        assert caught.value.diagnostics[0].span.column == 17 + column, str(caught.value)
+        db.execute("CREATE VIEW v AS SELECT 1 AS x")
+
+
+def test_an_edit_costs_its_own_rows_of_the_domain() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(";".join(TABLES))
+        db.execute(
+            "CREATE VIEW v AS SELECT t.id, l.x FROM t, LATERAL (SELECT u.c AS x FROM u "
+            "WHERE u.a = t.a ORDER BY u.c DESC NULLS LAST LIMIT 1) AS l"
+        )
+        db.insert("t", [(n, n % 500, 0, None) for n in range(1000)])
+        db.insert("u", [(n % 500, n, None) for n in range(2000)])
+        assert db.execute("SELECT COUNT(*) FROM v").fetchone() == (1000,)
+        db.execute("INSERT INTO u VALUES (7, 9999, NULL)")
+        assert db.delta("v").added == [(7, 9999), (507, 9999)]
+        assert db.engine.last_epoch.derivations < 40
+
+
+def test_why_a_row_of_a_lateral_is_there() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(";".join(TABLES))
+        db.execute(
+            "CREATE VIEW v AS SELECT t.id, l.n FROM t, "
+            "LATERAL (SELECT COUNT(DISTINCT c) AS n FROM u WHERE u.a = t.a) AS l"
+        )
+        db.execute("INSERT INTO t VALUES (1, 1, 2, 'a'); INSERT INTO u VALUES (1, 5, 'a')")
+        lines = [line for (line,) in db.execute("EXPLAIN WHY SELECT * FROM v WHERE id = 1")]
+        assert lines[0] == "v: id = 1 AND n = 1"
+        assert any("t: id = 1" in line for line in lines)
