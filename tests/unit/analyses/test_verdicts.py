@@ -36,7 +36,7 @@ def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
     assert {one.sample for one in verdicts} == {
         "first", "rest", "second", "third", "fourth",
         "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
-        "thirteenth",
+        "thirteenth", "fourteenth",
     }  # fmt: skip
     assert sum(one.sample == "first" for one in verdicts) == 300
     assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
@@ -123,7 +123,7 @@ def test_a_folder_of_tests_has_some_in_its_init() -> None:
 def test_a_fixture_may_be_made_by_a_call() -> None:
     tree = {
         "conftest.py": "from pytest_tools import container\nimport logging\n"
-        "worker = container('x')\nlog = logging.getLogger()\nSIZE = 3\n"
+        "worker = container('x')\ndef f(): ...\nalso = f\nlog = logging.getLogger()\nSIZE = 3\n"
     }
     assert dead(tree) == ["conftest:SIZE", "conftest:log"]
 
@@ -445,7 +445,9 @@ def test_folders_named_as_tests_stand_beside_the_code() -> None:
     assert "latest.features.environment:before_all" in dead(renamed)
 
 
-@pytest.mark.parametrize("raises", ["pytest.raises(E)", "self.assertRaises(E)", "pytest.warns(E)"])
+@pytest.mark.parametrize(
+    "raises", ["pytest.raises(E)", "self.assertRaises(E)", "warnings.catch_warnings()"]
+)
 def test_what_is_defined_to_see_what_that_raises_is_used(raises: str) -> None:
     tree = {
         "test_m.py": f"""
@@ -895,6 +897,7 @@ def test_a_base_that_a_star_import_brings() -> None:
         'def _old():\n  """As in\n\n    import m; m._old(1)\n  """',
         "def new(): ...\n_old = new",
         "def _test_old():\n  '''Nothing but a test:\n\n  >>> 1\n  1\n  '''",
+        "import warnings\ndef _old():\n  warnings.warn('_old is obsolete')\n  return 1",
         "# Deprecate, remove.\n_old, one = pair()",
         "# Run this one manually, it takes an hour.\ndef _old(): ...",
         "# Remove underscore, or run the test directly:\ndef _old(): ...",
@@ -1418,6 +1421,33 @@ def test_types_that_a_type_checker_looks_at() -> None:
         "main.py": f"import p\n{MAIN}p\n",
     }
     assert dead(tree) == []
+
+
+def test_names_of_all_in_a_text_that_is_split() -> None:
+    tree = {"m.py": "__all__ = tuple('''one\n  two'''.split())\none = two = 1\nthree = 3\n"}
+    assert dead(tree) == ["m:three"]
+
+
+def test_code_in_the_texts_of_a_test() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/_testing.py": "def order(): ...\ndef lost(): ...\n",
+        "tests/test_m.py": """
+            def alpha(x): ...
+            def beta(x): ...
+            def test_it(): run("alpha(1) + beta", '"p._testing.order"')
+            """,
+        "main.py": f"import p\n{MAIN}p\n",
+    }
+    assert dead(tree) == ["p._testing:lost", "tests.test_m:beta"]
+
+
+def test_what_runners_of_tests_look_for() -> None:
+    tree = {
+        "test_m.py": "def setup(): ...\ndef teardown(): ...\nsuite = load()\nother = load()\n"
+        "def test_it(): ...\n"
+    }
+    assert dead(tree) == ["test_m:other"]
 
 
 def test_the_program_still_reads_without_a_warning() -> None:

@@ -23,7 +23,7 @@ def all_entries(tree: ast.Module, scope: Scope) -> Iterator[tuple[str, str]]:
     for value in _values(tree.body):
         for node in ast.walk(value):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield "all_name", node.value
+                yield from (("all_name", name) for name in node.value.split())  # "a b".split()
             elif isinstance(node, ast.Attribute) and node.attr == "__all__":
                 first, _, rest = dotted_name(node.value).partition(".")
                 found = scope.lookup(first)

@@ -438,6 +438,8 @@ class Definitions(References):
             self.emit("alias", self.module.canonical, name)
         if isinstance(value, ast.Call) and self.scope.names[name].defined:
             self.emit("enlists", identity)  # a class made anew, by a metaclass as a rule
+        if self.path.endswith("conftest.py") and held is not None and held.defined:
+            self.emit("kept", identity, self.module.canonical, "has, by another name, the fixture")
         if self.module.is_aside and isinstance(value, ast.Call):
             called = self._full_name(value.func).partition(".")[0]
             found = self.scope.lookup(dotted_name(value.func).partition(".")[0])
@@ -574,10 +576,18 @@ def _branches(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
                 yield node.orelse
 
 
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
 def _warns(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
     """Whether a definition says that it is deprecated: it is there for importers only."""
     if "deprecated" in (ast.get_docstring(node) or "").lower():
         return True
+    does = [one for one in node.body if not _is_text(one)]
+    match does[:1]:
+        case [ast.Expr(value=ast.Call(func=called))] if dotted_name(called).endswith("warn"):
+            return True  # "… is obsolete, use …"
     return any(
         "deprecat" in (n.id if isinstance(n, ast.Name) else n.attr).lower()
         for n in ast.walk(node)

@@ -93,7 +93,7 @@ TEST_HOOKS = frozenset(
     """
     setup_module teardown_module setup_function teardown_function setup_class teardown_class
     setup_method teardown_method setUp tearDown setUpClass tearDownClass setUpModule
-    tearDownModule load_tests pytestmark collect_ignore collect_ignore_glob
+    tearDownModule setup teardown suite load_tests pytestmark collect_ignore collect_ignore_glob
     """.split()
 )
 """Symbols of a test file that its runner calls, beside `test*` and `pytest_*`."""
@@ -109,12 +109,13 @@ ASIDE = frozenset(
 TEST_FOLDERS = frozenset({"tests", "_tests"})
 """Folders of tests, wherever they stand."""
 
-TEST_DATA = frozenset("data testdata test_data fixtures resources".split())
+TEST_DATA = frozenset("data testdata test_data fixtures resources scenario".split())
 """Folders of tests whose files they read, load or imitate: nobody says there what is needed."""
 
 WATCHERS = frozenset(
     """
-    raises warns deprecated_call assertRaises assertRaisesRegex assertWarns assertWarnsRegex
+    raises warns deprecated_call catch_warnings
+    assertRaises assertRaisesRegex assertWarns assertWarnsRegex
     """.split()
 )
 """Contexts of tests that see what the statements inside them raise or warn of."""

@@ -31,6 +31,7 @@ from deltafix.analyses.facts import Fact
 
 __all__ = ["MEMBER", "References", "dotted_name", "name_chain"]
 
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _ENTRY = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
@@ -239,8 +240,12 @@ class References(ast.NodeVisitor):
         self.visit(tree.body)
 
     def _dotted_text(self, text: str) -> None:
+        text = text.strip("\"'")  # code that a test puts together quotes a path once more
         if text.endswith(".py"):
             self._file(text)
+        if self.module.is_aside:
+            for word in filter(self.scope.lookup, _CALLED.findall(text)):
+                self.name(word)
         for words in _SELF.findall(text):  # code that is put together
             self.emit("attribute", self.user, "".join(words))
         entry = _ENTRY.fullmatch(text)
