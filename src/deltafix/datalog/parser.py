@@ -183,8 +183,14 @@ class Parser(ComponentParser, TypeParser):
         qualifiers, uses = self.qualifiers()
         choices = self.columns_of("choice", "domain", "the choice domain")
         indexes = self.columns_of("index", "on", "the index")
+        whole = ""
+        if self._at_words("part", "of"):
+            self.position += 3
+            whole = self.dotted_name("the relation that it is a part of").text
         for name in names:
-            declared = RelationDecl(name.text, attributes, qualifiers, choices, indexes, name.span)
+            declared = RelationDecl(
+                name.text, attributes, qualifiers, choices, indexes, name.span, whole
+            )
             self.out.relations.append(declared)
             for use in uses:
                 self.out.directives.append(Directive(use.text, name.text, span=use.span))
@@ -195,7 +201,7 @@ class Parser(ComponentParser, TypeParser):
         uses: list[Token] = []
         while self.token.kind == "ident" and self.peek().text not in ("(", ".", ":-"):
             token = self.token
-            if token.text in ("choice", "index") and self.peek().text == "-":
+            if token.text in ("choice", "index", "part") and self.peek().text == "-":
                 break
             self.take()
             if token.text in _IO:
@@ -203,7 +209,7 @@ class Parser(ComponentParser, TypeParser):
             elif token.text in _QUALIFIERS:
                 kept.append(token.text)
             else:
-                valid = (*_QUALIFIERS, *_IO, "choice-domain", "index-on")
+                valid = (*_QUALIFIERS, *_IO, "choice-domain", "index-on", "part-of")
                 close = suggest(token.text, valid)
                 self.fail(
                     f"there is no qualifier `{token.text}`",
@@ -212,10 +218,14 @@ class Parser(ComponentParser, TypeParser):
                 )
         return tuple(kept), uses
 
+    def _at_words(self, first: str, second: str) -> bool:
+        """Whether two words follow with a `-` between."""
+        return self.at(first) and self.peek().text == "-" and self.peek(2).text == second
+
     def columns_of(self, first: str, second: str, whole: str) -> tuple[tuple[str, ...], ...]:
         """`choice-domain column, (column, column), …` or `index-on …` behind a declaration."""
         found: list[tuple[str, ...]] = []
-        if not (self.at(first) and self.peek().text == "-" and self.peek(2).text == second):
+        if not self._at_words(first, second):
             return ()
         self.position += 3
         while True:

@@ -141,10 +141,22 @@ class TypeParser(ClauseParser):
         stateful = self.at("stateful") and self.peek().text not in ("(", ".", ":-")
         if stateful:
             self.take()
+        most, scale = self._kept_whole("sum"), self._kept_whole("mean")
         for name in names:
             self.out.functors.append(
-                FunctorDecl(name.text, arguments, result, stateful, self.since(start))
+                FunctorDecl(name.text, arguments, result, stateful, self.since(start), most, scale)
             )
+
+    def _kept_whole(self, word: str) -> int | None:
+        """`sum N` or `mean N` behind a reducer that is one; no statement begins so."""
+        if not (self.at(word) and self.peek().kind == "number"):
+            return None
+        self.take()
+        number = self.token.value
+        if not isinstance(number, int) or number >= 1 << 63:
+            self.fail(f"`{word} {self.token.text}`: it is below 2^63")
+        self.take()
+        return number
 
     def _bare_arguments(self) -> tuple[Attribute, ...]:
         """`type, type)`, the arguments of a functor without names."""

@@ -18,7 +18,7 @@ import numpy as np
 from deltafix.engine.link import Linked
 from deltafix.engine.run import Budget
 from deltafix.engine.store import changed_in_epoch, codes_where, total_of
-from deltafix.errors import BudgetError, CancelledError, InternalError
+from deltafix.errors import BudgetError, CancelledError, FunctorError, InternalError
 from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
@@ -169,7 +169,8 @@ class Strata:
         row = int(cells[int(cells[at.FOLDED]) + int(cells[at.S_ROW])]) & 0xFFFFFFFF
         _, total = total_of(self._arena, self._linked.groups(fold), row)
         finished(fold.op, self._reducers[fold.op.removeprefix("@@")], total)
-        raise InternalError(f"{fold}: {total} was beyond the bound, and is not")
+        message = f"{fold.op} is {total}, beyond the {fold.most} of its declaration; rolled back"
+        raise FunctorError(message)
 
     def _changed(self, number: int) -> Mapping[str, Changed]:
         """What a stratum makes of the changes in the running epoch."""

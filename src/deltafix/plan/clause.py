@@ -271,10 +271,14 @@ class Fold:
         """Whether it only counts, or adds up whole numbers: then the kernel computes it."""
         if self.op == "count":
             return True
-        if self.value is None or types[self.source][self.value] == "float":
+        if self.value is None:
             return False
-        scaled = self.scale is not None and self.scale <= MOST_SCALE
-        return self.op in ("sum", "mean") or self.most is not None or scaled
+        kinds = types[self.source][self.value], types[self.relation][-1]
+        if self.most is not None:
+            return kinds == ("number", "number")
+        if self.scale is not None:
+            return kinds == ("number", "float") and self.scale <= MOST_SCALE
+        return self.op in ("sum", "mean") and kinds[0] in ("number", "unsigned")
 
     @property
     def made(self) -> tuple[str, ...]:

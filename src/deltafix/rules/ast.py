@@ -42,7 +42,8 @@ class RelationDecl:
     """`.decl name(attributes) qualifiers`. Nullary relations have no attributes.
 
     `choices` are the columns of each `choice-domain`, by name, `indexes` those of each `index-on`.
-    `of` is the relation that this one was made for, by SQL or a pipeline; people are told of that.
+    `of` (`part-of`) is the relation that this one was made for, by SQL or a pipeline: people are told
+    of that, and how often a row of it is derived is nobody's to ask.
     """
 
     name: str
@@ -99,9 +100,9 @@ class TypeDecl:
 class FunctorDecl:
     """`.functor name(arguments): result`, a Python function given when connecting.
 
-    Two are said of reducers of whole numbers, which the engine then keeps where it can. `most`: the
-    result is their sum, up to this (and down to one below its negative), and `finish` raises for
-    any other. `scale`: it is their mean times 10^-scale, rounded once.
+    Two are said of reducers of whole numbers, which the engine then keeps where it can. `most`
+    (`sum N`): the result is their sum, up to this and down to one below its negative; `finish`
+    raises for any other. `scale` (`mean N`): it is their mean times 10^-scale, rounded once.
     """
 
     name: str

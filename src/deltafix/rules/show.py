@@ -159,7 +159,9 @@ def _columns(attributes: Iterable[Attribute]) -> str:
 def _functor(declared: FunctorDecl) -> str:
     stateful = " stateful" if declared.stateful else ""
     arguments = _columns(declared.arguments)
-    return f".functor {declared.name}({arguments}): {declared.result}{stateful}"
+    kept = "" if declared.most is None else f" sum {declared.most}"
+    kept += "" if declared.scale is None else f" mean {declared.scale}"
+    return f".functor {declared.name}({arguments}): {declared.result}{stateful}{kept}"
 
 
 def _lattice(declared: LatticeDecl) -> str:
@@ -172,6 +174,7 @@ def _relation(declared: RelationDecl) -> str:
     for word, listed in (("choice-domain", declared.choices), ("index-on", declared.indexes)):
         shown = (one[0] if len(one) == 1 else f"({', '.join(one)})" for one in listed)
         qualifiers += f" {word} {', '.join(shown)}" if listed else ""
+    qualifiers += f" part-of {declared.of}" if declared.of else ""
     return f".decl {declared.name}({_columns(declared.attributes)}){qualifiers}"
 
 

@@ -68,7 +68,7 @@ def fold_kind(
     if fold.op in ("min", "max"):
         return Extremes(codes, fold, kind, look)
     reducer = reducers[fold.op.removeprefix("@@")]
-    if fold.most is not None:
+    if fold.most is not None and kinds == ("number", "number"):
         return Totals(codes, fold, kind, reducer)
     return UserFold(codes, fold, kinds, reducer, look)
 
