@@ -140,6 +140,8 @@ class Builder:
     types: dict[str, TypeDecl] = field(default_factory=dict)
     made: dict[int, Relation] = field(default_factory=dict)
     """Parts of the query that are relations already, by the identity of their node."""
+    alive: list[exp.Expr] = field(default_factory=list)
+    """Their nodes: a copy that nobody holds would leave its identity to another."""
     domains: dict[int, tuple[list[exp.Column], tuple[Operand, ...]]] = field(default_factory=dict)
     """Of those that are correlated: what they read of the query around, as columns and operands."""
     used: set[str] = field(default_factory=set)
@@ -169,6 +171,11 @@ class Builder:
         gone = {relation.name for relation in self.relations[relations:]}
         self.made = {key: found for key, found in self.made.items() if found.name not in gone}
         del self.relations[relations:], self.rules[rules:], self.functors[functors:]
+
+    def keep(self, node: exp.Expr, found: Relation) -> None:
+        """Note that a part of the query is this relation."""
+        self.made[id(node)] = found
+        self.alive.append(node)
 
     # --- names and terms -----------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         name = node.alias or builder.fresh("subquery").name
     elif isinstance(node, exp.Values):
         found = builder.made.get(id(node)) or values(builder, node, scope)
-        builder.made[id(node)] = found
+        builder.keep(node, found)
         name = node.alias or builder.fresh("values").name
     else:
         way_out = "FROM takes tables, views, subqueries, VALUES and UNNEST"

@@ -103,7 +103,7 @@ def relation(
             way_out = f"name it: ... AS {one}_2"
             raise builder.statement.wrong(f"two columns are called {one!r}", node, way_out)
     made = settled(builder, found, shown, name)
-    builder.made[id(node)] = made
+    builder.keep(node, made)
     return made
 
 
