@@ -42,8 +42,8 @@ class RelationDecl:
     """`.decl name(attributes) qualifiers`. Nullary relations have no attributes.
 
     `choices` are the columns of each `choice-domain`, by name, `indexes` those of each `index-on`.
-    `of` (`part-of`) is the relation that this one was made for, by SQL or a pipeline: people are told
-    of that, and how often a row of it is derived is nobody's to ask.
+    `of` (`part-of`) is the relation that this one was made for, by SQL or a pipeline: people are
+    told of that, and how often a row of it is derived is nobody's to ask.
     """
 
     name: str
