@@ -34,6 +34,7 @@ from deltafix.rules.show import show
 
 if TYPE_CHECKING:
     from deltafix.datalog.load import Analysis
+    from deltafix.facts.schema import BaseType
 
 __all__ = ["PASSES", "Prepared", "analysed", "forms", "lower", "plan", "plan_core", "prepared"]
 
@@ -71,12 +72,13 @@ def plan_core(
     # Delta rules first: re-derivation makes do with the indexes they need.
     forward = [planner.forward() for planner in planners]
     stages = []
+    types = {one.name: one.types for one in core.relations}
     for layer in ordered:
         _refuse_falling_recursion(core, layer)
     for layer, planner, (const, lower, same) in zip(ordered, planners, forward, strict=True):
         best = dict(best_of(layer))
         if not layer.plain and not best:
-            outside = _outside(layer, indexes)
+            outside = _outside(layer, indexes, types)
             stages.append(Stage(layer.relations, layer.recursive, (), (), (), (), (), outside))
             continue
         derived = layer.clauses if layer.recursive else ()
@@ -232,14 +234,17 @@ class _Planner:
         return found
 
 
-def _outside(layer: Layer, indexes: Indexes) -> Outside:
-    """A stratum for Python; a fold of values gets an index by group, to look at a group again."""
+def _outside(layer: Layer, indexes: Indexes, types: Mapping[str, tuple[BaseType, ...]]) -> Outside:
+    """A fold, or a stratum for Python.
+
+    A fold that keeps more than totals gets an index by group, to look at a group again.
+    """
     fold = layer.fold
     if fold is not None:
-        adds_up = fold.op in ("count", "sum", "mean") or (fold.most, fold.scale) != (None, None)
-        if fold.group and not adds_up:
+        is_total = fold.is_total(types)
+        if fold.group and not is_total and fold.op not in ("sum", "mean"):
             indexes.add(fold.source, fold.group)
-        return Outside((fold.source,), layer)
+        return Outside((fold.source,), layer, is_total=is_total)
     bodies = [clause.body for clause in layer.clauses]
     for _, merge in layer.merges:
         if isinstance(merge, Subsumption):

@@ -95,6 +95,7 @@ def _relation(
 
 
 def _stratum(stage: Stage, known: Mapping[str, Statistics]) -> dict[str, Any]:
+    outside = stage.outside
     rules: dict[str, dict[str, Any]] = {}
     for variant in _variants(stage):
         text = str(variant.clause)
@@ -111,7 +112,8 @@ def _stratum(stage: Stage, known: Mapping[str, Statistics]) -> dict[str, Any]:
     return {
         "relations": list(stage.relations),
         "recursive": stage.recursive,
-        "outside": [] if stage.outside is None else stage.outside.show(),
+        "outside": [] if outside is None or outside.is_total else outside.show(),
+        "total": outside.show() if outside is not None and outside.is_total else [],
         "rules": list(rules.values()),
     }
 

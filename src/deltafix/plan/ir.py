@@ -137,13 +137,14 @@ class Variant:
 class Outside:
     """What computes a stratum that is no plain rules': one fold, or clauses beyond Horn.
 
-    A fold that only counts or adds up is the kernel's (`Plan.totals`), the rest Python's.
+    A fold that only counts or adds up (`is_total`) is the kernel's, the rest Python's.
 
     `reads` are the relations below whose changes it gets.
     """
 
     reads: tuple[str, ...]
     layer: Layer
+    is_total: bool = False
 
     def show(self) -> list[str]:
         """As lines of text."""
@@ -216,9 +217,8 @@ class Plan:
     @property
     def totals(self) -> dict[int, Fold]:
         """The folds that the kernel computes, by the numbers of their strata."""
-        types = {relation.name: relation.types for relation in self.relations}
-        folds = {n: s.outside.layer.fold for n, s in enumerate(self.stages) if s.outside}
-        return {n: fold for n, fold in folds.items() if fold is not None and fold.is_total(types)}
+        kept = {n: s.outside for n, s in enumerate(self.stages) if s.outside and s.outside.is_total}
+        return {n: one.layer.fold for n, one in kept.items() if one.layer.fold is not None}
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.show())}</pre>"

@@ -36,6 +36,7 @@ def _relation(one: dict[str, Any]) -> Iterator[str]:
 def _stratum(number: int, one: dict[str, Any]) -> Iterator[str]:
     recursive = " (recursive)" if one["recursive"] else ""
     yield f"stratum {number}: {', '.join(one['relations'])}{recursive}"
+    yield from (f"  {line}" for line in one["total"])
     if one["outside"]:
         yield "  outside the kernel:"
         yield from (f"    {line}" for line in one["outside"])
