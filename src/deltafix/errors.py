@@ -26,6 +26,7 @@ __all__ = [
     "ExplanationError",
     "FactError",
     "FunctorError",
+    "GoneError",
     "IncompleteActionError",
     "InternalError",
     "JavaNotFoundError",
@@ -387,6 +388,12 @@ class LiveError(DeltafixError, ValueError):
     """A request to the live door that cannot be done as it is; it says what would be valid."""
 
     code = "DF690"
+
+
+class GoneError(LiveError):
+    """A place in a history that is kept no more: the rows are to be read again."""
+
+    code = "DF691"
 
 
 class AccessError(DeltafixError, ValueError):

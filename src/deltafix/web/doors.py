@@ -17,9 +17,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from deltafix.errors import DeltafixError, LiveError, ProgramError, UnknownRelationError
+from deltafix.errors import (
+    DeltafixError,
+    GoneError,
+    LiveError,
+    ProgramError,
+    UnknownRelationError,
+)
 from deltafix.facts.values import shown
-from deltafix.web.feed import Feed, GoneError
+from deltafix.web.feed import Feed
 
 if TYPE_CHECKING:
     from starlette.requests import Request

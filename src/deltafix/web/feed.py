@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from deltafix.errors import LiveError
+from deltafix.errors import GoneError, LiveError
 from deltafix.facts.delta import Delta
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from deltafix.events import EpochReport
     from deltafix.web.sources import Part, Source
 
-__all__ = ["SHOWN", "Epoch", "Feed", "GoneError", "Limits", "Snapshot"]
+__all__ = ["SHOWN", "Epoch", "Feed", "Limits", "Snapshot"]
 
 SHOWN: Final = 100
 """Rows of each side of a relation that a page is told; the counts are whole."""
@@ -57,12 +57,6 @@ class Limits:
     stall: float = 30.0
     heartbeat: float = 15.0
     body: int = 1 << 26
-
-
-class GoneError(LiveError):
-    """A place in a history that is kept no more: the rows are to be read again."""
-
-    code = "DF691"
 
 
 @dataclass(slots=True)

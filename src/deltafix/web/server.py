@@ -82,9 +82,14 @@ class Server:
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
         self._server = uvicorn.Server(config)
         self._stopped = threading.Event()
+        self._failed: BaseException | None = None
 
     def run(self, folder: FactFolder | TableFolder | None = None, interval: float = 0.3) -> None:
-        """Serve; follow the fact files of `folder`, looking every `interval` seconds."""
+        """Serve; follow the fact files of `folder`, looking every `interval` seconds.
+
+        What ends the following, other than `stop`, ends the server and is raised: its page would
+        show rows of before, as if they were those of now.
+        """
         follower = None
         if folder is not None:
             follower = threading.Thread(target=self._follow, args=(folder, interval))
@@ -97,6 +102,8 @@ class Server:
             if follower is not None and follower.ident is not None:
                 follower.join()
             self._socket.close()
+        if self._failed is not None:
+            raise self._failed
 
     def stop(self) -> None:
         """End `run`, from another thread."""
@@ -104,7 +111,11 @@ class Server:
         self._server.should_exit = True
 
     def _follow(self, folder: FactFolder | TableFolder, interval: float) -> None:
-        while not self._stopped.wait(interval):
-            with self.lock:
-                folder.poll()
-            self._feed.tell_files(folder.problems, folder.edit)
+        try:
+            while not self._stopped.wait(interval):
+                with self.lock:
+                    folder.poll()
+                self._feed.tell_files(folder.problems, folder.edit)
+        except BaseException as error:
+            self._failed = error
+            self.stop()

@@ -15,6 +15,7 @@ import deltafix.sql
 from deltafix.engine.follow import Problem, ProgramEdit
 from deltafix.plan.rule_changes import RuleChange
 from deltafix.web.feed import Feed, Limits
+from deltafix.web.server import Server
 from deltafix.web.sources import RuleSource, served
 
 PROGRAM = """
@@ -160,3 +161,27 @@ def test_pages_are_told_what_stands_of_the_files_and_only_when_it_is_another(db,
         "epoch": 1, "files": ["p.dl"], "rules": ["rule +a(x) :- b(x)."] * 100, "count": 150,
         "changed": {"path": [2, 0]},
     }  # fmt: skip
+
+
+class _Broken:
+    """A folder whose second look breaks off."""
+
+    problems: tuple = ()
+    edit = None
+
+    def __init__(self) -> None:
+        self.looks = 0
+
+    def poll(self) -> None:
+        self.looks += 1
+        if self.looks == 2:
+            raise ZeroDivisionError("a bug")
+
+
+def test_a_server_whose_following_breaks_off_ends_with_the_error(warm_kernel: None) -> None:
+    """It went on, and its page showed the rows of before as those of now."""
+    with deltafix.connect(".decl e(x: number)  .input e") as db:
+        folder = _Broken()
+        with pytest.raises(ZeroDivisionError, match="a bug"):
+            Server(db, port=0, writable=False, title="t").run(folder, 0.01)
+        assert folder.looks == 2
