@@ -15,9 +15,9 @@ from typing import Any, cast
 import numpy as np
 
 from deltafix.engine.records import Records
-from deltafix.errors import LimitError
-from deltafix.facts.schema import BaseType, Column, Row, Schema, Value
-from deltafix.facts.values import Branch, canonical, encodable, fitting, write_value
+from deltafix.errors import LimitError, TypeMismatchError
+from deltafix.facts.schema import BaseType, Row, Schema, Value
+from deltafix.facts.values import Branch, canonical, encodable, write_value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.entries import intern
@@ -173,24 +173,16 @@ class Codes:
                         code = 0
                         new.append((place, value))
                 else:
-                    code = self._checked(schema.columns[place % width], value)
-                    if code is None:
+                    try:
+                        held = schema.check_value(schema.columns[place % width], 0, value)
+                    except TypeMismatchError:
                         return None
+                    code = self.code(kind, held)
                 codes[place] = code
                 place += 1
         for place, text in new:  # all rows fit
             codes[place] = self.symbol(text)
         return codes
-
-    def _checked(self, column: Column, value: Any) -> int | None:
-        """The code of a value of a column, or None if it has none."""
-        if column.shape is not None:
-            try:
-                return self.records.number(column.shape.check(value))
-            except ValueError:
-                return None
-        found = fitting(column.type, value, column.bits)
-        return None if found is None else self.code(column.type, found)
 
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:
         """Checked rows as a flat array of codes, row after row."""

@@ -57,7 +57,7 @@ class Linked:
 
     def groups(self, fold: Fold) -> int:
         """The number of the table of a fold's groups."""
-        return self.tables.numbers[Groups(fold.relation, len(fold.group))]
+        return self.tables.numbers[Groups.of(fold)]
 
     def given(self, relation: str) -> int:
         """The number of the relation where rows given to `relation` lie: mostly itself."""
@@ -176,7 +176,7 @@ class Writer:
         said = 10 ** (fold.scale or 0) if fold.most is None else fold.most
         return self.put(
             [
-                self.tables.numbers[Groups(fold.relation, len(fold.group))], self.ids[fold.source],
+                self.tables.numbers[Groups.of(fold)], self.ids[fold.source],
                 self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
                 op, added, VALUE_TYPES[source[added]] if source else 0, VALUE_TYPES[result[-1]],
                 int(fold.is_always_there), said >> 32, (said & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),

@@ -22,7 +22,7 @@ from deltafix.facts.schema import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import discard, drop_index, fill_index
-from deltafix.plan.clause import Absent, Match
+from deltafix.plan.clause import Absent, Fold, Match
 from deltafix.plan.ir import Node, Plan
 
 __all__ = ["Groups", "Memo", "Piece", "Tables"]
@@ -43,6 +43,11 @@ class Groups:
 
     relation: str
     columns: int
+
+    @classmethod
+    def of(cls, fold: Fold) -> Groups:
+        """Those of a fold."""
+        return cls(fold.relation, len(fold.group))
 
 
 Table: TypeAlias = str | Memo | Groups
@@ -97,7 +102,7 @@ class Tables:
                 message = f"relation {relation.name} has {arity} columns"
                 raise LimitError(f"{message}; the limit is {at.MAX_ARITY}")
             self.numbers.setdefault(relation.name, len(self.numbers))
-        folds = [Groups(fold.relation, len(fold.group)) for fold in plan.totals.values()]
+        folds = [*map(Groups.of, plan.totals.values())]
         for groups in folds:
             self.numbers.setdefault(groups, len(self.numbers))
         self._add_descriptors(known)

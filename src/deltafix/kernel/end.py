@@ -11,9 +11,8 @@ import numpy as np
 
 from deltafix.kernel.batch import end_batches
 from deltafix.kernel.fold import keep_folds, undo_folds
-from deltafix.kernel.index import empty_index, unindex_row
+from deltafix.kernel.index import empty_index
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.keys import hash_words, key_remove
 from deltafix.kernel.layout import (
     CANCEL,
     CLOCK,
@@ -57,19 +56,10 @@ from deltafix.kernel.layout import (
     J,
     Q,
 )
-from deltafix.kernel.memory import free_row, push
+from deltafix.kernel.memory import push
+from deltafix.kernel.settle import drop_row
 
 __all__ = ["commit", "copy_changes", "rollback"]
-
-
-@kernel("v:ALii")
-def _drop(A, L, r, row):
-    """Take a row out of every table and free it."""
-    rb = L[RELS] + r * RSZ
-    unindex_row(A, L, r, row)
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
-    key_remove(L, r, row, hash_words(A, at, L[rb + R_ARITY]))
-    free_row(A, L, r, row)
 
 
 @kernel("i:ALi")
@@ -96,7 +86,7 @@ def _commit_row(A, L, value):
         return change
     if was:
         L[rb + R_WAS] -= 1
-    _drop(A, L, r, row)
+    drop_row(A, L, r, row)
     return change
 
 
@@ -173,7 +163,7 @@ def rollback(A, L):
             if word & NOW:
                 L[rb + R_NOW] -= 1
             L[cell] = word & ~TOUCHED
-            _drop(A, L, r, row)
+            drop_row(A, L, r, row)
     for r in range(L[N_RELS]):
         rb = L[RELS] + r * RSZ
         L[rb + R_DERIVATIONS] = L[rb + R_SETTLED]

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from deltafix.kernel.index import unindex_row
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.keys import hash_words, key_find, key_insert, key_remove, key_reserve
+from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
 from deltafix.kernel.layout import (
     C_PROBED,
     COLS,
@@ -60,8 +59,8 @@ from deltafix.kernel.layout import (
     USED,
     WAS,
 )
-from deltafix.kernel.memory import free_row, new_row, room, row_room
-from deltafix.kernel.settle import settle_row
+from deltafix.kernel.memory import new_row, room, row_room
+from deltafix.kernel.settle import drop_row, settle_row
 from deltafix.kernel.values import NO_VALUE, canonical, decode, encode
 
 __all__ = ["keep_folds", "run_fold", "undo_folds"]
@@ -325,9 +324,7 @@ def _end(A, L, entry):
     at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
     L[at >> 1] &= ~TOUCHED
     if L[_totals(L, g, row)] == 0 and A[at + SUPPORT] == 0:
-        unindex_row(A, L, g, row)
-        key_remove(L, g, row, hash_words(A, at + COLS, L[rb + R_ARITY]))
-        free_row(A, L, g, row)
+        drop_row(A, L, g, row)
 
 
 @kernel("v:AL")

@@ -13,11 +13,12 @@ import numpy as np
 
 from deltafix.kernel.bulk import fill_index
 from deltafix.kernel.emit import touch
-from deltafix.kernel.index import index_row
+from deltafix.kernel.index import index_row, unindex_row
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
+from deltafix.kernel.keys import hash_words, key_find, key_insert, key_remove, key_reserve
 from deltafix.kernel.layout import (
     CLOCK,
+    COLS,
     GAP,
     GIVEN,
     IDXS,
@@ -50,9 +51,9 @@ from deltafix.kernel.layout import (
     J,
     Q,
 )
-from deltafix.kernel.memory import new_row, push, room, row_room
+from deltafix.kernel.memory import free_row, new_row, push, room, row_room
 
-__all__ = ["finish_stratum", "settle_row"]
+__all__ = ["drop_row", "finish_stratum", "settle_row"]
 
 
 @kernel("v:ALii")
@@ -156,3 +157,13 @@ def settle_row(A, L, rows, o, r, holds):
         L[rb + R_NOW] -= 1
     if L[rb + R_KEEP]:
         push(L, rb + R_CHANGED, row)
+
+
+@kernel("v:ALii")
+def drop_row(A, L, r, row):
+    """Take a row out of every table and free it: its columns stay until it is allocated again."""
+    rb = L[RELS] + r * RSZ
+    unindex_row(A, L, r, row)
+    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
+    key_remove(L, r, row, hash_words(A, at, L[rb + R_ARITY]))
+    free_row(A, L, r, row)

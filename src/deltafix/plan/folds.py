@@ -57,9 +57,9 @@ def literals(outer: Flattening, term: Aggregate, target: Slot) -> tuple[tuple[Li
     else:
         found = (Match(name, (*shared, target)),)
     if term.op not in _EMPTY or not shared:
-        said = {f"@@{one.name}": (one.most, one.scale) for one in outer.program.functors}
-        most, scale = said.get(term.op, (None, None))
-        outer.made.folds.append(Fold(name, source, group, value, term.op, None, most, scale))
+        reducers = (one for one in outer.program.functors if f"@@{one.name}" == term.op)
+        said = next(((one.most, one.scale) for one in reducers), (None, None))
+        outer.made.folds.append(Fold(name, source, group, value, term.op, None, *said))
         return (found,)
     present = outer.made.hide(types)
     outer.made.folds.append(Fold(name, source, group, value, term.op, present))

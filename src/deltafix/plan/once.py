@@ -25,7 +25,7 @@ from deltafix.plan.clause import (
     slots_of,
 )
 from deltafix.plan.normalize import Core
-from deltafix.rules.values import NO_VALUE, function
+from deltafix.rules.values import function
 
 __all__ = ["once"]
 
@@ -66,15 +66,13 @@ _ANY = Slot("")
 
 
 def _value(literal: Apply) -> Code | None:
-    """The value of a term of two whole constants."""
+    """The value of a term of whole constants."""
     values = [arg.value for arg in literal.args if isinstance(arg, Code)]
     kind = literal.result
-    if len(values) < 2 or literal.functor not in _FOLDED or {*literal.types} != {kind}:
+    is_whole = kind in ("number", "unsigned") and {*literal.types} == {kind}
+    if literal.functor not in _FOLDED or not is_whole or len(values) < len(literal.args):
         return None
-    if kind not in ("number", "unsigned") or len(literal.args) > len(values):
-        return None
-    found = function(literal.functor, kind)(*values)
-    return None if found is NO_VALUE else Code(found, kind)
+    return Code(function(literal.functor, kind)(*values), kind)
 
 
 def _put(arg: Argument, instead: Mapping[Slot, Argument]) -> Argument:

@@ -60,10 +60,13 @@ def share(core: Core) -> Core:
                 if was.relation not in names
             ),
         )
-    return _with_groups(_without_implied(core))
+    if not core.folds:
+        return core
+    home = {name: number for number, names in enumerate(components(needs(core))) for name in names}
+    return _with_groups(_without_implied(core, home), home)
 
 
-def _without_implied(core: Core) -> Core:
+def _without_implied(core: Core, home: Mapping[str, int]) -> Core:
     """What an aggregate of a clause says of its group is not asked of the group's rows again.
 
         total(s, n) :- sale(s, _, _), n = sum a : { sale(s, _, a) }.
@@ -73,9 +76,6 @@ def _without_implied(core: Core) -> Core:
     the alternative that gives it 0 comes to nothing beside `sale(s, _, _)`.
     """
     folds = {name: one for one in core.folds for name in one.made if one.group}
-    if not folds:
-        return core
-    home = {name: number for number, names in enumerate(components(needs(core))) for name in names}
 
     def read(clause: Clause) -> Clause | None:
         groups: set[tuple[str, tuple[tuple[int, Argument], ...]]] = set()
@@ -127,7 +127,7 @@ def _includes(literal: Literal, relation: str, group: tuple[tuple[int, Argument]
     )
 
 
-def _with_groups(core: Core) -> Core:
+def _with_groups(core: Core, home: Mapping[str, int]) -> Core:
     """The groups of a view's part are read off an aggregate of theirs, not off the rows again.
 
     TPC-H's query 1 counts 6 M rows for each of its four groups otherwise. Only parts of views: how
@@ -144,7 +144,6 @@ def _with_groups(core: Core) -> Core:
                 known.setdefault(said, (fold.relation, [*fold.group, None]))
     if not parts or not known:
         return core
-    home = {name: number for number, names in enumerate(components(needs(core))) for name in names}
     heads = Counter(one.head for one in core.clauses)
 
     def read(clause: Clause) -> Clause:

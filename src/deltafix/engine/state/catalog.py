@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 from deltafix.engine.link import Linked
@@ -60,8 +60,7 @@ class Catalog:
         Plans the program: O(program).
         """
         alone, tables = lower(typed(program)), linked.tables
-        folds = (Groups(fold.relation, len(fold.group)) for fold in linked.totals.values())
-        used: set[Table] = {*linked.ids, *SIGNALS, *folds}
+        used: set[Table] = {*linked.ids, *SIGNALS, *map(Groups.of, linked.totals.values())}
         numbers = [
             one if isinstance(one, Memo) or one in used else f"~{number} unused"
             for one, number in tables.numbers.items()
@@ -100,23 +99,25 @@ class Catalog:
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Catalog:
         """Read what `to_json` gave; an image's seal says that it did."""
-        tables: list[Table] = [
-            one
-            if isinstance(one, str)
-            else Groups(*one)
-            if len(one) == len(fields(Groups))
-            else Memo(one[0], tuple(one[1]), one[2])
-            for one in saved["tables"]
-        ]
         slots, depth, rules = saved["room"]
         return cls(
-            tuple(tables),
+            tuple(map(_table, saved["tables"])),
             {name: tuple(types) for name, types in saved["types"].items()},
             {name: tuple(map(tuple, columns)) for name, columns in saved["indexes"].items()},
             (slots, depth, rules),
             saved["names"],
             saved["plan"],
         )
+
+
+def _table(saved: Any) -> Table:
+    """What `to_json` made a name, a pair or a triple of."""
+    match saved:
+        case [relation, columns]:
+            return Groups(relation, columns)
+        case [functor, types, result]:
+            return Memo(functor, tuple(types), result)
+    return str(saved)
 
 
 def _digest_of(plan: Plan) -> str:
