@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -17,12 +18,15 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 import deltafix.sql
 from random_sql import Case
+
+if TYPE_CHECKING:
+    import pytest
 
 __all__ = ["DifferenceError", "Judged", "play"]
 
@@ -87,6 +91,47 @@ def flat(statement: str) -> str:
 
 def bag(rows: Iterable[Iterable[Any]]) -> Bag:
     return Counter(tuple(map(plain, row)) for row in rows)
+
+
+def changes_followed(tables: Iterable[str], query: str, edits: Iterable[str]) -> int:
+    """How many edits changed a view, which after each is what DuckDB finds, and so is its delta."""
+    changed = 0
+    with deltafix.sql.connect() as db, duckdb.connect() as duck:
+        for one in tables:
+            db.execute(one)
+            duck.execute(one)
+        db.execute(f"CREATE VIEW v AS {query}")
+        before = bag(db.execute("SELECT * FROM v"))
+        for edit in edits:
+            db.execute(edit)
+            duck.execute(edit)
+            found = bag(db.execute("SELECT * FROM v"))
+            assert found == bag(duck.execute(query).fetchall()), edit
+            assert found == bag(db.execute(query)), edit
+            delta = db.delta("v")
+            assert (bag(delta.added), bag(delta.removed)) == (found - before, before - found), edit
+            changed += found != before
+            before = found
+        db.engine.check_invariants()
+    return changed
+
+
+def states_during(
+    db: deltafix.sql.Connection, statement: str, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> list[Path]:
+    """Run a statement; copies of the state folder as it was before each of its transactions."""
+    kind, copies = type(db.engine), list[Path]()
+    begin = kind.transaction
+
+    def copied(self: object) -> object:
+        copies.append(state.with_name(f"copy{len(copies)}"))
+        shutil.copytree(state, copies[-1])
+        return begin(self)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "transaction", copied)
+        db.execute(statement)
+    return copies
 
 
 def framed(duck: duckdb.DuckDBPyConnection, statement: str) -> tuple[str, Any] | None:

@@ -7,7 +7,6 @@ A `SELECT *` is written out for SQLite, as PostgreSQL has it: what is added late
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -17,6 +16,7 @@ from random import Random
 import pytest
 
 import deltafix.sql
+from sql_judge import states_during
 
 TABLES = {
     "t": "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b TEXT, c INTEGER)",
@@ -219,20 +219,11 @@ def _all(db: deltafix.sql.Connection) -> dict[str, list[str]]:
 def test_a_process_that_ends_inside_of_it_has_changed_all_or_nothing(
     alter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state, copies = tmp_path / "state", list[Path]()
+    state = tmp_path / "state"
     with closing(deltafix.sql.connect(state)) as db:
         db.execute(MADE)
-        before, kind = _all(db), type(db.engine)
-        begin = kind.transaction
-
-        def copied(self: object) -> object:
-            copies.append(tmp_path / f"copy{len(copies)}")
-            shutil.copytree(state, copies[-1])
-            return begin(self)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(kind, "transaction", copied)
-        db.execute(alter)
-        monkeypatch.undo()
+        before = _all(db)
+        copies = states_during(db, alter, state, monkeypatch)
         after = _all(db)
     assert before != after
     assert len(copies) > 3

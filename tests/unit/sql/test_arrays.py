@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import deltafix.sql
 from deltafix.errors import SqlRefusedError
 from deltafix.sql.arrays import packed, unpacked
-from sql_judge import bag
+from sql_judge import changes_followed
 
 ELEMENTS: dict[Any, st.SearchStrategy[Any]] = {
     "number": st.integers(-(1 << 63), (1 << 63) - 1),
@@ -224,23 +224,8 @@ UNNESTED = (
 
 @pytest.mark.parametrize("query", UNNESTED)
 def test_oracle_unnest_in_select_is_that_of_duckdb(query: str, warm_kernel: None) -> None:
-    with deltafix.sql.connect() as db, duckdb.connect() as duck:
-        for one in (db, duck):
-            one.execute("CREATE TABLE r (id INTEGER, g INTEGER, tags VARCHAR[], ns INTEGER[])")
-        db.execute(f"CREATE VIEW v AS {query}")
-        before, changed = bag(db.execute("SELECT * FROM v")), 0
-        for edit in ROWS:
-            db.execute(edit)
-            duck.execute(edit)
-            found = bag(db.execute("SELECT * FROM v"))
-            assert found == bag(duck.execute(query).fetchall())
-            assert found == bag(db.execute(query))
-            delta = db.delta("v")
-            assert (bag(delta.added), bag(delta.removed)) == (found - before, before - found)
-            changed += found != before
-            before = found
-        assert changed > (0 if " FROM r" in query else -1)
-        db.engine.check_invariants()
+    table = "CREATE TABLE r (id INTEGER, g INTEGER, tags VARCHAR[], ns INTEGER[])"
+    assert changes_followed([table], query, ROWS) > (0 if " FROM r" in query else -1)
 
 
 def test_several_arrays_side_by_side_in_from_as_in_select() -> None:

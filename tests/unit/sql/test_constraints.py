@@ -5,7 +5,6 @@ Random ones, with edits and views, are in `tests/agree/test_sql_constraints.py`.
 
 from __future__ import annotations
 
-import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import duckdb
 import pytest
 
 import deltafix.sql
+from sql_judge import states_during
 
 MADE = """
 CREATE TABLE t (id INTEGER, a INTEGER, s TEXT DEFAULT 'x', f DOUBLE);
@@ -172,24 +172,13 @@ KEPT = ("t ADD UNIQUE (f)", "t ALTER COLUMN s SET NOT NULL", "t ADD CHECK (id < 
 def test_a_process_that_ends_inside_of_it_has_changed_all_or_nothing(
     alter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state, copies = tmp_path / "state", list[Path]()
+    state = tmp_path / "state"
     with closing(deltafix.sql.connect(state)) as db:
         db.execute(MADE)
-        kind = type(db.engine)
-        begin = kind.transaction
-
-        def copied(self: object) -> object:
-            copies.append(tmp_path / f"copy{len(copies)}")
-            shutil.copytree(state, copies[-1])
-            return begin(self)  # type: ignore[arg-type]
-
-        monkeypatch.setattr(kind, "transaction", copied)
-        db.execute(f"ALTER TABLE {alter}")
-        monkeypatch.undo()
+        copies = states_during(db, f"ALTER TABLE {alter}", state, monkeypatch)
         rows = [*db.execute("SELECT * FROM t")]
-    copies.append(state)
     holds = []
-    for copy in copies:
+    for copy in (*copies, state):
         with closing(deltafix.sql.connect(copy)) as again:
             assert [*again.execute("SELECT * FROM t")] == rows
             assert sorted(again.execute("SELECT * FROM v"), key=repr) == [(2, 2), (None, 1)]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import deltafix.sql
 from deltafix.sql.reducers import Product
-from sql_judge import bag
+from sql_judge import changes_followed
 
 EDITS = (
     "INSERT INTO t VALUES (1, NULL, 1, 1.5, 2.5, 'a'), (1, 5, 2, 2, 1.1, 'b'), "
@@ -40,23 +39,8 @@ QUERIES = (
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_oracle_they_are_those_of_duckdb(query: str, warm_kernel: None) -> None:
-    with deltafix.sql.connect() as db, duckdb.connect() as duck:
-        for one in (db, duck):
-            one.execute("CREATE TABLE t (g INT, a INT, b INT, f DOUBLE, p DECIMAL(6, 2), s TEXT)")
-        db.execute(f"CREATE VIEW v AS {query}")
-        before, changed = bag(db.execute("SELECT * FROM v")), 0
-        for edit in EDITS:
-            db.execute(edit)
-            duck.execute(edit)
-            found = bag(db.execute("SELECT * FROM v"))
-            assert found == bag(duck.execute(query).fetchall())
-            assert found == bag(db.execute(query))
-            delta = db.delta("v")
-            assert (bag(delta.added), bag(delta.removed)) == (found - before, before - found)
-            changed += found != before
-            before = found
-        assert changed > 2
-        db.engine.check_invariants()
+    table = "CREATE TABLE t (g INT, a INT, b INT, f DOUBLE, p DECIMAL(6, 2), s TEXT)"
+    assert changes_followed([table], query, EDITS) > 2
 
 
 NUMBERS = st.floats(allow_subnormal=True) | st.integers(-(1 << 63), (1 << 63) - 1)
