@@ -15,6 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel.checks import fits_row, gather
+from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start, idx_key
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.layout import (
@@ -31,6 +32,7 @@ from deltafix.kernel.layout import (
     K_NKEYS,
     K_NMATCH,
     K_REL,
+    LOOK,
     PROBE_CELLS,
     PROBES,
     R_IDX,
@@ -102,6 +104,7 @@ def _ask_slots(A, L, P, number, place, n, r, row):
 
     It is about to enter these, which looks for other rows of its keys.
     """
+    L[LOOK] += 1
     ring = _ring(number)
     probes = np.int64(0)
     at = _address(L, r, row) * 2
@@ -115,7 +118,7 @@ def _ask_slots(A, L, P, number, place, n, r, row):
         v = np.int64(P[place + k])
         node = np.int64(P[v + V_NODE])
         count = P[node + 2]
-        if count == 0 or probes + count > PROBES:
+        if count == 0 or probes + count > PROBES or finds_nothing(A, L, P, v, row):
             continue
         if fits_row(A, L, P, np.int64(P[v + V_MATCH]), np.int64(P[v + V_NMATCH]), at) == 0:
             continue

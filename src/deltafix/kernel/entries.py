@@ -18,7 +18,8 @@ from deltafix.kernel.native import ENTRIES, load, prepare
 __all__ = [
     "add_rows", "answer", "begin", "chain_rows", "commit", "copy_changes", "delete_rows", "discard",
     "drop_index", "expand_one", "fill_index", "find_slot", "group_rows", "hash_rows", "insert_rows",
-    "intern", "lookup", "maintain", "meet_rows", "place_rows", "rollback", "search", "settle_rows",
+    "intern", "lookup", "maintain", "meet_rows", "note_keys", "place_rows", "rollback", "search",
+    "settle_rows",
 ]  # fmt: skip
 
 if JIT_DISABLED:
@@ -48,6 +49,7 @@ intern = _functions["intern"]
 lookup = _functions["lookup"]
 maintain = _functions["maintain"]
 meet_rows = _functions["meet_rows"]
+note_keys = _functions["note_keys"]
 place_rows = _functions["place_rows"]
 rollback = _functions["rollback"]
 search = _functions["search"]

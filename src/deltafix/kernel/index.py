@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel.filters import note_key
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words
 from deltafix.kernel.layout import (
@@ -196,6 +197,7 @@ def idx_add(A, L, x, row):
     slot = idx_find(A, L, x, KEY2, h)
     pos = np.int64(0)
     if slot < 0:
+        note_key(L, xb, h)
         base = L[xb + X_SLOTS]
         cap = L[xb + X_CAP]
         s = (h * cap) >> HASH_BITS

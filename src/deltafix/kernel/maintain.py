@@ -24,6 +24,7 @@ import numpy as np
 from deltafix.kernel.ahead import forget_probes
 from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
+from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.fold import run_fold
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
@@ -311,6 +312,8 @@ def maintain(A, L, P):
             L[T_LEFT] -= 1
             if L[T_MODE] == MODE_QUERY and L[UNFOUND] == 0:
                 continue  # all derivations are found, or it has given up
+            if finds_nothing(A, L, P, v, L[T_ROW]):
+                continue
             run_variant(A, L, P, v, L[T_ROW], L[T_MODE])
             if L[PAUSED]:  # the same variant again, when the caller comes back
                 L[T_NEXT] -= 1

@@ -26,6 +26,7 @@ from deltafix.kernel.layout import (
     HEAP,
     IDXS,
     LIMBO,
+    LOOK,
     MAX_ROUNDS,
     MODE_CREATE,
     MODE_QUERY,
@@ -100,6 +101,7 @@ def _idle_variant(L, P, v):
 @kernel("v:Liii")
 def _set_one(L, place, row, mode):
     """Make one variant, whose offset stands at `place` of the program, the next task."""
+    L[LOOK] += 1
     L[T_NEXT] = place
     L[T_LEFT] = 1
     L[T_ROW] = row

@@ -9,6 +9,7 @@ from deltafix.kernel.layout import (
     BEST,
     BEST_COUNT,
     C_PROBED,
+    LOOK,
     LOOKS,
     LOOKS_END,
     MODE_QUERY,
@@ -41,6 +42,7 @@ def set_task(A, L, P, t, field, r, row, mode, then):
         if P[P[t + T_RELS] + k] == r:
             place = np.int64(k)
     at = np.int64(P[P[t + field] + place])
+    L[LOOK] += 1
     L[T_NEXT] = at + 1
     L[T_LEFT] = P[at]
     L[T_REL] = r
