@@ -117,7 +117,7 @@ class _HeadWriter(Writer):
         self.asks.append(frozenset(self.chained))
         return moved
 
-    def needed(self, variant: Variant) -> list[int]:  # noqa: ARG002
+    def needed(self, variant: Variant) -> list[int]:
         """None: the search looks at no filter, and has chains in place of some indexes."""
         return []
 
