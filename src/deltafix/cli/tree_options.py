@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-__all__ = ["Exclude", "Profile", "Roots", "Spark", "Tests"]
+__all__ = ["Exclude", "HowSure", "Profile", "Roots", "Spark", "Tests"]
 
 Roots: TypeAlias = Annotated[list[str] | None, typer.Option(help="As for `dead-code`. Repeatable.")]
 Tests: TypeAlias = Annotated[
@@ -14,6 +14,13 @@ Tests: TypeAlias = Annotated[
 ]
 Profile: TypeAlias = Annotated[
     list[str] | None, typer.Option(help="A framework in use, as for `dead-code`. Repeatable.")
+]
+HowSure: TypeAlias = Annotated[
+    Literal["sure", "likely"],
+    typer.Option(
+        "--confidence",
+        help="`sure`: nothing anywhere might reach it; `likely`: also where that is in doubt.",
+    ),
 ]
 Spark: TypeAlias = Annotated[
     bool, typer.Option("--spark", help="Extract with Spark's workers: for large trees.")
