@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["dead_code"]
 
 _FOUND = 1  # exit code: dead symbols were reported
+
+
+class Unread(StrEnum):
+    """What `--also` takes."""
+
+    IMPORTS = "imports"
+    LOCALS = "locals"
+    ARGUMENTS = "arguments"
+    ATTRIBUTES = "attributes"
 
 
 def dead_code(
@@ -65,6 +75,10 @@ def dead_code(
     ] = None,
     spark: Spark = False,
     confidence: HowSure = "sure",
+    also: Annotated[
+        list[Unread] | None,
+        typer.Option(help="Report these as well, where living code never reads them. Repeatable."),
+    ] = None,
     baseline: Annotated[
         Path | None, typer.Option(help="Report only what this baseline file does not know.")
     ] = None,
@@ -105,9 +119,10 @@ def dead_code(
         profiles=profile or (),
         ran=ran,
         confidence=confidence,
+        also=[one.value for one in also or ()],
     ) as job:
-        many = partial(extract_many, tree, DEAD_CODE.extract, quiet=quiet)
-        watcher = Watcher(tree, job, DEAD_CODE.extract, many)
+        many = partial(extract_many, tree, job.analysis.extract, quiet=quiet)
+        watcher = Watcher(tree, job, job.analysis.extract, many)
         with progress("evaluating", quiet=quiet):
             watcher.poll()
         for skipped, reason in watcher.seen.skipped.items():
@@ -117,14 +132,14 @@ def dead_code(
             _say(explainer.explain(explainer.find(why)))
             return
         if write_baseline is not None:
-            Baseline.of(job.dead()).write(write_baseline)
+            Baseline.of([*job.dead(), *(job.unused() or ())]).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
         _say(_shown(_report(watcher, job, known), form, limit))
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
             follow(watcher, lambda one: _say(_shown_change(_new(one, known), form)))
-        found = known.split(job.dead())[0]
+        found = known.split([*job.dead(), *(job.unused() or ())])[0]
     if found:
         raise typer.Exit(_FOUND)
 
@@ -145,8 +160,9 @@ def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline) -> Report:
     """The state of the tree, less what the baseline knows."""
     from deltafix.analyses.dead_code.report import Report  # noqa: PLC0415  quick --help
 
-    everything = job.dead()
-    new, accepted = known.split(everything)
+    dead, unused = job.dead(), job.unused()
+    new, accepted = known.split(dead)
+    unread, accepted_too = known.split(unused or ())
     return Report(
         root=str(watcher.tree.root),
         files=len(watcher.seen.files),
@@ -155,17 +171,22 @@ def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline) -> Report:
         dead=tuple(new),
         likely=job.left_out,
         work=job.last_work,
-        known=len(accepted),
-        stale=tuple(known.stale(everything)),
+        known=len(accepted) + len(accepted_too),
+        stale=tuple(known.stale([*dead, *(unused or ())])),
         unreadable=job.errors,
         notes=job.notes(),
         assumed=job.assumption(),
+        unused=None if unused is None else tuple(unread),
     )
 
 
 def _new(change: Change, known: Baseline) -> Change:
     """The change without what the baseline knows."""
-    return replace(change, became_dead=tuple(known.split(change.became_dead)[0]))
+    return replace(
+        change,
+        became_dead=tuple(known.split(change.became_dead)[0]),
+        became_unused=tuple(known.split(change.became_unused)[0]),
+    )
 
 
 def _shown(report: Report, form: str, limit: int | None) -> str:

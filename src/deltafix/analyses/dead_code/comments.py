@@ -15,10 +15,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-__all__ = ["KEEP", "KEEP_IMPORT", "Comments"]
+__all__ = ["KEEP", "KEEP_ARGUMENT", "KEEP_IMPORT", "KEEP_LOCAL", "Comments"]
 
 KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
 KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
+KEEP_LOCAL = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F841)\b)")
+KEEP_ARGUMENT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|ARG\d*)\b)")
 _FOR_OTHERS = re.compile(
     r"(?i)\b(?:backwards?|legacy|deprecat|compat\b|compatibility|by hand\b|manually\b"
     r"|run\b.{1,30}\bdirectly\b)"

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from deltafix.analyses.facts import Place
 
-__all__ = ["Confidence", "Finding", "findings_of", "short_name"]
+__all__ = ["UNUSED_KINDS", "Also", "Confidence", "Finding", "findings_of", "short_name"]
 
 Confidence: TypeAlias = Literal["sure", "likely"]
 """Sure: nothing anywhere might reach it. Likely: something speaks against it, see `doubt.dl`."""
+
+Also: TypeAlias = Literal["imports", "locals", "arguments", "attributes"]
+"""What may be asked for beside dead symbols: what living code binds and nothing reads."""
+
+UNUSED_KINDS = tuple(one.removesuffix("s") for one in get_args(Also))
+"""The kinds of a finding, and of a `Place`, that is none of a symbol."""
 
 _FROM_DOUBTFUL = "what may be alive refers to it"
 
@@ -34,6 +40,11 @@ class Finding:
     confidence: Confidence
     inside: str | None = None
     doubt: str | None = None
+
+    @property
+    def title(self) -> str:
+        """`dead method shop:Cart.sum`, or `unused import shop:os`: what is found, without where."""
+        return f"{'unused' if self.kind in UNUSED_KINDS else 'dead'} {self.kind} {self.symbol}"
 
     def doubts(self) -> list[str]:
         """`likely: why`, or nothing for one that is sure."""

@@ -17,13 +17,20 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from deltafix.analyses.dead_code.findings import Finding
+from deltafix.analyses.dead_code.findings import UNUSED_KINDS, Finding
 from deltafix.analyses.dead_code.report import Report
 
 __all__ = ["github", "rows", "sarif"]
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _KINDS = ("module", "class", "function", "method", "name")
+_RULES = {
+    **{f"dead-{kind}": f"A {kind} that nothing alive reaches" for kind in _KINDS},
+    **{
+        f"unused-{kind}": f"{'A' if kind == 'local' else 'An'} {kind} that nothing reads"
+        for kind in UNUSED_KINDS
+    },
+}
 
 
 def rows(report: Report, limit: int | None = None) -> str:
@@ -31,19 +38,13 @@ def rows(report: Report, limit: int | None = None) -> str:
     text = StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(one.name for one in fields(Finding))
-    lines.writerows(astuple(finding) for finding in report.dead[:limit])
+    lines.writerows(astuple(finding) for finding in report.found[:limit])
     return text.getvalue().rstrip("\n")
 
 
 def sarif(report: Report, folder: str = "") -> str:
     """The report as a SARIF 2.1.0 log of one run. `folder` leads to the tree, see the module."""
-    rules = [
-        {
-            "id": f"dead-{kind}",
-            "shortDescription": {"text": f"A {kind} that nothing alive reaches"},
-        }
-        for kind in _KINDS
-    ]
+    rules = [{"id": name, "shortDescription": {"text": text}} for name, text in _RULES.items()]
     results = [_result(finding, folder) for finding in _outermost(report)]
     failures = [
         {
@@ -77,9 +78,10 @@ def sarif(report: Report, folder: str = "") -> str:
 
 
 def _result(finding: Finding, folder: str) -> dict[str, Any]:
+    rule = "-".join(finding.title.split()[:2])
     return {
-        "ruleId": f"dead-{finding.kind}",
-        "ruleIndex": _KINDS.index(finding.kind),
+        "ruleId": rule,
+        "ruleIndex": [*_RULES].index(rule),
         "level": _level(finding),
         "message": {"text": _message(finding)},
         "locations": [_location(folder, finding.path, finding.line)],
@@ -123,9 +125,7 @@ def _escaped(text: str) -> str:
 
 
 def _message(finding: Finding) -> str:
-    return " ".join(
-        [f"dead {finding.kind} {finding.symbol}", *(f"({one})" for one in finding.doubts())]
-    )
+    return " ".join([finding.title, *(f"({one})" for one in finding.doubts())])
 
 
 def _level(finding: Finding) -> str:
@@ -145,4 +145,4 @@ def _place(folder: str, path: str) -> str:
 
 def _outermost(report: Report) -> Iterator[Finding]:
     shown = {finding.symbol for finding in report.dead}
-    return (finding for finding in report.dead if finding.inside not in shown)
+    return (finding for finding in report.found if finding.inside not in shown)

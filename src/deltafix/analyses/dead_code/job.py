@@ -17,11 +17,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Self
 
-from deltafix.analyses.dead_code import DEAD_CODE
-from deltafix.analyses.dead_code.findings import Confidence, Finding, findings_of
+from deltafix.analyses.dead_code import DEAD_CODE, UNUSED
+from deltafix.analyses.dead_code.findings import (
+    UNUSED_KINDS,
+    Also,
+    Confidence,
+    Finding,
+    findings_of,
+)
 from deltafix.analyses.dead_code.policy import NAMED_POLICIES, policy_facts
 from deltafix.analyses.dead_code.profiles import profiles_named
 from deltafix.analyses.dead_code.report import Assumption, Change
+from deltafix.analyses.dead_code.unused_findings import Unused
 from deltafix.analyses.dead_code.why import Explainer
 from deltafix.analyses.facts import Fact, Fragment, Place
 from deltafix.analyses.job import Job, Work
@@ -45,6 +52,8 @@ class DeadCode:
         profiles: names of `profiles.PROFILES`, for frameworks in use.
         ran: ids of symbols that a measured run reached (see `coverage`); they are roots.
         confidence: which findings to tell: `sure` ones alone, or `likely` ones too.
+        also: what else to tell of living code if nothing reads it; the fragments are then those
+            of `UNUSED.extract`.
 
     Raises UnknownProfileError.
     """
@@ -58,7 +67,9 @@ class DeadCode:
         profiles: Sequence[str] = (),
         ran: Members[str] = frozenset(),
         confidence: Confidence = "sure",
+        also: Sequence[Also] = (),
     ) -> None:
+        self.analysis = UNUSED if also else DEAD_CODE
         self._told = "sure" if confidence == "sure" else "dead"
         self._profiles = profiles_named(profiles)
         self._ran = frozenset(ran)
@@ -71,11 +82,14 @@ class DeadCode:
         self._patterns = tuple(root for root in roots if root not in NAMED_POLICIES)
         pure = {*pure_decorators, *(name for one in self._profiles for name in one.pure)}
         enlisters = {name for one in self._profiles for name in one.enlists}
-        self._job = Job(DEAD_CODE, facts=self._rows, tables=policy_facts(policies, pure, enlisters))
+        tables = [*policy_facts(policies, pure, enlisters)]
+        tables += [("also", (kind.removesuffix("s"),)) for kind in also]
+        self._job = Job(self.analysis, facts=self._rows, tables=tables)
         self._dead = _symbols(self._job.rows("dead"))
         self._sure = _symbols(self._job.rows("sure"))
         self._doubts: dict[str, set[str]] = {}  # symbol -> reasons why it is not sure
         self._places: dict[str, dict[str, Place]] = {}  # symbol -> path -> where
+        self._unused = Unused(confidence) if also else None
 
     # -- changes in ----------------------------------------------------------------------------
 
@@ -90,7 +104,8 @@ class DeadCode:
         old = {path: held[path] for path in touched if path in held}
         change = self._job.update(given, gone)
         read = [path for path in change.changed if path not in change.unreadable]
-        self._misplace({path: old[path] for path in (*read, *change.deleted) if path in old})
+        left = {path: old[path] for path in (*read, *change.deleted) if path in old}
+        self._misplace(left)
         self._place(read)
         self._dead = (self._dead - _symbols(change.went["dead"])) | _symbols(change.came["dead"])
         firm, soft = _symbols(change.came["sure"]), _symbols(change.went["sure"])
@@ -99,6 +114,11 @@ class DeadCode:
         died, buried = _symbols(change.came[self._told]), _symbols(change.went[self._told])
         risen = buried & _symbols(change.came["live"])
         turned = ((firm | soft) & self._dead) - died
+        new: list[Finding] = []
+        read_now: list[str] = []
+        if self._unused is not None:
+            self._unused.place(left.values(), [held[path] for path in read])
+            new, read_now = self._unused.update(change)
         return Change(
             changed=change.changed,
             deleted=change.deleted,
@@ -109,6 +129,8 @@ class DeadCode:
             work=change.work,
             recomputed=self._job.load_seconds or change.work.seconds,
             unreadable=change.unreadable,
+            became_unused=tuple(new),
+            no_longer_unused=tuple(read_now),
         )
 
     def _doubt(self, went: Iterable[Row], came: Iterable[Row]) -> None:
@@ -130,13 +152,13 @@ class DeadCode:
             if place.symbol in self._ran:
                 yield "given_root", (place.symbol, "ran under coverage")
         for profile in self._profiles:
-            for symbol in profile.roots(path, fragment.places):
+            for symbol in profile.roots(path, _symbol_places(fragment)):
                 yield "given_root", (symbol, f"looked up by {profile.name}")
 
     def _misplace(self, old: Mapping[str, Fragment]) -> None:
         """Take out the symbols of files by what they said before."""
         for path, fragment in old.items():
-            for symbol in {place.symbol for place in fragment.places}:
+            for symbol in {place.symbol for place in _symbol_places(fragment)}:
                 here = self._places[symbol]
                 del here[path]
                 if not here:
@@ -160,10 +182,15 @@ class DeadCode:
         """The whole answer: every dead symbol that is sure enough."""
         return self.dead()
 
+    def unused(self) -> list[Finding] | None:
+        """What living code never reads, as far as asked for, ordered; None if it was not."""
+        return None if self._unused is None else self._unused.findings()
+
     @property
     def left_out(self) -> int:
-        """How many dead symbols are not told, since they are only likely to be dead."""
-        return len(self._dead) - len(self._shown)
+        """How many are not told, since they are only likely to be dead, or unused."""
+        unused = 0 if self._unused is None else self._unused.left_out
+        return len(self._dead) - len(self._shown) + unused
 
     @property
     def _shown(self) -> set[str]:
@@ -257,7 +284,7 @@ class DeadCode:
     def places(self, path: str) -> tuple[Place, ...]:
         """Where the symbols of one file stand; empty for a file without facts."""
         fragment = self._job.fragments.get(path)
-        return fragment.places if fragment is not None else ()
+        return _symbol_places(fragment) if fragment is not None else ()
 
     @property
     def fact_count(self) -> int:
@@ -289,7 +316,9 @@ class DeadCode:
         ):
             raise AssertionError("the doubts are not those held")
         fragments = self._job.fragments
-        placed = {(one.symbol, path) for path, f in fragments.items() for one in f.places}
+        if self._unused is not None:
+            self._unused.check_invariants(fragments.values(), self.rows)
+        placed = {(one.symbol, path) for path in fragments for one in self.places(path)}
         if placed != {(symbol, path) for symbol, at in self._places.items() for path in at}:
             raise AssertionError("the index of places is not that of the fragments")
 
@@ -302,6 +331,10 @@ class DeadCode:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _symbol_places(fragment: Fragment) -> tuple[Place, ...]:
+    return tuple(place for place in fragment.places if place.kind not in UNUSED_KINDS)
 
 
 def _symbols(rows: Iterable[Row]) -> set[str]:

@@ -594,8 +594,10 @@ class References(ast.NodeVisitor):
         self._inside([arguments], [node.body])
 
     def _comprehension(self, node: ast.expr) -> None:
-        generators: list[ast.comprehension] = getattr(node, "generators", [])
-        self._inside([g.target for g in generators], ast.iter_child_nodes(node))
+        first, *others = generators = getattr(node, "generators", [])
+        self.visit(first.iter)  # outside: `[x for x in x]` reads the x around it
+        made = [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.comprehension)]
+        self._inside([g.target for g in generators], [first.target, *first.ifs, *others, *made])
 
     visit_ListComp = _comprehension
     visit_SetComp = _comprehension

@@ -8,11 +8,12 @@ run are under `work`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from deltafix.analyses.dead_code.findings import Finding
+from deltafix.analyses.dead_code.findings import UNUSED_KINDS, Finding
 from deltafix.analyses.job import Work
 
 __all__ = ["Assumption", "Change", "Report", "plural"]
@@ -37,9 +38,10 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The state of a tree. `dead` leaves out what the baseline knows.
+    """The state of a tree. `dead` and `unused` leave out what the baseline knows.
 
-    `likely` counts the symbols that are left out since they are only likely to be dead.
+    `likely` counts what is left out since it is only likely to be dead, or unused. `unused` is None
+    where nobody asked for it.
     """
 
     root: str
@@ -54,6 +56,12 @@ class Report:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     assumed: Assumption | None = None
+    unused: tuple[Finding, ...] | None = None
+
+    @property
+    def found(self) -> tuple[Finding, ...]:
+        """All findings, in the order of files and lines."""
+        return tuple(sorted((*self.dead, *(self.unused or ()))))
 
     def remarks(self) -> list[str]:
         """What holds for the tree as a whole: what it was taken for, then the notes."""
@@ -61,7 +69,7 @@ class Report:
 
     def text(self, limit: int | None = None) -> str:
         """One line per outermost dead symbol, at most `limit` of them, then a summary."""
-        found = list(_findings(self.dead))
+        found = list(_findings(self.found))
         lines = found[:limit]
         if len(lines) < len(found):
             lines.append(f"{len(found) - len(lines):,} more (--limit {len(lines):,})")
@@ -79,9 +87,17 @@ class Report:
         lines.append(
             f"{plural(len(self.dead), 'dead symbol')}{known} among {self.symbols:,} "
             f"in {plural(self.files, 'file')} ({self.facts:,} facts, {self.work.seconds:.2f} s)"
-            f"{more}"
+            f"{self._counted()}{more}"
         )
         return "\n".join(lines)
+
+    def _counted(self) -> str:
+        """`; unused: 2 imports, 1 local`."""
+        if self.unused is None:
+            return ""
+        counts = Counter(one.kind for one in self.unused)
+        told = (plural(counts[kind], kind) for kind in UNUSED_KINDS if counts[kind])
+        return f"; unused: {', '.join(told) or 'nothing'}"
 
     def json(self) -> str:
         """The report as one JSON document, see docs/guides/dead-code.md."""
@@ -92,6 +108,7 @@ class Report:
             facts=self.facts,
             symbols=self.symbols,
             dead=[finding.as_data() for finding in self.dead],
+            unused=None if self.unused is None else [one.as_data() for one in self.unused],
             likely=self.likely,
             known=self.known,
             stale=[{"path": path, "symbol": symbol} for path, symbol in self.stale],
@@ -115,9 +132,11 @@ class Change:
     work: Work
     recomputed: float
     unreadable: Mapping[str, str] = field(default_factory=dict)
+    became_unused: tuple[Finding, ...] = ()
+    no_longer_unused: tuple[str, ...] = ()
 
     def text(self) -> str:
-        """Became dead, became alive, left the tree while dead; then the work."""
+        """Became dead, became alive, left the tree while dead; the same of unused; the work."""
         files = [*self.changed, *(f"{path} (deleted)" for path in self.deleted)]
         lines = [f"changed: {', '.join(files)}"]
         lines += [f"  {path}: not read, its old facts are kept: {why}"
@@ -131,6 +150,9 @@ class Change:
             )
         ]
         lines += [f"  gone          {symbol} (it was dead)" for symbol in self.gone]
+        lines += [f"  now unused    {line}" for line in _findings(self.became_unused)]
+        lines += [f"  not unused    {name} (it was, and is read or gone)"
+                  for name in self.no_longer_unused]  # fmt: skip
         if not (self.became_dead or self.became_alive or self.confidence_changed or self.gone):
             lines.append("  no symbol became dead or alive")
         work = self.work
@@ -147,6 +169,8 @@ class Change:
             "became_alive": [finding.as_data() for finding in self.became_alive],
             "confidence_changed": [finding.as_data() for finding in self.confidence_changed],
             "gone": list(self.gone),
+            "became_unused": [finding.as_data() for finding in self.became_unused],
+            "no_longer_unused": list(self.no_longer_unused),
         }
 
     def sizes(self) -> tuple[int, int]:
@@ -185,7 +209,7 @@ def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
         more = total.get(finding.symbol, 0)
         said = [*([f"with {more} inside"] if more else []), *finding.doubts()]
         tail = f" ({', '.join(said)})" if said else ""
-        yield f"{finding.path}:{finding.line}: dead {finding.kind} {finding.symbol}{tail}"
+        yield f"{finding.path}:{finding.line}: {finding.title}{tail}"
 
 
 def _placed(findings: tuple[Finding, ...]) -> list[str]:

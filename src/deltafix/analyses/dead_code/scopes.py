@@ -47,6 +47,10 @@ class Binding:
     given: bool = False  # a parameter
     imports: list[Imported] = field(default_factory=list)
     values: list[ast.expr] = field(default_factory=list)  # of `name = value`
+    read: bool = False  # here or in an inner block; this and what follows: known to `unused` alone
+    stores: int = 0  # how often it is written
+    plain: int = 0  # ... by a statement that does nothing else: `name = value`
+    line: int = 0  # of the first of these
 
 
 @dataclass(slots=True)
