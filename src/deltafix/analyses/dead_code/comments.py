@@ -17,17 +17,26 @@ from contextlib import suppress
 
 __all__ = ["KEEP", "KEEP_ARGUMENT", "KEEP_IMPORT", "KEEP_LOCAL", "Comments"]
 
-KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa:[\w\s,]*\bdead\b)")
-KEEP_IMPORT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F401)\b)")
-KEEP_LOCAL = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|F841)\b)")
-KEEP_ARGUMENT = re.compile(r"#.*(?:deltafix:\s*keep\b|noqa(?!:)|noqa:[\w\s,]*\b(?:dead|ARG\d*)\b)")
+KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|(?i:noqa):[\w\s,]*\bdead\b)")
+KEEP_IMPORT = re.compile(
+    r"#.*(?:deltafix:\s*keep\b|(?i:noqa)(?!:)|(?i:noqa):[\w\s,]*\b(?:dead|F401)\b)"
+)
+KEEP_LOCAL = re.compile(
+    r"#.*(?:deltafix:\s*keep\b|(?i:noqa)(?!:)|(?i:noqa):[\w\s,]*\b(?:dead|F841)\b)"
+)
+KEEP_ARGUMENT = re.compile(
+    r"#.*(?:deltafix:\s*keep\b|(?i:noqa)(?!:)|(?i:noqa):[\w\s,]*\b(?:dead|ARG\d*)\b)"
+)
+_WHOLE_FILE = re.compile(
+    r"\s*#\s*(?:flake8[:=]|ruff:)\s*(?i:noqa)(?::.*\b(?:F401|F841|ARG\d*)\b.*)?\s*"
+)
 _FOR_OTHERS = re.compile(
     r"(?i)\b(?:backwards?|legacy|deprecat|compat\b|compatibility|by hand\b|manually\b"
     r"|run\b.{1,30}\bdirectly\b)"
 )
 _TYPE = re.compile(r"#\s*type:(?!\s*ignore\b)(.*)")
 _PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
-_WORDS = (b"deltafix:", b"noqa", b"type:")
+_WORDS = re.compile(r"(?i)deltafix:|noqa|type:")
 
 
 class Comments:
@@ -35,7 +44,7 @@ class Comments:
 
     def __init__(self, data: bytes) -> None:
         said = data.decode("utf-8", "replace")
-        is_marked = any(word in data for word in _WORDS) or _FOR_OTHERS.search(said)
+        is_marked = _WORDS.search(said) or _FOR_OTHERS.search(said)
         self._lines: Sequence[str] = said.splitlines() if is_marked else ()
         self._types = {
             line: found[1]
@@ -47,6 +56,10 @@ class Comments:
         """Whether `pattern` is in one of these lines."""
         here = (self._lines[line - 1] for line in lines if line <= len(self._lines))
         return any(map(pattern.search, here))
+
+    def whole_file(self) -> bool:
+        """Whether a line says that no linter is to read the file: `# flake8: noqa`."""
+        return any(map(_WHOLE_FILE.fullmatch, self._lines))
 
     def for_others(self, line: int) -> bool:
         """Whether the comment on a definition's line, or right above it, says it is for others."""

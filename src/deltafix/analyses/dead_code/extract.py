@@ -437,8 +437,9 @@ class Definitions(References):
         )  # fmt: skip
         self.blocks += [(node.lineno, node.end_lineno or node.lineno, owner) for owner in owners]
         before, self.own = self.own, frozenset(name.id for name in names)
+        types = annotation is not None and dotted_name(annotation).endswith("TypeAlias")
         for user in users if inert else [self.user]:
-            self.under(user, [value])
+            self.under(user, [value], types=types)
         self.own = before
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:

@@ -65,7 +65,9 @@ _RUNNERS = frozenset({"profile", "cProfile", "timeit"})  # modules that run the 
 _PLUGIN_FINDERS = frozenset(
     {"entry_points", "iter_entry_points", "load_setuptools_entrypoints", "ExtensionManager"}
 )
-_TYPE_TEXT = frozenset({"cast", "TypeVar", "NewType", "ForwardRef"})
+_TYPE_TEXT = frozenset({"cast", "TypeVar", "NewType", "ForwardRef", "NamedTuple", "TypedDict"})
+_NAMED_TYPES = _TYPE_TEXT - {"cast", "ForwardRef"}  # their first argument is their own name
+_TYPE_MARK = re.compile(r"[\[|.]")
 
 
 class References(ast.NodeVisitor):
@@ -185,11 +187,13 @@ class References(ast.NodeVisitor):
                 self.emit("attribute", self.user, name)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
-        """`Unpack["T"]` names T, if there is a T, and so does `Union[int, "list[T]"]`."""
+        """`Unpack["T"]` names T, if there is a T, and so does `Union[int, "list[T] | S"]`."""
         inside = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         for one in inside:
             match one:
-                case ast.Constant(value=str(text)) if text.isidentifier() or "[" in text:
+                case ast.Constant(value=str(text)) if text.isidentifier() or _TYPE_MARK.search(
+                    text
+                ):
                     for name in filter(self.scope.lookup, _WORD.findall(text)):
                         self.name(name)
         self.generic_visit(node)
@@ -376,7 +380,7 @@ class References(ast.NodeVisitor):
             self.compiles = True
         if last in _TYPE_TEXT:
             bounds = [k.value for k in node.keywords if k.arg == "bound"]
-            types = node.args[last in {"TypeVar", "NewType"} :]  # the first is a name
+            types = node.args[last in _NAMED_TYPES :]
             self.under(self.user, [*types, *bounds], types=True)
         self.generic_visit(node)
 

@@ -33,6 +33,7 @@ UNUSED_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "also": ("kind",),
         "unread_import": ("id", "owner", "name", "path", "dotted"),
         "for_effect": ("id",),
+        "told": ("id",),
         "takes": ("path", "name"),
         "unread_local": ("id", "owner"),
         "unread_argument": ("id", "function", "name"),
@@ -74,11 +75,14 @@ class _Unread(Definitions):
         self.imports: list[_Import] = []
         self.functions: list[tuple[Scope, ast.FunctionDef | ast.AsyncFunctionDef]] = []
         self.called: set[ast.expr] = set()
+        self.texts: set[str] = set()
         self.tried = False  # in the body of a `try`: to see whether it can be imported
 
     def run(self, tree: ast.Module) -> Fragment:
         """Read a whole module; call once."""
-        super().run(tree)
+        whole = super().run(tree)
+        if self.comments.whole_file():
+            return whole
         for one in self.imports:
             self._judge_import(one)
         for scope, node in self.functions:
@@ -175,10 +179,12 @@ class _Unread(Definitions):
         super()._bound_imports(node)
         of_module = self.scope.kind == "module"
         span = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        if self.comments.marked(span, KEEP_IMPORT):
+            for name, _ in annotate_imports(node, self.module):
+                self._binding(name).read = True  # also where another branch binds it
         if (
             self.scope.kind == "class"
             or self.tried
-            or self.comments.marked(span, KEEP_IMPORT)
             or (of_module and (self.module.is_package or self.hands_on))
             or self.path.endswith("conftest.py")
         ):
@@ -194,11 +200,15 @@ class _Unread(Definitions):
 
     def _judge_import(self, one: _Import) -> None:
         binding = one.scope.names.get(one.name)
+        if one.name in one.scope.outer:
+            return  # `global name`: the module's
         if binding is None or binding.read or binding.assigned or binding.defined:
             return
         identity, imported = one.scope.child(one.name), one.imported
         row = (one.scope.owner, one.name, imported.path, imported.dotted)
         self._state("unread_import", "import", one.line, identity, *row)
+        if one.name in self.texts:
+            self.emit("told", identity)
         if one.plain and imported.path not in _HARMLESS:
             self.emit("for_effect", identity)
 
@@ -266,6 +276,12 @@ class _Unread(Definitions):
         super().visit_MatchClass(node)
         for name in node.kwd_attrs:
             self.emit("reads_member", name)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        """Texts of one line may be code, or types, that somebody evaluates."""
+        super().visit_Constant(node)
+        if isinstance(node.value, str) and "\n" not in node.value:
+            self.texts.update(_WORD.findall(node.value))
 
     def say(self, text: str) -> None:
         """A text may name attributes: each word of a short one, what follows a dot in prose."""
