@@ -6,24 +6,27 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import oracle
-from deltafix.analyses.dead_code import DEAD_CODE
-from deltafix.analyses.dead_code.extract import extract
+from deltafix.analyses.dead_code import DEAD_CODE, UNUSED
 from deltafix.analyses.dead_code.policy import policy_facts
 
 PROGRAM = DEAD_CODE.load_program()
+WITH_UNUSED = UNUSED.load_program()
 
 
-def evaluate(tree: Mapping[str, str], policies: Iterable[str] = ("tests",)) -> dict[str, set[Any]]:
-    """Every relation of the dead-code program over a tree of path -> source."""
-    facts: dict[str, set[Any]] = {}
+def evaluate(
+    tree: Mapping[str, str], policies: Iterable[str] = ("tests",), also: Iterable[str] = ()
+) -> dict[str, set[Any]]:
+    """Every relation of the program over a tree of path -> source; `also`: kinds of unused things."""
+    analysis, program = (UNUSED, WITH_UNUSED) if also else (DEAD_CODE, PROGRAM)
+    facts: dict[str, set[Any]] = {"also": {(kind,) for kind in also}} if also else {}
     for relation, row in policy_facts(policies):
         facts.setdefault(relation, set()).add(row)
     for path, text in tree.items():
-        fragment = extract(path, text.encode())
+        fragment = analysis.extract(path, text.encode(), "")
         assert fragment.error is None, fragment.error
         for relation, row in fragment.facts:
             facts.setdefault(relation, set()).add(row)
-    return oracle.evaluate(PROGRAM, facts)
+    return oracle.evaluate(program, facts)
 
 
 def dead(tree: Mapping[str, str], policies: Iterable[str] = ("tests",)) -> list[str]:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from deltafix.engine.database import Database
-    from deltafix.engine.follow import FactFolder
     from deltafix.sql import Connection
     from deltafix.sql.follow import TableFolder
 
