@@ -16,7 +16,7 @@ WITH_UNUSED = UNUSED.load_program()
 def evaluate(
     tree: Mapping[str, str], policies: Iterable[str] = ("tests",), also: Iterable[str] = ()
 ) -> dict[str, set[Any]]:
-    """Every relation of the program over a tree of path -> source; `also`: kinds of what is unused."""
+    """Every relation of the program over a tree of path -> source; `also`: unused kinds."""
     analysis, program = (UNUSED, WITH_UNUSED) if also else (DEAD_CODE, PROGRAM)
     facts: dict[str, set[Any]] = {"also": {(kind,) for kind in also}} if also else {}
     for relation, row in policy_facts(policies):
