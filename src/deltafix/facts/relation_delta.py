@@ -8,11 +8,11 @@ the engine; who can say why a row changed is told by `Delta.ask`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from deltafix.errors import ExplanationError, MissingDependencyError
+from deltafix.facts.html_table import html_table
 from deltafix.facts.schema import Row, Schema, show_value
 from deltafix.facts.side import Rows, Side
 from deltafix.facts.typed import R
@@ -210,17 +210,9 @@ class RelationDelta(Generic[R]):
         return list(islice(shown, _SHOWN))
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.schema.names))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in self._cells()
-        )
-        more = f"<p>… {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
         caption = f"{self.schema.show()}: {len(self._added)} added, {len(self._removed)} removed"
-        return (
-            f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}"
-        )
+        table = html_table(caption, ("", *self.schema.names), self._cells())
+        return table + (f"<p>… {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else "")
 
 
 def nobody_to_ask() -> ExplanationError:

@@ -46,4 +46,10 @@ LINEAGE = Analysis(
         "ambiguous_table",
         "unparsed",
     ),
+    edges={
+        "flows": (("source_table", "source_column"), ("target_table", "target_column")),
+        "comes_from": (("source_table", "source_column"), ("table", "column")),
+        "origin": (("base_table", "base_column"), ("table", "column")),
+        "impact": (("table", "column"), ("reached_table", "reached_column")),
+    },
 )

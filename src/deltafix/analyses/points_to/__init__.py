@@ -22,4 +22,5 @@ POINTS_TO = Analysis(
     program=(("dead_code", "names.dl"), ("value_flow", "rules.dl"), ("points_to", "program.dl")),
     views=("points_to", "field", "calls"),
     tables=table_facts(),
+    edges={"field": (("object",), ("value",))},
 )
