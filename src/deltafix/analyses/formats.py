@@ -22,7 +22,7 @@ from html import escape
 from importlib.metadata import version
 from io import BytesIO, StringIO
 from pathlib import PurePosixPath
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import pyarrow.parquet as pq
@@ -34,7 +34,6 @@ from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.facts.values import write_value
 
 __all__ = [
-    "TABULAR",
     "FormatError",
     "Places",
     "Table",
@@ -44,11 +43,10 @@ __all__ = [
     "write_tables",
 ]
 
-TABULAR: Final = frozenset({"csv", "parquet", "html", "dot", "mermaid", "sarif"})
-"""What `write_tables` writes; all but html of exactly one table."""
-
 Places: TypeAlias = Sequence[tuple[str, int]]
 """(path relative to the tree, line from 1) each."""
+
+_Node: TypeAlias = tuple[str, ...]  # "a.b", "c" is not "a", "b.c"
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -68,6 +66,7 @@ class Table:
         rows: tuples as the schema has them.
         edge: if its rows are edges: the columns of where one starts, and of where it ends. What
             other columns hold is written at the edge.
+        nodes: what a graph has besides the ends of edges.
         places: where each row stands, the main place first; None if rows stand nowhere.
     """
 
@@ -75,6 +74,7 @@ class Table:
     rows: Sequence[Row]
     edge: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     places: Sequence[Places] | None = None
+    nodes: Sequence[str] = ()
 
     def formats(self) -> list[str]:
         """The formats it can have, text and JSON among them."""
@@ -93,26 +93,25 @@ class Table:
     def _stands(self) -> bool:
         return self.places is not None and (not self.rows or any(self.places))
 
-    def edges(self) -> Iterator[tuple[str, str, str]]:
+    def edges(self) -> Iterator[tuple[_Node, _Node, str]]:
         """(start, end, label) of each row of a table that has `edge`."""
         start, end = self.edge or ((), ())
         names = self.schema.names
-        rest = [name for name in names if name not in {*start, *end}]
         ends = [[names.index(one) for one in side] for side in (start, end)]
-        label = [names.index(one) for one in rest]
+        rest = [at for at, name in enumerate(names) if name not in {*start, *end}]
         for row in self.rows:
-            first, second = (".".join(write_value(row[at]) for at in side) for side in ends)
-            yield first, second, ", ".join(write_value(row[at]) for at in label)
+            first, second = (tuple(write_value(row[at]) for at in side) for side in ends)
+            yield first, second, ", ".join(write_value(row[at]) for at in rest)
 
 
 def write_tables(
     tables: Sequence[Table], form: str, *, title: str, folder: str = ""
 ) -> str | bytes:
-    """Tables in one of the formats `TABULAR`, as a file has them; parquet is bytes. O(cells).
+    """Tables in a format, as a file has them; parquet is bytes. O(cells).
 
     Args:
         tables: one, or for html any number.
-        form: the format.
+        form: csv, parquet, html, dot, mermaid or sarif; all but html of exactly one table.
         title: what made them, for formats that name it.
         folder: leads from the current folder to the tree, for formats that name files.
 
@@ -176,17 +175,18 @@ def _page(tables: Sequence[Table], title: str) -> str:
 # -- graphs ------------------------------------------------------------------------------------
 
 
-def _graph(table: Table) -> tuple[dict[str, int], dict[tuple[str, str, str], None]]:
+def _graph(table: Table) -> tuple[dict[_Node, int], dict[tuple[_Node, _Node, str], None]]:
     """The nodes with a number each, and the edges, each once; in the order of the rows."""
     edges = dict.fromkeys(table.edges())
-    nodes = dict.fromkeys(node for start, end, _ in edges for node in (start, end))
+    ends = (node for start, end, _ in edges for node in (start, end))
+    nodes = dict.fromkeys([*((one,) for one in table.nodes), *ends])
     return {node: number for number, node in enumerate(nodes)}, edges
 
 
 def _dot(table: Table) -> str:
     nodes, edges = _graph(table)
     lines = ["digraph {", "  rankdir=LR;", "  node [shape=box];"]
-    lines += [f"  n{number} [label={_dot_text(node)}];" for node, number in nodes.items()]
+    lines += [f"  n{at} [label={_dot_text('.'.join(node))}];" for node, at in nodes.items()]
     for start, end, label in edges:
         said = f" [label={_dot_text(label)}]" if label else ""
         lines.append(f"  n{nodes[start]} -> n{nodes[end]}{said};")
@@ -210,7 +210,7 @@ _MERMAID = re.compile(
 def _mermaid(table: Table) -> str:
     nodes, edges = _graph(table)
     lines = ["flowchart LR"]
-    lines += [f'  n{number}["{_mermaid_text(node)}"]' for node, number in nodes.items()]
+    lines += [f'  n{at}["{_mermaid_text(".".join(node))}"]' for node, at in nodes.items()]
     for start, end, label in edges:
         said = f'|"{_mermaid_text(label)}"|' if label else ""
         lines.append(f"  n{nodes[start]} -->{said} n{nodes[end]}")

@@ -65,7 +65,7 @@ class Shown:
             yield from (self._line(view, row) for row in rows[: self._limit])
 
     def tables(self, answer: Answer) -> list[Table]:
-        """A table for each view, to be written in a format of `formats.TABULAR`."""
+        """A table for each view, for `formats.write_tables`."""
         self._locate(self._job.fragments)
         return [self._table(view, rows[: self._limit]) for view, rows in answer.items()]
 

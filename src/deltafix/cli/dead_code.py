@@ -92,6 +92,8 @@ def dead_code(
 
     if watch and (why is not None or write_baseline is not None):
         raise typer.BadParameter("--watch cannot be combined with --why or --write-baseline")
+    if output is not None and write_baseline is not None:
+        raise typer.BadParameter("--output cannot be combined with --write-baseline")
     check_output(form, output, watch=watch)
     if limit is not None and form in {"json", "sarif", "github"}:
         raise typer.BadParameter(f"--limit cannot be combined with --format {form}: it has all")
@@ -116,7 +118,7 @@ def dead_code(
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         if why is not None:
             explainer = job.explainer()
-            put(f"{explainer.explain(explainer.find(why))}\n")
+            put(f"{explainer.explain(explainer.find(why))}\n", output)
             return
         if write_baseline is not None:
             Baseline.of(job.dead()).write(write_baseline)
