@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -50,15 +52,18 @@ def analyse(
         bool, typer.Option("--lines", help="Say beside each row where its symbols stand.")
     ] = False,
     form: Annotated[
-        Literal["text", "json", "csv", "parquet", "html", "dot", "mermaid", "sarif"],
+        Literal["text", "json", "csv", "parquet", "html", "dot", "mermaid", "sarif", "openlineage"],
         typer.Option(
             "--format",
             help="How rows are written. All but text, json and html have one view: the analysis's "
-            "first if none is named.",
+            "first if none is named. openlineage: run events of `lineage`, one a line.",
         ),
     ] = "text",
     limit: Limit = None,
     output: Output = None,
+    namespace: Annotated[
+        str, typer.Option(help="Of the jobs and tables, with --format openlineage.")
+    ] = "default",
     spark: Spark = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
@@ -67,7 +72,7 @@ def analyse(
     Files are parsed and never run. One that cannot be read is skipped with a note. Exit code 2 on
     an error.
     """
-    from deltafix.analyses.formats import write_tables  # noqa: PLC0415  quick --help
+    from deltafix.analyses.formats import FormatError, write_tables  # noqa: PLC0415  quick --help
     from deltafix.analyses.job import Job  # noqa: PLC0415
     from deltafix.analyses.registry import find_analysis  # noqa: PLC0415
     from deltafix.analyses.shown import Shown  # noqa: PLC0415
@@ -80,8 +85,14 @@ def analyse(
     if path is None:
         raise SourceError(f"which folder or file? deltafix analyse {name} PATH")
     check_output(form, output, watch=watch)
+    if form == "openlineage" and (view or match or lines or limit):
+        raise typer.BadParameter(
+            "openlineage has the whole lineage, without --view, --match, --lines and --limit"
+        )
+    if form == "openlineage" and name != "lineage":
+        raise FormatError(f"openlineage is for lineage, and {name} has no tables", value=form)
     wanted = view or analysis.views
-    if view is None and form not in {"text", "json", "html"} and len(wanted) > 1:
+    if view is None and form not in {"text", "json", "html", "openlineage"} and len(wanted) > 1:
         note(f"{form} has one view: {wanted[0]}; --view names another", quiet=quiet)
         wanted = wanted[:1]
     tree = analysis.tree(path, exclude or ())
@@ -99,6 +110,11 @@ def analyse(
         answer = shown.answer()
         if form in {"text", "json"}:
             told = [shown.json(answer, files)] if form == "json" else shown.text(answer)
+            put("".join(f"{line}\n" for line in told), output)
+        elif form == "openlineage":
+            from deltafix.analyses.lineage.openlineage import events  # noqa: PLC0415  an extra
+
+            told = map(json.dumps, events(job, namespace, datetime.now(UTC)))
             put("".join(f"{line}\n" for line in told), output)
         else:
             folder = os.path.relpath(tree.root).replace(os.sep, "/")

@@ -348,3 +348,23 @@ def test_where_a_result_cannot_go_is_said_at_once(
     ran = deltafix("ask", "callers", "g", "--in", tree, "--format", "parquet")
     assert (ran.code, ran.out) == (2, "")
     assert "not for a terminal: write --output FILE" in " ".join(ran.err.replace("│", "").split())
+
+
+def test_openlineage_is_a_line_for_each_event(tmp_path: Path, deltafix) -> None:
+    pytest.importorskip("sqlglot")
+    (tmp_path / "a.sql").write_text("CREATE TABLE t (id INT); CREATE VIEW v AS SELECT id FROM t;")
+    asked = ("analyse", "lineage", tmp_path, "--format", "openlineage", "-q")
+    ran = deltafix(*asked, "--namespace", "postgres://db:5432")
+    assert (ran.code, ran.err) == (0, "")
+    start, end = map(json.loads, ran.out.splitlines())
+    assert (start["eventType"], end["eventType"]) == ("START", "COMPLETE")
+    (table,) = end["inputs"]
+    assert table == {"namespace": "postgres://db:5432", "name": "t"}
+    assert set(end["outputs"][0]["facets"]["columnLineage"]["fields"]) == {"id"}
+    assert deltafix(*asked, "--output", tmp_path / "events").out == ""
+    assert len((tmp_path / "events").read_text().splitlines()) == 2
+    ran = deltafix(*asked, "--limit", 1)
+    assert (ran.code, ran.out) == (2, "")
+    ran = deltafix("analyse", "call-graph", tmp_path, "--format", "openlineage")
+    assert (ran.code, ran.out) == (2, "")
+    assert "error[DF675]: openlineage is for lineage" in ran.err
