@@ -10,7 +10,7 @@ the type said. What is not in the tables here is refused, with its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache, partial
@@ -46,7 +46,10 @@ from deltafix.sql.types import (
     written_type,
 )
 
-__all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal", "over", "typed", "whole"]
+__all__ = [
+    "COMPARISONS", "Given", "Scalar", "Scalars", "constant", "literal", "number", "over", "typed",
+    "whole",
+]  # fmt: skip
 
 Compute: TypeAlias = Callable[[Any], Any]
 
@@ -100,24 +103,51 @@ def literal(value: SqlValue) -> Scalar:
     return Scalar(lambda _: value, kind, value is None)
 
 
+class Given:
+    """What a parameter stands for, in its place in a tree: a value, another one each time.
+
+    It is that of every copy of the tree, so that what was compiled of one computes with it.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: SqlValue = None
+
+    def __deepcopy__(self, _: object) -> Given:
+        return self
+
+    @staticmethod
+    def at(node: exp.Expr) -> Given | None:
+        """What stands in a node's place."""
+        return node.meta.get("given") if isinstance(node, exp.Placeholder) else None
+
+
+def number(text: str) -> SqlValue:
+    """The value of a number as it is written."""
+    if text.isdigit():
+        return int(text) if int(text) < 1 << 63 else float(text)
+    exact = len(text) <= MOST_DIGITS and text.replace(".", "", 1).isdigit()
+    return Decimal(text) if exact else float(text)
+
+
 def constant(node: exp.Expr) -> Scalar | None:
-    """The Scalar of a literal; None for any other node."""
+    """The Scalar of a literal, or of what is given for one; None for any other node."""
     if isinstance(node, exp.Null):
         return literal(None)
     if isinstance(node, exp.Boolean):
         return literal(bool(node.this))
     if isinstance(node, exp.Literal):
         text = str(node.this)
-        if node.is_string:
-            return literal(text)
-        if text.isdigit():
-            return literal(int(text) if int(text) < 1 << 63 else float(text))
-        exact = len(text) <= MOST_DIGITS and text.replace(".", "", 1).isdigit()
-        return literal(Decimal(text) if exact else float(text))
+        return literal(text if node.is_string else number(text))
     if isinstance(node, exp.Neg):
         inner = constant(node.this)
         if inner is not None and inner.type.is_numeric:
             return literal(-inner.compute(None))
+    if isinstance(node, exp.Placeholder):
+        given = Given.at(node)
+        if given is not None:
+            return replace(literal(given.value), compute=lambda _: given.value)
     return constant(node.this) if isinstance(node, exp.Paren) else None
 
 
@@ -147,7 +177,9 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
             for (name, of), one in zip(kind.fields, inner.expressions, strict=True)
         ]
         return exp.Struct(expressions=named)
+    given = Given.at(inner)
     quoted = isinstance(inner, exp.Literal) and inner.is_string
+    quoted = quoted or (given is not None and isinstance(given.value, str))
     if quoted and kind not in (TEXT, NULL) and not kind.is_nested:
         return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node
