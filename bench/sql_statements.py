@@ -74,7 +74,9 @@ def kinds(first: int) -> list[Kind]:
             "UPDATE keyed SET a = a + 1 WHERE id = {}",
             lambda k: (2 * first + k,),
         ),
-        Kind("UPDATE, referring", "UPDATE child SET p = ? WHERE id = ?", lambda k: (k + 1, first + k)),
+        Kind(
+            "UPDATE, referring", "UPDATE child SET p = ? WHERE id = ?", lambda k: (k + 1, first + k)
+        ),
         Kind("DELETE", "DELETE FROM keyed WHERE id = ?", lambda k: (first + k,)),
         Kind("DELETE, referring", "DELETE FROM child WHERE id = ?", lambda k: (first + k,)),
     ]
