@@ -30,6 +30,14 @@ FIELDS = {
 }
 ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT, DOUBLES: DOUBLE, BLOBS: BLOB}
 NESTED = (*ARRAYS, *FIELDS)
+OFFSETS = {
+    INT: ("0", "1", "2"),
+    DOUBLE: ("0.5", "1", "3"),
+    DECIMAL: ("0.25", "1", "2.5"),
+    DATE: ("INTERVAL '1' DAY", "INTERVAL '1' MONTH"),
+    TIMESTAMP: ("INTERVAL '3' HOUR", "INTERVAL '40' DAY"),
+}
+"""How far RANGE reaches over values of a type."""
 NEW = (DATE, TIMESTAMP, DECIMAL, BLOB, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 
@@ -814,11 +822,16 @@ class _Maker:
                 "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
                 "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
                 "ROWS 2 PRECEDING",
+                "GROUPS BETWEEN 2 PRECEDING AND 1 FOLLOWING",
             )
         )
         peers = self.random.choice(("", " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"))
         by_peers = self.random.choice(("", f"ORDER BY {some}{peers}"))
-        framed = self.random.choice((f"ORDER BY {sorts} {frame}", by_peers))
+        groups = f"ORDER BY {some} GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW"
+        measured = [name for name, of in scope if of in OFFSETS and not (self.nan and of == DOUBLE)]
+        if measured and self.maybe(0.4):
+            groups = self.measured(dict(scope), self.random.choice(measured))
+        framed = self.random.choice((f"ORDER BY {sorts} {frame}", by_peers, groups))
         column = self.of(scope, kind) or f"CAST({self.value(kind)} AS {kind})"
         by, default = self.random.choice(("", ", 2", ", -1")), self.value(kind)
         shift = f"{self.random.choice(('LAG', 'LEAD'))}({column}{by})"
@@ -838,11 +851,35 @@ class _Maker:
             forms += [(f"SUM({column})", framed)] * 2
         if kind != BOOL:
             forms += [(f"{one}({column})", framed) for one in ("MIN", "MAX")]
+        if not self.portable:
+            forms += self.united(scope, column, kind, f"ORDER BY {sorts} {frame}")
+            forms += [(f"COUNT(DISTINCT {column})", framed)] * (kind == INT)
         call, order = self.random.choice(forms)
         aggregates = ("COUNT", "SUM", "AVG", "MIN", "MAX")
         if call.startswith(aggregates) and self.maybe(0.2):
             call += f" FILTER (WHERE {self.condition(scope, 1, inner=False)})"
         return f"{call} OVER ({' '.join((*parts, order)).strip()})"
+
+    def measured(self, kinds: dict[str, str], column: str) -> str:
+        """A frame of RANGE with offsets."""
+        one, two = self.random.choices(OFFSETS[kinds[column]], k=2)
+        way = self.random.choice(("ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS LAST"))
+        frames = (
+            *(f"{one} PRECEDING", f"BETWEEN {one} PRECEDING AND {two} FOLLOWING"),
+            f"BETWEEN UNBOUNDED PRECEDING AND {one} PRECEDING",
+            f"BETWEEN CURRENT ROW AND {two} FOLLOWING",
+            f"BETWEEN {one} FOLLOWING AND UNBOUNDED FOLLOWING",
+        )
+        return f"ORDER BY {column} {way} RANGE {self.random.choice(frames)}"
+
+    def united(self, scope: Columns, column: str, kind: str, order: str) -> list[tuple[str, str]]:
+        """Aggregates that put values together, in the window's order, and what skips NULLs."""
+        found = [(f"{one}({column})", order) for one in ("FIRST", "LAST")]
+        found += [(f"{one}_VALUE({column} IGNORE NULLS)", order) for one in ("FIRST", "LAST")]
+        if kind == TEXT:
+            found += [(f"STRING_AGG({column}, '-')", order)] * 2
+        element = self.of(scope, ARRAYS[kind]) if kind in ARRAYS else None
+        return [*found, *[(f"ARRAY_AGG({element})", order)] * 3] if element else found
 
     def set_operation(self, depth: int) -> tuple[str, Columns]:
         kinds = tuple(self.random.choice(self.types) for _ in range(self.random.randint(1, 2)))
