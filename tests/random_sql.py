@@ -505,7 +505,12 @@ class _Maker:
         columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         no = self.random.choice(("", "NOT "))
         where = self.correlation(scope, columns)
-        if self.maybe(0.25):
+        if self.maybe(0.15):  # and one inside that is made for the rows of this one
+            inner = self.name("e")
+            there = self.with_fields(tuple((f"{inner}.{n}", k) for n, k in table.columns))
+            found = f"{table.name} AS {inner}{self.correlation(columns, there)}{self.groups(there)}"
+            where += f"{' AND' if where else ' WHERE'} EXISTS (SELECT 1 FROM {found})"
+        elif self.maybe(0.25):
             return (
                 f"{no}EXISTS (SELECT 1 FROM {table.name} AS {alias}{where}{self.groups(columns)})"
             )
@@ -525,7 +530,16 @@ class _Maker:
         where = self.correlation(scope, columns)
         shown = [f"{one} AS p{n}" for n, (one, _) in enumerate(picked)]
         kinds = [kind for _, kind in picked]
-        form = self.random.randrange(5)
+        form = self.random.randrange(7)
+        other = ""
+        if form == 5:
+            other = self.other_side(scope, table, kinds)
+        elif form == 6:
+            other = self.name("l")
+            one = self.random.choice(table.columns)[0]
+            kind = self.random.choice(("FULL", "RIGHT"))
+            where = f" {kind} JOIN {table.name} AS {other} ON {other}.{one} = {alias}.{one}{where}"
+            other = ""
         if form == 0:
             where += f" GROUP BY {', '.join(one for one, _ in picked)}"
         elif form == 1:
@@ -534,9 +548,20 @@ class _Maker:
         elif form == 2:
             shown, kinds = ["CAST(COUNT(*) AS INTEGER) AS p0"], [INT]
         distinct = "DISTINCT " if form == 3 else ""
-        query = f"SELECT {distinct}{', '.join(shown)} FROM {table.name} AS {alias}{where}"
+        query = f"SELECT {distinct}{', '.join(shown)} FROM {table.name} AS {alias}{where}{other}"
         found = tuple((f"{name}.p{n}", kind) for n, kind in enumerate(kinds))
         return f"LATERAL ({query}) AS {name}", self.with_fields(found)
+
+    def other_side(self, scope: Columns, table: Table, kinds: list[str]) -> str:
+        """The rest of a set operation of columns of these kinds, of the rows around or a table."""
+        ops = ("UNION", "UNION ALL", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL")
+        alias, where = self.name("l"), ""
+        columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
+        if self.maybe(0.5):
+            where = f" FROM {table.name} AS {alias}{self.correlation(scope, columns)}"
+        there = columns if where and self.maybe(0.8) else tuple(c for c in scope if "." in c[0])
+        shown = [self.of(there, kind) or f"CAST(NULL AS {kind})" for kind in kinds]
+        return f" {self.random.choice(ops)} SELECT {', '.join(shown)}{where}"
 
     def in_query(self, scope: Columns, left: str, kind: str) -> str:
         found = [(t, n) for t in self.sources for n, k in t.columns if k == kind]
@@ -660,6 +685,8 @@ class _Maker:
             parts.append(f"{one} = {two}")
         if not parts or (self.maybe(0.25) and kind != "FULL"):
             parts.append(f"({self.condition((*scope, *there), 1, inner=False)})")
+        elif kind in ("", "INNER") and self.tables and self.maybe(0.1):
+            parts.append(self.exists((*scope, *there)))
         return " AND ".join(parts)
 
     def where(self, scope: Columns) -> str:

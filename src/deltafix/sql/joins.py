@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from deltafix.rules.ast import And, Formula, Or, conjunction
+from deltafix.rules.ast import And, Atom, Formula, Or, conjunction
 from deltafix.rules.terms import Const, Term, Var
-from deltafix.rules.walk import map_formula
+from deltafix.rules.walk import map_formula, occurrences
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas
@@ -42,6 +42,14 @@ def sources(formulas: Formulas, select: exp.Select) -> None:
     _item(formulas, clause.this, used)
     for join in select.args.get("joins") or ():
         _join(formulas, join, used)
+
+
+def domain(formulas: Formulas) -> list[Formula]:
+    """That what a correlated query reads of the one around is what some row there has."""
+    scope = formulas.scope
+    if scope.domain_rows is None:
+        return []
+    return [Atom(scope.domain_rows.name, tuple(one.term for one in scope.outer()))]
 
 
 def _used(select: exp.Select) -> set[str] | None:
@@ -98,11 +106,13 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         if isinstance(node.this, exp.Table):
             way_out = "write the joins without parentheses"
             raise builder.refused("a join in parentheses", node, way_out)
+        mark = builder.mark()
         try:
             found = queries.relation(builder, node.this, scope.inner(alone=True))
         except CorrelatedError as error:
-            if scope.here(error.node) is None:
-                raise
+            builder.back(mark)
+            if scope.here(error.node) is None:  # of the query around this one
+                return _lateral(formulas, node, names)
             message = f"{error.node.sql()} is of another item of FROM"
             raise scope.statement.wrong(message, error.node, "write LATERAL (SELECT ...)") from None
         name = node.alias or builder.fresh("subquery").name
@@ -128,12 +138,12 @@ def _shown(scope: Scope, node: exp.Expr, names: list[str], shown: list[str]) -> 
 
 
 def _lateral(
-    formulas: Formulas, node: exp.Lateral, names: list[str]
+    formulas: Formulas, node: exp.Lateral | exp.Subquery, names: list[str]
 ) -> tuple[list[Formula], Source]:
     """LATERAL (SELECT ...): the rows of a subquery for each of those before it."""
     from deltafix.sql.subqueries import lateral  # noqa: PLC0415  the two need each other
 
-    queries.check_clauses(formulas.builder, node, ("this", "alias"))
+    queries.check_clauses(formulas.builder, node, ("this", "alias", "joins"))
     body, outputs, identity = lateral(formulas, node.this)
     shown = _shown(formulas.scope, node, names, [name for name, _ in outputs])
     columns = dict(zip(shown, (one for _, one in outputs), strict=True))
@@ -242,20 +252,23 @@ class _Right:
     ) -> tuple[list[Formula], Source]:
         """The table and the condition, against these sources on the left."""
         body, source = self.alone()
-        return [*body, *self.condition(source, left, merged)], source
+        rows = [*self.formulas.body, *body]
+        return [*body, *self.condition(rows, source, left, merged)], source
 
     def condition(
         self,
+        rows: list[Formula],
         source: Source,
         left: Sequence[Source] | None = None,
         merged: dict[str, Operand] | None = None,
     ) -> list[Formula]:
-        """The condition between the left side and a source."""
+        """The condition between the left side and a source; `rows` are those of both."""
         outer = self.formulas.scope
         scope = Scope(outer.statement, outer.ctes, outer.around, outer.alone, domain=outer.domain)
         scope.sources = list(self.left if left is None else left)
         scope.merged = dict(self.left_merged if merged is None else merged)
         formulas = Formulas(self.formulas.builder, scope, [])
+        formulas.rows = rows
         using = [one.name for one in self.join.args.get("using") or ()]
         if self.natural:
             using = [n for n in source.columns if any(n in s.columns for s in scope.sources)]
@@ -329,10 +342,10 @@ def _left(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | No
 
 
 def _renamed(
-    builder: Builder, body: Sequence[Formula]
+    builder: Builder, body: Sequence[Formula], around: Sequence[Formula]
 ) -> tuple[Formula, Callable[[Operand], Operand]]:
-    """A body with variables of its own, and what its operands are there."""
-    names: dict[str, Var] = {}
+    """A body with variables of its own, but for those around, and what its operands are there."""
+    names: dict[str, Var] = {name: Var(name) for name in occurrences(around)}
 
     def leaf(term: Term) -> Term:
         if not isinstance(term, Var):
@@ -350,10 +363,9 @@ def _outer(
 ) -> None:
     """RIGHT and FULL: the left side may be missing, so it moves into the alternatives."""
     builder, scope = formulas.builder, formulas.scope
-    if scope.outer_used or scope.domain:
-        way_out = "write it as a LEFT JOIN, or join before the subquery"
-        raise builder.refused("RIGHT or FULL JOIN in a correlated subquery", join.this, way_out)
-    left_body, left_sources = list(formulas.body), list(scope.sources)
+    around = domain(formulas)
+    fixed = [source for source in scope.sources if source.alias == OUTER]
+    left_body, left_sources = list(formulas.body), scope.sources[len(fixed) :]
     both, source = right.matching()
     keys = dict(right.pairs)
     shown_left, pairs_left = [], []
@@ -381,15 +393,16 @@ def _outer(
     matched += _present(builder, [(keyed[name], one) for name, (one, _) in keys.items()])
     # the right side alone: the left one, with other variables, has no match for it
     body, fresh = right.alone()
-    renamed, of = _renamed(builder, left_body)
-    moved = [
+    renamed, of = _renamed(builder, left_body, around)
+    moved = fixed + [
         Source(s.alias, {n: of(c) for n, c in s.columns.items()}, tuple(map(of, s.identity)))
         for s in left_sources
     ]
     old = {name: of(one) for name, one in scope.merged.items()}
-    no_match = absent(conjunction((renamed, *right.condition(fresh, moved, old))))
+    rows = [renamed, *body]
+    no_match = absent(conjunction((renamed, *right.condition(rows, fresh, moved, old))))
     there = _same_source(source, fresh)
-    alone = [*body, no_match, *_missing(pairs_left)]
+    alone = [*around, *body, no_match, *_missing(pairs_left)]
     alone += _present(builder, [(keyed[n], fresh.columns[n]) for n in keys])
     if full:
         alone += _present(builder, [(shown, there[one.term]) for shown, one in pairs_right])
@@ -405,7 +418,7 @@ def _outer(
         for number, choice in enumerate(choices):
             choice.append(equal(side.term, Const(number, "number")))
     formulas.body[:] = [Or(tuple(And(tuple(choice)) for choice in choices))]
-    scope.sources[:] = shown_left
+    scope.sources[:] = [*fixed, *shown_left]
     _add(formulas, shown_right, join.this)
     scope.merged = {**merged, **keyed}
     kept(formulas)
@@ -439,9 +452,6 @@ def _full(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | No
 def kept(formulas: Formulas) -> None:
     """The rows so far as a relation: its alternatives do not multiply, and other rules read it."""
     builder, scope = formulas.builder, formulas.scope
-    if scope.around is not None and not scope.alone:
-        way_out = "write it as a LEFT JOIN, or join before the subquery"
-        raise builder.refused("this join inside a subquery", None, way_out)
     operands = list(dict.fromkeys(one for s in scope.sources for one in _operands(s)))
     operands += [one for one in scope.merged.values() if one not in operands]
     if scope.known is not None:  # after grouping nothing else is seen
