@@ -317,6 +317,7 @@ class _Maker:
                 forms += [
                     lambda: f"CAST(LEN(CAST({again(INTS)} AS {INTS})) AS INTEGER)",
                     lambda: f"(CAST({again(LISTS)} AS {LISTS}))[1][2]",
+                    lambda: f"(CAST({again(INTS)} AS {INTS}))[{again(INT)}]",
                     lambda: f"(CAST({again(INTS)} AS {INTS}))[{self.random.randint(1, 3)}]",
                 ]
             if inner:

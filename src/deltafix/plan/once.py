@@ -55,7 +55,7 @@ def _once(clause: Clause) -> Clause:
                 if value is not None and targets[target] == 1:
                     instead[target] = value
                     continue
-                # Several terms may say one variable: then each is looked at once the other is put in.
+                # Several terms may say one variable: the next round looks at the others.
                 taken = {target, same} & instead.keys() or target in instead.values()
                 if same != target and not taken:
                     instead[target] = same

@@ -16,7 +16,7 @@ from deltafix.rules.terms import Const, Term, Var
 from deltafix.rules.walk import map_formula, occurrences
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
-from deltafix.sql.formulas import Formulas
+from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column
@@ -40,8 +40,23 @@ def sources(formulas: Formulas, select: exp.Select) -> None:
         return
     used = _used(select)
     _item(formulas, clause.this, used)
-    for join in select.args.get("joins") or ():
-        _join(formulas, join, used)
+    found: list[exp.Join] = select.args.get("joins") or []
+    where = select.args.get("where")
+    simple = [one for one in conditions(where.this if where is not None else None) if _is_test(one)]
+    for place, join in enumerate(found):
+        holds = not any(one.side in ("RIGHT", "FULL") for one in found[place + 1 :])
+        _join(formulas, join, used, simple if holds else ())
+
+
+_TESTS = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.EQ, exp.NEQ, exp.LT,
+    exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Not, exp.Paren, exp.And, exp.Or, exp.In, exp.Between,
+)  # fmt: skip
+
+
+def _is_test(node: exp.Expr) -> bool:
+    """Whether a condition compares columns and constants, and computes nothing that could fail."""
+    return all(isinstance(one, _TESTS) for one in node.walk())
 
 
 def domain(formulas: Formulas) -> list[Formula]:
@@ -76,7 +91,7 @@ def _item(formulas: Formulas, node: exp.Expr, used: set[str] | None) -> None:
     formulas.body.extend(body)
     _add(formulas, source, node)
     for join in node.args.get("joins") or ():
-        _join(formulas, join, used)
+        _join(formulas, join, used, ())
 
 
 def _add(formulas: Formulas, source: Source, node: exp.Expr) -> None:
@@ -189,8 +204,13 @@ def _number(number: int) -> Operand:
 # --- joins ---------------------------------------------------------------------------------------
 
 
-def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
-    """Join one more table to what the scope has."""
+def _join(
+    formulas: Formulas, join: exp.Join, used: set[str] | None, tests: Sequence[exp.Expr]
+) -> None:
+    """Join one more table to what the scope has; no row that fails one of the tests is asked for.
+
+    WHERE has them again: rows that go here need not be kept in the relation of a RIGHT or FULL one.
+    """
     builder, scope = formulas.builder, formulas.scope
     queries.check_clauses(builder, join, ("this", "on", "using", "side", "kind", "method"))
     method, side, kind = (
@@ -228,7 +248,10 @@ def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
         _add(formulas, source, join.this)
         scope.merged.update(right.merged)
         return
-    {"LEFT": _left, "RIGHT": _right, "FULL": _full}[side](formulas, join, right, used)
+    if side == "LEFT":
+        _left(formulas, join, right, used)
+    else:
+        _outer(formulas, join, right, used, tests)
 
 
 class _Right:
@@ -359,10 +382,14 @@ def _renamed(
 
 
 def _outer(
-    formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None, *, full: bool
+    formulas: Formulas,
+    join: exp.Join,
+    right: _Right,
+    used: set[str] | None,
+    tests: Sequence[exp.Expr],
 ) -> None:
     """RIGHT and FULL: the left side may be missing, so it moves into the alternatives."""
-    builder, scope = formulas.builder, formulas.scope
+    builder, scope, full = formulas.builder, formulas.scope, join.side == "FULL"
     around = domain(formulas)
     fixed = [source for source in scope.sources if source.alias == OUTER]
     left_body, left_sources = list(formulas.body), scope.sources[len(fixed) :]
@@ -421,6 +448,9 @@ def _outer(
     scope.sources[:] = [*fixed, *shown_left]
     _add(formulas, shown_right, join.this)
     scope.merged = {**merged, **keyed}
+    for test in tests:
+        if all(scope.here(one) is not None for one in test.find_all(exp.Column)):
+            formulas.require(test)
     kept(formulas)
 
 
@@ -437,16 +467,6 @@ def _same_source(source: Source, other: Source) -> dict[Term, Operand]:
         strict=True,
     )
     return {one.term: two for one, two in pairs}
-
-
-def _right(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None) -> None:
-    """Every row of the right side, with its matches or with NULLs."""
-    _outer(formulas, join, right, used, full=False)
-
-
-def _full(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None) -> None:
-    """Every row of both sides."""
-    _outer(formulas, join, right, used, full=True)
 
 
 def kept(formulas: Formulas) -> None:

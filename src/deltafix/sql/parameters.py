@@ -12,8 +12,6 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from sqlglot.dialects.dialect import Dialect
-
 from deltafix.errors import SqlError
 from deltafix.sql.binary import to_text
 from deltafix.sql.scalar import Given, literal
@@ -74,9 +72,7 @@ class Form:
                 if one.is_cell:
                     continue
             if kind is None:
-                is_place = one.key == "expressions" and isinstance(one.parent, exp.Bracket)
-                value_there = _from_0(value, statement) if is_place else value
-                made = literal_of(statement, value_there)
+                made = literal_of(statement, value)
                 made.meta.update({word: one.node.meta[word] for word in ("start", "end")})
                 one.parent.set(one.key, made, one.at)
                 kinds = None
@@ -220,12 +216,6 @@ def _values(statement: Statement, parameters: Parameters, form: Form) -> Sequenc
             known = [str(name) for name in parameters]
             raise statement.unknown("parameter", name or "?", known, None)
     return statement.given or [parameters[name] for name in names]
-
-
-def _from_0(value: SqlValue, statement: Statement) -> SqlValue:
-    """A place in an array as trees have it: sqlglot counts those in the text from 0."""
-    first: int = Dialect.get_or_raise(statement.dialect).INDEX_OFFSET
-    return value - first if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _count(statement: Statement, wanted: int, given: int) -> SqlError:

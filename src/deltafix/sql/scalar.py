@@ -241,6 +241,8 @@ EXCLUDED: Final = "excluded"
 _OF_ONE: Final = {"CARDINALITY": exp.ArraySize, "OCTET_LENGTH": exp.ByteLength}
 """Functions of one argument that sqlglot has no node for in some dialects."""
 
+_ELEMENTS: Final = ("LIST_EXTRACT", "LIST_ELEMENT", "ARRAY_EXTRACT")
+
 _CHANGING: Final = (
     exp.CurrentDate, exp.CurrentDatetime, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime,
     exp.Localtimestamp, exp.Rand, exp.Uuid,
@@ -273,6 +275,9 @@ class Scalars:
             raise self.statement.refused("a window function here", node, way_out)
         if isinstance(node, exp.Anonymous) and node.name.upper() in _OF_ONE:
             node = _OF_ONE[node.name.upper()](this=next(iter(node.expressions), None))
+        if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
+            array, *places = node.expressions
+            return self.at(exp.Bracket(this=array, expressions=places, offset=1))
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
             given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
             if len(given) > 2:
@@ -572,7 +577,7 @@ class Scalars:
         return Scalar(lambda row: tuple(part(row) for part in parts), made, False)
 
     def at(self, node: exp.Expr) -> Scalar:
-        """`array[1]`: sqlglot counts numbers from 0 in every dialect, but in slices."""
+        """`array[1]`, `array[-1]`: DuckDB counts from the end, too, Spark from 0."""
         if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Slice):
             return self.slice(node, node.expressions[0])
         if len(node.expressions) == 1 and node.expressions[0].is_string:
@@ -581,15 +586,21 @@ class Scalars:
         if array.type.element is None:
             message = f"an element of {array.type.name}"
             raise self.statement.wrong(message, node, "it takes an array")
-        place = whole(node.expressions[0]) if len(node.expressions) == 1 else None
-        if place is None or place < 0 or node.args.get("offset"):
-            way_out = "write a number from the first place on, or join with UNNEST WITH ORDINALITY"
-            raise self.statement.refused("this place in an array", node, way_out)
+        if len(node.expressions) != 1:
+            raise self.statement.refused("this place in an array", node, "write array[place]")
+        place = self.compile(node.expressions[0])
+        if not (place.type.is_integer or place.type is NULL):
+            message = f"a place of type {place.type.name} in an array"
+            raise self.statement.wrong(message, node, "places are whole numbers")
+        first = node.args.get("offset") or 0
+        dialect = self.statement.dialect
+        is_from_end = dialect == "duckdb" or (dialect == "spark" and first == 1)
 
-        def compute(row: Any) -> Any:
-            found = array.compute(row)
-            return None if found is None or place >= len(found) else found[place]
+        def element(found: Sequence[Any], at: int) -> Any:
+            number = at - first if at >= first else at + len(found) if is_from_end and at else -1
+            return found[number] if 0 <= number < len(found) else None
 
+        compute = _strict(element, array.compute, place.compute)
         return Scalar(compute, array.type.element, nullable=True)
 
     def struct(self, node: exp.Expr) -> Scalar:

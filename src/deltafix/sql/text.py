@@ -335,6 +335,7 @@ class _Wrong(NamedTuple):
 
 def _tree(words: str, reader: Dialect) -> exp.Expr | _Wrong | None:
     tokens = reader.tokenize(words)
+    reader.INDEX_OFFSET = 0  # of this object
     try:
         (tree,) = _parser(reader.parser_class)(dialect=reader).parse(tokens, words)
     except ParseError as error:
@@ -357,7 +358,8 @@ def _parser(base: type[Parser]) -> type[Parser]:
     It logs a warning, and takes the statement for a command, whatever is in it: of a table or view,
     that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
     where sqlglot reads a parameter; `ADD CHECK (...)` and PRODUCT are understood. Parameters have
-    their places, which it does not note.
+    their places, which it does not note, and places in arrays are as they are written, with the
+    number of the first as `offset`: it counts from 0 those that it takes for numbers.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
@@ -365,6 +367,8 @@ def _parser(base: type[Parser]) -> type[Parser]:
         FUNCTIONS = {**base.FUNCTIONS, "PRODUCT": Product.from_arg_list}  # noqa: RUF012  as its base
 
         def _parse_bracket(self, this: Any = None) -> Any:
+            if isinstance(this, exp.Bracket) and "offset" not in this.args:
+                this.set("offset", type(self.dialect).INDEX_OFFSET)
             outer, self._is_part = self._is_part, this is not None
             try:
                 return super()._parse_bracket(this)

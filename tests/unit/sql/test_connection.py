@@ -751,15 +751,10 @@ WRONG = {
     "SELECT id FROM (SELECT id FROM emp ORDER BY id) AS e": ("DF722", 45, "add LIMIT"),
     "CREATE VIEW v AS SELECT id FROM emp LIMIT id": ("DF721", 43, "write LIMIT 10"),
     "SELECT id FROM emp WHERE ROW_NUMBER() OVER (ORDER BY id) = 1": ("DF722", 26, "QUALIFY"),
-    "SELECT SUM(id) OVER (ORDER BY id RANGE 1 PRECEDING) FROM emp": ("DF722", 8, "write ROWS"),
-    "SELECT SUM(DISTINCT id) OVER () FROM emp": ("DF722", 8, "join with a grouped"),
+    "SELECT SUM(id) OVER (ROWS 1 PRECEDING EXCLUDE TIES) FROM emp": ("DF722", 8, "write ROWS"),
     "SELECT LAG(id, name) OVER (ORDER BY id) FROM emp": ("DF721", 16, "as in LAG(x, 2)"),
     "SELECT LAG(id, 1, name) OVER (ORDER BY id) FROM emp": ("DF721", 8, "CAST(... AS ...)"),
-    "SELECT FIRST_VALUE(id IGNORE NULLS) OVER (ORDER BY id) FROM emp": (
-        "DF722",
-        8,
-        "functions are",
-    ),
+    "SELECT SUM(id IGNORE NULLS) OVER (ORDER BY id) FROM emp": ("DF722", 8, "write it for LAG"),
     "SELECT RANK() OVER w FROM emp WINDOW v AS (ORDER BY id)": ("DF721", 8, "v"),
     "SELECT RANK() OVER (w ORDER BY id) FROM emp WINDOW w AS (ORDER BY id)": (
         "DF721",
@@ -790,18 +785,15 @@ WRONG = {
     "SELECT UNNEST(name) FROM emp": ("DF721", 8, "it takes an array"),
     "SELECT id, (SELECT UNNEST([e.id])) FROM emp AS e": ("DF722", 20, "add LIMIT 1"),
     "SELECT UNNEST([id]) FROM emp GROUP BY name": ("DF721", 16, "add it to GROUP BY"),
-    "SELECT [1, 2][id] FROM emp": ("DF722", 9, "WITH ORDINALITY"),
-    "SELECT [1, 2][-1] FROM emp": ("DF722", 9, "WITH ORDINALITY"),
+    "SELECT [1, 2][name] FROM emp": ("DF721", 9, "places are whole numbers"),
     "SELECT name[1] FROM emp": ("DF721", 8, "it takes an array"),
     "SELECT 1 < ANY ([id]) FROM emp": ("DF722", 8, "EXISTS (SELECT 1 FROM UNNEST(array)"),
     "SELECT LIST_CONTAINS([id], name) FROM emp": ("DF721", 8, "an array of its type"),
     "SELECT CAST([id] AS TEXT) FROM emp": ("DF721", 8, "make it anew of its parts"),
     "SELECT FIRST(id) FROM emp": ("DF722", 8, "write FIRST(x ORDER BY y)"),
     "SELECT LAST(id) FROM emp GROUP BY name": ("DF722", 8, "or MIN, MAX or ANY_VALUE"),
-    "SELECT FIRST(id ORDER BY id) OVER () FROM emp": ("DF722", 8, "a grouped subquery"),
     "SELECT PRODUCT(name) FROM emp": ("DF721", 8, "it takes numbers"),
     "SELECT GREATEST([id], 1) FROM emp": ("DF721", 8, "GREATEST(a, b, ...)"),
-    "SELECT ARRAY_AGG(id) OVER (PARTITION BY name) FROM emp": ("DF722", 8, "a grouped subquery"),
     "SELECT ARRAY_AGG(DISTINCT id ORDER BY name) FROM emp": ("DF722", 8, "or by nothing"),
     "INSERT INTO emp VALUES ([1], 'a')": ("DF724", 1, "is no INTEGER"),
 }
@@ -1031,3 +1023,16 @@ def test_a_foreign_key_is_followed_among_edits_that_wait() -> None:
         assert db.engine.epoch - before <= 3
         assert rows(db, "SELECT b FROM c WHERE a >= 100") == [(k,) for k in range(20)]
         assert rows(db, "SELECT COUNT(*) FROM c") == [(140,)]
+
+
+def test_where_keeps_rows_out_of_an_outer_join_that_it_does_not_ask_for() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER, b INTEGER); CREATE TABLE u (a INTEGER, c INTEGER)")
+        db.execute(
+            "CREATE VIEW v AS SELECT t.b, COUNT(*) AS n FROM t FULL JOIN u ON t.a = u.a "
+            "LEFT JOIN u AS w ON w.c = t.b WHERE u.c IS NULL AND t.b >= 90 GROUP BY t.b"
+        )
+        db.insert("t", [(k % 4, k) for k in range(100)])
+        db.insert("u", [(k % 4, k or None) for k in range(100)])
+        assert db.engine.last_epoch.derivations < 1000  # of 2,500 pairs
+        assert rows(db, "SELECT * FROM v") == [(92, 1), (96, 1)]
