@@ -553,6 +553,20 @@ class _Maker:
         found = tuple((f"{name}.p{n}", kind) for n, kind in enumerate(kinds))
         return f"LATERAL ({query}) AS {name}", self.with_fields(found)
 
+    def nearest(self, column: tuple[str, str], name: str) -> tuple[str, Columns]:
+        """An ASOF JOIN with groups of a table, of which no two are as near."""
+        one, kind = column
+        table = self.random.choice(self.tables)
+        found = [n for n, k in table.columns if k == kind]
+        key = self.random.choice(found) if found else f"CAST({self.value(kind)} AS {kind})"
+        query = f"SELECT {key} AS p0, CAST(COUNT(*) AS INTEGER) AS p1 FROM {table.name} GROUP BY 1"
+        way = self.random.choice(("ASOF JOIN", "ASOF LEFT JOIN"))
+        op = self.random.choice((">=", ">", "<=", "<"))
+        return f" {way} ({query}) AS {name} ON {one} {op} {name}.p0", (
+            (f"{name}.p0", kind),
+            (f"{name}.p1", INT),
+        )
+
     def other_side(self, scope: Columns, table: Table, kinds: list[str]) -> str:
         """The rest of a set operation of columns of these kinds, of the rows around or a table."""
         ops = ("UNION", "UNION ALL", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL")
@@ -651,6 +665,11 @@ class _Maker:
                 item, more = self.lateral(scope, name)
                 text += self.random.choice((f" CROSS JOIN {item}", f" LEFT JOIN {item} ON TRUE"))
                 scope, plain = (*scope, *more), False
+                continue
+            near = [c for c in scope if c[1] in (INT, DATE, TIMESTAMP) and "." in c[0]]
+            if near and not (self.portable or chain) and self.tables and self.maybe(0.06):
+                item, more = self.nearest(self.random.choice(near), name)
+                text, scope, plain = text + item, (*scope, *more), False
                 continue
             if kind == "CROSS":
                 text += f" CROSS JOIN {right}"

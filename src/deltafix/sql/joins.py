@@ -40,11 +40,11 @@ def sources(formulas: Formulas, select: exp.Select) -> None:
         return
     used = _used(select)
     _item(formulas, clause.this, used)
-    found: list[exp.Join] = select.args.get("joins") or []
+    written: list[exp.Join] = select.args.get("joins") or []
     where = select.args.get("where")
     simple = [one for one in conditions(where.this if where is not None else None) if _is_test(one)]
-    for place, join in enumerate(found):
-        holds = not any(one.side in ("RIGHT", "FULL") for one in found[place + 1 :])
+    for place, join in enumerate(written):
+        holds = not any(one.side in ("RIGHT", "FULL") for one in written[place + 1 :])
         _join(formulas, join, used, simple if holds else ())
 
 
@@ -216,6 +216,9 @@ def _join(
     method, side, kind = (
         str(join.args.get(key) or "").upper() for key in ("method", "side", "kind")
     )
+    if method == "ASOF":
+        _asof(formulas, join, side)
+        return
     if method not in ("", "NATURAL"):
         raise builder.refused(f"{method} JOIN", join.this, "write the condition with ON")
     if kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
@@ -252,6 +255,73 @@ def _join(
         _left(formulas, join, right, used)
     else:
         _outer(formulas, join, right, used, tests)
+
+
+def _asof(formulas: Formulas, join: exp.Join, side: str) -> None:
+    """ASOF JOIN: for each row on the left the last of the right side's that is not behind it.
+
+    t ASOF JOIN u ON t.k = u.k AND t.at >= u.at
+    t JOIN LATERAL (SELECT * FROM u WHERE t.k = u.k AND t.at >= u.at
+                    ORDER BY u.at DESC LIMIT 1) AS u ON TRUE
+    """
+    builder, scope = formulas.builder, formulas.scope
+    if side not in ("", "LEFT"):
+        raise builder.refused(f"ASOF {side} JOIN", join.this, "write ASOF JOIN or ASOF LEFT JOIN")
+    _, right = _table(formulas, join.this)
+    on, names = join.args.get("on"), [one.name for one in join.args.get("using") or ()]
+    merged = {name: scope.column(exp.column(name)) for name in names}
+    for place, name in enumerate(names):
+        of = next((s.alias for s in scope.sources if name in s.columns), "")
+        if not of or name in scope.merged:
+            way_out = "write ON, and the table of each column"
+            raise builder.refused("this USING of an ASOF JOIN", join.args["using"][place], way_out)
+        kind = exp.GTE if place == len(names) - 1 else exp.EQ
+        one = kind(this=exp.column(name, of), expression=exp.column(name, right.alias))
+        on = one if on is None else exp.And(this=on, expression=one)
+    key, descends = _nearest(formulas, join, right, on)
+    order = exp.Ordered(this=key, desc=descends, nulls_first=False)
+    query = exp.Select(
+        expressions=[exp.Star()],
+        from_=exp.From(this=join.this),
+        where=exp.Where(this=on),
+        order=exp.Order(expressions=[order]),
+        limit=exp.Limit(expression=exp.Literal.number(1)),
+    )
+    alias = exp.TableAlias(this=exp.to_identifier(right.alias))
+    lateral = exp.Lateral(this=exp.Subquery(this=query), alias=alias)
+    builder.alive.append(lateral)
+    there = exp.Join(this=lateral, on=exp.true(), side=side, kind="" if side else "CROSS")
+    _join(formulas, there, None, ())
+    scope.merged.update(merged)
+
+
+def _nearest(
+    formulas: Formulas, join: exp.Join, right: Source, on: exp.Expr | None
+) -> tuple[exp.Expr, bool]:
+    """What the inequality of an ASOF JOIN sorts the right side by, and whether that descends."""
+    scope = formulas.scope
+    both = Scope(scope.statement, scope.ctes, scope.around, scope.alone, domain=scope.domain)
+    both.sources = [*scope.sources, right]
+    found = []
+    for one in conditions(on):
+        for column in one.find_all(exp.Column):
+            both.here(column)  # one that both sides have must say of which it is
+        if type(one) in _SIDES:
+            for node, turned in ((one.this, True), (one.expression, False)):
+                columns = [*node.find_all(exp.Column)]
+                if columns and all(
+                    c.table in ("", right.alias) and c.name in right.columns for c in columns
+                ):
+                    found.append((node.copy(), _SIDES[type(one)] is not turned))
+    if len(found) != 1:
+        message = "an ASOF JOIN without one inequality"
+        way_out = "write ON t.key = u.key AND t.at >= u.at"
+        raise scope.statement.wrong(message, join.this, way_out)
+    return found[0]
+
+
+_SIDES: dict[type, bool] = {exp.GTE: True, exp.GT: True, exp.LTE: False, exp.LT: False}
+"""Inequalities, and whether what stands on their right is to be the greatest."""
 
 
 class _Right:
