@@ -73,7 +73,7 @@ def semijoin(
     on exactly `columns` where keys are few; else one pass over the relation.
     """
     number = linked.ids[relation]
-    if not relation_cell(arena, number, at.R_N):
+    if not (relation_cell(arena, number, at.R_N) and len(keys)):
         return np.empty((0, relation_cell(arena, number, at.R_ARITY)), np.int32)
     if len(columns) == relation_cell(arena, number, at.R_ARITY):
         flat = np.ascontiguousarray(keys).reshape(-1)
@@ -83,15 +83,14 @@ def semijoin(
         ]
         return keys[there]
     indexed = tuple(columns) in linked.plan.indexes[relation]
-    if indexed and len(keys) * _ROWS_A_KEY < relation_cell(arena, number, at.R_NOW):
+    many = len(keys)
+    if indexed and (many == 1 or many * _ROWS_A_KEY < relation_cell(arena, number, at.R_NOW)):
         groups = [
-            rows_of_group(arena, linked, relation, tuple(columns), tuple(key), mask=at.GIVEN)
+            rows_of_group(arena, linked, relation, tuple(columns), key, mask=at.GIVEN)
             for key in keys.tolist()
         ]
-        none = np.empty((0, relation_cell(arena, number, at.R_ARITY)), np.int32)
-        return np.concatenate([none, *groups])
+        return groups[0] if many == 1 else np.concatenate(groups)
     table = codes_where(arena, number, at.GIVEN)
-    many = len(keys)
     both = np.concatenate([keys, table[:, list(columns)]]).astype(np.int64)
     codes = both[:, 0]
     for column in range(1, len(columns)):
