@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Diagnostic", "Span", "render", "render_all", "suggest"]
-
 _DRAWN = 20
 
 _LONGEST_LINE = 160

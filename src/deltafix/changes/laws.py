@@ -19,33 +19,6 @@ from deltafix.changes.derivative import Derivative, between
 from deltafix.changes.fixpoint import lfp
 from deltafix.changes.show import show
 
-__all__ = [
-    "HOLDS",
-    "Kind",
-    "Law",
-    "Verdict",
-    "action_composes",
-    "action_identity",
-    "action_laws",
-    "action_monotone",
-    "change_order_sound",
-    "changes_closed",
-    "combine_monotone",
-    "derivative_law",
-    "derivative_laws",
-    "factoring_law",
-    "fixpoint_law",
-    "least_law",
-    "lfp_change_law",
-    "minus_law",
-    "monoid_associative",
-    "monoid_left_identity",
-    "monoid_right_identity",
-    "regular_law",
-    "sandwich_law",
-    "values_closed",
-]
-
 A = TypeVar("A")
 B = TypeVar("B")
 D = TypeVar("D")

@@ -16,8 +16,6 @@ from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
 from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import MissingDependencyError, SourceError
 
-__all__ = ["analyse"]
-
 
 def analyse(
     name: Annotated[

@@ -26,8 +26,6 @@ from deltafix.errors import SourceError
 if TYPE_CHECKING:
     from deltafix.analyses.call_graph.questions import Affected, Chain, Questions
 
-__all__ = ["ask"]
-
 ask = typer.Typer(
     no_args_is_help=True,
     help="Ask a Python tree who calls a function, who reaches it and how, what a file affects.",

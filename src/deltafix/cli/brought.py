@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from deltafix.reactive.reducer import Reducer
     from deltafix.rules.ast import FunctorDecl, Program
 
-__all__ = [
-    "Brought",
-    "FunctorsFile",
-    "Include",
-    "Macros",
-    "Reading",
-    "WordSize",
-    "as_given",
-    "as_reducer",
-    "brought",
-    "reading",
-]
-
 FunctorsFile: TypeAlias = Annotated[
     Path | None,
     typer.Option(

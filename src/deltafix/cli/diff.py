@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.facts.delta import Delta
 
-__all__ = ["diff"]
-
 
 def diff(
     old: Annotated[Path, typer.Argument(help="The program as it is (.dl).", metavar="OLD")],

@@ -15,8 +15,6 @@ from typing import Any, BinaryIO, TypeAlias
 
 from deltafix.errors import DeltafixError
 
-__all__ = ["BadMessageError", "Message", "ProtocolError", "Wire"]
-
 Message: TypeAlias = dict[str, Any]
 """A request, notification or response of JSON-RPC 2.0."""
 

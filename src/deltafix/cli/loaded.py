@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
     from deltafix.rules.ast import Program
 
-__all__ = ["followed", "load_inputs", "loaded"]
-
 
 @contextmanager
 def loaded(

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from deltafix.analyses.dead_code.job import DeadCode
     from deltafix.cli.lsp_rules import Marks, RulesView
 
-__all__ = ["Server", "lsp"]
-
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
 _NO_METHOD: Final = -32601

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from deltafix.sql import Connection
     from deltafix.sql.follow import TableFolder
 
-__all__ = ["serve"]
-
 
 def serve(
     program_file: Annotated[

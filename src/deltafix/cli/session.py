@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.engine.transaction import Transaction
 
-__all__ = ["HELP", "Session"]
-
 HELP: Final = """\
 +edge("a", "b")        insert facts (several with commas)
 -edge("a", "b")        delete facts

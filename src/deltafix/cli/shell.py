@@ -21,8 +21,6 @@ from deltafix.cli.loaded import loaded
 from deltafix.cli.session import Session
 from deltafix.errors import DeltafixError, ProgramError
 
-__all__ = ["shell"]
-
 
 def shell(
     program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],

@@ -9,8 +9,6 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-__all__ = ["show_versions"]
-
 _PACKAGES: Final = (
     "deltafix",
     "numba",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.facts.delta import Delta
 
-__all__ = ["watch"]
-
 
 def watch(
     program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],

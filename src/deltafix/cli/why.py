@@ -17,8 +17,6 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.inputs import FACT_DIR, Strict
 from deltafix.cli.loaded import loaded
 
-__all__ = ["step", "why", "why_not"]
-
 _Program: TypeAlias = Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")]
 _Fact: TypeAlias = Annotated[
     str, typer.Argument(help='One row, such as \'path("a", "c")\'.', metavar="FACT")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from deltafix.datalog.types import Types, TypeSyntax
 from deltafix.diagnostics import Diagnostic, suggest
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.rules.ast import TypeDecl
 
 BASES: dict[str, BaseType] = {

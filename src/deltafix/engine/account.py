@@ -10,8 +10,6 @@ from deltafix.engine.store import relation_cell
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 
-__all__ = ["memory"]
-
 
 def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
     """Bytes per relation: `rows`, `key`, each index (with its buckets), and their `total`.

@@ -17,8 +17,6 @@ from deltafix.kernel.arena import Arena
 from deltafix.plan.clause import Absent, Match
 from deltafix.plan.ir import Plan
 
-__all__ = ["between", "named_in", "stopped"]
-
 _SHOWN = 2
 """Relations of a stratum that are named: a line has room for no more."""
 

@@ -13,16 +13,13 @@ from typing import Any
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import FunctorError
-from deltafix.facts.schema import Value, show_value
 from deltafix.facts.shapes import Shape
-from deltafix.facts.values import WORD, fitting, shown, valid_values
+from deltafix.facts.values import WORD, Value, fitting, show_value, shown, valid_values
 from deltafix.rules.ast import BASES, FunctorDecl, Program
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.terms import Aggregate, Call, Term
 from deltafix.rules.values import NO_VALUE
 from deltafix.rules.walk import subterms, terms_of
-
-__all__ = ["UserFunctor", "bound", "called", "folded"]
 
 
 @dataclass(frozen=True, slots=True)

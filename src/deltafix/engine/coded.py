@@ -18,8 +18,6 @@ from deltafix.kernel.arena import Words
 if TYPE_CHECKING:
     from deltafix.engine.codes import Codes
 
-__all__ = ["CodedRows"]
-
 
 @dataclass(frozen=True, slots=True)
 class CodedRows:

@@ -52,8 +52,6 @@ from deltafix.rules.schemas import row_schemas
 if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEdit, RuleEpoch
 
-__all__ = ["Database", "seen_schemas"]
-
 _PARTS = (
     "plan", "_core", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
     "_given", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed", "_users",

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.rules.ast import Directive, Program
 
-__all__ = ["FactFolder", "Mark", "Problem", "ProgramEdit", "ProgramFile", "mark_of"]
-
 Mark = tuple[int, int, int] | None
 """What tells versions of a file apart: inode, size, time of change; None: there is no file."""
 

@@ -18,8 +18,6 @@ from deltafix.kernel.arena import Arena
 from deltafix.rules.ast import Program
 from deltafix.rules.strata import recursive_relations, strata
 
-__all__ = ["Limits"]
-
 
 class Limits:
     """The limits of a program; `check` holds the rows at hand against them."""

@@ -17,14 +17,17 @@ from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, render, suggest
 from deltafix.errors import ProgramError, UnknownRelationError
-from deltafix.facts.schema import Pattern, Row, Schema, Value
+from deltafix.facts.schema import (
+    Pattern,
+    Row,
+    Schema,
+)
+from deltafix.facts.values import Value
 from deltafix.rules.ast import Atom, Dominates, Rule
 from deltafix.rules.terms import Term, Var, Wildcard, constant
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-
-__all__ = ["Query", "followed", "read_facts", "read_ground", "read_query", "schema_named"]
 
 
 @dataclass(frozen=True, slots=True)

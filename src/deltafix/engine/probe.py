@@ -19,8 +19,6 @@ from deltafix.kernel.entries import find_slot, lookup
 if TYPE_CHECKING:
     from deltafix.engine.reading import Reading
 
-__all__ = ["Probe"]
-
 
 class Probe:
     """Reads rows of symbols while its maker holds the writer's lock."""

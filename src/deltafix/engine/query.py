@@ -20,8 +20,6 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import lookup
 
-__all__ = ["select", "semijoin"]
-
 _ROWS_A_KEY: Final = 256
 """A key's group costs as much as a pass over so many rows."""
 

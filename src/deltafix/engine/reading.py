@@ -25,9 +25,9 @@ from deltafix.engine.stages import Strata
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.errors import FactError, UnknownRelationError
 from deltafix.events import EpochReport
-from deltafix.facts.schema import Row, Schema, Value
+from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R
-from deltafix.facts.values import shown, sorted_rows
+from deltafix.facts.values import Value, shown, sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.plan.ir import Plan
@@ -35,8 +35,6 @@ from deltafix.rules.ast import Program
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Reading"]
 
 
 class Reading(Questions):

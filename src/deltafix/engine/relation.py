@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING, Final, Generic
 
 from deltafix.facts.delta import Delta
 from deltafix.facts.relation_delta import RelationDelta
-from deltafix.facts.schema import Row, Schema, Value, show_value
+from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R, maker
+from deltafix.facts.values import Value, show_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltafix.engine.reading import Reading
-
-__all__ = ["RelationView"]
 
 _SHOWN: Final = 20
 

@@ -49,8 +49,6 @@ from deltafix.rules.show import show, show_order, show_rule
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["RuleEdit", "RuleEpoch", "changed_program", "edited_rules"]
-
 _SAID = tuple(part.name for part in fields(Program) if part.name not in ("source", "path"))
 """The fields that hold what a program says: every one of them survives an edit of rules."""
 

@@ -18,8 +18,6 @@ from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import maintain
 from deltafix.kernel.jit import JIT_DISABLED
 
-__all__ = ["SLICE", "STRATEGIES", "Budget", "Run", "set_budget", "stratum_of"]
-
 SLICE = 20_000 if JIT_DISABLED else 1_000_000
 """Rows and derivations between two looks at the clock: about a tenth of a second.
 

@@ -16,8 +16,6 @@ from deltafix.plan.explain import Statistics
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["statistics"]
-
 
 def statistics(db: Database) -> dict[str, Statistics]:
     """Rows and keys of every relation of the plan, hidden ones too. O(rows log rows) an index."""

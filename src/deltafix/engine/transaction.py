@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEdit
     from deltafix.rules.ast import Program
 
-__all__ = ["Transaction"]
-
 
 class Transaction:
     """Made by `Database.transaction`; begins at once. Holds the writer's lock until it ends.

@@ -19,16 +19,15 @@ from typing import TYPE_CHECKING, Final, NoReturn, TextIO, TypeAlias
 
 from deltafix.diagnostics import separator_in, suggest
 from deltafix.errors import FactError, TypeMismatchError
-from deltafix.facts.schema import Column, Row, Schema, Value
-from deltafix.facts.values import fitting, read_real, read_whole, shown, write_value
+from deltafix.facts.schema import (
+    Column,
+    Row,
+    Schema,
+)
+from deltafix.facts.values import Value, fitting, read_real, read_whole, shown, write_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = [
-    "PARAMETERS", "FactFormat", "Told", "quoted_lines", "read_facts", "read_value", "utf8",
-    "write_facts",
-]  # fmt: skip
 
 PARAMETERS: Final = (
     "IO", "filename", "dbname", "delimiter", "columns", "headers", "rfc4180", "compress", "format",

@@ -13,16 +13,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from deltafix.errors import ExplanationError, MissingDependencyError
-from deltafix.facts.schema import Row, Schema, show_value
+from deltafix.facts.schema import Row, Schema
 from deltafix.facts.side import Rows, Side
 from deltafix.facts.typed import R
+from deltafix.facts.values import show_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltafix.provenance.cause import Cause
-
-__all__ = ["Ask", "RelationDelta", "nobody_to_ask"]
 
 S = TypeVar("S")
 

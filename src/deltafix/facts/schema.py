@@ -23,7 +23,6 @@ from deltafix.facts.values import (
     RANGES,
     WORD,
     BaseType,
-    Branch,
     Value,
     encodable,
     fitting,
@@ -31,18 +30,6 @@ from deltafix.facts.values import (
     shown,
     valid_values,
 )
-
-__all__ = [
-    "BaseType",
-    "Branch",
-    "Column",
-    "Pattern",
-    "Row",
-    "Schema",
-    "Value",
-    "show_row",
-    "show_value",
-]
 
 Pattern: TypeAlias = tuple[Value | EllipsisType, ...]
 """What rows are asked for: a value, or `...` for any."""

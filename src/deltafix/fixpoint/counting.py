@@ -26,8 +26,6 @@ from deltafix.fixpoint.view import (
     not_in_fixpoint,
 )
 
-__all__ = ["CountingFixpoint"]
-
 A = TypeVar("A", bound=Hashable)
 
 

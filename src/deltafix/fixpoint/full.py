@@ -21,8 +21,6 @@ from deltafix.fixpoint.contract import Contract
 from deltafix.fixpoint.ledger import Ledger
 from deltafix.fixpoint.view import Change, FixpointDelta, FixpointView, not_in_fixpoint
 
-__all__ = ["FullFixpoint"]
-
 A = TypeVar("A", bound=Hashable)
 
 

@@ -23,8 +23,6 @@ from deltafix.fixpoint.reachability import PAIR, REACH, Codes, Reachability
 from deltafix.fixpoint.view import Change, FixpointReport, FixpointView, not_in_fixpoint
 from deltafix.kernel import layout as at
 
-__all__ = ["FixpointTransaction", "ManagedFixpoint"]
-
 A = TypeVar("A", bound=Hashable)
 
 _NOTHING: Change[Any] = Change()

@@ -60,8 +60,6 @@ from deltafix.kernel.layout import (
     Q,
 )
 
-__all__ = ["ask_children", "forget_probes", "look_ahead", "look_ahead_in"]
-
 _ROW = 24
 _SLOT = 16
 _BUCKET = 9

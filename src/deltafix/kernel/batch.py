@@ -48,8 +48,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import block, discard
 
-__all__ = ["count_batch", "end_batches", "note_derivations", "open_batch", "wait"]
-
 _PARTS = 256
 _SHIFT = HASH_BITS - 8
 _SLOT_AHEAD = 16

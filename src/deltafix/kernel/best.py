@@ -58,8 +58,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.task import set_task
 
-__all__ = ["admit", "displace", "gone", "next_open", "recount", "take"]
-
 
 @kernel("v:ALPiii")
 def take(A, L, P, t, r, row):

@@ -51,8 +51,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import block, discard, new_row, push
 
-__all__ = ["bulk_rows", "fill_index"]
-
 _MASK = 0xFFFFFFFF
 _AHEAD = 24
 """Rows between asking for a row and reading it; from 12 to 48 makes no difference."""

@@ -34,8 +34,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.values import NO_VALUE, call, compare
 
-__all__ = ["fits_row", "gather", "operand", "run_check", "state_holds"]
-
 
 @kernel("i:ALPi")
 def operand(A, L, P, p):

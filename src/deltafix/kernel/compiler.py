@@ -25,8 +25,6 @@ from numba.extending import intrinsic
 from deltafix.kernel import jit
 from deltafix.kernel.wrappers import TYPES, add_wrapper
 
-__all__ = ["compile_kernel"]
-
 
 @intrinsic
 def _hint(typingctx: Any, array: Any, index: Any) -> Any:

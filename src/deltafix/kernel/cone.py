@@ -88,8 +88,6 @@ from deltafix.kernel.layout import (
     VARS,
 )
 
-__all__ = ["begin", "chain_rows", "expand_one", "search"]
-
 
 @kernel("v:ALLiii")
 def chain_rows(A, L, X, x, r, mask):

@@ -45,8 +45,6 @@ from deltafix.kernel.memory import block, discard, new_row, push, room, row_room
 from deltafix.kernel.settle import settle_row
 from deltafix.kernel.values import encode
 
-__all__ = ["answer", "delete_rows", "find_slot", "insert_rows", "intern", "lookup", "settle_rows"]
-
 _BULK = 4096
 """Rows from which `bulk` pays (docs/kernel.md, "Loading")."""
 

@@ -68,8 +68,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import new_row, push, room, row_room
 
-__all__ = ["flush", "gain", "is_underived", "tally", "touch"]
-
 
 @kernel("v:ALii")
 def touch(A, L, r, row):

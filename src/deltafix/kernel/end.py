@@ -59,8 +59,6 @@ from deltafix.kernel.layout import (
 from deltafix.kernel.memory import push
 from deltafix.kernel.settle import drop_row
 
-__all__ = ["commit", "copy_changes", "rollback"]
-
 
 @kernel("i:ALi")
 def _commit_row(A, L, value):

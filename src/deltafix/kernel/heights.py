@@ -34,8 +34,6 @@ from deltafix.kernel.cone_layout import (
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import GIVEN, R_ROWS, R_RULES, R_STRIDE, RELS, RSZ
 
-__all__ = ["adopt", "enter", "is_given"]
-
 
 @kernel("i:Li")
 def is_given(L, key):

@@ -23,8 +23,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.values import compare
 
-__all__ = ["beats", "held_row", "outranked"]
-
 
 @kernel("i:ALii")
 def held_row(A, L, r, o):

@@ -42,23 +42,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import block, discard
 
-__all__ = [
-    "bucket_give",
-    "bucket_start",
-    "bucket_take",
-    "drop_index",
-    "empty_index",
-    "idx_add",
-    "idx_find",
-    "idx_glance",
-    "idx_key",
-    "idx_remove",
-    "idx_reserve",
-    "index_row",
-    "slot_has",
-    "unindex_row",
-]
-
 
 @kernel("i:Li")
 def bucket_start(L, ref):

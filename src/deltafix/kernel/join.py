@@ -95,8 +95,6 @@ from deltafix.kernel.layout import (
     XSZ,
 )
 
-__all__ = ["run_variant"]
-
 _LEVEL = 8  # cells of a join level: candidate, kind, position, end, base, body rank
 _ROWS_AHEAD = 8
 

@@ -25,8 +25,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import block, discard, generous
 
-__all__ = ["hash_words", "key_find", "key_insert", "key_remove", "key_reserve"]
-
 _LOW = 1 << 10
 _RUN = 1 << 9
 

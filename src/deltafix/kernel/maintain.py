@@ -116,8 +116,6 @@ from deltafix.kernel.script import (
 from deltafix.kernel.settle import finish_stratum
 from deltafix.kernel.wave import follow, next_suspect
 
-__all__ = ["maintain"]
-
 OUTSIDE_PHASE = -2
 FOLD_PHASE = -3
 

@@ -29,8 +29,6 @@ from deltafix.kernel.layout import (
     USED,
 )
 
-__all__ = ["block", "discard", "free_row", "generous", "new_row", "push", "room", "row_room"]
-
 
 @kernel("i:Li")
 def block(L, words):

@@ -32,8 +32,6 @@ from llvmlite import binding
 
 from deltafix.kernel.jit import JIT_DISABLED, sources_digest
 
-__all__ = ["ENTRIES", "cache_folder", "cpu", "find", "is_ready", "keep", "load", "make", "prepare"]
-
 ENTRIES = {
     "answer": "edit", "delete_rows": "edit", "find_slot": "edit", "insert_rows": "edit",
     "intern": "edit", "lookup": "edit", "settle_rows": "edit",

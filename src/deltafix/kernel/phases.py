@@ -83,8 +83,6 @@ from deltafix.kernel.layout import (
 from deltafix.kernel.memory import push
 from deltafix.kernel.task import set_task
 
-__all__ = ["given_in", "given_out", "next_below", "next_created", "next_full", "wipe"]
-
 
 @kernel("i:LPi")
 def _idle_variant(L, P, v):

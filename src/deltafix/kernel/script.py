@@ -49,26 +49,6 @@ from deltafix.kernel.layout import (
     WAVEFRONT,
 )
 
-__all__ = [
-    "AGAIN",
-    "CREATE",
-    "DESTROY",
-    "FULL",
-    "GIVEN_IN",
-    "GIVEN_OUT",
-    "LOOK",
-    "RECOMPUTATION",
-    "SAVE",
-    "TAKE",
-    "WAVE",
-    "WIPE",
-    "is_hopeless",
-    "note_work",
-    "script_of",
-    "set_states",
-    "work_done",
-]
-
 RECOMPUTATION = 0x798  # WIPE, FULL, TAKE
 AGAIN = 0x7A4  # WAVE, LOOK, TAKE
 (GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL, LOOK) = range(1, 11)

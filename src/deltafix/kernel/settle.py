@@ -53,8 +53,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import free_row, new_row, push, room, row_room
 
-__all__ = ["drop_row", "finish_stratum", "settle_row"]
-
 
 @kernel("v:ALii")
 def _settle(A, L, r, row):

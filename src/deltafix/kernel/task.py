@@ -30,8 +30,6 @@ from deltafix.kernel.layout import (
     UNFOUND,
 )
 
-__all__ = ["set_task"]
-
 
 @kernel("v:ALPiiiiii")
 def set_task(A, L, P, t, field, r, row, mode, then):

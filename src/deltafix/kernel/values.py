@@ -58,8 +58,6 @@ from deltafix.kernel.layout import (
 )
 from deltafix.kernel.memory import block, discard, push
 
-__all__ = ["NO_VALUE", "WIDE_BASE", "as_float", "call", "canonical", "compare", "decode", "encode"]
-
 WIDE_BASE = 1 << 30
 NO_VALUE = -(1 << 40)  # not a code: a functor without a value (division by zero)
 _SIGN = -(1 << 63)

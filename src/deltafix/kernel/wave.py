@@ -82,8 +82,6 @@ from deltafix.kernel.layout import (
 from deltafix.kernel.memory import push
 from deltafix.kernel.task import set_task
 
-__all__ = ["follow", "next_suspect"]
-
 
 @kernel("v:AL")
 def _sink(A, L):

@@ -22,8 +22,6 @@ from numba.np.arrayobj import populate_array
 
 from deltafix.kernel.jit import BOUNDS_CHECKED
 
-__all__ = ["TYPES", "add_wrapper"]
-
 TYPES = {
     "A": types.int32[::1], "P": types.int32[::1], "L": types.int64[::1], "i": types.int64,
     "b": types.boolean, "f": types.float64, "v": types.void,

@@ -14,8 +14,6 @@ import pyarrow as pa
 from deltafix.facts.arrow import to_numpy
 from deltafix.facts.groups import group_columns
 
-__all__ = ["net_sums"]
-
 
 def net_sums(table: pa.Table, names: Sequence[str], sign: str) -> pa.Table:
     """The columns `names` of each distinct row, and `sign` (int64) its sum; zeros left out.

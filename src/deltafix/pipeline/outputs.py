@@ -31,8 +31,6 @@ from deltafix.pipeline.sink import ParquetSink
 from deltafix.pipeline.targets.deliver import Delivery
 from deltafix.pipeline.targets.registry import MakeTarget, make_target
 
-__all__ = ["PREPARED", "Outputs", "attempt_of"]
-
 PREPARED = "pipeline/prepared"
 """The mark that says which outputs an epoch was prepared for, and the rows of their files."""
 

@@ -14,18 +14,6 @@ from typing import Any, Final
 from deltafix.diagnostics import suggest
 from deltafix.errors import ConfigError
 
-__all__ = [
-    "INPUT",
-    "OUTPUT",
-    "PIPELINE",
-    "REQUIRED",
-    "Key",
-    "Section",
-    "flat",
-    "read_section",
-    "text",
-]
-
 _PLAIN: Final = (str, int, bool)
 
 REQUIRED: Final = object()

@@ -21,8 +21,6 @@ from deltafix.facts.arrow import arrow_schema, settled_columns, to_numpy
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.fold import net_sums
 
-__all__ = ["SIGN", "VERSION", "Bad", "Signed", "difference", "join", "plain", "signed_table"]
-
 SIGN = "+/-"
 """The column of signs; no relation has a column of this name, as it is no identifier."""
 

@@ -16,8 +16,6 @@ from deltafix.plan.clause import Absent, Match, Subsumption
 from deltafix.plan.depend import Layer
 from deltafix.plan.normalize import Core
 
-__all__ = ["is_bounded"]
-
 
 def is_bounded(core: Core, layers: Iterable[Layer]) -> bool:
     """Whether some stratum looks at an input other than positively. Linear in the core.

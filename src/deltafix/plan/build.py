@@ -34,9 +34,7 @@ from deltafix.rules.show import show
 
 if TYPE_CHECKING:
     from deltafix.datalog.load import Analysis
-    from deltafix.facts.schema import BaseType
-
-__all__ = ["PASSES", "Prepared", "analysed", "forms", "lower", "plan", "plan_core", "prepared"]
+    from deltafix.facts.values import BaseType
 
 
 def lower(checked: CheckedProgram) -> Core:

@@ -33,8 +33,6 @@ from deltafix.rules.scope import first_place
 from deltafix.rules.strata import aggregating, components
 from deltafix.rules.terms import Aggregate
 
-__all__ = ["Layer", "falling_side", "layers", "needs"]
-
 
 @dataclass(frozen=True, slots=True)
 class Layer:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 from deltafix.errors import InternalError
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.plan import folds
 from deltafix.plan.binding import binders, evaluable, tests_of, unbound
 from deltafix.plan.clause import (
@@ -45,8 +45,6 @@ from deltafix.rules.show import show_formula
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, body_of, inside, is_constructor, occurrences
 from deltafix.rules.whole import asked
-
-__all__ = ["Demand", "Flattening", "Made"]
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _TWO = frozenset(("+", "*", "min", "max", "cat"))  # longer calls are chains of two arguments

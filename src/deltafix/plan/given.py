@@ -20,8 +20,6 @@ from deltafix.plan.clause import given_apart
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.normalize import Core
 
-__all__ = ["set_apart"]
-
 
 def set_apart(
     core: Core, ordered: tuple[Layer, ...]

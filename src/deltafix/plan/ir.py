@@ -27,9 +27,6 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.depend import Layer
 
-__all__ = ["HEAD", "KEY", "Candidate", "Node", "Outside", "Plan", "Sees", "Stage", "Variant"]
-
-
 HEAD = -1
 KEY = -2
 """Triggers that are no literals."""

@@ -35,8 +35,6 @@ from deltafix.rules.schemas import schemas_of
 from deltafix.rules.walk import alternatives, occurrences
 from deltafix.rules.whole import Recursions, is_marked, written_out
 
-__all__ = ["Core", "normalize"]
-
 
 @dataclass(frozen=True, slots=True)
 class Core:

@@ -34,8 +34,6 @@ from deltafix.plan.derive import changes_with, sees
 from deltafix.plan.ir import HEAD, Candidate, Check, Node, Variant
 from deltafix.plan.turned import turned
 
-__all__ = ["FREE", "Indexes", "variant"]
-
 FREE = 6
 
 

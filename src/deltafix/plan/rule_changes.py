@@ -13,8 +13,6 @@ from deltafix.plan.recognise import same_rule
 from deltafix.rules.ast import Dominates, Program, Rule
 from deltafix.rules.show import show_order, show_rule
 
-__all__ = ["RuleChange", "Said", "rule_changes"]
-
 Said: TypeAlias = Rule | Dominates
 """A rule or a subsumption."""
 

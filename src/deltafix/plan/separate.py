@@ -18,8 +18,6 @@ from deltafix.plan.clause import Absent, Clause, Literal, Match, Slot, slots_of
 from deltafix.plan.flatten import Made
 from deltafix.rules.strata import components
 
-__all__ = ["separate"]
-
 
 def separate(made: Made) -> None:
     """Set the parts of all clauses apart. Near linear in the clauses."""

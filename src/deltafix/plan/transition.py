@@ -29,8 +29,6 @@ from deltafix.plan.ir import HEAD, Plan, Stage, Variant
 from deltafix.plan.order import Indexes, variant
 from deltafix.plan.recognise import edits, same_layer
 
-__all__ = ["COME", "GONE", "SIGNALS", "Transition", "is_same", "transition"]
-
 GONE, COME = "~gone", "~come"
 SIGNALS = (GONE, COME)
 """Relations of one row, which has just gone, and has just come."""

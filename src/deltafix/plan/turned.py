@@ -13,8 +13,6 @@ from collections.abc import Iterable, Set
 
 from deltafix.plan.clause import Apply, Literal, Slot
 
-__all__ = ["turned"]
-
 
 def turned(literal: Literal, others: Iterable[Literal], known: Set[Slot]) -> tuple[Apply, ...]:
     """Calls that bind what a literal waits for; none: nothing does yet.

@@ -13,12 +13,9 @@ from deltafix.errors import FactError
 from deltafix.facts.schema import Row
 from deltafix.provenance import cause as causes
 from deltafix.provenance import why as proofs
-from deltafix.provenance.instances import derivation_count, step_from_delta
 from deltafix.provenance.proof import Proof
 from deltafix.provenance.why_not import WhyNot
 from deltafix.provenance.why_not import why_not as absence
-
-__all__ = ["cause", "derivation_count", "step_from_delta", "why", "why_not"]
 
 if TYPE_CHECKING:
     from deltafix.engine.changes import Edited

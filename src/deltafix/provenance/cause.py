@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from deltafix.engine.state.edits import Edit as Given
     from deltafix.facts.delta import Delta
 
-__all__ = ["Cause", "cause"]
-
 Change: TypeAlias = Edit | RuleChange
 
 

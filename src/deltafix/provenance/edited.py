@@ -27,8 +27,6 @@ from deltafix.rules.ast import Dominates, Program, Rule
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
 
-__all__ = ["Before"]
-
 
 class Before:
     """The state before an epoch that edited the rules of a database.

@@ -27,8 +27,6 @@ from deltafix.provenance.words import Words
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["Held", "derivation_count", "step_from_delta"]
-
 
 class IndexedRows(LiveRows):
     """The rows of a state by the indexes of its plan; what they do not serve is looked through."""

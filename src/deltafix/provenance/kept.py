@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from deltafix.facts.schema import Branch, Row, show_value
+from deltafix.facts.schema import Row
+from deltafix.facts.values import Branch, show_value
 from deltafix.provenance.words import Words
 from deltafix.rules.show import show_formula
 from deltafix.rules.terms import Const, Term, Var

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from deltafix.facts.schema import Row, Value, show_row, show_value
-
-__all__ = ["Form", "Proof", "Step"]
+from deltafix.facts.schema import Row, show_row
+from deltafix.facts.values import Value, show_value
 
 Form: TypeAlias = Literal["text", "json", "dot", "svg"]
 

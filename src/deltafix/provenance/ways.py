@@ -15,8 +15,8 @@ from typing import Final
 
 from deltafix.engine.beyond.facts import Fact as Record
 from deltafix.engine.beyond.joined import JoinedRows
-from deltafix.facts.schema import Row, show_value
-from deltafix.facts.values import row_order
+from deltafix.facts.schema import Row
+from deltafix.facts.values import row_order, show_value
 from deltafix.plan.clause import Absent, Clause, Fold, Lattice, Literal, Match
 from deltafix.provenance.covers import Cover
 from deltafix.provenance.kept import made

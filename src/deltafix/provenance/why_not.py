@@ -27,8 +27,6 @@ from deltafix.provenance.ways import Ways
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["Attempt", "WhyNot", "why_not"]
-
 _RIVALS: Final = 3
 """Rows that are named in the place of one; more say no more."""
 

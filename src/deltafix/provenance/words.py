@@ -14,7 +14,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from deltafix.facts.schema import BaseType, Row, Value, show_value
+from deltafix.facts.schema import Row
+from deltafix.facts.values import (
+    BaseType,
+    Value,
+    show_value,
+)
 from deltafix.plan.clause import (
     Absent,
     Apply,

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
     from deltafix.reactive.merge import Merge
 
-__all__ = [
-    "ABSENT",
-    "Changes",
-    "Counts",
-    "State",
-    "add_change",
-    "missing_message",
-    "negated",
-    "summed",
-]
-
 Counts: TypeAlias = dict[Any, int]
 Changes: TypeAlias = "dict[Any, Counts] | Segment | Merge"
 

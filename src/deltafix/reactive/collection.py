@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from deltafix.reactive.inputs import InputCollection
     from deltafix.reactive.lazy import LazyCall, LazyCollection
 
-__all__ = ["Collection"]
-
 
 class Collection(Readable, Feed):
     """A derived key -> multiset of values. Make one with `Collection.input` or an operator.

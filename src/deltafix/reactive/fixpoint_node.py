@@ -30,8 +30,6 @@ from deltafix.reactive.node import Node, contents
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["Fixpoint", "View", "unknown_relation"]
-
 
 class Fixpoint(Node):
     """One engine over several collections; its output is keyed by relation name."""

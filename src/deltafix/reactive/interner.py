@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Interner"]
-
 
 class Interner:
     """value <-> number, with rows counted as holders."""

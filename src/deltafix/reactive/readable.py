@@ -22,8 +22,6 @@ from deltafix.reactive.reduce import Drift, Reduce
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Readable"]
-
 
 class Readable:
     """key -> multiset of values, to be read; the base of `Collection`."""

@@ -22,8 +22,6 @@ from deltafix.reactive.node import Leaf, Node, contents, guarded
 from deltafix.reactive.reducer import Partial, Reducer
 from deltafix.reactive.untouched import Untouched
 
-__all__ = ["Drift", "Reduce", "ReducerDriftWarning", "Spread"]
-
 _NONE: Mapping[Any, int] = {}
 _Entry: TypeAlias = tuple[int, Any, Any]
 _NO_ENTRY: _Entry = (0, None, None)

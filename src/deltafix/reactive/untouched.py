@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Untouched"]
-
 
 class Untouched:
     """key -> place in the loaded table, of the keys not taken yet. False when none is left."""

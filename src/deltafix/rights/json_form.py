@@ -26,8 +26,6 @@ from deltafix.rights.model import (
     Union,
 )
 
-__all__ = ["model_of_json"]
-
 _REWRITES: Final = (
     "this", "computedUserset", "tupleToUserset", "union", "intersection", "difference",
 )  # fmt: skip

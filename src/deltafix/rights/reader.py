@@ -12,8 +12,6 @@ from typing import Protocol
 from deltafix.engine.probe import Probe
 from deltafix.rights.tuples import Placed
 
-__all__ = ["Contextual", "Plain", "Reader"]
-
 
 class Reader(Protocol):
     """Rows of input relations and views, by code."""

@@ -18,8 +18,6 @@ from deltafix.rights.json_form import model_of_json
 from deltafix.rights.model import Model
 from deltafix.rights.tuples import Tuple, tuple_of
 
-__all__ = ["read_model", "read_store", "read_tuples"]
-
 
 def read_model(given: Model | str | Path | Mapping[str, Any]) -> Model:
     """A model from DSL or JSON: as text, in a file, or as `json.loads` made it.

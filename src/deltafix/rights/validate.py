@@ -26,8 +26,6 @@ from deltafix.rights.model import (
     walk,
 )
 
-__all__ = ["checked"]
-
 _RESERVED: Final = ("this", "self")
 
 

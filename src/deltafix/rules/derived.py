@@ -17,8 +17,6 @@ from deltafix.facts.schema import Row
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Rule
 from deltafix.rules.show import show_formula
 
-__all__ = ["DerivationCount", "StepFromDelta"]
-
 
 class _Answers(Protocol):
     """What a database answers."""

@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
-from deltafix.facts.schema import BaseType
-from deltafix.facts.values import RANGES
+from deltafix.facts.values import RANGES, BaseType
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
 from deltafix.rules.constructed import Constructions

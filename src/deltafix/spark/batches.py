@@ -23,8 +23,6 @@ from deltafix.pipeline.fold import net_sums
 from deltafix.store.folder import Head, folder_at
 from deltafix.store.tables import read_table, write_table
 
-__all__ = ["KEY", "SIGN", "VALUE", "BatchFolder", "net_rows"]
-
 KEY, VALUE, SIGN = "key", "value", "sign"
 
 _FORMAT = 1

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["numbered", "placed"]
-
 _SEED = 42
 """Of the hash by which Spark places rows."""
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["Maintained", "maintain"]
-
 _RELATION = "+/- relation"
 _UNNAMED = Name()
 

@@ -21,8 +21,6 @@ from deltafix.tabling.trace import goal_term
 from deltafix.tabling.unify import Row, instantiate, match, unify
 from deltafix.tabling.writer import show
 
-__all__ = ["Goal", "Solution", "read_goal"]
-
 
 @dataclass(frozen=True, slots=True)
 class Goal:

@@ -28,8 +28,6 @@ from deltafix.tabling.trace import goal_term
 from deltafix.tabling.translate import Untranslatable
 from deltafix.tabling.unify import instantiate
 
-__all__ = ["AutoTables", "Connect", "open_tables"]
-
 ENGINES: Final = ("term", "auto", "kernel")
 
 

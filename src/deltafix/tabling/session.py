@@ -33,8 +33,6 @@ from deltafix.tabling.unify import instantiate
 from deltafix.tabling.update import STRATEGIES, Strategy, apply, guarded
 from deltafix.tabling.writer import show
 
-__all__ = ["Tables"]
-
 
 class Tables:
     """A tabled logic program whose tables follow every change of facts and rules.

@@ -30,21 +30,6 @@ if TYPE_CHECKING:
     from deltafix.tabling.trace import Trace
     from deltafix.tabling.unify import Row
 
-__all__ = [
-    "FALSE",
-    "LEVEL",
-    "TRUE",
-    "UNDEFINED",
-    "Absence",
-    "Answer",
-    "Consumer",
-    "Counters",
-    "Forest",
-    "Generator",
-    "Premise",
-    "rank_of",
-]
-
 LEVEL: Final = 1 << 44
 """A rank is `ordinal * LEVEL + birth`: the paper's ordinal, made a total order by birth.
 

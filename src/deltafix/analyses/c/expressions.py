@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from deltafix.analyses.c.scopes import Meaning
 
-__all__ = ["Branches", "Expressions"]
-
 _UNREAD = {
     "sizeof_expression", "alignof_expression", "offsetof_expression", "type_descriptor",
     "macro_type_specifier", "field_identifier", "type_identifier", "primitive_type",

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from deltafix.analyses.c.scopes import Meaning, Scopes
 
-__all__ = ["Step", "Steps"]
-
 
 @dataclass(slots=True)
 class Step:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from deltafix.analyses.c.scopes import Meaning
 
-__all__ = ["POINTER_INPUTS", "extract_pointers"]
-
 POINTER_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "addr": ("p", "pf", "o", "of"),

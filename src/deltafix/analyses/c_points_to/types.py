@@ -16,8 +16,6 @@ from deltafix.analyses.facts import Fact
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["type_facts", "typed_facts"]
-
 _RECORDS = {"struct_specifier", "union_specifier"}
 
 

@@ -16,8 +16,6 @@ from deltafix.analyses.lineage.expressions import Nested, Reference, walk
 from deltafix.analyses.lineage.facts import ROWS, Facts
 from deltafix.analyses.lineage.names import Names
 
-__all__ = ["Block", "Seen"]
-
 
 @dataclass(frozen=True, slots=True)
 class Seen:

@@ -15,8 +15,6 @@ from deltafix.analyses.lineage.facts import ROWS
 from deltafix.analyses.lineage.queries import add_ctes, finish, query
 from deltafix.analyses.lineage.sources import add_sources
 
-__all__ = ["merge", "update"]
-
 
 def update(node: exp.Update, id_: str, seen: Seen) -> None:
     """UPDATE target SET column = expression FROM sources WHERE condition."""

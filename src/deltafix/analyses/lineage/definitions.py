@@ -10,8 +10,6 @@ from sqlglot import exp
 
 from deltafix.analyses.lineage.names import Names
 
-__all__ = ["alter", "declare"]
-
 
 def declare(names: Names, node: exp.Create, table: str) -> None:
     """State the columns of a table created without a query."""

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-__all__ = ["Nested", "Reference", "walk"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reference:

@@ -22,8 +22,6 @@ from deltafix.analyses.lineage.queries import add_ctes, query
 from deltafix.analyses.lineage.sources import put_list
 from deltafix.analyses.lineage.statements import SqlFile, SqlFileError, Statement, read
 
-__all__ = ["UNKNOWN_FORM", "extract"]
-
 UNKNOWN_FORM = "a form of statement that lineage does not know"
 """Why a statement that parses is not read; the tests know none."""
 

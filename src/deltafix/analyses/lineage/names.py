@@ -13,8 +13,6 @@ from sqlglot.dialects.dialect import Dialect
 
 from deltafix.analyses.lineage.facts import Facts
 
-__all__ = ["Names"]
-
 
 class Names:
     """The names of one file. `schema` is the default schema at the present statement."""

@@ -22,8 +22,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from deltafix.analyses.lineage.template import TemplateError, is_template, render
 
-__all__ = ["SqlFile", "SqlFileError", "Statement", "read"]
-
 _DIALECT = re.compile(r"^\s*--\s*deltafix:\s*dialect\s*=\s*(\S+)\s*$", re.MULTILINE)
 _CARRIES = re.compile(
     r"\s*(with|select|insert|update|merge|create\b[^(]*?\b(view|table))\b", re.IGNORECASE

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["TemplateError", "is_template", "render"]
-
 _TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _TEXT = r"""(?:'([^'"]*)'|"([^'"]*)")"""
 _VERSION = r"(?:\s*,\s*(?:v|version)\s*=\s*\S+?)?"

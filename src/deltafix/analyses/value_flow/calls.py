@@ -14,8 +14,6 @@ from deltafix.analyses.dead_code.scopes import Scope
 from deltafix.analyses.value_flow.blocks import UNKNOWN, instance
 from deltafix.analyses.value_flow.expressions import Expressions
 
-__all__ = ["Calls"]
-
 _PAIRS = frozenset(
     {"items", "enumerate", "zip", "most_common", "zip_longest", "pairwise", "product"}
 )

@@ -15,8 +15,6 @@ from deltafix.analyses.value_flow.annotations import POSITIONS
 from deltafix.analyses.value_flow.blocks import UNKNOWN, instance
 from deltafix.analyses.value_flow.narrowing import Narrowing
 
-__all__ = ["BINARY", "Expressions"]
-
 BINARY = {
     ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__",
     ast.FloorDiv: "__floordiv__", ast.Mod: "__mod__", ast.Pow: "__pow__",

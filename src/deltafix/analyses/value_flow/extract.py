@@ -14,8 +14,6 @@ from deltafix.analyses.facts import Fragment
 from deltafix.analyses.value_flow.functions import Functions
 from deltafix.analyses.value_flow.inputs import FLOW, NAMES
 
-__all__ = ["extract_flow"]
-
 _STATED = frozenset({*NAMES, *FLOW})
 
 

@@ -16,8 +16,6 @@ from deltafix.analyses.facts import Fact
 from deltafix.analyses.value_flow.blocks import instance
 from deltafix.analyses.value_flow.statements import Statements
 
-__all__ = ["Functions"]
-
 _SAME = frozenset(
     {"wraps", "lru_cache", "cache", "abstractmethod", "override", "final", "runtime_checkable",
      "total_ordering", "unique", "no_type_check", "dataclass_transform", "deprecated",

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from deltafix.analyses.value_flow.annotations import POSITIONS, Annotations
 from deltafix.analyses.value_flow.blocks import UNKNOWN
 
-__all__ = ["Narrowing"]
-
 
 class Narrowing(Annotations):
     """Adds assignment, patterns and tests of classes."""

@@ -15,8 +15,6 @@ from deltafix.analyses.value_flow.blocks import instance
 from deltafix.analyses.value_flow.calls import Calls
 from deltafix.analyses.value_flow.expressions import BINARY
 
-__all__ = ["Statements"]
-
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 

@@ -14,8 +14,6 @@ from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.rows import Rows
 from deltafix.facts.schema import Row
 
-__all__ = ["BlockedRows"]
-
 
 class BlockedRows(Rows):
     """A relation some of whose derived rows are kept out by others."""

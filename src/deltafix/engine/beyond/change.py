@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from deltafix.facts.schema import Row
 
-__all__ = ["Change", "Work"]
-
 
 class Change(NamedTuple):
     """Net change of one relation: rows that were absent and rows that were present."""

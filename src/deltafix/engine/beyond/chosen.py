@@ -15,11 +15,9 @@ from typing import Any
 from deltafix.engine.beyond.blocked import BlockedRows
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
-from deltafix.facts.schema import BaseType, Row
-from deltafix.facts.values import row_order
+from deltafix.facts.schema import Row
+from deltafix.facts.values import BaseType, row_order
 from deltafix.plan.clause import Choice
-
-__all__ = ["ChosenRows"]
 
 
 class ChosenRows(BlockedRows):

@@ -13,8 +13,6 @@ from typing import Any
 from deltafix.engine.beyond.change import Work
 from deltafix.engine.beyond.facts import Fact
 
-__all__ = ["Epoch"]
-
 Saved = tuple[Fact, int, Any, int, bool, "Fact | None"]
 """A fact and its total, support, rank, visible and by, as the epoch found them."""
 

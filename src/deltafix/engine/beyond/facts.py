@@ -17,8 +17,6 @@ from deltafix.facts.schema import Row
 if TYPE_CHECKING:
     from deltafix.engine.beyond.rows import Rows
 
-__all__ = ["Fact", "Facts", "Index", "Table"]
-
 
 class Fact:
     """One row of a relation of the stratum.

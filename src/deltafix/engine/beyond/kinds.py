@@ -11,10 +11,8 @@ from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.joined import JoinedRows
 from deltafix.engine.beyond.rows import Rows
 from deltafix.engine.beyond.undominated import UndominatedRows
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.plan.clause import Absent, Choice, Lattice, Match, Merge, Subsumption
-
-__all__ = ["lower_relations", "rows_of"]
 
 
 def lower_relations(

@@ -15,8 +15,6 @@ from typing import TypeAlias
 from deltafix.errors import InternalError
 from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Literal, Match, Slot
 
-__all__ = ["Check", "Probe", "Step", "ordered", "split"]
-
 
 @dataclass(frozen=True, slots=True)
 class Probe:

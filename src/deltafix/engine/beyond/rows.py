@@ -18,8 +18,6 @@ from deltafix.engine.beyond.facts import Fact, Facts
 from deltafix.errors import InternalError
 from deltafix.facts.schema import Row, show_row
 
-__all__ = ["Rows"]
-
 
 class Rows:
     """The facts of one relation, and the variants that its facts start.

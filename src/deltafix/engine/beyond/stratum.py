@@ -28,11 +28,10 @@ from deltafix.engine.beyond.rows import Rows
 from deltafix.engine.beyond.undominated import UndominatedRows
 from deltafix.engine.beyond.wiring import Lower, Wiring, derivations
 from deltafix.errors import InternalError
-from deltafix.facts.schema import BaseType, Row
+from deltafix.facts.schema import Row
+from deltafix.facts.values import BaseType
 from deltafix.plan.clause import Relation, Subsumption
 from deltafix.plan.depend import Layer
-
-__all__ = ["Stratum"]
 
 _NONE: Mapping[str, Change] = MappingProxyType({})
 

@@ -16,8 +16,6 @@ from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.facts.schema import Row
 
-__all__ = ["UndominatedRows"]
-
 
 class UndominatedRows(BlockedRows):
     """The rows of a relation with subsumption.

@@ -21,8 +21,6 @@ from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Clause, Dominance, Match
 from deltafix.plan.derive import changes_with, pivots
 
-__all__ = ["Lower", "Wiring", "derivations"]
-
 
 class Lower(Table):
     """A relation of a lower stratum, and the variants that its changes start."""

@@ -16,8 +16,6 @@ from deltafix.engine.stages import Changed
 from deltafix.facts.schema import Row
 from deltafix.kernel.arena import Words
 
-__all__ = ["FEW", "Key", "Numbers", "grouped", "keys_of", "partition", "table"]
-
 Key: TypeAlias = Row
 """Codes of the group's columns, or their values where rows come one by one."""
 Numbers: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"

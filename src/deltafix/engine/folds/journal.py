@@ -11,8 +11,6 @@ from typing import Generic, TypeVar
 
 from deltafix.engine.folds.groups import Key
 
-__all__ = ["Journal"]
-
 T = TypeVar("T")
 
 

@@ -21,12 +21,10 @@ from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
 from deltafix.engine.store import codes_where, rows_of_group
 from deltafix.errors import InternalError
-from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.values import BaseType, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
-
-__all__ = ["FoldKind", "FoldStratum", "fold_kind"]
 
 _Value: TypeAlias = "int | frozenset[int]"
 """The code of a group's value, or those of all of its values."""

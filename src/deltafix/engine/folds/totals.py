@@ -19,12 +19,10 @@ from deltafix.engine.folds.groups import Key, keys_of
 from deltafix.engine.folds.journal import Journal
 from deltafix.engine.folds.users import UserReducer, finished
 from deltafix.engine.stages import Changed
-from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.values import BaseType, Value
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 from deltafix.rules.values import function
-
-__all__ = ["Totals"]
 
 _NOTHING: tuple[int, Total] = (0, 0)
 

@@ -19,8 +19,6 @@ from deltafix.engine.state.image import (
     write_image,
 )
 
-__all__ = ["CachedImage"]
-
 
 class CachedImage:
     """The images of one engine, which has no rows yet and calls no function of Python."""

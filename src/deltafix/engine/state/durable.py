@@ -47,8 +47,6 @@ from deltafix.store.folder import LocalFolder, folder_at
 if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEpoch
 
-__all__ = ["DurableDatabase", "DurableTransaction"]
-
 
 def _maker(program: Program) -> str:
     """What made the functions that a program calls, where its text stands for them; or nothing."""

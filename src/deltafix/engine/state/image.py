@@ -40,11 +40,6 @@ from deltafix.store import disk
 from deltafix.store.disk import Piece
 from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
 
-__all__ = [
-    "Moment", "RefusedError", "is_half_way", "open_image", "origin", "origin_in_steps",
-    "write_image",
-]  # fmt: skip
-
 _BLOCK = 4 << 20
 """Bytes under one digest; threads check blocks side by side."""
 

@@ -28,8 +28,6 @@ from deltafix.kernel.arena import Arena
 from deltafix.plan.normalize import Core
 from deltafix.store import disk
 
-__all__ = ["Images"]
-
 _BEHIND = 256
 """An image that lacks fewer than one row in so many is left as it is: replaying them is nothing."""
 

@@ -17,8 +17,6 @@ from pathlib import Path
 from deltafix.store import disk
 from deltafix.store.disk import Piece
 
-__all__ = ["SEAL_SIZE", "VARIABLE", "seal"]
-
 VARIABLE = "DELTAFIX_IMAGE_KEY"
 """Environment variable that gives the secret, for machines whose home does not last."""
 

@@ -21,8 +21,6 @@ from deltafix.pipeline.targets.target import EpochRows, Target
 from deltafix.store.folder import LocalFolder
 from deltafix.store.tables import read_table
 
-__all__ = ["Delivery"]
-
 
 class Delivery:
     """One output's log and target.

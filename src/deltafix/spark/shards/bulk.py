@@ -27,8 +27,6 @@ from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
 from deltafix.spark.shards.step import Command, Entry, Outcome
 from deltafix.spark.wire import Batch, fold, signed, split
 
-__all__ = ["BulkShard"]
-
 
 class BulkShard:
     """Shard `number` of `shards`, which begins with the rows of `begin` (see `Shard.restart`)."""

@@ -22,8 +22,6 @@ from deltafix.plan.depend import layers
 from deltafix.spark.shards.columns import Columns, Ints, Run, distinct
 from deltafix.spark.shards.layout import Layout
 
-__all__ = ["Rules", "Runs", "bulk_rules"]
-
 Runs: TypeAlias = Mapping[str, Sequence[Run]]
 """The rows of each local relation, in runs; the last run may be the newest batch."""
 

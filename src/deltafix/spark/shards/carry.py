@@ -31,8 +31,6 @@ from deltafix.spark.shards.step import Parcel
 from deltafix.spark.wire import signed
 from deltafix.store.folder import Folder
 
-__all__ = ["Adopted", "adopted", "carried", "spec_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Adopted:

@@ -47,8 +47,6 @@ from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.check import typed
 from deltafix.rules.schemas import Schemas, schemas_of
 
-__all__ = ["HERE", "Prepared", "column_kinds", "prepare"]
-
 HERE = "~here"
 """A relation of one row, which is in one shard."""
 

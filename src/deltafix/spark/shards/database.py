@@ -74,8 +74,6 @@ from deltafix.store.lock import Lock
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ShardedDatabase"]
-
 _WARMED = 8 << 20
 """Bytes of shards from which on the engines of a load are made ahead of the first change."""
 

@@ -19,8 +19,6 @@ from typing import TypeAlias
 from deltafix.plan.clause import Absent, Clause, Fold, Match, Relation, Slot
 from deltafix.spark.shards.core import Prepared
 
-__all__ = ["LIMIT", "Placement", "atoms", "decompose", "kept"]
-
 LIMIT = 20_000
 """Choices tried before a program is taken as not decomposable."""
 

@@ -19,8 +19,6 @@ from uuid import UUID, uuid4
 from deltafix.spark.shards.shard import Shard
 from deltafix.store import disk
 
-__all__ = ["leave", "take_up"]
-
 
 def leave(about: Sequence[object], files: Sequence[str], shard: Shard, attempt: str) -> bool:
     """Leave an image of a shard between epochs, instead of any other; whether there is one.

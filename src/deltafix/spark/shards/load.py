@@ -24,10 +24,6 @@ from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
 from deltafix.spark.shards.step import Command, Journal, Parcel
 from deltafix.spark.wire import Batch
 
-__all__ = [
-    "Alone", "FailedError", "Link", "Loaded", "RefusedError", "exchanged", "run_load",
-]  # fmt: skip
-
 
 class RefusedError(Exception):
     """Tasks cannot run together, or not now; one after another they can."""

@@ -45,8 +45,6 @@ from deltafix.spark.wire import Batch, pack, unpack
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["MESSAGES", "OnSpark", "Warming", "in_rows", "planless", "united"]
-
 _LOG = logging.getLogger(__name__)
 
 PARCELS = "parcels"

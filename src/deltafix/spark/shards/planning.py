@@ -9,8 +9,6 @@ from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.localize import localize
 from deltafix.spark.shards.whole import whole
 
-__all__ = ["plan_layout"]
-
 
 def plan_layout(program: Program, heavy: tuple[int, ...] = ()) -> Layout:
     """The layout of a program, whose rows of `heavy` keys are shared (`Layout.heavy`).

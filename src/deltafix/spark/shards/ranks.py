@@ -14,8 +14,6 @@ import numpy as np
 from deltafix.spark.hashing import Hashes
 from deltafix.spark.shards.layout import Derived
 
-__all__ = ["RANK_BITS", "rank_rows", "ranked_parts"]
-
 RANK_BITS = 8
 """Bits of a rank that are a row's hash; the others are the clock."""
 

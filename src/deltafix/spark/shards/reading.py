@@ -27,8 +27,6 @@ from deltafix.store.folder import folder_at
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Files", "counted", "frame_of", "tables_of"]
-
 Files: TypeAlias = Mapping[int, list[str]]
 """The files of each shard."""
 

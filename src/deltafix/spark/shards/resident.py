@@ -32,27 +32,6 @@ from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Outcome
 from deltafix.spark.wire import Batch, split
 from deltafix.store.folder import Folder, folder_at
 
-__all__ = [
-    "Changed",
-    "Place",
-    "Resident",
-    "Spec",
-    "Task",
-    "forget",
-    "given_before",
-    "given_rows",
-    "keep",
-    "local_rows",
-    "read_rows",
-    "run_step",
-    "stands",
-    "take",
-    "tally",
-    "told",
-    "warm",
-    "write_changes",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Spec:

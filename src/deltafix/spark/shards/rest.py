@@ -31,8 +31,6 @@ from deltafix.spark.shards.schedule import Epoch, Report
 from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Parcel, Verdict
 from deltafix.spark.wire import Batch
 
-__all__ = ["RestTask", "run_rest"]
-
 
 @dataclass(frozen=True)
 class RestTask(Place):

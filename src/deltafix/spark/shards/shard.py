@@ -35,8 +35,6 @@ from deltafix.spark.shards.seat import SAID, Seat
 from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Outcome, Verdict
 from deltafix.spark.wire import Batch, fold, route, signed, split
 
-__all__ = ["SMALL", "Shard"]
-
 SMALL = 10_000
 """Net changes up to which a shard says in any step what the epoch changes, in case it ends there.
 More are said once, in a step of their own."""

@@ -17,10 +17,6 @@ from deltafix.spark.wire import Batch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "Action", "Command", "Entry", "First", "Journal", "Judging", "Outcome", "Parcel", "Verdict",
-]  # fmt: skip
-
 Parcel: TypeAlias = tuple[int, Batch]
 """A message: a batch, and the shard it is for."""
 

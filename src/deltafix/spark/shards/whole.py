@@ -11,8 +11,6 @@ from deltafix.spark.shards.core import Prepared, column_kinds
 from deltafix.spark.shards.decompose import Placement, kept
 from deltafix.spark.shards.layout import Copy, Layout, Report, declarations
 
-__all__ = ["whole"]
-
 
 def whole(prepared: Prepared, placement: Placement) -> Layout:
     """The layout that a placement without messages gives.

@@ -23,8 +23,6 @@ from deltafix.spark.sources.feeds import DeltaFeed, Feed, delta_of, find_feed, i
 from deltafix.spark.sources.frames import FrameSource
 from deltafix.spark.sources.reading import Reading
 
-__all__ = ["SparkChanges", "SparkSnapshot"]
-
 _HINT = '; mode = "snapshot" diffs the whole table where there is no change feed'
 
 

@@ -20,8 +20,6 @@ from deltafix.pipeline.sources.single import CHANGE, COMMIT
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DeltaFeed", "Feed", "SparkFeed", "delta_of", "find_feed", "in_order"]
-
 _NO_CHANGELOG = "UNSUPPORTED_FEATURE.CHANGE_DATA_CAPTURE"
 
 

@@ -34,8 +34,6 @@ from deltafix.spark.sources.topic import Topic, share
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["KafkaTopic", "decode_records"]
-
 Ranges = Mapping[str, tuple[int, int]]
 """Partition to (first offset, offset behind the last)."""
 

@@ -40,8 +40,6 @@ from deltafix.spark.sources.frames import FrameSource
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["SparkDelta", "SparkIceberg"]
-
 _NO_FEED = (
     "; if it has no change feed, set delta.enableChangeDataFeed on it, or read it with "
     'source = "spark", format = "delta" and mode = "snapshot"'

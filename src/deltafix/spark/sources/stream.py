@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
-__all__ = ["SparkStream"]
-
 _LOOK_SECONDS: Final = 0.05
 """How often it is looked whether a query has ended by itself."""
 

@@ -16,8 +16,6 @@ from deltafix.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Topic", "share"]
-
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
