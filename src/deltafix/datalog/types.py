@@ -1,7 +1,7 @@
 """Declarations of types, functors and lattices, and the columns they share with relations.
 
 Invariant: only the shape is looked at; whether a named type exists, and what its base type is, is
-found by `datalog.lower` and `rules.check`.
+found by `datalog.load` and `rules.check`.
 """
 
 from __future__ import annotations

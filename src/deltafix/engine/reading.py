@@ -245,7 +245,7 @@ class Reading(Questions):
 
         The arena's `taken` bytes are blocks handed out, `reserved` the addresses it may use.
         """
-        from deltafix.engine.account import memory  # noqa: PLC0415
+        from deltafix.engine.sizes import memory  # noqa: PLC0415
 
         return memory(self._arena, self._linked)
 

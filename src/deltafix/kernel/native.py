@@ -59,7 +59,7 @@ _PYTHON = (
     "PyExc_IndexError", "PyExc_MemoryError", "PyExc_TypeError", "PyLong_AsLongLong",
     "PyLong_FromLongLong", "Py_IncRef", "_Py_NoneStruct",
 )  # fmt: skip
-"""What `wrappers` calls. LLVM would end the process over a name that it cannot resolve."""
+"""What its wrappers call. LLVM would end the process over a name that it cannot resolve."""
 
 
 @cache

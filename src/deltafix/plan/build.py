@@ -3,6 +3,10 @@
 Each pass takes what the one before it gave; `forms` prints what each gives, and so does
 `deltafix plan --stage`. Invariant: deterministic; the same program gives the same plan, text and
 all.
+
+What is given to a relation that keeps only some of its rows, or that even negation decides, lies in
+a hidden input relation of its own, and a clause proposes it (`dist(x, d) :- ~given dist(x, d).`): a
+stratum outside the kernel only ever hears of lower relations.
 """
 
 from __future__ import annotations
@@ -17,11 +21,10 @@ from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.plan.best import best_of
 from deltafix.plan.bounded import is_bounded
-from deltafix.plan.clause import Absent, Clause, Match, Subsumption
+from deltafix.plan.clause import Absent, Clause, Match, Subsumption, given_apart
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.derive import triggers_below, triggers_within
 from deltafix.plan.explain import explain
-from deltafix.plan.given import set_apart
 from deltafix.plan.ir import HEAD, KEY, Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import Core, normalize
 from deltafix.plan.order import Indexes, variant
@@ -269,3 +272,29 @@ def _by_clause(variants: list[Variant]) -> Iterator[tuple[Variant, ...]]:
         literals = group[0].clause.body
         assert any(isinstance(literal, Match | Absent) for literal in literals)  # noqa: S101
         yield tuple(group)
+
+
+def set_apart(
+    core: Core, ordered: tuple[Layer, ...]
+) -> tuple[Core, tuple[Layer, ...], dict[str, str]]:
+    """A core of these strata with given rows set apart, its strata, and where given rows lie."""
+    outside = {
+        name
+        for layer in ordered
+        if not layer.plain and layer.fold is None
+        for name in layer.relations
+    }
+    entered = {relation.name: relation.entry for relation in core.relations if relation.entry}
+    entered |= core.apart
+    relations = [
+        r for r in core.relations if r.name in outside and not r.hidden and r.name not in entered
+    ]
+    if not relations:
+        return core, ordered, entered
+    made = [given_apart(relation) for relation in relations]
+    whole = replace(
+        core,
+        relations=(*core.relations, *(hidden for hidden, _ in made)),
+        clauses=(*core.clauses, *(clause for _, clause in made)),
+    )
+    return whole, layers(whole), entered | {clause.head: hidden.name for hidden, clause in made}

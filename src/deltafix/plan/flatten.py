@@ -71,7 +71,7 @@ class Made:
     calls: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """The calls of `autoinc`, numbered: by rule, alternative and term."""
     apart: dict[str, str] = field(default_factory=dict)
-    """By relation, the hidden one in which the rows given to it lie (see `plan.given`)."""
+    """By relation, the hidden one in which the rows given to it lie (see `plan.build`)."""
     asking: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
     """Clauses of `demands`, by number: how many of their literals only say what is asked for, and
     the relations of the recursion."""

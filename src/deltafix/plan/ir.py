@@ -200,7 +200,7 @@ class Stage:
 class Plan:
     """Relations, strata in order, and the indexes (key columns) each relation needs.
 
-    `given` names the hidden relations where rows given to some relations lie (`plan.given`).
+    `given` names the hidden relations where rows given to some relations lie (`plan.build`).
     `bounded`: inputs can make its relations smaller (`plan.bounded`), so there is no sense in
     running it before they are there.
     """

@@ -8,11 +8,14 @@ Re-derivation takes only options whose index is there already, and adds one only
 (measured: tc needs no index for it on its large relation). Invariant: the nodes of a variant form a
 DAG from node 0; each path joins every literal once and runs every check as soon as its arguments
 are known.
+
+A constructor runs both ways: a known value gives its fields, known fields give their value; the
+literal then tests what it bound, so nothing is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
@@ -25,6 +28,7 @@ from deltafix.plan.clause import (
     Clause,
     Code,
     Compare,
+    Literal,
     Match,
     Slot,
     slots_of,
@@ -32,7 +36,6 @@ from deltafix.plan.clause import (
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import changes_with, sees
 from deltafix.plan.ir import HEAD, Candidate, Check, Node, Variant
-from deltafix.plan.turned import turned
 
 FREE = 6
 
@@ -67,7 +70,7 @@ def variant(
 ) -> Variant:
     """The variant of `clause` started by the literal `trigger` (see `ir.Variant`).
 
-    Without `turns` it calls no functor that is not in the clause (see `plan.turned`).
+    Without `turns` it calls no functor that is not in the clause (see `turned`).
     """
     return _Builder(layer, clause, trigger, indexes, turns).build()
 
@@ -383,3 +386,46 @@ def _ready(literal: Compare | Apply | Absent, known: set[Slot]) -> Slot | bool:
     if literal.op == "=" and right and isinstance(literal.left, Slot):
         return literal.left
     return False
+
+
+def turned(literal: Literal, others: Iterable[Literal], known: Set[Slot]) -> tuple[Apply, ...]:
+    """Calls that bind what a literal waits for; none: nothing does yet.
+
+    `others` are the literals that wait beside it: a value is made once all its fields are known,
+    and each of those is read by a literal of its own.
+    """
+    if not isinstance(literal, Apply) or literal.functor[0] not in "[$":
+        return ()
+    return _made(literal, others, known) if literal.fields else _read(literal, known)
+
+
+def _read(literal: Apply, known: Set[Slot]) -> tuple[Apply, ...]:
+    """The fields of a value that is known."""
+    if literal.target not in known:
+        return ()
+    width, name = len(literal.args), literal.functor
+    places = {arg: n for n, arg in enumerate(literal.args) if isinstance(arg, Slot)}
+    return tuple(
+        Apply(slot, f"{name}.{n}", (literal.target,), ("record",), literal.types[n], width)
+        for slot, n in places.items()
+        if slot not in known
+    )
+
+
+def _made(literal: Apply, others: Iterable[Literal], known: Set[Slot]) -> tuple[Apply, ...]:
+    """The value whose fields are all known."""
+    (source,) = literal.args
+    if not isinstance(source, Slot) or source in known:
+        return ()
+    fields = {
+        other.functor: other
+        for other in others
+        if isinstance(other, Apply) and other.args == (source,) and other.target in known
+    }
+    name, _, _ = literal.functor.rpartition(".")
+    found = [fields.get(f"{name}.{n}") for n in range(literal.fields)]
+    read = [one for one in found if one is not None]
+    if len(read) < len(found):
+        return ()
+    kinds = tuple(one.result for one in read)
+    return (Apply(source, name, tuple(one.target for one in read), kinds, "record"),)

@@ -12,7 +12,7 @@ import pytest
 import deltafix
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ExplanationError, NoSuchFactError
-from deltafix.provenance.instances import Held, _step
+from deltafix.provenance.ask import Held, _step
 from deltafix.provenance.state import committed
 from deltafix.provenance.words import Words
 from deltafix.rules.operators import difference, join, lfp, product, project, union

@@ -1,6 +1,6 @@
 """What a text says about components, before any of it is instantiated.
 
-Invariant: data only. Names stay as they were written; `scope` gives them their meaning.
+Invariant: data only. Names stay as they were written; `instantiate` gives them their meaning.
 """
 
 from __future__ import annotations
