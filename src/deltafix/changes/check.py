@@ -22,6 +22,8 @@ from deltafix.errors import ChangeError, LawError
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
+__all__ = ["LawReport", "check_change_action", "check_derivative", "check_laws"]
+
 A = TypeVar("A")
 B = TypeVar("B")
 D = TypeVar("D")

@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 from deltafix.changes.action import ChangeAction
 
+__all__ = ["Tagged", "disjoint_union", "maps", "pointwise", "product"]
+
 A = TypeVar("A")
 B = TypeVar("B")
 D = TypeVar("D")

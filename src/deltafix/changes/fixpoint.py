@@ -21,6 +21,17 @@ from deltafix.changes.action import ChangeAction
 from deltafix.changes.derivative import Derivative, evaluation_first
 from deltafix.errors import BudgetError, ChangeError
 
+__all__ = [
+    "Round",
+    "Run",
+    "adjust",
+    "iterate",
+    "iterate_change_in_f",
+    "iterate_change_in_n",
+    "lfp",
+    "lfp_change",
+]
+
 A = TypeVar("A")
 D = TypeVar("D")
 

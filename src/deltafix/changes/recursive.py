@@ -37,6 +37,8 @@ from deltafix.changes.formula_derivative import STANDARD, Rules, differentiate
 from deltafix.changes.sets import SetChange, sets
 from deltafix.errors import ChangeError
 
+__all__ = ["Definition", "RelationChanges", "Relations", "System"]
+
 Row: TypeAlias = tuple[Hashable, ...]
 Relations: TypeAlias = Mapping[str, Rows]
 RelationChanges: TypeAlias = Mapping[str, SetChange[Row]]

@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 
 from deltafix.errors import NotInFixpointError, StepContractError
 
+__all__ = ["Change", "FixpointDelta", "FixpointReport", "FixpointView"]
+
 A = TypeVar("A", bound=Hashable)
 
 

@@ -4,13 +4,13 @@ Questions are answered from what the engine keeps anyway: rows, ranks, indexes. 
 recorded while an epoch runs, so a database that nobody asks pays nothing.
 
     ask.py          questions as a database asks them; rule instances, both ways
-    why.py          the lowest proof, or several; least.py: the search for the lowest
+    why.py          the lowest proof, or several, in steps; least.py: the search for the lowest
     ways.py         the ways in which a fact holds, one rule instance or one merge each; nodes.py
     covers.py       which of many rows join to a value, and how low a proof by them is
     search.py       what the kernel finds: derivations, lowest proofs of plain rules; program.py
-    steps.py        ways to steps; proof.py, text.py, drawing.py: a proof and its forms
+    proof.py        a proof; text.py: its forms
     why_not.py      how far rules get; repair.py: edits that would do; rivals.py: what is kept
     cause.py        the changes of an epoch behind one change
     state.py        the state asked about, or one on trial; rows.py: its rows, joined in Python
-    words.py        rules, literals and rows in words; written.py, kept.py
+    words.py        rules, literals and rows in words, as they were written; kept.py
 """

@@ -93,8 +93,7 @@ class Proof:
 
     def show(self, form: Form = "text") -> str:
         """The proof as a text tree, JSON, Graphviz DOT, or an SVG drawing."""
-        from deltafix.provenance.drawing import to_dot, to_svg  # noqa: PLC0415  they draw proofs
-        from deltafix.provenance.text import tree  # noqa: PLC0415
+        from deltafix.provenance.text import to_dot, to_svg, tree  # noqa: PLC0415  they draw proofs
 
         if form == "json":
             return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)

@@ -18,6 +18,8 @@ from typing import Any, TypeAlias, overload
 from deltafix.errors import ReducerError
 from deltafix.reactive.reducer import Field, Partial, Reducer, WellFormed, getter
 
+__all__ = ["contramap", "enriched", "group_of", "product", "scaled", "where"]
+
 AnyReducer: TypeAlias = Reducer[Any, Any, Any]
 AnyWellFormed: TypeAlias = WellFormed[Any, Any, Any]
 AnyPartial: TypeAlias = Partial[Any, Any, Any]

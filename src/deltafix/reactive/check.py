@@ -19,6 +19,8 @@ from deltafix.errors import ReducerError
 from deltafix.reactive.laws import LawError, Trial, Values, laws_of, updates_equal_recomputation
 from deltafix.reactive.reducer import Mergeable, Partial, Reducer
 
+__all__ = ["CounterExample", "LawReport", "check_reducer"]
+
 # All multisets of up to this many out of this many values: 330 of them, tried in full.
 _SMALL_SIZE = 4
 _SMALL_VALUES = 7

@@ -25,6 +25,8 @@ from deltafix.reactive.reducer import Field, Partial, WellFormed, getter
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
 
+__all__ = ["First", "Last", "Max", "Median", "Min", "Quantile", "TopK"]
+
 R = TypeVar("R")
 _EMPTY: Ordered[Any] = Ordered()
 

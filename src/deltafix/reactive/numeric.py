@@ -29,6 +29,8 @@ from deltafix.reactive.reducer import Field, WellFormed, getter
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
 
+__all__ = ["Count", "Histogram", "Mean", "Sum", "Variance"]
+
 
 def _label(name: str, field: Field) -> str:
     if field is None:

@@ -14,6 +14,8 @@ from deltafix.reactive.bag import Bag
 from deltafix.reactive.numeric import _OfField
 from deltafix.reactive.reducer import WellFormed
 
+__all__ = ["Distinct", "Union"]
+
 _NOTHING: Bag[Any] = Bag()
 
 

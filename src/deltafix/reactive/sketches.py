@@ -28,6 +28,8 @@ from deltafix.reactive.bag import Bag
 from deltafix.reactive.numeric import _label, _OfField
 from deltafix.reactive.reducer import Field, Mergeable
 
+__all__ = ["ApproxDistinct", "ApproxQuantile", "HeavyHitters"]
+
 _NOTHING: Bag[Any] = Bag()
 
 

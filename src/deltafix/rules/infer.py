@@ -26,20 +26,15 @@ from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import Leaf, body_of, map_rule
 
 
-class Constructions(Unifier):
-    """Inference of constructed terms; `term` comes from the class that knows all terms."""
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """A rule whose constants all carry their type, and the base type of each variable."""
 
-    def __init__(self, program: Program, schemas: Schemas, place: Span | None) -> None:
-        super().__init__(program, schemas, place)
-        constructed = schemas.constructed
-        self.records = frozenset(name for name, shape in constructed.items() if "" in shape)
-        self.waiting: list[tuple[Call, Node]] = []
-        self.settled: dict[int, str] = {}
+    rule: Rule
+    variables: Mapping[str, BaseType]
 
-    def term(self, term: Term) -> Node:
-        """The node of a term."""
-        raise NotImplementedError
 
+class _Inference(Unifier):
     def want(self, term: Term, kind: str, reason: str) -> None:
         """The term must be of this kind or class, for this reason."""
         if not isinstance(term, Wildcard):
@@ -114,12 +109,6 @@ class Constructions(Unifier):
         """The record types that a node may still be."""
         return node.root().allowed & self.records
 
-    def named(self, call: Call) -> Call:
-        """A record's constructor with the name of its type."""
-        if call.functor != "[]":
-            return call
-        return replace(call, functor=f"[{self.settled.get(id(call), '')}]")
-
     def declared(self, name: str, args: tuple[Term, ...], shown: str, span: Span | None) -> Node:
         """A functor or reducer of the program: its `.functor` gives the types."""
         functor = self.schemas.functors.get(name)
@@ -140,18 +129,12 @@ class Constructions(Unifier):
             self.want(arg, kind, f"argument {position + 1} of `{shown}`")
         return Node(shown, frozenset((result,)), f"the result of `{shown}`")
 
-
-@dataclass(frozen=True, slots=True)
-class Typed:
-    """A rule whose constants all carry their type, and the base type of each variable."""
-
-    rule: Rule
-    variables: Mapping[str, BaseType]
-
-
-class _Inference(Constructions):
     def __init__(self, program: Program, schemas: Schemas, place: Span | None) -> None:
         super().__init__(program, schemas, place)
+        constructed = schemas.constructed
+        self.records = frozenset(name for name, shape in constructed.items() if "" in shape)
+        self.waiting: list[tuple[Call, Node]] = []
+        self.settled: dict[int, str] = {}
         self.variables: dict[str, Node] = {}
         self.constants: dict[str, Const] = {}
         self.casts: list[tuple[Node, str]] = []
@@ -276,7 +259,9 @@ class _Inference(Constructions):
         found = self.sums.get(id(call))
         if found is not None:
             return replace(call, functor="cat") if self.chosen(found) == "symbol" else call
-        return super().named(call)
+        if call.functor != "[]":
+            return call
+        return replace(call, functor=f"[{self.settled.get(id(call), '')}]")
 
     def cast(self, term: Call) -> Node:
         inner, name = term.args

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from deltafix.engine.codes import Codes
+from deltafix.engine.database import Database
 from deltafix.engine.link import Linked
 from deltafix.engine.state.catalog import Catalog
 from deltafix.errors import StateVersionError
@@ -279,3 +280,29 @@ def _digests(blocks: Sequence[Piece]) -> bytes:
         return b"".join(map(digest, blocks))
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         return b"".join(pool.map(digest, blocks))
+
+
+class CachedImage:
+    """The images of one engine, which has no rows yet and calls no function of Python."""
+
+    def __init__(self, db: Database, program: str) -> None:
+        self._db = db
+        self._origin = origin(program, db._linked, db._arena, db._codes)
+
+    def leave(self, path: Path, name: str) -> bool:
+        """Write an image between epochs; whether there is one. O(state). Raises OSError."""
+        if is_half_way(self._db._arena):
+            return False
+        write_image(path, Moment(name, 0, self._origin), self._db._arena, self._db._codes)
+        return True
+
+    def take_up(self, path: Path, name: str) -> bool:
+        """Become what an image says that was left under a name; whether it is one. O(bytes)."""
+        db, wanted = self._db, Moment(name, 0, self._origin)
+        try:
+            open_image(path, wanted, 0, db._arena, db._codes, in_steps=lambda catalog: "")
+        except RefusedError:
+            return False
+        db._unrun = False
+        db._strata.cool()
+        return True

@@ -26,7 +26,7 @@ import pyarrow as pa
 from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
-from deltafix.engine.state.cached import CachedImage
+from deltafix.engine.state.image import CachedImage
 from deltafix.facts.arrow import to_numpy
 from deltafix.spark.hashing import Key, hash_rows
 from deltafix.spark.shards.layout import Derived, Layout

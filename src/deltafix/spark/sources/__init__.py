@@ -3,7 +3,7 @@
 Map: `files` (folders), `frames` (DataFrames), `reading` (what a section says of Spark's readers),
 `batch` and `feeds` (all rows, and change feeds),
 `lakes` (tables of Delta and Iceberg), `stream` (streaming queries), `kafka` and
-`topic` (topics), `live` (the session, one job an epoch); `deltafix.spark.net` is what tasks do.
+`live` (the session, one job an epoch); `deltafix.spark.net` is what tasks do.
 """
 
 from __future__ import annotations
