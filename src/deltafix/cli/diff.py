@@ -61,8 +61,7 @@ def diff(
         raise typer.BadParameter("name the other program, or rules to --add and --remove")
     options = reading(word_size, include, macros)
     whole = None if new is None else Program.from_file(new, **options)
-    opened = loaded(old, facts, functors=functors, reading=options, strict=strict, quiet=quiet)
-    with opened as db:
+    with loaded(old, facts, functors, options, strict=strict, quiet=quiet) as db:
         before, known = db.program, set(db.schemas)
         with db.transaction(missing="ignore") as tx:
             if whole is not None:

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def loaded(
     program_file: Path,
     facts: Path | None,
-    *,
+    functors: Path | None,
     reading: Reading,
-    functors: Path | None = None,
+    *,
     state: Path | None = None,
     strict: bool,
     quiet: bool,

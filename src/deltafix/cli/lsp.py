@@ -99,8 +99,7 @@ def _rules(
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  likewise
 
     told: list[str] = []
-    opened = loaded(program, None, functors=functors, reading=options, strict=False, quiet=True)
-    with opened as db:
+    with loaded(program, None, functors, options, strict=False, quiet=True) as db:
         file = followed(program, functors, options)
         folder = FactFolder(db, facts, told.append, lambda _: None, file)
         yield RulesView(file, folder, told)

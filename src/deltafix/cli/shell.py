@@ -57,15 +57,8 @@ def shell(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting, no notes.")] = False,
 ) -> None:
     """Work on a program's facts line by line; `.help` inside says how."""
-    opened = loaded(
-        program_file,
-        facts,
-        functors=functors,
-        reading=reading(word_size, include, macros),
-        state=state,
-        strict=strict,
-        quiet=quiet,
-    )
+    options = reading(word_size, include, macros)
+    opened = loaded(program_file, facts, functors, options, state=state, strict=strict, quiet=quiet)
     with opened as db:
         session = Session(db)
         interactive = sys.stdin.isatty()

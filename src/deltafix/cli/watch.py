@@ -60,15 +60,7 @@ def watch(
 
     options = reading(word_size, include, macros)
     program = followed(program_file, functors, options)
-    opened = loaded(
-        program_file,
-        None,
-        functors=functors,
-        reading=options,
-        strict=strict,
-        quiet=quiet,
-    )
-    with opened as db:
+    with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
         named = {schema_named(name, db.schemas).relation for name in relations or ()}
         folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
         with progress("reading facts and evaluating", quiet=quiet):

@@ -49,15 +49,8 @@ def why(
     quiet: _Quiet = False,
 ) -> None:
     """Say why a row holds: a smallest proof, found on demand."""
-    opened = loaded(
-        program_file,
-        facts,
-        functors=functors,
-        reading=reading(word_size, include, macros),
-        strict=strict,
-        quiet=quiet,
-    )
-    with opened as db:
+    options = reading(word_size, include, macros)
+    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
         if count:
             from deltafix.engine.literals import read_ground  # noqa: PLC0415  quick --help
 
@@ -93,15 +86,8 @@ def why_not(
     quiet: _Quiet = False,
 ) -> None:
     """Say why a row does not hold, rule by rule, and what would make it hold."""
-    opened = loaded(
-        program_file,
-        facts,
-        functors=functors,
-        reading=reading(word_size, include, macros),
-        strict=strict,
-        quiet=quiet,
-    )
-    with opened as db:
+    options = reading(word_size, include, macros)
+    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
         found = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
     sys.stdout.write(f"{found.show(form)}\n")
 
@@ -124,15 +110,8 @@ def step(
     from deltafix.engine.literals import followed  # noqa: PLC0415  quick --help
     from deltafix.facts.schema import show_row  # noqa: PLC0415  likewise
 
-    opened = loaded(
-        program_file,
-        facts,
-        functors=functors,
-        reading=reading(word_size, include, macros),
-        strict=strict,
-        quiet=quiet,
-    )
-    with opened as db:
+    options = reading(word_size, include, macros)
+    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
         found = followed(db, fact)
     for name, row in found:
         sys.stdout.write(f"{show_row(name, row)}\n")
