@@ -2,12 +2,17 @@
 
 And which rules ran, where one is stopped.
 Invariant: nothing here changes a row. It holds no database: a run must not keep its own alive.
+
+`.limitsize`: Soufflé stops a recursion after the round in which a relation comes to its limit. What
+is there after so many rounds is no function of the rules, so there is no delta of it: here the
+epoch fails, and no committed epoch leaves a recursive relation over its limit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from deltafix.doing import hearer
-from deltafix.engine.limits import Limits
 from deltafix.engine.link import Linked
 from deltafix.engine.run import stratum_of
 from deltafix.engine.store import relation_cell
@@ -16,6 +21,8 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.plan.clause import Absent, Match
 from deltafix.plan.ir import Plan
+from deltafix.rules.ast import Program
+from deltafix.rules.strata import recursive_relations, strata
 
 _SHOWN = 2
 """Relations of a stratum that are named: a line has room for no more."""
@@ -74,3 +81,33 @@ def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
     shown = ", ".join(f"`{name}`" for name in named[:_SHOWN]) + (", …" if named[_SHOWN:] else "")
     message = str(error).removesuffix("; rolled back")
     return BudgetError(f"{message}, in {shown}; rolled back", relations=named)
+
+
+class Limits:
+    """The limits of a program; `check` holds the rows at hand against them."""
+
+    __slots__ = ("_arena", "_limits")
+
+    def __init__(self, program: Program, arena: Arena, ids: Mapping[str, int]) -> None:
+        self._arena = arena
+        given = [one for one in program.directives if one.kind == "limitsize"]
+        recursive = recursive_relations(strata(program)) if given else ()
+        self._limits = [
+            (one.relation, ids[one.relation], int(one.parameters["n"]))
+            for one in given
+            if one.relation in recursive
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self._limits)
+
+    def check(self) -> None:
+        """Raise BudgetError if a relation has more rows now than its limit. O(limits)."""
+        for name, number, most in self._limits:
+            rows = relation_cell(self._arena, number, at.R_NOW)
+            if rows > most:
+                message = (
+                    f"`{name}` has {rows} rows, .limitsize allows n={most}; rolled back, since "
+                    "a recursion that is stopped has no exact answer"
+                )
+                raise BudgetError(message)

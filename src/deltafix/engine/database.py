@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from deltafix.diagnostics import suggest
 from deltafix.doing import tell
-from deltafix.engine.between import between, stopped
+from deltafix.engine.between import Limits, between, stopped
 from deltafix.engine.bind import bound
 from deltafix.engine.changes import ChangedRows, Changes, Edited
 from deltafix.engine.codes import Codes, is_ordered
 from deltafix.engine.functors import Functors
-from deltafix.engine.limits import Limits
 from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.reading import Reading

@@ -21,7 +21,7 @@ from deltafix.facts.carets import with_caret
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
 from deltafix.facts.source import input_path, read_input
-from deltafix.plan.rule_changes import RuleChange, rule_changes
+from deltafix.plan.transition import RuleChange, rule_changes
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database

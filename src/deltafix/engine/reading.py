@@ -16,8 +16,7 @@ import numpy as np
 from deltafix.diagnostics import suggest
 from deltafix.engine.codes import FEW, Codes
 from deltafix.engine.link import Linked
-from deltafix.engine.probe import Probe
-from deltafix.engine.query import select, semijoin
+from deltafix.engine.query import Probe, select, semijoin
 from deltafix.engine.questions import Questions
 from deltafix.engine.relation import RelationView
 from deltafix.engine.run import Run

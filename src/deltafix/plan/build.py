@@ -7,11 +7,14 @@ all.
 What is given to a relation that keeps only some of its rows, or that even negation decides, lies in
 a hidden input relation of its own, and a clause proposes it (`dist(x, d) :- ~given dist(x, d).`): a
 stratum outside the kernel only ever hears of lower relations.
+
+A program is bounded by inputs that a negation, an aggregate or a merge reads: without rows in
+`lim`, `n(x + 1) :- n(x), !lim(x)` never ends, so it must not be evaluated before they are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,7 +23,6 @@ from weakref import WeakValueDictionary
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.plan.best import best_of
-from deltafix.plan.bounded import is_bounded
 from deltafix.plan.clause import Absent, Clause, Match, Subsumption, given_apart
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.derive import triggers_below, triggers_within
@@ -32,7 +34,7 @@ from deltafix.plan.share import share
 from deltafix.plan.tell import tell
 from deltafix.rules.ast import Program
 from deltafix.rules.check import CheckedProgram, typed
-from deltafix.rules.passes.executable import executable
+from deltafix.rules.passes.magic import executable
 from deltafix.rules.show import show
 
 if TYPE_CHECKING:
@@ -298,3 +300,36 @@ def set_apart(
         clauses=(*core.clauses, *(clause for _, clause in made)),
     )
     return whole, layers(whole), entered | {clause.head: hidden.name for hidden, clause in made}
+
+
+def is_bounded(core: Core, layers: Iterable[Layer]) -> bool:
+    """Whether some stratum looks at an input other than positively. Linear in the core.
+
+    Inputs are relations with `.input` and relations without a rule.
+    """
+    derived = {clause.head for clause in core.clauses}
+    declared = () if core.program is None else core.program.names("input")
+    inputs = [relation for relation in core.relations if relation.name in declared]
+    reached = {name for one in inputs for name in (one.name, one.entry)}
+    for layer in layers:
+        if layer.fold is not None:
+            if layer.fold.source in reached:
+                return True
+            continue
+        reached.update(name for name in layer.relations if name not in derived)
+        read = list(_reads(layer))
+        if reached.isdisjoint((*layer.relations, *(one.relation for one in read))):
+            continue
+        reached.update(layer.relations)
+        if layer.merges or any(isinstance(one, Absent) and one.relation in reached for one in read):
+            return True
+    return False
+
+
+def _reads(layer: Layer) -> Iterator[Match | Absent]:
+    bodies = [clause.body for clause in layer.clauses]
+    for _, merge in layer.merges:
+        if isinstance(merge, Subsumption):
+            bodies.extend(order.body for order in merge.orders)
+    for body in bodies:
+        yield from (one for one in body if isinstance(one, Match | Absent))

@@ -201,7 +201,7 @@ class Plan:
     """Relations, strata in order, and the indexes (key columns) each relation needs.
 
     `given` names the hidden relations where rows given to some relations lie (`plan.build`).
-    `bounded`: inputs can make its relations smaller (`plan.bounded`), so there is no sense in
+    `bounded`: inputs can make its relations smaller (`plan.build`), so there is no sense in
     running it before they are there.
     """
 

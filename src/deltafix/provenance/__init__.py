@@ -9,8 +9,8 @@ recorded while an epoch runs, so a database that nobody asks pays nothing.
     covers.py       which of many rows join to a value, and how low a proof by them is
     search.py       what the kernel finds: derivations, lowest proofs of plain rules; program.py
     proof.py        a proof; text.py: its forms
-    why_not.py      how far rules get; repair.py: edits that would do; rivals.py: what is kept
+    why_not.py      how far rules get; repair.py: edits that would do, and what is in the way
     cause.py        the changes of an epoch behind one change
     state.py        the state asked about, or one on trial; rows.py: its rows, joined in Python
-    words.py        rules, literals and rows in words, as they were written; kept.py
+    words.py        rules, literals and rows in words, as they were written
 """

@@ -33,9 +33,8 @@ from deltafix.errors import (
 from deltafix.facts.schema import Row, show_row
 from deltafix.kernel import layout as at
 from deltafix.plan.recognise import same_rule
-from deltafix.plan.rule_changes import RuleChange, rule_changes
-from deltafix.provenance.explanation import Explanation, show_edit
-from deltafix.provenance.proof import Proof, Step
+from deltafix.plan.transition import RuleChange, rule_changes
+from deltafix.provenance.proof import Explanation, Proof, Step, show_edit
 from deltafix.provenance.state import Edit, State, committed, trial
 from deltafix.provenance.text import tree
 from deltafix.provenance.why import proof_of

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from deltafix.errors import InternalError, NoSuchFactError, ProofBoundError
 from deltafix.facts.schema import Row, show_row
 from deltafix.plan.clause import Clause, Literal
-from deltafix.provenance.kept import stands
 from deltafix.provenance.least import Choice, Label, labels, lowest
 from deltafix.provenance.nodes import GIVEN, Node, Reached, Way
 from deltafix.provenance.proof import Proof, Step
 from deltafix.provenance.search import Derivation
 from deltafix.provenance.state import State, committed
-from deltafix.provenance.ways import Ways
+from deltafix.provenance.ways import Ways, stands
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database

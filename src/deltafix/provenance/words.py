@@ -43,7 +43,7 @@ from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import And, Atom, Formula, Program, Rule, conjunction
 from deltafix.rules.check import typed
 from deltafix.rules.functors import INFIX
-from deltafix.rules.passes.executable import executable
+from deltafix.rules.passes.magic import executable
 from deltafix.rules.show import show_formula, show_rule, show_term
 from deltafix.rules.terms import Term, Var
 from deltafix.rules.walk import Leaf, map_rule, occurrences

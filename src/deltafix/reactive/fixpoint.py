@@ -9,6 +9,9 @@ Invariant: all views of one program change in the epoch of their inputs, and an 
 A recursive view feeds collections into the input relations of one program (values are the rows,
 whatever their keys, counted) and hands on what changes per relation. When an epoch fails after the
 engine committed its part, the opposite transaction takes it back.
+
+A value that some row holds has one number in the kernel; it is free again when the last such row is
+gone.
 """
 
 from __future__ import annotations
@@ -30,7 +33,6 @@ from deltafix.errors import (
 from deltafix.reactive.changes import Changes, Counts
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.graph import Graph
-from deltafix.reactive.interner import Interner
 from deltafix.reactive.node import Node, contents
 
 if TYPE_CHECKING:
@@ -423,3 +425,59 @@ def unknown_relation(name: str, kind: str, known: list[str]) -> UnknownRelationE
     close = suggest(name, known)
     hint = f"; did you mean {close!r}?" if close else f"; known: {', '.join(known) or 'none'}"
     return UnknownRelationError(f"no {kind} is called {name!r}{hint}")
+
+
+class Interner:
+    """value <-> number, with rows counted as holders."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self._values: list[Any] = []
+        self._holders: list[int] = []
+        self._free: list[int] = []
+
+    def take(self, value: Any) -> int:
+        """The number of a value, given out now if it has none. O(1)."""
+        number = self._numbers.get(value)
+        if number is None:
+            if self._free:
+                number = self._free.pop()
+                self._values[number] = value
+            else:
+                number = len(self._values)
+                self._values.append(value)
+                self._holders.append(0)
+            self._numbers[value] = number
+        return number
+
+    def value(self, number: int) -> Any:
+        """The value that has this number."""
+        return self._values[number]
+
+    def hold(self, rows: Iterable[tuple[int, ...]]) -> None:
+        """Count these rows of numbers as holders."""
+        for row in rows:
+            for number in row:
+                self._holders[number] += 1
+
+    def release(self, rows: Iterable[tuple[int, ...]]) -> None:
+        """Uncount these rows, and free what nobody holds any more."""
+        for row in rows:
+            for number in row:
+                self._holders[number] -= 1
+                if not self._holders[number]:
+                    self._drop(number)
+
+    def drop_unheld(self) -> None:
+        """Free the numbers given out for rows that were taken back."""
+        for number in list(self._numbers.values()):
+            if not self._holders[number]:
+                self._drop(number)
+
+    def _drop(self, number: int) -> None:
+        del self._numbers[self._values[number]]
+        self._values[number] = None
+        self._free.append(number)
+
+    def __len__(self) -> int:
+        return len(self._numbers)

@@ -7,6 +7,10 @@ unqualified name means is asked as a fact; a qualified one is settled here, by i
 `how` is the part a reference plays for the expression's column: value (it may become part of it),
 condition (it chooses between values), window; in a clause that decides rows it is the clause:
 filter, join, group, order. The walk does not enter nested queries, it hands them over.
+
+Two spellings that the dialect takes for one name give one text; a table's name is its parts joined
+by dots, outermost first. An earlier `SET search_path` or `USE` is what unqualified names are looked
+for in first, and where unqualified definitions go.
 """
 
 from __future__ import annotations
@@ -15,9 +19,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 
 from deltafix.analyses.lineage.facts import ROWS, Facts
-from deltafix.analyses.lineage.names import Names
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,3 +228,54 @@ def _of(node: exp.Expr, names: Iterable[str]) -> list[exp.Expr]:
 
 def _weaker(how: str, other: str) -> str:
     return other if how == "value" else how
+
+
+class Names:
+    """The names of one file. `schema` is the default schema at the present statement."""
+
+    def __init__(self, dialect: Dialect, facts: Facts) -> None:
+        self.dialect, self.facts = dialect, facts
+        self.schema = ""
+
+    def fold(self, identifier: exp.Expr | str | None) -> str:
+        """The one text of an identifier, however it is spelled; "" for none."""
+        if isinstance(identifier, str):
+            identifier = exp.to_identifier(identifier)
+        if not isinstance(identifier, exp.Identifier):
+            return identifier.name if identifier is not None else ""
+        folded = self.dialect.normalize_identifier(identifier.copy())
+        return str(folded.this)
+
+    def parts(self, node: exp.Table | exp.Column) -> tuple[str, ...]:
+        """The folded parts of a table or column, outermost first."""
+        return tuple(self.fold(part) for part in node.parts if part.name)
+
+    def define(self, node: exp.Table, kind: str) -> str:
+        """The name of a table that a statement creates, stated as a `table`."""
+        parts = self.parts(node)
+        if len(parts) == 1 and self.schema:
+            parts = (*self.schema.split("."), *parts)
+        table = ".".join(parts)
+        self.facts.add("table", table, kind)
+        for tail in tails(table):
+            self.facts.add("table_tail", table, tail)
+        return table
+
+    def mention(self, node: exp.Table) -> str:
+        """State that a table is mentioned; the mention's id."""
+        parts = self.parts(node)
+        name = ".".join(parts)
+        near = self.schema if len(parts) == 1 else ""
+        mention = f"{near}>{name}" if near else name
+        self.facts.add("mention", mention, name)
+        if near:
+            self.facts.add("prefers", mention, f"{near}.{name}")
+        for tail in tails(name):
+            self.facts.add("mention_tail", mention, tail)
+        return mention
+
+
+def tails(name: str) -> list[str]:
+    """What is left of a dotted name without its first part, its first two, and so on."""
+    parts = name.split(".")
+    return [".".join(parts[i:]) for i in range(1, len(parts))]

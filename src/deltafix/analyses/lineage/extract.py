@@ -20,9 +20,8 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from deltafix.analyses.facts import Fragment, Place
-from deltafix.analyses.lineage.blocks import Block, Seen
+from deltafix.analyses.lineage.blocks import Block, Names, Seen
 from deltafix.analyses.lineage.facts import ROWS, Facts
-from deltafix.analyses.lineage.names import Names
 from deltafix.analyses.lineage.queries import add_ctes, finish, query
 from deltafix.analyses.lineage.sources import add_sources, put_list
 from deltafix.analyses.lineage.statements import SqlFile, SqlFileError, Statement, read

@@ -24,8 +24,7 @@ from dataclasses import dataclass, replace
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.facts.schema import Row
-from deltafix.plan.bounded import is_bounded
-from deltafix.plan.build import lower
+from deltafix.plan.build import is_bounded, lower
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -62,7 +61,7 @@ class Prepared:
         seeds: rows that are given before all others: at epoch 0, or (bounded) with the first.
         entries: where rows given to a declared relation go, if not to itself.
         pinned: relations derived where all that they read is together, and by which columns.
-        bounded: nothing is to be derived before inputs are there (`plan.bounded`).
+        bounded: nothing is to be derived before inputs are there (`plan.build`).
     """
 
     program: Program

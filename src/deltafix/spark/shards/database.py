@@ -62,11 +62,11 @@ from deltafix.spark.shards.frames import (
 from deltafix.spark.shards.here import Here, Making, make_engines
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.onspark import OnSpark, Warming, planless, united
-from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.reading import counted, frame_of, tables_of
 from deltafix.spark.shards.resident import Changed, Spec, forget, read_rows, told
 from deltafix.spark.shards.schedule import Work
 from deltafix.spark.shards.step import First, Parcel
+from deltafix.spark.shards.whole import plan_layout
 from deltafix.spark.wire import signed
 from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 from deltafix.store.lock import Lock

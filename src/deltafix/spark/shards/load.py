@@ -32,10 +32,18 @@ from deltafix.spark.shards.bulkrules import Rules, bulk_rules
 from deltafix.spark.shards.columns import Columns, Run, Seen, distinct, joined, taken
 from deltafix.spark.shards.files import write_journal
 from deltafix.spark.shards.layout import Derived, Layout
-from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
 from deltafix.spark.shards.resident import Place, Spec, given_before, tally, told, write_changes
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
-from deltafix.spark.shards.step import Command, Entry, Journal, Outcome, Parcel
+from deltafix.spark.shards.step import (
+    RANK_BITS,
+    Command,
+    Entry,
+    Journal,
+    Outcome,
+    Parcel,
+    rank_rows,
+    ranked_parts,
+)
 from deltafix.spark.wire import Batch, fold, signed, split
 
 

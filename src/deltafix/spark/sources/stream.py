@@ -25,8 +25,8 @@ from deltafix.spark.errors import spark_errors
 from deltafix.spark.filed import NetFolder
 from deltafix.spark.net import Look, Net, by_batch, net_frames
 from deltafix.spark.shards import ShardedDatabase
+from deltafix.spark.sources.batch import Reading
 from deltafix.spark.sources.frames import FrameSource, fitted
-from deltafix.spark.sources.reading import Reading
 from deltafix.store.folder import Folder
 
 if TYPE_CHECKING:
