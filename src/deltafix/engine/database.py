@@ -279,14 +279,16 @@ class Database(Reading):
     def _begin(self, transaction: Transaction) -> None:
         if self._closed:
             raise TransactionError("the database is closed")
+        opened = weakref.ref(transaction)
         self._writer.acquire()
         try:
             self._require_no_edits()
-        except TransactionError:
-            self._writer.release()
+            transaction._state, self._open = "open", opened
+        except BaseException:  # an interrupt, too, must not keep others out
+            if self._open is not opened:
+                transaction._state = "not begun"
+                self._writer.release()
             raise
-        opened = weakref.ref(transaction)
-        transaction._state, self._open = "open", opened
         self._begun = self._arena.cells[at.EPOCHS], self.epoch
         changes = self._last() if self._last is not None else None
         if changes is not None:
