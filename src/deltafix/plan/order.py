@@ -180,7 +180,7 @@ class _Builder:
         """A check that is ready; `known` grows by the variable it binds, if it binds one."""
         literal = self.clause.body[position]
         assert not isinstance(literal, Match)  # noqa: S101  matches are no checks
-        binds = _ready(literal, known)
+        binds = ready(literal, known)
         state = sees(self.layer, self.clause, self.trigger, position)
         if isinstance(binds, Slot):
             known.add(binds)
@@ -205,7 +205,7 @@ class _Builder:
             progress = False
             for position in sorted(left):
                 literal = self.clause.body[position]
-                if isinstance(literal, Match) or _ready(literal, known) is False:
+                if isinstance(literal, Match) or ready(literal, known) is False:
                     continue
                 found.append(self.check(position, known))
                 left.remove(position)
@@ -300,7 +300,7 @@ class _Progress:
         if isinstance(literal, Match):
             columns = len(_known_columns(literal, known))
             heappush(self.best, (-columns, bool(literal.args), position))
-        elif _ready(literal, known) is not False:
+        elif ready(literal, known) is not False:
             heappush(self.ready, position)
         elif isinstance(literal, Apply):
             heappush(self.waiting, position)
@@ -366,7 +366,7 @@ def _binding(
     return tuple(found)
 
 
-def _ready(literal: Compare | Apply | Absent, known: set[Slot]) -> Slot | bool:
+def ready(literal: Compare | Apply | Absent, known: set[Slot]) -> Slot | bool:
     """False: not yet. True: it tests. A slot: it binds that variable."""
 
     def has(arg: Argument) -> bool:

@@ -23,10 +23,10 @@ apart (`rules.apart`). Source: Soufflé's manual, "Aggregates" (witnesses).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
-from deltafix.rules.apart import own_names, plain_name
+from deltafix.rules.apart import fresh_name, own_names, renaming
 from deltafix.rules.ast import (
     And,
     Atom,
@@ -42,7 +42,6 @@ from deltafix.rules.scope import grounded_by, shared
 from deltafix.rules.terms import Aggregate, Call, Term, Var
 from deltafix.rules.walk import (
     MAX_ALTERNATIVES,
-    Leaf,
     alternatives,
     body_of,
     count_alternatives,
@@ -128,40 +127,15 @@ def _joined(
 ) -> tuple[Formula, ...]:
     """The aggregate with witnesses of its own, and its body where the value is found."""
     own = set(occurrences(aggregate)) - shared(aggregate, total)
-    alone = _renaming(sorted(witnesses), taken)
-    copied = _renaming(sorted(own), taken)
+    alone = renaming({name: fresh_name(name, taken) for name in sorted(witnesses)})
+    copied = renaming({name: fresh_name(name, taken) for name in sorted(own)})
     target = aggregate.target
     assert target is not None  # noqa: S101  min and max have one
     return (
-        Comparison("=", value, _renamed_term(aggregate, alone), aggregate.span),
-        map_formula(body_of(aggregate), _leaf(copied)),
-        Comparison("=", _renamed_term(target, copied), value, aggregate.span),
+        Comparison("=", value, map_term(aggregate, alone), aggregate.span),
+        map_formula(body_of(aggregate), copied),
+        Comparison("=", map_term(target, copied), value, aggregate.span),
     )
-
-
-def _renaming(names: Iterable[str], taken: set[str]) -> dict[str, str]:
-    """A name for each that nothing in the rule has; they become taken."""
-    found = {}
-    for name in names:
-        number = 2
-        while f"{plain_name(name)}'{number}" in taken:
-            number += 1
-        found[name] = f"{plain_name(name)}'{number}"
-        taken.add(found[name])
-    return found
-
-
-def _renamed_term(term: Term, names: dict[str, str]) -> Term:
-    return map_term(term, _leaf(names))
-
-
-def _leaf(names: dict[str, str]) -> Callable[[Leaf], Term]:
-    def rename(leaf: Leaf) -> Term:
-        if isinstance(leaf, Var) and leaf.name in names:
-            return replace(leaf, name=names[leaf.name])
-        return leaf
-
-    return rename
 
 
 def with_local_results(rule: Rule) -> Rule:
@@ -170,13 +144,13 @@ def with_local_results(rule: Rule) -> Rule:
         return rule
     work = _Results(occurrences((*rule.heads, rule.body)))
     body = work.scope(rule.body, frozenset())
-    return replace(rule, body=body) if work.renamed else rule
+    return replace(rule, body=body) if len(work.taken) > len(work.total) else rule
 
 
 class _Results:
     def __init__(self, total: Counter[str]) -> None:
         self.total = total
-        self.renamed: set[str] = set()
+        self.taken = set(total)
 
     def scope(self, body: Formula, outer: frozenset[str]) -> Formula:
         """The body of a rule, a negated group or an aggregate; `outer` has the scopes around."""
@@ -203,7 +177,7 @@ class _Results:
         names: dict[str, str] = {}
         name = local.get(id(formula))
         if name is not None:
-            names[name] = self.fresh(name)
+            names[name] = fresh_name(name, self.taken)
         if isinstance(formula, Atom):
             return replace(formula, args=tuple(self.term(a, names, outer) for a in formula.args))
         left, right = (self.term(t, names, outer) for t in (formula.left, formula.right))
@@ -215,22 +189,10 @@ class _Results:
         if not isinstance(term, Aggregate):
             return term
 
-        def rename(leaf: Leaf) -> Term:
-            if isinstance(leaf, Var) and leaf.name in names:
-                return replace(leaf, name=names[leaf.name])
-            return leaf
-
-        mine = map_term(term, rename)
+        mine = map_term(term, renaming(names))
         assert isinstance(mine, Aggregate)  # noqa: S101  only leaves are mapped
         target = None if mine.target is None else self.term(mine.target, {}, outer)
         return replace(mine, target=target, body=self.scope(body_of(mine), outer))
-
-    def fresh(self, name: str) -> str:
-        number = 2
-        while (found := f"{plain_name(name)}'{number}") in self.total or found in self.renamed:
-            number += 1
-        self.renamed.add(found)
-        return found
 
 
 def _aggregates(body: Formula) -> bool:
