@@ -52,6 +52,12 @@ def suggest(name: str, known: Sequence[str]) -> str | None:
     return close[0] if close else None
 
 
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", mark: str = "`") -> str:
+    """The question whether a close name was meant, between `mark`s; or what is said otherwise."""
+    close = suggest(name, list(known))
+    return f"did you mean {mark}{close}{mark}?" if close else otherwise
+
+
 def separator_in(header: Sequence[str], delimiter: str) -> str | None:
     """What stands between the names of a header that was read as one name; None if nothing does."""
     if len(header) != 1:

@@ -20,7 +20,7 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.console import note
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.loaded import loaded
-from deltafix.diagnostics import suggest
+from deltafix.diagnostics import did_you_mean
 from deltafix.engine.literals import followed, read_facts, read_ground, read_query, schema_named
 from deltafix.errors import DeltafixError, FactError, ProgramError
 from deltafix.facts.schema import Row, Schema, show_row
@@ -175,8 +175,7 @@ class Session:
         word, _, rest = text.partition(" ")
         command = self._commands.get(word.rstrip(".") or word)
         if command is None:
-            close = suggest(word, list(self._commands))
-            hint = f"did you mean {close!r}?" if close else ".help lists what there is"
+            hint = did_you_mean(word, self._commands, ".help lists what there is", "'")
             raise FactError(f"unknown command {word!r}; {hint}", value=word)
         return command(rest.strip())
 

@@ -25,7 +25,7 @@ from deltafix.datalog.preprocess import (
 )
 from deltafix.datalog.source import Source, decode
 from deltafix.datalog.types import Types, TypeSyntax
-from deltafix.diagnostics import Diagnostic, render_all, suggest
+from deltafix.diagnostics import Diagnostic, did_you_mean, render_all
 from deltafix.errors import ProgramError, SourceError
 from deltafix.facts.values import BaseType
 from deltafix.rules.ast import Program, TypeDecl
@@ -188,8 +188,9 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
             if token.text in bases:
                 kinds[token.text] = bases[token.text]
             elif token.text not in wrong:
-                close = suggest(token.text, [*BASES, *written])
-                hint = f"did you mean `{close}`?" if close else f"base types: {' '.join(BASES)}"
+                hint = did_you_mean(
+                    token.text, [*BASES, *written], f"base types: {' '.join(BASES)}"
+                )
                 found.append(
                     Diagnostic("DF106", f"there is no type `{token.text}`", token.span, hint)
                 )

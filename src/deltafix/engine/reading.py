@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from deltafix.diagnostics import suggest
 from deltafix.engine.codes import FEW, Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.query import Probe, select, semijoin
@@ -24,7 +23,7 @@ from deltafix.engine.stages import Strata
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.errors import FactError, UnknownRelationError
 from deltafix.events import EpochReport
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.schema import Row, Schema, unknown_relation
 from deltafix.facts.typed import R
 from deltafix.facts.values import Value, shown, sorted_rows
 from deltafix.kernel import layout as at
@@ -267,10 +266,7 @@ class Reading(Questions):
                 f"where outputs ask for it; `.output {relation}` would keep it"
             )
         if found is None:
-            hint = suggest(relation, list(self.schemas))
-            known = ", ".join(self.schemas) or "none"
-            message = f"unknown relation {relation!r}; the program declares {known}"
-            raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
+            raise unknown_relation(relation, self.schemas)
         return found
 
     def _committed(self, relation: str) -> np.ndarray[Any, np.dtype[np.int32]]:

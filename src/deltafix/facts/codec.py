@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO, TypeAlias
 
-from deltafix.diagnostics import separator_in, suggest
+from deltafix.diagnostics import did_you_mean, separator_in
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.schema import (
     Column,
@@ -68,8 +68,7 @@ class FactFormat:
         """Read a directive's parameters. Raises FactError for a key or value not understood."""
         for key in parameters:
             if key not in PARAMETERS:
-                close = suggest(key, PARAMETERS)
-                hint = f"did you mean {close!r}?" if close else f"valid: {', '.join(PARAMETERS)}"
+                hint = did_you_mean(key, PARAMETERS, f"valid: {', '.join(PARAMETERS)}", "'")
                 message = f"{relation}: unknown parameter {key!r}; {hint}"
                 raise FactError(message, relation=relation, value=key)
         rfc4180 = _flag(relation, "rfc4180", parameters)

@@ -26,7 +26,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from deltafix.diagnostics import Diagnostic, render_all, suggest
+from deltafix.diagnostics import Diagnostic, did_you_mean, render_all
 from deltafix.errors import ProgramError
 from deltafix.rules.apart import apart, plain_name
 from deltafix.rules.ast import (
@@ -245,8 +245,7 @@ def _limits(program: Program, order: tuple[Stratum, ...]) -> Iterator[Diagnostic
 
 
 def _declare(name: str, names: list[str]) -> str:
-    close = suggest(name, names)
-    return f"did you mean `{close}`?" if close else f"declare it: `.decl {name}(...)`"
+    return did_you_mean(name, names, f"declare it: `.decl {name}(...)`")
 
 
 def _names(rule: Rule, arity: dict[str, int]) -> Iterator[Diagnostic]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias, cast
 
+from deltafix.tabling.callgraph import Undo
 from deltafix.tabling.clauses import Clause, Rule
 from deltafix.tabling.factbase import Bucket, Predicate, release, unsubscribe
 from deltafix.tabling.propagate import kill
 from deltafix.tabling.run import run
 from deltafix.tabling.solve import resolve_goal
-from deltafix.tabling.table import Consumer, Forest, Undo
+from deltafix.tabling.table import Consumer, Forest
 
 Strategy: TypeAlias = Literal["local", "deletes_first", "inserts_first", "dred", "scratch"]
 
@@ -137,8 +138,7 @@ def delete_clause(forest: Forest, clause: Clause) -> None:
 
 def _drop(forest: Forest, predicate: Predicate, rule: Rule) -> None:
     buckets = predicate.drop(rule)
-    if forest.undo is not None:
-        forest.undo.append((predicate.add, (rule,)))
+    forest.log(predicate.add, rule)
     for bucket in buckets:
         release(forest, bucket)
 
@@ -151,8 +151,7 @@ def insert_clause(forest: Forest, clause: Clause) -> None:
         if rule.body:
             declare(forest, predicate, tabled=False)
         predicate.add(rule)
-        if forest.undo is not None:
-            forest.undo.append((_drop, (forest, predicate, rule)))
+        forest.log(_drop, forest, predicate, rule)
         if rule.body:
             for generator in predicate.generators.values():
                 if generator.fits(rule):

@@ -27,7 +27,7 @@ from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax, Re
 from deltafix.datalog.lexer import Token
 from deltafix.datalog.parser import Syntax
 from deltafix.datalog.types import TypeSyntax
-from deltafix.diagnostics import Diagnostic, Span, suggest
+from deltafix.diagnostics import Diagnostic, Span, did_you_mean, suggest
 from deltafix.rules.ast import (
     Atom,
     Attribute,
@@ -211,10 +211,9 @@ class _Instantiation:
                 hint = f"declare it in its component: `.decl {token.text}(...) overridable`"
             else:
                 message = f"`{component.name}` inherits no relation `{token.text}`"
-                close = suggest(token.text, open_)
-                hint = f"did you mean `{close}`?" if close else "nothing inherited is overridable"
-                if open_ and not close:
-                    hint = f"overridable: {' '.join(open_)}"
+                valid = f"overridable: {' '.join(open_)}"
+                valid = valid if open_ else "nothing inherited is overridable"
+                hint = did_you_mean(token.text, open_, valid)
             self.report("DF183", message, token.span, hint)
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -113,39 +113,64 @@ def run_load(spec: Spec, task: Place, first: Mapping[int, Sequence[Batch]], link
     return Loaded(Epoch(spec.layout, load).run(), load.notes)
 
 
-class _Load:
+T = TypeVar("T", bound=Place)
+S = TypeVar("S")
+
+
+class Supersteps(Generic[T, S]):
+    """The shards held here by one who takes part, and the messages that wait for them."""
+
     def __init__(
-        self, spec: Spec, task: Place, first: Mapping[int, Sequence[Batch]], link: Link
+        self, spec: Spec, task: T, first: Mapping[int, Sequence[Batch]], link: Link
     ) -> None:
-        rules = bulk_rules(spec.layout)
-        assert rules is not None  # noqa: S101  who has a layout loaded has asked
         self.spec = spec
         self.task = task
         self.link = link
-        self.rules = rules
         self.first = first
-        self.notes: list[dict[str, Any]] = []
-        self.shards: dict[int, BulkShard] = {}
+        self.shards: dict[int, S] = {}
         self.inbox: dict[int, list[Batch]] = {}
 
     def step(self, command: Command) -> Report:
         """One superstep of the shards held here, then the exchange."""
-        report, away = Report(), list[Parcel]()
+        report, away = Report(ended=True), list[Parcel]()
         failed: DeltafixError | None = None
         try:
             if not self.shards:
-                self._take()
+                self.take(report)
             for number in self.shards:
-                self._step(number, command, report, away)
+                self.run(number, command, report, away)
         except (DeltafixError, OSError) as error:
             failed = told(self.spec, error)
         whole, came = exchanged(self.link, report, away, failed)
-        whole.ended = command.action == "commit"
-        for number, batch in came:
-            self.inbox.setdefault(number, []).append(batch)
+        for target, batch in came:
+            self.inbox.setdefault(target, []).append(batch)
         return whole
 
-    def _take(self) -> None:
+    def take(self, report: Report) -> None:
+        """Begin with the shards, and the first messages."""
+        raise NotImplementedError
+
+    def run(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
+        """Let one shard do a step; `away` are the messages it has for others."""
+        raise NotImplementedError
+
+
+class _Load(Supersteps[Place, "BulkShard"]):
+    def __init__(
+        self, spec: Spec, task: Place, first: Mapping[int, Sequence[Batch]], link: Link
+    ) -> None:
+        super().__init__(spec, task, first, link)
+        rules = bulk_rules(spec.layout)
+        assert rules is not None  # noqa: S101  who has a layout loaded has asked
+        self.rules = rules
+        self.notes: list[dict[str, Any]] = []
+
+    def step(self, command: Command) -> Report:
+        whole = super().step(command)
+        whole.ended = command.action == "commit"
+        return whole
+
+    def take(self, report: Report) -> None:
         """Begin with what is given already, and the first messages."""
         spec = self.spec
         for number, came in sorted(self.first.items()):
@@ -153,7 +178,7 @@ class _Load:
             self.shards[number] = BulkShard(spec.layout, self.rules, number, spec.shards, before)
             self.inbox[number] = [*came]
 
-    def _step(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
+    def run(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
         shard = self.shards[number]
         outcome = shard.step(command, self.inbox.pop(number, ()))
         away += tally(outcome, report)
