@@ -3,8 +3,8 @@
 Reading order: `layout` (what lies where), `arena` (reserved memory), `memory` (blocks and vectors
 inside it), `keys` and `index` (hash tables), `values` (column codes), `checks` and `join` (one
 delta rule for one row), `held` (which row holds for a key), `emit` (what a derivation does to its
-head), `task` (what runs next), `best` (one row per key), `wave` (retract and revive), `script` and
-`phases` (what a stratum needs, and finding it), `settle` (a stratum's end), `maintain` (one epoch
+head), `task` (what runs next), `best` (one row per key), `wave` (retract and revive), `phases`
+(finding what a stratum needs), `settle` (a stratum's end), `maintain` (what it needs, and one epoch
 as a resumable machine), `bulk` (many given rows at once), `edit` (given rows in), `end` (commit,
 rollback); `cone` (proofs, read only). How all that becomes machine code: `jit` (what marks a
 function), `compiler` (one object file, and how Python calls it), `native` (found or made, and

@@ -14,7 +14,9 @@ A stratum's epoch is a list of phases, hex digits of its script read from the ri
     A LOOK       what else is derived for keys whose one row fell (`best`)
 
 Invariant: all positions live in header cells, so a run can stop at any row (`QUOTA`) and go on.
-Between phases every support is exact for the state the phase leaves. `settle` ends the stratum.
+Between phases every support is exact for the state the phase leaves. The states in which a phase
+sees the rows below are a function of the phase and the schedule; every schedule counts every
+derivation once. `settle` ends the stratum.
 """
 
 from __future__ import annotations
@@ -22,7 +24,6 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel import script
 from deltafix.kernel.ahead import forget_probes
 from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
@@ -32,6 +33,108 @@ from deltafix.kernel.join import run_variant
 from deltafix.kernel.phases import given_in, given_out, next_below, next_created, next_full, wipe
 from deltafix.kernel.settle import finish_stratum
 from deltafix.kernel.wave import follow, next_suspect
+
+RECOMPUTATION = 0x798  # WIPE, FULL, TAKE
+AGAIN = 0x7A4  # WAVE, LOOK, TAKE
+(GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL, LOOK) = range(1, 11)
+
+
+@kernel("i:ALPi")
+def script_of(A, L, P, t):
+    """Which phases stratum `t` needs in this epoch; 0: none, it is skipped."""
+    edited = np.int64(0)
+    holds = np.int64(0)
+    for k in range(P[t + at.T_NRELS]):
+        rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
+        edited += L[rb + at.R_CHANGED + 1]
+        holds += L[rb + at.R_NOW] + L[rb + at.R_WAS]
+    changed = np.int64(0)
+    below = np.int64(0)
+    seen = np.int64(-1)
+    for k in range(P[t + at.T_NLOWER]):
+        r = np.int64(P[P[t + at.T_LOWER] + 2 * k])
+        if r != seen:
+            rb = L[at.RELS] + r * at.RSZ
+            changed += L[rb + at.R_CHANGED + 1]
+            below += L[rb + at.R_NOW]
+            seen = r
+    if P[t + at.T_FRESH] == 0 and edited == 0 and changed == 0:
+        return np.int64(0)
+    if P[t + at.T_NLOWER] == 0 and P[t + at.T_NCONST] == 0 and not P[t + at.T_RECURSIVE]:
+        return np.int64(GIVEN_OUT)  # given rows only: nothing to derive
+    strategy = L[at.STRATEGY]
+    if P[t + at.T_FRESH] or strategy == at.RECOMPUTE or (holds == 0 and changed * 2 > below):
+        return np.int64(RECOMPUTATION)
+    if strategy == at.DELETES_FIRST or strategy == at.DRED:
+        return np.int64(0x765421)
+    if strategy == at.INSERTS_FIRST:
+        return np.int64(0x421756)
+    return np.int64(0x7A654321) if P[t + at.T_BEST] else np.int64(0x7654321)
+
+
+@kernel("v:L")
+def set_states(L):
+    """Which states the literals below see in the phase that begins."""
+    phase = L[at.S_PHASE] % 16
+    strategy = L[at.STRATEGY]
+    before = np.int64(at.STATE_NEW)
+    after = np.int64(at.STATE_NEW)
+    if phase == DESTROY:
+        before = np.int64(at.STATE_NEW if strategy == at.INSERTS_FIRST else at.STATE_MID)
+        after = np.int64(at.STATE_UNION if strategy == at.INSERTS_FIRST else at.STATE_OLD)
+    elif phase == SAVE or phase == CREATE:
+        before = np.int64(at.STATE_OLD if strategy == at.INSERTS_FIRST else at.STATE_MID)
+        after = np.int64(at.STATE_UNION if strategy == at.INSERTS_FIRST else at.STATE_NEW)
+    elif phase == WAVE and (strategy == at.DELETES_FIRST or strategy == at.DRED):
+        before = after = np.int64(at.STATE_MID)
+    elif phase == TAKE and strategy == at.INSERTS_FIRST and L[at.S_PHASE] >= 16:
+        before = after = np.int64(at.STATE_UNION)
+    L[at.S_BEFORE] = before
+    L[at.S_AFTER] = after
+    L[at.S_ITEM] = 0
+    L[at.S_ROW] = 0
+
+
+@kernel("i:L")
+def work_done(L):
+    """What the run has cost so far: rows looked at, derivations, and looks that found nothing."""
+    return L[at.C_PROBED] + L[at.C_DERIVATIONS] + L[at.C_TRIED]
+
+
+@kernel("i:LPi")
+def _derivations(L, P, t):
+    """The derivations of the stratum's rows that hold."""
+    found = np.int64(0)
+    for k in range(P[t + at.T_NRELS]):
+        found += L[L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ + at.R_DERIVATIONS]
+    return found
+
+
+@kernel("v:LPi")
+def note_work(L, P, t):
+    """Remember what evaluating the stratum from nothing has cost."""
+    rb = L[at.RELS] + P[P[t + at.T_RELS]] * at.RSZ
+    L[rb + at.R_WORK] = work_done(L) - L[at.S_WORK]
+    L[rb + at.R_FOUND] = _derivations(L, P, t)
+    L[at.S_FULL] = 0
+
+
+@kernel("i:LPi")
+def is_hopeless(L, P, t):
+    """Whether the wave has cost more than recomputing the stratum would: then give it up.
+
+    Points-to sets over a hub: one edit's wave took 94 s where recomputation takes 2 (bench,
+    points-to). What recomputing would cost is what it did cost, by derivation: from 2.5 units of
+    `work_done` (galen) to 30 (types of Python, 200 rules), so no one figure serves all. An
+    abandoned wave adds at most once more what the recomputation takes.
+    """
+    work = work_done(L) - L[at.S_WORK]
+    if L[at.STRATEGY] != at.WAVEFRONT or work < L[at.PATIENCE]:
+        return np.int64(0)
+    rb = L[at.RELS] + P[P[t + at.T_RELS]] * at.RSZ
+    again = L[rb + at.R_WORK] / max(L[rb + at.R_FOUND], 1) * _derivations(L, P, t)
+    return np.int64(1) if work > again else np.int64(0)
+
 
 OUTSIDE_PHASE = -2
 FOLD_PHASE = -3
@@ -53,7 +156,7 @@ def _batch(L, P, t):
     if (
         L[at.BATCH] == 0
         and L[at.Q + 1] - L[at.S_Q0] >= L[at.BATCH_FROM]
-        and (L[at.S_PHASE] == script.TAKE or L[at.S_PHASE] % 16 == script.FULL)
+        and (L[at.S_PHASE] == TAKE or L[at.S_PHASE] % 16 == FULL)
         and not P[t + at.T_BEST]
     ):
         L[at.BATCH] = 1
@@ -71,42 +174,42 @@ def _count_batches(A, L, P, t):
 def _next_task(A, L, P, t):
     """Find the next task of the phase at hand. 0: the phase is over."""
     phase = L[at.S_PHASE] % 16
-    if phase == script.GIVEN_OUT:
+    if phase == GIVEN_OUT:
         given_out(A, L, P, t)
-    elif phase == script.DESTROY:
+    elif phase == DESTROY:
         return next_below(L, P, t, at.MODE_DESTROY, 0)
-    elif phase == script.SAVE:
+    elif phase == SAVE:
         if L[at.HEAP + 1] > 0:
             L[at.S_MODE] = at.MODE_REST
             return next_below(L, P, t, at.MODE_SAVE, 1)
-    elif phase == script.WAVE:
+    elif phase == WAVE:
         # A later wave repairs what a recomputation displaced: giving it up would never end.
-        if L[at.HEAP + 1] > 0 and L[at.S_PHASE] != script.AGAIN and script.is_hopeless(L, P, t):
+        if L[at.HEAP + 1] > 0 and L[at.S_PHASE] != AGAIN and is_hopeless(L, P, t):
             L[at.C_ABANDONED] += 1
             L[at.S_MODE] = at.MODE_CREATE
             # the digit of the wave itself is dropped next
-            L[at.S_PHASE] = script.RECOMPUTATION * 16
+            L[at.S_PHASE] = RECOMPUTATION * 16
             return np.int64(0)
         return next_suspect(A, L, P, t)
-    elif phase == script.GIVEN_IN:
+    elif phase == GIVEN_IN:
         given_in(A, L, P, t)
-    elif phase == script.CREATE:
+    elif phase == CREATE:
         return next_below(L, P, t, L[at.S_MODE], 1)
-    elif phase == script.TAKE:
+    elif phase == TAKE:
         _batch(L, P, t)
         if L[at.RECURSIVE] and next_created(A, L, P, t):
             return np.int64(1)
         if L[at.BATCH]:
             _count_batches(A, L, P, t)
             return next_created(A, L, P, t) if L[at.RECURSIVE] else np.int64(0)
-    elif phase == script.WIPE:
+    elif phase == WIPE:
         L[at.S_FULL] = 1
-        L[at.S_WORK] = script.work_done(L)
+        L[at.S_WORK] = work_done(L)
         wipe(A, L, P, t)
-    elif phase == script.FULL:
+    elif phase == FULL:
         _batch(L, P, t)
         return next_full(A, L, P, t)
-    elif phase == script.LOOK:
+    elif phase == LOOK:
         return next_open(A, L, P, t)
     return np.int64(0)
 
@@ -157,7 +260,7 @@ def _advance(A, L, P):
             # Where one row per key is kept, there is one schedule besides recomputation.
             fixed = P[t + at.T_BEST] and L[at.SCHEDULE] != at.RECOMPUTE
             L[at.STRATEGY] = at.WAVEFRONT if fixed else L[at.SCHEDULE]
-            L[at.S_PHASE] = script.script_of(A, L, P, t)
+            L[at.S_PHASE] = script_of(A, L, P, t)
             if L[at.S_PHASE] == 0:
                 L[at.S_PHASE] = -1
                 L[at.S_STRATUM] += 1
@@ -171,8 +274,8 @@ def _advance(A, L, P):
             L[at.S_FULL] = 0
             L[at.S_REST] = 0
             L[at.S_VAIN] = 0
-            L[at.S_WORK] = script.work_done(L)
-            script.set_states(L)
+            L[at.S_WORK] = work_done(L)
+            set_states(L)
         while L[at.S_PHASE] > 0:
             if L[at.T_THEN] != at.THEN_NEXT:
                 follow(A, L, P, t)
@@ -184,13 +287,13 @@ def _advance(A, L, P):
             if _next_task(A, L, P, t):
                 return np.int64(at.GO)
             # Displaced rows leave suspects behind: another wave, until there are none.
-            again = P[t + at.T_BEST] and L[at.S_PHASE] == script.TAKE and L[at.HEAP + 1] > 0
-            L[at.S_PHASE] = script.AGAIN if again else L[at.S_PHASE] // 16
-            script.set_states(L)
+            again = P[t + at.T_BEST] and L[at.S_PHASE] == TAKE and L[at.HEAP + 1] > 0
+            L[at.S_PHASE] = AGAIN if again else L[at.S_PHASE] // 16
+            set_states(L)
         if L[at.BATCH]:
             end_batches(L)
         if L[at.S_FULL]:
-            script.note_work(L, P, t)
+            note_work(L, P, t)
         finish_stratum(A, L, P, t)
         L[at.S_PHASE] = -1
         L[at.S_STRATUM] += 1

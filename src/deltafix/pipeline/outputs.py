@@ -27,10 +27,9 @@ from deltafix.facts.delta import Delta
 from deltafix.facts.logical import from_logical, logical_schema
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import OutputConfig
-from deltafix.pipeline.fold import net_sums
 from deltafix.pipeline.keeper import Relations
 from deltafix.pipeline.manifest import DeltaFile, Manifest, read_deltas, read_view
-from deltafix.pipeline.signed import SIGN, difference, plain, signed_table
+from deltafix.pipeline.signed import SIGN, difference, net_sums, plain, signed_table
 from deltafix.pipeline.sink import ParquetSink
 from deltafix.pipeline.targets.registry import MakeTarget, make_target
 from deltafix.pipeline.targets.target import EpochRows, Target

@@ -37,7 +37,7 @@ import pyarrow.compute as pc
 from deltafix.errors import FactError, MissingRowError, StateError
 from deltafix.facts.arrow import settled_columns
 from deltafix.paths import local_path
-from deltafix.pipeline.fold import net_sums
+from deltafix.pipeline.signed import net_sums
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.reducer import Reducer
 from deltafix.store.folder import Head, folder_at

@@ -22,8 +22,12 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
-from deltafix.datalog.components.reading import MAX_DEPTH
-from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax, Reference
+from deltafix.datalog.components.reading import (
+    MAX_DEPTH,
+    ComponentSyntax,
+    InstanceSyntax,
+    Reference,
+)
 from deltafix.datalog.lexer import Token
 from deltafix.datalog.parser import Syntax
 from deltafix.datalog.types import TypeSyntax

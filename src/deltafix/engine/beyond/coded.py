@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from deltafix.engine.beyond.change import Change, Work
 from deltafix.engine.beyond.checks import intrinsic
-from deltafix.engine.beyond.facts import Fact
+from deltafix.engine.beyond.facts import Change, Fact, Work
 from deltafix.engine.beyond.founded import FoundedStratum
 from deltafix.engine.beyond.stratum import Stratum
 from deltafix.engine.codes import Codes

@@ -14,10 +14,9 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from deltafix.engine.beyond.change import Work
 from deltafix.engine.beyond.checks import Meaning
 from deltafix.engine.beyond.epoch import Epoch
-from deltafix.engine.beyond.facts import Fact
+from deltafix.engine.beyond.facts import Fact, Work
 from deltafix.engine.beyond.keyed import leave
 from deltafix.engine.beyond.needs import Circle, Needs, Node
 from deltafix.engine.beyond.rows import Rows

@@ -19,10 +19,9 @@ from types import MappingProxyType
 from deltafix.collector import held_back
 from deltafix.engine.beyond.best import BestRows
 from deltafix.engine.beyond.blocked import ChosenRows, UndominatedRows
-from deltafix.engine.beyond.change import Change, Work
 from deltafix.engine.beyond.checks import Meaning, intrinsic
 from deltafix.engine.beyond.epoch import Epoch
-from deltafix.engine.beyond.facts import Fact
+from deltafix.engine.beyond.facts import Change, Fact, Work
 from deltafix.engine.beyond.falling import FallingRows
 from deltafix.engine.beyond.joined import JoinedRows
 from deltafix.engine.beyond.rows import Rows

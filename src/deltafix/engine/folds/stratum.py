@@ -18,8 +18,7 @@ from typing import Any, Protocol, TypeAlias
 from deltafix.changes.exact import Total, divide, extend, total_value
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.extremes import Extremes
-from deltafix.engine.folds.groups import Key, keys_of, table
-from deltafix.engine.folds.journal import Journal
+from deltafix.engine.folds.groups import Journal, Key, keys_of, table
 from deltafix.engine.folds.users import UserFold, UserReducer, finished
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.folds.groups import Key, keys_of
-from deltafix.engine.folds.journal import Journal
+from deltafix.engine.folds.groups import Journal, Key, keys_of
 from deltafix.engine.functors import fitted
 from deltafix.engine.stages import Changed
 from deltafix.errors import FunctorError
