@@ -20,8 +20,8 @@ import deltafix
 from deltafix.engine.state.durable import DurableDatabase, DurableTransaction
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks, set_marks
+from deltafix.engine.state.reading import read_state
 from deltafix.engine.state.rows import left
-from deltafix.engine.state.state import read_state
 from deltafix.errors import StateError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 import deltafix
 from deltafix.engine.state.identity import Identity
+from deltafix.engine.state.reading import read_state
 from deltafix.engine.state.rows import GivenRows, decode
-from deltafix.engine.state.state import read_state
 from deltafix.errors import PipelineError
 from deltafix.facts.logical import (
     line_of,

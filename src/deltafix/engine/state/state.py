@@ -3,7 +3,7 @@
 Life: made, which reads the files once and says which program is `known`; `take`, with the program
 that goes on with them; `close`. Invariant: the given rows of the last epoch are the snapshot's and
 then what its log's epochs changed. How both are replaced in one step is the matter of `folder` and
-`objects`. `read_state` looks at a state as it is now, without opening it: nothing is locked.
+`objects`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,18 @@ from typing import Any, Protocol
 from deltafix.engine.codes import Codes
 from deltafix.engine.state.edits import Edit
 from deltafix.engine.state.identity import Identity
-from deltafix.engine.state.log import Records, read_log
+from deltafix.engine.state.log import Records
 from deltafix.engine.state.marks import Marks, set_marks
-from deltafix.engine.state.objects import read_objects
 from deltafix.engine.state.rows import (
     GivenRows,
     decode,
     encode,
     left,
 )
-from deltafix.engine.state.snapshot import Snapshot, read_snapshot, snapshot_pieces
+from deltafix.engine.state.snapshot import Snapshot, snapshot_pieces
 from deltafix.errors import StateError
 from deltafix.facts.schema import Schema
 from deltafix.store.disk import Piece
-from deltafix.store.folder import LocalFolder, Where, folder_at
 
 COMPACT_FACTOR = 2
 """The log is folded into a new snapshot when it is this many times as large as the snapshot."""
@@ -277,17 +275,3 @@ def _marks_of(snapshot: Snapshot, records: Records) -> Marks:
     for changed in records.marks(snapshot.epoch):
         set_marks(marks, changed)
     return marks
-
-
-def read_state(where: Where) -> tuple[Snapshot, Records] | None:
-    """The snapshot and the records after it; None if there is no state yet.
-
-    Raises StateError for damage, as opening it would.
-    """
-    folder = folder_at(where)
-    if not isinstance(folder, LocalFolder):
-        return read_objects(folder)
-    snapshot, log = folder.path / "snapshot", folder.path / "log"
-    if not snapshot.is_file() or not log.is_file():
-        return None
-    return read_snapshot(snapshot), read_log(log)

@@ -18,8 +18,8 @@ from deltafix.datalog.program import Program as Text
 from deltafix.engine.outside import Users
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks, set_marks
+from deltafix.engine.state.reading import read_state
 from deltafix.engine.state.rows import decode, left
-from deltafix.engine.state.state import read_state
 from deltafix.errors import DeltafixError, StateError
 from deltafix.facts.schema import Schema
 from deltafix.rules.schemas import row_schemas
