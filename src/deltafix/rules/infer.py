@@ -80,6 +80,21 @@ class Typed:
 
 
 class _Inference:
+    def __init__(self, program: Program, schemas: Schemas, place: Span | None) -> None:
+        self.program = program
+        self.schemas = schemas
+        self.place = place
+        self.any = CLASSES["any"].union(schemas.constructed)
+        self.found: list[Diagnostic] = []
+        constructed = schemas.constructed
+        self.records = frozenset(name for name, shape in constructed.items() if "" in shape)
+        self.waiting: list[tuple[Call, Node]] = []
+        self.settled: dict[int, str] = {}
+        self.variables: dict[str, Node] = {}
+        self.constants: dict[str, Const] = {}
+        self.casts: list[tuple[Node, str]] = []
+        self.sums: dict[int, Node] = {}
+
     def chosen(self, node: Node) -> str:
         """The kind of a node: a number if that is open, nothing if it could be any record."""
         allowed = node.root().allowed
@@ -213,21 +228,6 @@ class _Inference:
         for position, (arg, kind) in enumerate(zip(args, arguments, strict=False)):
             self.want(arg, kind, f"argument {position + 1} of `{shown}`")
         return Node(shown, frozenset((result,)), f"the result of `{shown}`")
-
-    def __init__(self, program: Program, schemas: Schemas, place: Span | None) -> None:
-        self.program = program
-        self.schemas = schemas
-        self.place = place
-        self.any = CLASSES["any"].union(schemas.constructed)
-        self.found: list[Diagnostic] = []
-        constructed = schemas.constructed
-        self.records = frozenset(name for name, shape in constructed.items() if "" in shape)
-        self.waiting: list[tuple[Call, Node]] = []
-        self.settled: dict[int, str] = {}
-        self.variables: dict[str, Node] = {}
-        self.constants: dict[str, Const] = {}
-        self.casts: list[tuple[Node, str]] = []
-        self.sums: dict[int, Node] = {}
 
     # Constants travel through inference as variables that no text can name.
 

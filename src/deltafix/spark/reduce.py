@@ -46,6 +46,7 @@ from deltafix.store.tables import read_table, write_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+__all__ = ["BatchResult", "StreamReduce"]
 
 KEY, VALUE, SIGN = "key", "value", "sign"
 
@@ -162,8 +163,6 @@ class BatchFolder:
 def _types(rows: pa.Table) -> list[str]:
     return [str(field.type) for field in rows.schema]
 
-
-__all__ = ["BatchResult", "StreamReduce"]
 
 _REASON = "reason"
 
