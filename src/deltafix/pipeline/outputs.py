@@ -1,10 +1,9 @@
 """The outputs of a pipeline together: ahead of a commit, after it, and when they lag.
 
-Invariant: between epochs every output is at the engine's epoch. What breaks it is mended before
-the next epoch: a prepared epoch that was committed is published, and goes on to the output's target
-where it has one (`targets`); an output that is new, that fell
-behind, or whose rules changed without an epoch for it is brought up by one that holds the
-difference (`lagging`).
+Invariant: between epochs every output is at the engine's epoch. What breaks it is mended before the
+next epoch: a prepared epoch that was committed is published, and goes on to the output's target
+where it has one (`targets`); an output that is new, that fell behind, or whose rules changed
+without an epoch for it is brought up by one that holds the difference (`lagging`).
 
 A target ends at the last epoch of the log that changed the view, and never skips one: a target that
 the log no longer reaches back to is refused, not patched.

@@ -11,9 +11,8 @@ aggregate becomes a `Fold` into a hidden relation (`plan.folds`), a `range` a re
 numbers (`plan.ranges`), what a group inside recursion is asked for a relation of its own
 (`plan.domains`), what a relation keeps of its rows more clauses (`plan.keep`), a disjunction that
 stays whole (`rules.whole`) one of the variables that it shares with the rest, and a part of a body
-that shares nothing with the rest a test.
-Invariant: the clauses have the
-rules' meaning. The work on one clause is `plan.flatten`'s.
+that shares nothing with the rest a test. Invariant: the clauses have the rules' meaning. The work
+on one clause is `plan.flatten`'s.
 
 A part of a body that shares nothing with the rest and has no variable of the head is a test:
 

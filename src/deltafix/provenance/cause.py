@@ -5,8 +5,7 @@ taken back it is the old state, with all but some taken back it is the old state
 cause is a set of input changes that alone, on the old state, does it, and no part of it does.
 It is sought first among the leaves of proofs, then among all changes, halving (QuickXplain,
 Junker 2004). In an epoch that edited rules, rules that came and went are changes like rows, and
-the old state is another database (`edited`). Invariant: a cause was tried; the database is as
-before.
+the old state is another database. Invariant: a cause was tried; the database is as before.
 
 An epoch of rows is undone on trial in the database itself. One of rules has made another plan
 there, so its old state is evaluated once more, from the old rules and the rows given then, in a

@@ -2,7 +2,7 @@
 
 Values come from the codes that the search wrote down. Invariant: nothing that planning made is
 named: a hidden relation (a negated group, see `plan.normalize`) is shown by its clauses with the
-values put in, a copy made for demand by its relation, a rule as it was written (`written`).
+values put in, a copy made for demand by its relation, a rule as it was written.
 
 A rule is given back as it was written, where inlining and demand have rewritten it to run: over the
 program's relations, and saying what the rule that runs says, its guard aside.
