@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from deltafix.diagnostics import suggest
 from deltafix.doing import tell
-from deltafix.engine.between import Limits, between, stopped
 from deltafix.engine.bind import bound
 from deltafix.engine.changes import ChangedRows, Changes, Edited
 from deltafix.engine.codes import Codes, is_ordered
@@ -29,7 +28,15 @@ from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.reading import Reading
 from deltafix.engine.relation import RelationView
-from deltafix.engine.run import STRATEGIES, Budget, Run, set_budget
+from deltafix.engine.run import (
+    STRATEGIES,
+    Budget,
+    Limits,
+    Run,
+    between,
+    set_budget,
+    stopped,
+)
 from deltafix.engine.stages import Strata
 from deltafix.engine.state.edits import given_changes
 from deltafix.engine.store import codes_where, relation_cell

@@ -3,7 +3,7 @@
 Three nouns. `Tables` holds a program and its tables; a query yields `Solution`s and keeps its
 table; an update returns a `TablesDelta`, what changed in every kept table, and leaves the run's
 `Counters` in `last`. Invariant: after any exception the program and the tables are as before.
-Not here: how answers are found (`solve`) and kept (`propagate`, `run`).
+Not here: how answers are found (`solve`) and kept (`propagate`, `update`).
 
 The strategy `scratch` drops every table, changes the program and asks the kept goals again; all of
 it is undone like any other update if something raises.
@@ -28,7 +28,6 @@ from deltafix.tabling.goals import Goal, Solution, read_goal, visible
 from deltafix.tabling.invariants import check_invariants
 from deltafix.tabling.lexer import Source
 from deltafix.tabling.program import Program, read_file
-from deltafix.tabling.run import run, steps
 from deltafix.tabling.solve import call
 from deltafix.tabling.table import TRUE, Answer, Counters, Forest, Generator
 from deltafix.tabling.trace import Trace, call_term
@@ -40,6 +39,8 @@ from deltafix.tabling.update import (
     delete_clause,
     guarded,
     insert_clause,
+    run,
+    steps,
 )
 from deltafix.tabling.writer import show
 

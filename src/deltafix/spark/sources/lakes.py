@@ -34,7 +34,7 @@ from deltafix.spark.formats import (
     quoted,
     require,
 )
-from deltafix.spark.sources.feeds import DeltaFeed, in_order
+from deltafix.spark.sources.batch import DeltaFeed, in_order
 from deltafix.spark.sources.frames import FrameSource
 
 if TYPE_CHECKING:
