@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from random import Random
+from unittest.mock import patch
 
 import pytest
 from tests.derivation_counts import derivation_counts
@@ -14,6 +15,7 @@ from tests.oracle import evaluate
 from tests.strategies import ALL, FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
 
 import deltafix
+from deltafix.engine import link, tables
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ProgramError
 from deltafix.kernel import layout
@@ -28,13 +30,16 @@ PROGRAMS = 2 if JIT_DISABLED else 12
 def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     """A database over the next random program that the planner takes.
 
-    Every other one counts heads in batches, of a few heads each, and looks ahead. How many rows the
-    search for a suspect's derivations may look at differs.
+    Every other one counts heads in batches, of a few heads each, and looks ahead; every other one
+    has filters for all indexes of one column, which grow from the start. How many rows the search
+    for a suspect's derivations may look at differs.
     """
     while True:
         try:
             program = random_program(rng, size, ALL)
-            db = deltafix.connect(program, strategy=strategy, reducers=REDUCERS)
+            many, cells = rng.choice([(6, 1 << 10), (1, 2)])
+            with patch.object(link, "_MANY", many), patch.object(tables, "_FILTER_CELLS", cells):
+                db = deltafix.connect(program, strategy=strategy, reducers=REDUCERS)
             if rng.random() < 0.5:
                 db._arena.cells[layout.BATCH_FROM] = rng.choice([0, 2])
                 db._arena.cells[layout.BATCH_CELLS] = rng.choice([1, 4000])

@@ -16,7 +16,7 @@ from deltafix.engine.link import Linked
 from deltafix.engine.store import codes_where, records_of, relation_cell, total_of
 from deltafix.errors import InternalError
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena
+from deltafix.kernel.arena import Arena, Cells
 from deltafix.kernel.values import WIDE_BASE
 from deltafix.plan.clause import Fold
 
@@ -96,6 +96,7 @@ def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[in
         head, tail = int(cells[start + 2 * slot]), int(cells[start + 2 * slot + 1])
         if head == 0:
             continue
+        _require(_is_filtered(cells, xb, head >> 32), name, f"index {index} slot {slot}: no bit")
         ref, size, count = (head & 0xFFFFFFFF) - 1, tail >> 32, tail & 0xFFFFFFFF
         bucket = [ref]
         if size:
@@ -107,6 +108,16 @@ def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[in
             _require(kept == position, name, f"row {row} is at {position}, not {kept}")
         held += bucket
     _require(sorted(held) == sorted(alive), name, f"index {index} differs from the rows")
+
+
+def _is_filtered(cells: Cells, xb: int, key: int) -> bool:
+    """Whether the index's filter, if it has one, has its bit for the hash of a key."""
+    number = int(cells[xb + at.X_FILTER])
+    if number == 0:
+        return True
+    fb = int(cells[at.FILTERS]) + (number - 1) * at.FILTER_SIZE
+    start, cap = int(cells[fb + at.FILTER_CELLS]), int(cells[fb + at.FILTER_CAP])
+    return bool(cells[start + (key * cap >> at.HASH_BITS)] & cells[xb + at.X_BIT])
 
 
 def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:

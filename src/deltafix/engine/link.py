@@ -6,6 +6,7 @@ the same plan twice gives the same program. Nothing is compiled here: programs a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -34,6 +35,8 @@ _CONVERSIONS = {
     ("to_float", "unsigned"): at.UTOF, ("to_unsigned", "float"): at.FTOU,
 }  # fmt: skip
 _TOTALS = {"count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "mean": at.FOLD_MEAN}
+_MANY = 6
+"""Variants from which looking into a filter is cheaper than probing the index of each."""
 _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 """Conversions that do nothing to a value of their result's type."""
 
@@ -71,6 +74,7 @@ def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) 
     does from now on is what this plan says (`Tables.describe`).
     """
     tables.lay_out(plan)
+    tables.filter(_filtered(plan))
     writer = Writer(plan, tables, codes)
     program = writer.program()
     tables.lay_out_memos(writer.memos)
@@ -94,6 +98,32 @@ def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) 
 
 def _clauses(stage: Stage) -> list[Clause]:
     return [v.clause for v in (*stage.const, *stage.lower, *stage.same)]
+
+
+def _needed(variant: Variant) -> list[tuple[Candidate, int]]:
+    """The literals that are looked up by one column of the trigger's row, and that column."""
+    columns = {arg: column for column, arg, binds in variant.binds if binds}
+    found = []
+    for option in variant.nodes[0].candidates:
+        if len(option.index) == 1 < len(option.match.args):
+            column = columns.get(option.keys[0], at.FILTER_COLUMNS)
+            if column < at.FILTER_COLUMNS:
+                found.append((option, column))
+    return found
+
+
+def _filtered(plan: Plan) -> dict[tuple[str, tuple[int, ...]], None]:
+    """Indexes that `_MANY` variants or more ask by the same column of one trigger, in order."""
+    found: dict[tuple[str, tuple[int, ...]], None] = {}
+    for stage in plan.stages:
+        for variants in (stage.same, stage.rederive, stage.lower):
+            asked = defaultdict[tuple[str | None, int], list[Candidate]](list)
+            for variant in variants:
+                for option, column in _needed(variant):
+                    asked[variant.relation, column].append(option)
+            many = (options for options in asked.values() if len(options) >= _MANY)
+            found.update(((o.match.relation, o.index), None) for options in many for o in options)
+    return found
 
 
 class Offset(int):
@@ -250,14 +280,26 @@ class Writer:
             for literal in variant.clause.body[: max(variant.trigger or 0, 0)]
             if isinstance(literal, Match) and literal.relation not in stage.relations
         ]
+        needed = self.needed(variant)
         return self.put(
             [
                 -1 if variant.relation is None else self.ids[variant.relation],
                 int(variant.negated), self.ids[variant.clause.head], root, head,
                 len(variant.binds), match, self.rule(variant.clause),
                 int(variant.relation in stage.relations), len(before), self.put(before),
+                len(needed) // 2, self.put(needed),
             ]
         )  # fmt: skip
+
+    def needed(self, variant: Variant) -> list[int]:
+        """Pairs: an index, and the column of the trigger's row that it must have as a key."""
+        pairs: list[int] = []
+        for option, column in _needed(variant):
+            name = option.match.relation
+            index = InIndex(self.plan.indexes[name].index(option.index))
+            index.relation = self.ids[name]
+            pairs += [index, column]
+        return pairs
 
     def nodes(self, variant: Variant, slots: dict[Slot, int]) -> int:
         """The node records of a variant; returns the offset of node 0."""

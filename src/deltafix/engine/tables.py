@@ -21,11 +21,14 @@ from deltafix.errors import LimitError
 from deltafix.facts.values import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.entries import discard, drop_index, fill_index
+from deltafix.kernel.entries import discard, drop_index, fill_index, note_keys
 from deltafix.plan.clause import Absent, Fold, Match
 from deltafix.plan.ir import Node, Plan
 
 __all__ = ["Groups", "Memo", "Piece", "Tables"]
+
+
+_FILTER_CELLS = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,22 @@ class Tables:
             if stage.recursive and stage.rederive and not stage.best:
                 for name in stage.relations:
                     self._count_all(self.numbers[name])
+
+    def filter(self, wanted: Iterable[tuple[str, tuple[int, ...]]]) -> None:
+        """Have a filter for these indexes of one column, by relation and columns. O(new keys)."""
+        cells, held = self.arena.cells, self.indexes()
+        for name, columns in wanted:
+            first = int(cells[self.cell(self.numbers[name]) + at.R_IDX])
+            index = first + held[name].index(columns)
+            xb = int(cells[at.IDXS]) + index * at.XSZ
+            if cells[xb + at.X_FILTER] == 0:
+                number, bit = divmod(int(cells[at.FILTERED]), at.FILTER_BITS)
+                cells[at.FILTERED] += 1
+                if number == cells[at.N_FILTERS]:
+                    self._add_filter()
+                cells[xb + at.X_FILTER] = number + 1
+                cells[xb + at.X_BIT] = 1 << bit
+                note_keys(cells, index)
 
     def lay_out_memos(self, memos: Iterable[Memo]) -> None:
         """Make the memos that are not there."""
@@ -228,6 +247,18 @@ class Tables:
         cells[start : start + known * at.RSZ] = cells[old : old + known * at.RSZ]
         cells[at.RELS] = start
         cells[at.N_RELS] = len(self.numbers)
+
+    def _add_filter(self) -> None:
+        """Have one more filter, without keys."""
+        arena, cells = self.arena, self.arena.cells
+        old, count = int(cells[at.FILTERS]), int(cells[at.N_FILTERS])
+        size = count * at.FILTER_SIZE
+        start = arena.block((size + at.FILTER_SIZE) * 2) // 2
+        cells[start : start + size] = cells[old : old + size]
+        cells[start + size + at.FILTER_CELLS] = arena.block(_FILTER_CELLS * 2) // 2
+        cells[start + size + at.FILTER_CAP] = _FILTER_CELLS
+        cells[at.FILTERS] = start
+        cells[at.N_FILTERS] = count + 1
 
     def _rows(self, number: int, arity: int, extra: int) -> None:
         """A row table and its key table; `extra` words a row behind the columns."""

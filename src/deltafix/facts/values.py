@@ -61,6 +61,10 @@ _RAW: Final = re.compile(r'[^\s"\[\](),](?:[^"\[\](),\t\n\r]*[^\s"\[\](),])?')
 """Symbols that a fact file writes inside a record without quotes."""
 
 
+_AS_THEY_ARE: Final = frozenset({str, int, bool, bytes, type(None)})
+"""Types without a float in them: a row of these is settled at a glance."""
+
+
 def canonical(x: float) -> float:
     """A float as columns hold it: `0.0` for `-0.0`, one NaN object (rows compare by identity)."""
     return x + 0.0 if x == x else _NAN  # noqa: PLR0124  the test for NaN
@@ -74,7 +78,9 @@ def settled(value: Any) -> Any:
     """
     if isinstance(value, float):
         return value if value and value == value else canonical(value)  # noqa: PLR0124  NaN
-    return with_items(value, settled) if isinstance(value, tuple) else value
+    if not isinstance(value, tuple) or _AS_THEY_ARE.issuperset(map(type, value)):
+        return value
+    return with_items(value, settled)
 
 
 def with_items(value: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:

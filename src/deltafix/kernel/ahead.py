@@ -16,6 +16,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.checks import fits_row, gather
+from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start, idx_key
 from deltafix.kernel.jit import kernel, prefetch
 
@@ -63,6 +64,7 @@ def _ask_slots(A, L, P, number, place, n, r, row):
 
     It is about to enter these, which looks for other rows of its keys.
     """
+    L[at.LOOK] += 1
     ring = _ring(number)
     probes = np.int64(0)
     offset = _address(L, r, row) * 2
@@ -76,7 +78,7 @@ def _ask_slots(A, L, P, number, place, n, r, row):
         v = np.int64(P[place + k])
         node = np.int64(P[v + at.V_NODE])
         count = P[node + 2]
-        if count == 0 or probes + count > at.PROBES:
+        if count == 0 or probes + count > at.PROBES or finds_nothing(A, L, P, v, row):
             continue
         if (
             fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
+from deltafix.kernel.filters import note_keys
 from deltafix.kernel.index import bucket_start, bucket_take, idx_add, idx_key
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert
@@ -159,6 +160,7 @@ def _fill_index(A, L, x, n, fresh, cells, spare):
             base = L[xb + at.X_SLOTS]
             cap = L[xb + at.X_CAP]
             begin += 1
+    note_keys(L, x)
 
 
 @kernel("v:ALi")

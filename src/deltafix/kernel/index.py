@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
+from deltafix.kernel.filters import note_key
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words
 from deltafix.kernel.memory import block, discard
@@ -154,6 +155,7 @@ def idx_add(A, L, x, row):
     slot = idx_find(A, L, x, at.KEY2, h)
     pos = np.int64(0)
     if slot < 0:
+        note_key(L, xb, h)
         base = L[xb + at.X_SLOTS]
         cap = L[xb + at.X_CAP]
         s = (h * cap) >> at.HASH_BITS

@@ -124,6 +124,11 @@ S_REST = 151  # 1: the wave revives without a query whatever is in limbo and has
 S_VAIN = 152  # queries of the wave that gave up, one after another, up to VAIN
 FOLDED = 153  # vector of groups that folds touched in the epoch (`fold`), five cells each
 S_FOLD0 = 156  # its length when the stratum began
+FILTERS = 157  # cell of the descriptors of filters
+N_FILTERS = 158
+FILTERED = 159  # bits given to indexes
+LOOK = 160  # number of the look into filters: what was seen for another row does not count
+LOOKED = 161  # for each of FILTER_COLUMNS columns: look << 20 | filter, and the cell that was seen
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -184,7 +189,17 @@ X_CAP = 4
 X_USED = 5
 X_COLS = 6  # cell of the list of key columns
 X_LATE = 7  # 1: empty, though its relation has rows; filled when first asked, or in the end
-XSZ = 8
+X_FILTER = 8  # the filter that its keys are in, counted from 1; 0: none
+X_BIT = 9  # its bit there
+XSZ = 10
+
+# --- filter descriptor (`filters`) ----------------------------------------------------------
+FILTER_CELLS = 0  # its first cell
+FILTER_CAP = 1
+FILTER_USED = 2  # cells with a bit
+FILTER_SIZE = 3
+FILTER_BITS = 62
+FILTER_COLUMNS = 8  # a trigger is looked up by the first ones
 
 # --- row ------------------------------------------------------------------------------------
 SUPPORT = 2
@@ -262,7 +277,10 @@ V_RULE = 7
 V_SAME = 8  # 1: the trigger is of the same stratum (its rank counts)
 V_NBEFORE = 9
 V_BEFORE = 10  # offset of lower relations that stand before the trigger
-VSZ = 11
+V_NNEEDED = 11
+V_NEEDED = 12  # offset of (index, column) pairs: each index must have that column of the trigger's
+# row as a key
+VSZ = 13
 # match kinds
 M_BIND = 0
 M_VAR = 1

@@ -27,6 +27,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import forget_probes
 from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
+from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.fold import run_fold
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
@@ -330,6 +331,8 @@ def maintain(A, L, P):
             L[at.T_LEFT] -= 1
             if L[at.T_MODE] == at.MODE_QUERY and L[at.UNFOUND] == 0:
                 continue  # all derivations are found, or it has given up
+            if finds_nothing(A, L, P, v, L[at.T_ROW]):
+                continue
             run_variant(A, L, P, v, L[at.T_ROW], L[at.T_MODE])
             if L[at.PAUSED]:  # the same variant again, when the caller comes back
                 L[at.T_NEXT] -= 1

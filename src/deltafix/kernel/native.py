@@ -35,7 +35,7 @@ from deltafix.kernel.jit import JIT_DISABLED, sources_digest
 ENTRIES = {
     "answer": "edit", "delete_rows": "edit", "find_slot": "edit", "insert_rows": "edit",
     "intern": "edit", "lookup": "edit", "settle_rows": "edit",
-    "drop_index": "index", "fill_index": "bulk",
+    "drop_index": "index", "fill_index": "bulk", "note_keys": "filters",
     "maintain": "maintain",
     "discard": "memory",
     "commit": "end", "copy_changes": "end", "rollback": "end",

@@ -33,6 +33,7 @@ def _idle_variant(L, P, v):
 @kernel("v:Liii")
 def _set_one(L, place, row, mode):
     """Make one variant, whose offset stands at `place` of the program, the next task."""
+    L[at.LOOK] += 1
     L[at.T_NEXT] = place
     L[at.T_LEFT] = 1
     L[at.T_ROW] = row

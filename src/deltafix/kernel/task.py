@@ -16,6 +16,7 @@ def set_task(A, L, P, t, field, r, row, mode, then):
         if P[P[t + at.T_RELS] + k] == r:
             place = np.int64(k)
     offset = np.int64(P[P[t + field] + place])
+    L[at.LOOK] += 1
     L[at.T_NEXT] = offset + 1
     L[at.T_LEFT] = P[offset]
     L[at.T_REL] = r

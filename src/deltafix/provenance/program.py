@@ -117,6 +117,10 @@ class _HeadWriter(Writer):
         self.asks.append(frozenset(self.chained))
         return moved
 
+    def needed(self, variant: Variant) -> list[int]:
+        """None: the search looks at no filter, and has chains in place of some indexes."""
+        return []
+
     def candidate(self, option: Candidate, starts: Sequence[int], slots: dict[Slot, int]) -> int:
         """A candidate record with its literal; a chain where the plan has no such index."""
         name, arity = option.match.relation, len(option.match.args)
