@@ -78,9 +78,14 @@ def settled(value: Any) -> Any:
     """
     if isinstance(value, float):
         return value if value and value == value else canonical(value)  # noqa: PLR0124  NaN
-    if not isinstance(value, tuple) or _AS_THEY_ARE.issuperset(map(type, value)):
-        return value
-    return with_items(value, settled)
+    if isinstance(value, tuple):
+        for item in value:
+            kind = type(item)
+            if kind is tuple and _AS_THEY_ARE.issuperset(map(type, item)):
+                continue  # a row in a pair: a call each would be half of an edit of a file
+            if kind not in _AS_THEY_ARE:
+                return with_items(value, settled)
+    return value
 
 
 def with_items(value: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
