@@ -6,8 +6,9 @@ Each package's source distribution is fetched through pip at the version its ver
 unpacked (into FOLDER, where it stays, or a folder of its own that goes); nothing in it is run
 but its build backend, by pip. Both tools look at the whole distribution with default options. The
 verdicts are of findings of deltafix, at some stage of its rules: their precision is deltafix's, and
-of vulture they say how it does on the same symbols. Not here: how the verdicts were found, and a
-judgement of what only vulture reports.
+of vulture they say how it does on the same symbols. Those from the fifteenth sample on are of
+findings that were sure. Not here: how the verdicts were found, and a judgement of what only vulture
+reports.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Verdict(NamedTuple):
     version: str
     symbol: str
     verdict: str  # "dead" or "alive"
-    sample: str  # "first"; "rest": what the mended rules found beside it; "second" to "tenth"
+    sample: str  # "first"; "rest": what the mended rules found beside it; "second" and so on
     reason: str
 
 
@@ -70,6 +71,7 @@ class Answer(NamedTuple):
 
     findings: int  # what deltafix shows: outermost ones
     dead: frozenset[str]
+    sure: frozenset[str]  # those of them that are
     places: Mapping[str, tuple[str, str]]  # symbol -> path and short name
     vulture: Sequence[tuple[str, str]]  # path and name
 
@@ -93,7 +95,7 @@ def fetch(package: str, folder: Path) -> Path:
 
 def ask(home: Path) -> Answer:
     """Both tools, with default options, on one folder."""
-    with DeadCode() as job:
+    with DeadCode(confidence="likely") as job:
         Watcher(DEAD_CODE.tree(home), job, DEAD_CODE.extract).poll()
         places = {
             place.symbol: (path, short_name(place.symbol))
@@ -111,6 +113,7 @@ def ask(home: Path) -> Answer:
     return Answer(
         findings=sum(one.inside is None for one in findings),
         dead=frozenset(one.symbol for one in findings),
+        sure=frozenset(one.symbol for one in findings if one.confidence == "sure"),
         places=places,
         vulture=vulture_found(told.stdout),
     )
@@ -141,12 +144,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         answers = {name: ask(fetch(name, folder)) for name in names}
     verdicts = [one for one in verdicts if one.package in answers]
     ours = [one for one in verdicts if one.symbol in answers[one.package].dead]
+    sure = [one for one in ours if one.symbol in answers[one.package].sure]
     theirs = [one for one in verdicts if answers[one.package].vulture_names(one.symbol)]
     rows = []
     for sample in sorted({one.sample for one in verdicts}):
-        parts = [[one for one in some if one.sample == sample] for some in (verdicts, ours, theirs)]
+        parts = [
+            [one for one in some if one.sample == sample] for some in (verdicts, sure, ours, theirs)
+        ]
         rows.append([sample, str(len(parts[0])), *map(precision, parts[1:])])
-    print(table(["sample", "verdicts", "true of deltafix's", "true of vulture's"], rows))
+    head = ["sample", "verdicts", "true of those sure", "true of all", "true of vulture's"]
+    print(table(head, rows))
     rows = []
     for package, answer in answers.items():
         counts = [

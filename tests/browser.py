@@ -11,6 +11,7 @@ import fcntl
 import json
 import os
 import shutil
+import struct
 import subprocess
 import tempfile
 import time
@@ -201,7 +202,14 @@ class Browser:
         assert violations == [], state
         assert self.value("document.documentElement.scrollWidth <= innerWidth"), state
 
-    def screenshot(self, path: Path) -> None:
-        """Write what is seen as PNG."""
+    def picture(self, name: str, folder: Path) -> bytes:
+        """What is seen, as PNG of the window's size; written to a folder, or where it is asked for.
+
+        DELTAFIX_SCREENSHOTS names a folder that keeps them.
+        """
+        path = Path(os.environ.get("DELTAFIX_SCREENSHOTS", folder)) / f"{name}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot")["data"]))
+        data = base64.b64decode(self.call("Page.captureScreenshot")["data"])
+        path.write_bytes(data)
+        assert [*struct.unpack(">II", data[16:24])] == self.value("[innerWidth, innerHeight]")
+        return data

@@ -31,7 +31,7 @@ from deltafix.analyses.watch import Watcher
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.source_trees import extract_with_spark
 
-VIEWS = ("live", "dead", "foreign")
+VIEWS = ("live", "dead", "sure")
 ROOTS = ("public",)  # the package is a library: what its users may name is alive
 
 
@@ -46,7 +46,7 @@ def main() -> int:
         tree = DEAD_CODE.tree(root)
         print(f"copied {plural(len(tree.scan().files), 'module')} of {options.package} to {root}")
         prepare_kernel()
-        with DeadCode(roots=ROOTS) as job:
+        with DeadCode(roots=ROOTS, confidence="likely") as job:
             many = None if options.local else partial(extract_with_spark, tree, DEAD_CODE.extract)
             how = "in this process" if options.local else "Spark"
             return run(Watcher(tree, job, DEAD_CODE.extract, many), how)
@@ -98,7 +98,7 @@ def run(watcher: Watcher, how: str) -> int:
 
     title("4. Beside a recomputation from scratch")
     start = time.perf_counter()
-    with DeadCode(roots=ROOTS) as fresh:
+    with DeadCode(roots=ROOTS, confidence="likely") as fresh:
         fresh.update(
             list(read_fragments(watcher.tree, list(watcher.tree.scan().files), DEAD_CODE.extract))
         )

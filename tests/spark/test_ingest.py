@@ -77,7 +77,9 @@ def test_agree_the_command_reports_the_same_with_and_without_spark(
     reports = []
     for way in ([], ["--spark"]):
         with pytest.raises(SystemExit) as ended:
-            command_line.main(["dead-code", str(tree), "--format", "json", *way])
+            command_line.main(
+                ["dead-code", str(tree), "--confidence", "likely", "--format", "json", *way]
+            )
         assert ended.value.code == 1
         report = json.loads(capsys.readouterr().out)
         report["work"].pop("seconds")

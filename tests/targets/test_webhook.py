@@ -49,6 +49,17 @@ def test_an_epoch_is_posted_in_parts_with_keys(hook, monkeypatch) -> None:
     assert hook.headers["Content-Type"] == "application/json"
 
 
+def test_a_log_of_requests_has_no_path(hook, caplog) -> None:
+    hook.answer = lambda number: "gone" if number == 0 else 503 if number == 1 else 200
+    caplog.set_level("DEBUG", logger="urllib3")
+    target(hook)(epoch(("a", 1.0)))
+    retried = [one for one in caplog.records if one.levelname == "WARNING"]
+    assert "Retrying" in retried[0].getMessage()
+    assert len(hook.seen) == 3
+    assert "…" in caplog.text
+    assert "/view" not in caplog.text
+
+
 @pytest.mark.parametrize("answer", [429, 500, 503, "lost", "gone", "late"])
 def test_a_server_that_fails_is_asked_again_with_the_same_key(hook, answer) -> None:
     hook.answer = lambda number: answer if number in (0, 1, 3) else 200

@@ -39,6 +39,7 @@ class Analysis:
         views: relations for users; the first is the answer.
         project: names of project files it reads too, also from the two folders above the tree.
         tables: facts that hold for every tree.
+        bare: whether it reads files whose name has no ending, too: scripts.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Analysis:
     views: tuple[str, ...]
     project: tuple[str, ...] = ()
     tables: tuple[Fact, ...] = ()
+    bare: bool = False
 
     def load_program(self) -> Program:
         """The rules, checked."""
@@ -61,4 +63,4 @@ class Analysis:
 
     def tree(self, path: Path, exclude: Sequence[str] = ()) -> Tree:
         """The files it reads of a folder, or a single file. Raises SourceError if it is neither."""
-        return Tree.at(path, exclude, suffixes=self.suffixes, project=self.project)
+        return Tree.at(path, exclude, suffixes=self.suffixes, project=self.project, bare=self.bare)

@@ -49,6 +49,7 @@ class Tree:
     prefix: str = ""
     only: str | None = None
     exclude: tuple[str, ...] = ()
+    bare: bool = False
 
     @classmethod
     def at(
@@ -58,12 +59,13 @@ class Tree:
         *,
         suffixes: tuple[str, ...],
         project: tuple[str, ...] = (),
+        bare: bool = False,
     ) -> Tree:
         """The tree of a folder or a single file; raises SourceError if it is neither.
 
-        Source are the files with one of `suffixes`, and those with a name in `project`, which are
-        also looked for in the two folders above. A folder with an `__init__.py` is a package, and
-        its parents' names come before its own.
+        Source are the files with one of `suffixes`, if `bare` those whose name has no ending, and
+        those with a name in `project`, which are also looked for in the two folders above. A
+        folder with an `__init__.py` is a package, and its parents' names come before its own.
         """
         if path.is_file():
             root, only = path.resolve().parent, path.name
@@ -77,7 +79,7 @@ class Tree:
             names.append(folder.name)
             folder = folder.parent
         prefix = ".".join(reversed(names))
-        return cls(root, suffixes, project, prefix, only, tuple(exclude))
+        return cls(root, suffixes, project, prefix, only, tuple(exclude), bare)
 
     def scan(self) -> Scan:
         """Every source and project file, by one walk of the folder. O(files), one stat each."""
@@ -129,11 +131,12 @@ class Tree:
                     if entry.is_dir(follow_symlinks=False):
                         if not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
                             stack.append((entry.path, f"{path}/"))
-                    elif self._takes(path):
+                    elif self._takes(path) and not entry.is_dir():  # nor a link to a folder
                         yield entry, path
 
     def _takes(self, path: str) -> bool:
-        return path.endswith(self.suffixes) or self._is_project(path)
+        is_bare = self.bare and "." not in path.rsplit("/", 1)[-1]
+        return is_bare or path.endswith(self.suffixes) or self._is_project(path)
 
     def _is_project(self, path: str) -> bool:
         return path.rsplit("/", 1)[-1] in self.project

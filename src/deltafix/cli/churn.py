@@ -13,12 +13,13 @@ import typer
 
 from deltafix.cli.completion import analyses
 from deltafix.cli.console import note, prepare_kernel
-from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
+from deltafix.cli.tree_options import Exclude, HowSure, Profile, Roots, Tests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from deltafix.analyses.analysis import Analysis
+    from deltafix.analyses.dead_code.findings import Confidence
     from deltafix.analyses.job import Work
     from deltafix.analyses.replay import CommitReport, Replay, Replayed, Summary
 
@@ -45,6 +46,7 @@ def churn(
     tests: Tests = True,
     profile: Profile = None,
     exclude: Exclude = None,
+    confidence: HowSure = "sure",
     sample: Annotated[
         int, typer.Option(min=0, help="Evaluate from scratch at every N-th commit; 0: never.")
     ] = 10,
@@ -67,7 +69,7 @@ def churn(
 
     chosen = find_analysis(analysis)
     if analysis == _DEAD_CODE:
-        make, came, went = _dead_code(roots, tests, profile), "died", "rose"
+        make, came, went = _dead_code(roots, tests, profile, confidence), "died", "rose"
     elif roots or profile or not tests:
         raise typer.BadParameter("--roots, --profile and --no-tests are for dead-code alone")
     else:
@@ -100,11 +102,17 @@ def churn(
 
 
 def _dead_code(
-    roots: list[str] | None, tests: bool, profile: list[str] | None
+    roots: list[str] | None, tests: bool, profile: list[str] | None, confidence: Confidence
 ) -> Callable[[], Replayed[Any]]:
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415  quick --help
 
-    return partial(DeadCode, roots=roots or (), tests=tests, profiles=profile or ())
+    return partial(
+        DeadCode,
+        roots=roots or (),
+        tests=tests,
+        profiles=profile or (),
+        confidence=confidence,
+    )
 
 
 def _job(analysis: Analysis) -> Callable[[], Replayed[Any]]:

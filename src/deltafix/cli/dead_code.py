@@ -13,7 +13,7 @@ import typer
 
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
-from deltafix.cli.tree_options import Exclude, Spark, Tests
+from deltafix.cli.tree_options import Exclude, HowSure, Spark, Tests
 
 if TYPE_CHECKING:
     from deltafix.analyses.dead_code.baseline import Baseline
@@ -64,9 +64,7 @@ def dead_code(
         typer.Option(min=1, help="Show so many at most, as text or csv.", metavar="COUNT"),
     ] = None,
     spark: Spark = False,
-    minimum: Annotated[
-        int, typer.Option("--min-confidence", min=0, max=100, help="Leave out less sure findings.")
-    ] = 0,
+    confidence: HowSure = "sure",
     baseline: Annotated[
         Path | None, typer.Option(help="Report only what this baseline file does not know.")
     ] = None,
@@ -80,8 +78,9 @@ def dead_code(
 ) -> None:
     """Find dead code in Python: symbols that no entry point, test or public name reaches.
 
-    A symbol used only by dead code is dead too. Exit code 0 if there is none, 1 if dead symbols
-    were reported, 2 on an error.
+    A symbol used only by dead code is dead too. Those are shown whose name stands nowhere else and
+    that nobody outside can reach; the others that nothing reaches are counted (--confidence). Exit
+    code 0 if there is none to show, 1 if dead symbols were reported, 2 on an error.
     """
     from deltafix.analyses.dead_code import DEAD_CODE  # noqa: PLC0415  quick --help
     from deltafix.analyses.dead_code.baseline import Baseline  # noqa: PLC0415
@@ -105,6 +104,7 @@ def dead_code(
         pure_decorators=pure_decorator or (),
         profiles=profile or (),
         ran=ran,
+        confidence=confidence,
     ) as job:
         many = partial(extract_many, tree, DEAD_CODE.extract, quiet=quiet)
         watcher = Watcher(tree, job, DEAD_CODE.extract, many)
@@ -117,14 +117,14 @@ def dead_code(
             _say(explainer.explain(explainer.find(why)))
             return
         if write_baseline is not None:
-            Baseline.of(job.dead(minimum)).write(write_baseline)
+            Baseline.of(job.dead()).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
-        _say(_shown(_report(watcher, job, known, minimum), form, limit))
+        _say(_shown(_report(watcher, job, known), form, limit))
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
-            follow(watcher, lambda one: _say(_shown_change(_new(one, known, minimum), form)))
-        found = known.split(job.dead(minimum))[0]
+            follow(watcher, lambda one: _say(_shown_change(_new(one, known), form)))
+        found = known.split(job.dead())[0]
     if found:
         raise typer.Exit(_FOUND)
 
@@ -141,18 +141,19 @@ def _ran(tree: Tree, data: Path | None, *, quiet: bool) -> frozenset[str]:
     return ran.symbols
 
 
-def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline, minimum: int) -> Report:
+def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline) -> Report:
     """The state of the tree, less what the baseline knows."""
     from deltafix.analyses.dead_code.report import Report  # noqa: PLC0415  quick --help
 
     everything = job.dead()
-    new, accepted = known.split(one for one in everything if one.confidence >= minimum)
+    new, accepted = known.split(everything)
     return Report(
         root=str(watcher.tree.root),
         files=len(watcher.seen.files),
         facts=job.fact_count,
         symbols=job.symbol_count,
         dead=tuple(new),
+        likely=job.left_out,
         work=job.last_work,
         known=len(accepted),
         stale=tuple(known.stale(everything)),
@@ -162,10 +163,9 @@ def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline, minimum: i
     )
 
 
-def _new(change: Change, known: Baseline, minimum: int) -> Change:
-    """The change without what the baseline knows or what is not sure enough."""
-    died = known.split(one for one in change.became_dead if one.confidence >= minimum)[0]
-    return replace(change, became_dead=tuple(died))
+def _new(change: Change, known: Baseline) -> Change:
+    """The change without what the baseline knows."""
+    return replace(change, became_dead=tuple(known.split(change.became_dead)[0]))
 
 
 def _shown(report: Report, form: str, limit: int | None) -> str:

@@ -33,7 +33,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, Reading, WordSize, reading
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.loaded import followed, loaded
-from deltafix.cli.tree_options import Exclude, Profile, Roots, Tests
+from deltafix.cli.tree_options import Exclude, HowSure, Profile, Roots, Tests
 from deltafix.collector import held_back
 from deltafix.errors import DeltafixError
 
@@ -52,7 +52,7 @@ _NO_METHOD: Final = -32601
 _BAD_PARAMS: Final = -32602
 _NOT_INITIALIZED: Final = -32002
 _FAILED: Final = -32803
-_WARNING, _UNNECESSARY, _LOG, _ERROR = 2, 1, 4, 1
+_WARNING, _HINT, _UNNECESSARY, _LOG, _ERROR = 2, 4, 1, 4, 1
 _WHOLE_LINE: Final = 10_000  # clients cut a column beyond the line's end to the end
 _WATCHED = [
     {"globPattern": pattern}
@@ -66,6 +66,7 @@ def lsp(
     tests: Tests = True,
     profile: Profile = None,
     exclude: Exclude = None,
+    confidence: HowSure = "sure",
     program: Annotated[
         Path | None, typer.Option(help="A program of rules (.dl) to mark, too.", metavar="FILE.dl")
     ] = None,
@@ -86,7 +87,13 @@ def lsp(
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415  quick --help
 
     prepare_kernel()
-    make = partial(DeadCode, roots=roots or (), tests=tests, profiles=profile or ())
+    make = partial(
+        DeadCode,
+        roots=roots or (),
+        tests=tests,
+        profiles=profile or (),
+        confidence=confidence,
+    )
     make().close()  # a wrong option ends here, before the conversation
     wire = Wire(sys.stdin.buffer, sys.stdout.buffer)
     options = reading(word_size, include, macros)
@@ -309,10 +316,12 @@ def _diagnostic(finding: Finding) -> Message:
             "start": {"line": line, "character": 0},
             "end": {"line": line, "character": _WHOLE_LINE},
         },
-        "severity": _WARNING,
+        "severity": _WARNING if finding.confidence == "sure" else _HINT,
         "code": f"dead-{finding.kind}",
         "source": "deltafix",
-        "message": f"dead {finding.kind} {finding.symbol}: nothing alive reaches it",
+        "message": "; ".join(
+            [f"dead {finding.kind} {finding.symbol}: nothing alive reaches it", *finding.doubts()]
+        ),
         "tags": [_UNNECESSARY],
     }
 

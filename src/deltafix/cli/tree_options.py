@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import typer
 
@@ -12,6 +12,13 @@ Tests: TypeAlias = Annotated[
 ]
 Profile: TypeAlias = Annotated[
     list[str] | None, typer.Option(help="A framework in use, as for `dead-code`. Repeatable.")
+]
+HowSure: TypeAlias = Annotated[
+    Literal["sure", "likely"],
+    typer.Option(
+        "--confidence",
+        help="`sure`: nothing anywhere might reach it; `likely`: also where that is in doubt.",
+    ),
 ]
 Spark: TypeAlias = Annotated[
     bool, typer.Option("--spark", help="Extract with Spark's workers: for large trees.")

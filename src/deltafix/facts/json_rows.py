@@ -28,19 +28,41 @@ def read_json(data: bytes, schema: Schema, label: str) -> list[Row]:
 
     Raises:
         FactError: text that is no JSON, no array of rows, or a row of another width.
-        TypeMismatchError: a value its column does not take. Both name the file and the row.
+        TypeMismatchError: a value its column does not take. Both name the file, the row and the
+            line that it begins in.
     """
     try:
-        found = json.loads(data.decode("utf-8-sig"), parse_int=_whole, parse_constant=_refuse)
+        text = data.decode("utf-8-sig")
+        found = json.loads(text, parse_int=_whole, parse_constant=_refuse)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         message = f"{label}: this is not JSON: {error}"
-        raise FactError(message, path=label, relation=schema.relation) from None
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
+        raise FactError(message, path=label, relation=schema.relation, line=line) from None
     if found is None and not schema.columns:
         return []
     if not isinstance(found, list):
         message = f"{label}: a relation is an array of rows, not {shown(found)}"
         raise FactError(message, path=label, relation=schema.relation)
-    return [_row(row, schema, label, number) for number, row in enumerate(found, start=1)]
+    rows = []
+    for number, row in enumerate(found, start=1):
+        try:
+            rows.append(_row(row, schema, label, number))
+        except (FactError, TypeMismatchError) as error:
+            error.values.update(path=label, line=_line_of(text, number))
+            raise
+    return rows
+
+
+def _line_of(text: str, number: int) -> int:
+    """The line in which a row of an array begins, both from 1. O(text), on errors alone."""
+    scan = json.JSONDecoder(parse_int=_whole)
+    place = text.index("[") + 1
+    for left in range(number, 0, -1):
+        while text[place] in " \t\r\n,":
+            place += 1
+        if left > 1:
+            place = scan.raw_decode(text, place)[1]
+    return text.count("\n", 0, place) + 1
 
 
 def write_json(

@@ -52,7 +52,7 @@ from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bound
 from deltafix.sql.pending import Pending
 from deltafix.sql.query import check_clauses, relation
-from deltafix.sql.rows import Edit, checked, given, replaced
+from deltafix.sql.rows import Edit, among_given, checked, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import DIALECTS, Statement, Wrong, exp, statements
 from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
@@ -404,7 +404,7 @@ class Connection:
             raise
 
     def _make_all(self, statement: Statement, edit: Edit) -> int:
-        table, removed, added, replaced = edit
+        table, removed, added, replaced, _ = edit
         if not isinstance(added, list):
             if self._take_batch(table, added):
                 self._journal.append(edit)
@@ -412,21 +412,24 @@ class Connection:
             added = list(added)  # by row, which names the one that breaks a key
             edit = Edit(table, removed, added, replaced)
         made = [edit]
-        self._make(statement, edit)
+        with among_given(edit, edit):
+            self._make(statement, edit)
         chains = [0]  # how many edits of keys in a row each is the end of
         for cause, chain in zip(made, chains, strict=True):  # which grow
             require_end(statement, cause, chain)
             for action in actions(self, statement, cause, made):
-                self._make(statement, checked(statement, action))
+                with among_given(action, edit):
+                    self._make(statement, checked(statement, action))
                 made.append(action)
                 chains.append(chain + 1 if action.replaced else 0)
         for one in net(made):
-            require_references(self, statement, one)
+            with among_given(one, edit):
+                require_references(self, statement, one)
         return len(removed) + len(added) - len(replaced)
 
     def _make(self, statement: Statement, edit: Edit) -> None:
         """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""
-        table, removed, added, _ = edit
+        table, removed, added, *_ = edit
         self._pending.add(table, removed, ())
         try:
             require_keys(self, statement, table, added)

@@ -35,7 +35,7 @@ from deltafix.sql.types import BLOB, TEXT, Column, SqlType
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["read_table", "table_file", "take_in", "write_view"]
+__all__ = ["placed", "read_table", "table_file", "take_in", "write_view"]
 
 
 def table_file(folder: Path, name: str) -> Path | None:
@@ -100,15 +100,22 @@ def take_in(connection: Connection, name: str, path: Path) -> list[str]:
     try:
         connection.insert(name, rows, [column.name for column in columns])
     except SqlError as error:
-        said = error.diagnostics[0].message
-        places = error.rows if isinstance(error, SqlIntegrityError) else ()
-        if places and (row := _row(rows, places[0])) not in said:
-            said = f"{said}; the row is {row}"
-        if len(places) > 1:
-            said = f"{said}, and {_place(path, places[1])} has {_row(rows, places[1])}"
-        where = _place(path, places[0]) if places else path
-        raise SourceError(f"{where}: {said}", value=str(path)) from None
+        raise placed(error, path, rows) from None
     return others
+
+
+def placed(error: SqlError, path: Path, rows: pa.Table) -> SourceError:
+    """What SQL says of rows of a file, by the line of the one that breaks a constraint."""
+    said = error.diagnostics[0].message
+    places = error.rows if isinstance(error, SqlIntegrityError) else ()
+    if not places:
+        return SourceError(f"{path}: {said}", value=str(path))
+    if (row := _row(rows, places[0])) not in said:
+        said = f"{said}; the row is {row}"
+    if len(places) > 1:
+        said = f"{said}, and {_place(path, places[1])} has {_row(rows, places[1])}"
+    message = f"{_place(path, places[0])}: {said}"
+    return SourceError(message, path=str(path), line=_line(path, places[0]))
 
 
 def _row(rows: pa.Table, place: int) -> str:

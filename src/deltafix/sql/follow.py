@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from deltafix.engine.follow import Mark, Problem, ProgramEdit, mark_of
 from deltafix.errors import DeltafixError, SourceError, SqlError, SqlIntegrityError
 from deltafix.facts.carets import with_caret
-from deltafix.sql.files import read_table, table_file, take_in
+from deltafix.sql.files import placed, read_table, table_file, take_in
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -157,7 +157,7 @@ class TableFolder:
         try:
             try:
                 self._replace(names, rows)
-            except SqlIntegrityError:
+            except (SqlIntegrityError, SourceError):
                 if len(names) == 1:
                     raise
                 self._replace(names[::-1], rows)  # what refers goes before what is referred to
@@ -187,7 +187,10 @@ class TableFolder:
         self._db.begin()
         try:
             for name in names:
-                self._db.replace(name, rows[name])
+                try:
+                    self._db.replace(name, rows[name])
+                except SqlIntegrityError as error:
+                    raise placed(error, self._files[name], rows[name]) from None
             self._db.commit()
         except BaseException:
             self._db.rollback()

@@ -227,7 +227,7 @@ def net(edits: Sequence[Edit]) -> list[Edit]:
     if len(edits) == 1:
         return [*edits]
     found: dict[str, tuple[Table, Counter[Row]]] = {}
-    for table, removed, added, _ in edits:
+    for table, removed, added, *_ in edits:
         _, counts = found.setdefault(table.relation.name, (table, Counter()))
         counts.subtract(removed)
         counts.update(added)

@@ -7,10 +7,12 @@ row breaks a CHECK; keys are the connection's to check.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deltafix.errors import SqlIntegrityError
 from deltafix.facts.schema import Row
 from deltafix.facts.values import shown
 from deltafix.sql.casts import assigned
@@ -21,19 +23,34 @@ from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows
 if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
 
-__all__ = ["Edit", "checked", "encoded", "given", "inserted", "replaced"]
+__all__ = ["Edit", "among_given", "checked", "encoded", "given", "inserted", "replaced"]
 
 
 class Edit(NamedTuple):
     """A table, the rows removed, and the rows added.
 
     The first of those removed became those `replaced`, in this order, which are among those added.
+    `places` says where those added stand among the rows given, if these are not the same.
     """
 
     table: Table
     removed: list[Row]
     added: list[Row] | Batch
     replaced: Sequence[Row] = ()
+    places: Sequence[int] | None = None
+
+
+@contextmanager
+def among_given(edit: Edit, given: Edit) -> Iterator[None]:
+    """Have the error of an edit name rows by where they stand among those given, if they do."""
+    try:
+        yield
+    except SqlIntegrityError as error:
+        if edit is not given:  # it follows from that one
+            error.rows = ()
+        elif given.places is not None:
+            error.rows = tuple(given.places[place] for place in error.rows)
+        raise
 
 
 def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
@@ -193,11 +210,12 @@ def replaced(statement: Statement, table: Table, rows: Any, there: Sequence[Row]
     kept: dict[Row, list[Row]] = {}
     for row in there:
         kept.setdefault(row[:width], []).append(row)
-    added = []
-    for row in given(statement, table, rows).added:
+    added = {}
+    for place, row in enumerate(given(statement, table, rows).added):
         same = kept.get(row[:width])
         if same:
             same.pop()
         else:
-            added.append(row)
-    return Edit(table, [row for rest in kept.values() for row in rest], added)
+            added[place] = row
+    removed = [row for rest in kept.values() for row in rest]
+    return Edit(table, removed, [*added.values()], places=[*added])

@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from deltafix.errors import InternalError
 
 MAIN = 'if __name__ == "__main__": '
 HERE = Path(__file__).parents[3]
+ALL = partial(DeadCode, confidence="likely")
 
 
 class Repo:
@@ -67,7 +69,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 def replay(folder: Path, revisions: str, sample: int = 1) -> tuple[Replay, list[CommitReport]]:
     found = Repository.at(folder)
     first, commits = found.commits(revisions)
-    with Replay(found, DEAD_CODE.tree(folder), extract, DeadCode, first, sample=sample) as one:
+    with Replay(found, DEAD_CODE.tree(folder), extract, ALL, first, sample=sample) as one:
         reports = list(one.follow(commits))
         one.job.check_invariants()
     return one, reports
@@ -131,8 +133,8 @@ def test_random_histories_end_where_their_files_say(repo: Repo) -> None:
     found = Repository.at(repo.folder)
     begun, commits = found.commits(f"{first}..HEAD")
     with (
-        Replay(found, DEAD_CODE.tree(repo.folder), extract, DeadCode, begun, sample=1) as one,
-        DeadCode() as judge,
+        Replay(found, DEAD_CODE.tree(repo.folder), extract, ALL, begun, sample=1) as one,
+        ALL() as judge,
     ):
         assert all(report.scratch is not None for report in one.follow(commits))
         judge.update(
@@ -153,7 +155,7 @@ def test_a_wrong_view_is_told_and_not_timed(repo: Repo) -> None:
             found,
             tree,
             extract,
-            lambda: DeadCode(**next(made)),
+            lambda: ALL(**next(made)),
             first,
             sample=1,
         ) as one,

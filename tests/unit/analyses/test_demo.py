@@ -21,7 +21,7 @@ def test_the_demo_ends_with_views_that_equal_a_recomputation(
     assert "its call in" in printed
     assert "became dead" in printed
     assert printed.count(" touched, ") == 2
-    assert "The updated views equal the recomputation, row for row: live, dead, foreign." in printed
+    assert "The updated views equal the recomputation, row for row: live, dead, sure." in printed
 
 
 def test_the_demo_says_when_the_package_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ import textwrap
 
 import pytest
 
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.inputs import INPUTS
 from deltafix.analyses.dead_code.modules import module_of
 from deltafix.analyses.facts import (
     FRAGMENT_SCHEMA,
@@ -41,6 +41,9 @@ def test_every_fact_of_a_three_line_module() -> None:
         'public_module("m").',
         'scope("m:LIMIT", "m").',
         'scope("m:f", "m").',
+        'spelled("LIMIT", "limit").',
+        'spelled("f", "f").',
+        'spelled("m", "m").',
         'suffix("m", "m", "").',
         'symbol("m", "module").',
         'symbol("m:LIMIT", "name").',
@@ -437,7 +440,7 @@ def test_facts_fit_the_relations_and_come_sorted_once() -> None:
     source = "import a\nclass C(a.B):\n    x = 1\n    def f(self): return self.x, self.x\n"
     fragment = extract("p/m.py", source.encode())
     assert list(fragment.facts) == sorted(set(fragment.facts))
-    assert all(len(row) == len(INPUTS[name]) for name, row in fragment.facts)
+    assert all(len(row) == len(DEAD_CODE.inputs[name]) for name, row in fragment.facts)
 
 
 def test_fragments_survive_arrow() -> None:

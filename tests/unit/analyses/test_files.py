@@ -8,7 +8,7 @@ import pytest
 
 from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.facts import from_arrow
-from deltafix.analyses.files import Scan, Stamp, changes
+from deltafix.analyses.files import Scan, Stamp, Tree, changes
 from deltafix.analyses.reading import extract_batch, paths_table, read_fragments
 from deltafix.errors import SourceError
 
@@ -30,6 +30,14 @@ def test_a_scan_lists_source_and_project_files_and_leaves_out_what_is_not_ours(
     scan = DEAD_CODE.tree(tmp_path, ["gen/made*"]).scan()
     assert list(scan.files) == ["a.py", "gen/keep.py", "pkg/b.py", "pyproject.toml"]
     assert scan.skipped == {}
+
+
+def test_files_without_an_ending_are_source_where_they_are_asked_for(tmp_path: Path) -> None:
+    write(tmp_path, "a.py", "bin/run", "bin/.run", "x.y/z.bin")
+    assert list(DEAD_CODE.tree(tmp_path).scan().files) == ["a.py", "bin/run"]
+    plain = Tree.at(tmp_path, suffixes=(".py",))
+    assert list(plain.scan().files) == ["a.py"]
+    assert not plain.holds("bin/run")
 
 
 def test_links_out_of_the_folder_are_skipped_with_a_reason(tmp_path: Path) -> None:

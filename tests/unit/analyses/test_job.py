@@ -22,14 +22,14 @@ MAIN = 'if __name__ == "__main__": '
 
 @pytest.fixture
 def job() -> Iterator[DeadCode]:
-    with DeadCode(roots=["entry-points"]) as made:
+    with DeadCode(roots=["entry-points"], confidence="likely") as made:
         yield made
 
 
 @pytest.fixture
 def guess() -> Iterator[DeadCode]:
     """A job that tells a library from an application."""
-    with DeadCode() as made:
+    with DeadCode(confidence="likely") as made:
         yield made
 
 
@@ -173,13 +173,13 @@ def test_an_update_that_fails_leaves_everything_as_it_was(
 
 def test_roots_by_pattern_and_by_policy() -> None:
     tree = fragments(a="def f(): g()\ndef g(): ...\ndef _h(): ...", b="def x(): ...")
-    with DeadCode(roots=["a:f"]) as job:
+    with DeadCode(roots=["a:f"], confidence="likely") as job:
         job.update(tree)
         assert names(job.dead()) == ["a:_h", "b", "b:x"]
-    with DeadCode(roots=["public"]) as job:
+    with DeadCode(roots=["public"], confidence="likely") as job:
         job.update(tree)
         assert names(job.dead()) == ["a:_h"]
-    with DeadCode(roots=["a:*", "b*"]) as job:
+    with DeadCode(roots=["a:*", "b*"], confidence="likely") as job:
         job.update(tree)
         assert job.dead() == []
 
@@ -277,7 +277,7 @@ def test_decorators_that_the_user_knows_to_be_pure() -> None:
     with DeadCode() as job:
         job.update(tree)
         assert job.dead() == []
-    with DeadCode(pure_decorators=["lib.timed"]) as job:
+    with DeadCode(pure_decorators=["lib.timed"], confidence="likely") as job:
         job.update(tree)
         assert names(job.dead()) == ["a:f"]
 
@@ -293,6 +293,37 @@ def test_why_gives_the_chain_of_the_present_state(job: DeadCode) -> None:
     assert job.explainer().chain("lib:g") == []
 
 
+def test_what_is_told_follows_how_sure_it_is() -> None:
+    lib = "def f(): g()\ndef g(): ...\n"
+    with DeadCode() as sure, DeadCode(confidence="likely") as likely:
+
+        def save(**sources: str) -> list[tuple[list[str], ...]]:
+            """What died, rose and changed its confidence, as both tell it."""
+            found = [job.update(fragments(**sources)) for job in (sure, likely)]
+            for job in (sure, likely):
+                job.check_invariants()
+            assert all(one.gone == () for one in found)
+            return [
+                tuple(map(names, (one.became_dead, one.became_alive, one.confidence_changed)))
+                for one in found
+            ]
+
+        save(lib=lib, main=f"import lib\n{MAIN}lib.f()")
+        both, none = ["lib:f", "lib:g"], []
+        assert save(main=f"import lib\n{MAIN}1") == [(both, none, none)] * 2
+        # A text says f, and what may be alive refers to g.
+        assert save(main=f"import lib\n{MAIN}print('f')") == [(none, none, both)] * 2
+        assert (names(sure.dead()), sure.left_out) == ([], 2)
+        assert [(one.symbol, one.doubt) for one in likely.dead()] == [
+            ("lib:f", "its name is written in main"),
+            ("lib:g", "what may be alive refers to it"),
+        ]
+        assert likely.left_out == 0
+        told = save(main=f"import lib\n{MAIN}print('x')")
+        assert told == [(both, none, none), (none, none, both)]
+        assert save(main=f"import lib\n{MAIN}lib.f()") == [(none, both, none)] * 2
+
+
 LINES = (
     "import a", "import b", "from a import f", "from b import f as g", "from . import c",
     "from c import *", "def f(): g()", "def g(): a.f()", "def h(): h()", "x = [f, g]",
@@ -300,7 +331,8 @@ LINES = (
     "b.g()", "x.m()", "__all__ = ['f', 'K']", MAIN + "g()", "getattr(x, 'h')", "def broken(:",
     "@a.f\ndef r(): g()", "def k(): return globals()", "import c as a",
     "import_module(f'c.{x}')", "import_module('.d' + x, __name__)", "list(iter_modules(__path__))",
-    "def n(): return getattr(import_module('c.d_%s' % x), y)", "n()",
+    "def n(): return getattr(import_module('c.d_%s' % x), y)", "n()", "print('f', f'{x}_h')",
+    "# see `g`", "class _P:\n    def _q(self): _r()\ndef _r(): ...", "import_module(x)",
 )  # fmt: skip
 
 FILES = ("a.py", "b.py", "c.py", "c/__init__.py", "c/d_e.py", "c/f.py")
@@ -330,7 +362,7 @@ def test_oracle_after_random_edits_every_view_equals_recomputation(
                     tree[path] = text
                 job.update([fragment])
             expected = dead_code_oracle.evaluate(tree, ("recognise", "tests"))
-            for view in ("dead", "live", "foreign"):
+            for view in ("dead", "live", "sure", "doubt"):
                 assert set(job.rows(view)) == expected[view]
             assert {(name,) for name in job.explainer().steps} == expected["alive"]
         job.check_invariants()

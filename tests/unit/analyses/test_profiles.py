@@ -16,7 +16,7 @@ MAIN = 'if __name__ == "__main__": '
 
 
 def dead(tree: dict[str, str], *profiles: str) -> list[str]:
-    with DeadCode(roots=["entry-points"], profiles=profiles) as job:
+    with DeadCode(roots=["entry-points"], profiles=profiles, confidence="likely") as job:
         job.update([extract(path, text.encode()) for path, text in tree.items()])
         job.check_invariants()
         return [finding.symbol for finding in job.dead()]
@@ -83,7 +83,7 @@ def test_a_fixture_that_nobody_asks_for_is_dead() -> None:
 
 
 def test_a_fixture_dies_with_the_last_test_that_asks_for_it() -> None:
-    with DeadCode(profiles=["pytest"]) as job:
+    with DeadCode(profiles=["pytest"], confidence="likely") as job:
         job.update([extract(path, text.encode()) for path, text in PYTEST.items()])
         change = job.update([extract("test_it.py", b"def test_a(asked, by_name): ...\n")])
         assert [one.symbol for one in change.became_dead] == ["conftest:base", "conftest:tree"]
@@ -120,7 +120,7 @@ def test_this_repositorys_own_tests_ask_for_all_their_fixtures() -> None:
     """Its fixtures are judged: those in use are alive, and none of them only for its decorator."""
     tree = DEAD_CODE.tree(Path(__file__).parents[1] / "cli")
     fragments = list(read_fragments(tree, list(tree.scan().files), DEAD_CODE.extract))
-    with DeadCode(profiles=["pytest"]) as job:
+    with DeadCode(profiles=["pytest"], confidence="likely") as job:
         job.update(fragments)
         fixtures = {row[0] for row in job.rows("fixture")}
         assert "conftest:deltafix" in fixtures

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 from dead_code_oracle import PROGRAM, dead, evaluate
-from deltafix.analyses.dead_code.inputs import INPUTS
+from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.why import Explainer
 
 MAIN = 'if __name__ == "__main__": '
@@ -15,8 +15,8 @@ MAIN = 'if __name__ == "__main__": '
 
 def test_the_program_declares_the_inputs_that_the_extractor_fills() -> None:
     assert PROGRAM.warnings == ()
-    assert set(PROGRAM.names("input")) == set(INPUTS)
-    for name, columns in INPUTS.items():
+    assert set(PROGRAM.names("input")) == set(DEAD_CODE.inputs)
+    for name, columns in DEAD_CODE.inputs.items():
         assert tuple(a.name for a in PROGRAM.relation(name).attributes) == columns
 
 
@@ -277,9 +277,9 @@ def test_tests_are_roots_unless_switched_off() -> None:
 
 
 def test_the_hooks_of_a_pytest_plugin_live_with_it() -> None:
-    plugin = "def pytest_configure(): used()\ndef used(): ...\ndef unused(): ..."
+    plugin = "def pytest_configure(): used()\ndef used(): ...\ndef _unused(): ..."
     entry = '[project.entry-points.pytest11]\np = "plugin"\n'
-    check(["plugin:unused"], {"pyproject.toml": entry, "plugin.py": plugin})
+    check(["plugin:_unused"], {"pyproject.toml": entry, "plugin.py": plugin})
     check(
         ["m:pytest_configure", "m"],
         {"m.py": "def pytest_configure(): ...", "main.py": MAIN + "pass"},

@@ -34,7 +34,8 @@ def log(capsys: pytest.CaptureFixture[str]) -> Callable[..., Log]:
                 [
                     "dead-code",
                     *map(str, arguments),
-                    *["-q", "--roots", "entry-points", "--format", "sarif"],
+                    *["-q", "--roots", "entry-points", "--confidence", "likely"],
+                    *["--format", "sarif"],
                 ]
             )
         assert ended.value.code in {0, 1}

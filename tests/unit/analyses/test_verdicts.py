@@ -36,7 +36,8 @@ def test_a_verdict_is_given_once_with_a_reason_for_a_pinned_package() -> None:
     assert {one.sample for one in verdicts} == {
         "first", "rest", "second", "third", "fourth",
         "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth",
-        "thirteenth", "fourteenth",
+        "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth",
+        "nineteenth", "twentieth",
     }  # fmt: skip
     assert sum(one.sample == "first" for one in verdicts) == 300
     assert {(one.package, one.version) for one in verdicts} <= set(PACKAGES.items())
@@ -59,7 +60,7 @@ def test_what_vulture_prints_is_held_against_a_symbol_by_file_and_name() -> None
     )
     assert told == [("p/m.py", "f")]
     places = {"p.m:f": ("p/m.py", "f"), "p.m:g": ("p/m.py", "g")}
-    answer = Answer(0, frozenset(), places, told)
+    answer = Answer(0, frozenset(), frozenset(), places, told)
     assert [name for name in (*places, "gone") if answer.vulture_names(name)] == ["p.m:f"]
 
 
@@ -141,7 +142,7 @@ def test_a_typed_package_is_there_for_importers(tmp_path: Path) -> None:
     (tmp_path / "shop" / "__init__.py").write_text("")
     (tmp_path / "shop" / "__main__.py").write_text("import shop.cart\n")
     (tmp_path / "shop" / "cart.py").write_text("def api(): ...\ndef _lost(): ...\n")
-    with DeadCode() as job:
+    with DeadCode(confidence="likely") as job:
         watcher = Watcher(DEAD_CODE.tree(tmp_path), job, DEAD_CODE.extract)
         watcher.poll()
         assert [one.symbol for one in job.dead()] == ["shop.cart:api", "shop.cart:_lost"]
@@ -306,7 +307,7 @@ def test_a_build_backend_reads_the_version(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(
         "[tool.hatch.version]\npath = 'version.py'\npattern = \"_version = '(?P<version>.+)'\"\n"
     )
-    with DeadCode() as job:
+    with DeadCode(confidence="likely") as job:
         Watcher(DEAD_CODE.tree(tmp_path), job, DEAD_CODE.extract).poll()
         assert [one.symbol for one in job.dead()] == ["version:_lost"]
 

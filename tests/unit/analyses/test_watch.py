@@ -110,7 +110,7 @@ def test_an_update_that_fails_is_tried_again_at_the_next_look(
 def test_dead_symbols_give_exit_code_one_and_none_gives_zero(tree: Path, run: Callable) -> None:
     code, out, err = run(tree)
     assert (code, err) == (1, "")
-    assert out.splitlines()[0] == "lib.py:3: dead function lib:h (90%)"
+    assert out.splitlines()[0] == "lib.py:3: dead function lib:h"
     assert "\x1b" not in out
     (tree / "lib.py").write_text("def f(): ...")
     assert run(tree)[0] == 0
@@ -174,13 +174,22 @@ def test_why_is_answered_for_living_dead_and_unknown_symbols(tree: Path, run: Ca
 def test_options_that_choose_what_is_alive(tree: Path, run: Callable) -> None:
     assert run(tree, "--roots", "public")[0] == 0
     assert run(tree, "--roots", "lib:h")[0] == 0
-    assert run(tree, "--min-confidence", "91")[0] == 0
+    (tree / "README.md").write_text("The old way, `h()`, is gone.\n")
+    code, out, _ = run(tree)
+    assert (code, "; 1 more are likely" in out.splitlines()[-1]) == (0, True)
+    code, out, _ = run(tree, "--confidence", "likely")
+    assert code == 1
+    assert out.splitlines()[0] == (
+        "lib.py:3: dead function lib:h (likely: its name is written in README.md)"
+    )
+    (tree / "README.md").unlink()
     assert run(tree, "--exclude", "main.py")[0] == 0  # a library
     excluded = ("--exclude", "main.py", "--roots", "entry-points")
-    assert run(tree, *excluded)[0] == 1
+    assert run(tree, *excluded)[0] == 0  # whoever runs lib.py by hand
+    assert run(tree, *excluded, "--confidence", "likely")[0] == 1
     (tree / "test_lib.py").write_text("import lib\ndef test_h(): lib.h()")
     assert run(tree)[0] == 0
-    assert run(tree, "--no-tests")[0] == 1
+    assert "dead function lib:h\n" in run(tree, "--no-tests")[1]
 
 
 def test_a_broken_file_is_reported_and_the_run_goes_on(tree: Path, run: Callable) -> None:
@@ -188,7 +197,7 @@ def test_a_broken_file_is_reported_and_the_run_goes_on(tree: Path, run: Callable
     code, out, _ = run(tree)
     assert code == 1
     lines = out.splitlines()
-    assert lines[0] == "lib.py:3: dead function lib:h (90%)"
+    assert lines[0] == "lib.py:3: dead function lib:h"
     assert lines[1].startswith("bad.py: not read: ")
     assert lines[2].startswith("assumed an application: main runs it")
     assert lines[3] == "note: what only an unread file uses may be reported dead"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +81,7 @@ END = [ask("shutdown", 2), ask("exit")]
 
 def serve(*steps: Message | Callable[[], object]) -> tuple[int, Script]:
     script = Script(*steps)
-    with Server(script, DeadCode) as server:  # type: ignore[arg-type]
+    with Server(script, partial(DeadCode, confidence="likely")) as server:  # type: ignore[arg-type]
         return server.run(), script
 
 
@@ -151,6 +152,17 @@ def test_created_and_deleted_files_come_as_watched_changes(tree: Path) -> None:
     ]
     assert script.shown()[1:] == [("%C3%B1ew.py", ["ñew"]), ("%C3%B1ew.py", [])]
     assert script.log()[-1].startswith("0 facts out, 0 in, 0 touched")
+    sure, likely = (
+        mark
+        for one in script.said
+        if one.get("method") == "textDocument/publishDiagnostics"
+        for mark in one["params"]["diagnostics"]
+    )
+    assert (sure["severity"], likely["severity"]) == (2, 4)
+    assert likely["message"].endswith(
+        "; likely: it stands in the top folder, from where files are run by hand"
+    )
+    assert sure["message"].endswith("nothing alive reaches it")
 
 
 def test_a_file_that_breaks_keeps_its_marks(tree: Path) -> None:

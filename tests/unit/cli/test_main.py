@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -40,8 +43,15 @@ def test_an_unknown_command_or_option_is_an_error_of_the_user(deltafix):
     assert deltafix("run", "--nope").code == 2
 
 
+PROJECT = Path(__file__).parents[3] / "pyproject.toml"
+
+
 def test_show_versions_names_what_a_bug_report_needs(deltafix):
     shown = deltafix("show-versions")
+    extras = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+    wanted = {re.match(r"[\w.-]+", one)[0] for some in extras.values() for one in some}
+    listed = {line.split()[0] for line in shown[1].splitlines()}
+    assert {"python", "platform", "java", "llvmlite", *wanted} <= listed
     assert shown.code == 0
     names = [line.split()[0] for line in shown.out.splitlines()]
     assert {"python", "platform", "deltafix", "numba", "pyarrow", "pyspark"} <= set(names)

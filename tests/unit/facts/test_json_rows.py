@@ -10,6 +10,7 @@ import pytest
 
 from deltafix.datalog.program import Program
 from deltafix.errors import FactError, TypeMismatchError
+from deltafix.facts.carets import with_caret
 from deltafix.facts.json_rows import read_json
 from deltafix.facts.schema import Schema, show_row
 from deltafix.facts.sink import write_output
@@ -113,3 +114,26 @@ def test_rows_are_arrays_or_objects():
 def test_what_is_wrong_says_where(relation, data, error, words):
     with pytest.raises(error, match=words):
         read_json(data, SCHEMAS[relation], "p.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "under"),
+    [
+        ('[\n[1, 2, 3.0, "a"],\n\n [1, -2, 3.0, "b"]]', 4, ' [1, -2, 3.0, "b"]]'),
+        ('[[1, 2,\n 3.0, "a"], [1]]', 2, ' 3.0, "a"], [1]]'),
+        ('\n[[1, 2, "b", "a"]\n]', 2, "b"),
+        ("[[1]\n[2]]", 2, "[2]]"),
+    ],
+)
+def test_an_error_is_drawn_in_its_line(tmp_path, text, line, under):
+    path = tmp_path / "plain.json"
+    path.write_text(text)
+    with pytest.raises((FactError, TypeMismatchError)) as raised:
+        read_json(path.read_bytes(), SCHEMAS["plain"], str(path))
+    assert raised.value.values["line"] == line
+    shown, drawn, caret = with_caret(raised.value).split("\n")[:3]
+    assert shown.startswith(f"{path}:{line}:")
+    assert drawn.removeprefix(f"{line} | ")[caret.index("^") - len(f"{line} | ") :].startswith(
+        under[: caret.count("^")]
+    )
+    assert caret.count("^") == len(under)

@@ -40,17 +40,36 @@ def test_a_folder_of_files_is_followed(warm_kernel, tmp_path):
         assert told == []
         for text, says in (
             ("b,b,x", "road.csv:2:5: error[DF300]: 'x'"),
-            ("b,zz,1", "zz"),
-            ("b,b,-1", "CHECK"),
+            ("b,b,3\nb,zz,1", "road.csv:3:1"),
+            ('b,b,3\n\n"b",b,-1', "road.csv:4:1"),
         ):
             told.clear()
             (tmp_path / "road.csv").write_text(f"a,b,km\n{text}\n")
             look()
             assert len(told) == 1
             assert says in told[0]
+            assert "^" in told[0]
             assert roads(db) == [("b", "b", 3)] * 2
         with pytest.raises(SourceError, match="rows of the script"):
             TableFolder(db, tmp_path, told.append).load()
+
+
+def test_a_row_that_breaks_a_key_is_drawn_where_it_stands(warm_kernel, tmp_path):
+    city, told = tmp_path / "city.csv", []
+    city.write_text("name,founded,area\na,,\nb,,\nc,,\n")
+    with deltafix.sql.connect() as db:
+        db.execute(SCRIPT)
+        folder = TableFolder(db, tmp_path, told.append)
+        folder.load()
+        for rows, line in ((["b", "d", "e", "d"], 5), (["a", "c", "x", "b", "c"], 6)):
+            told.clear()
+            city.write_text("name,founded,area\n" + "".join(f"{name},,\n" for name in rows))
+            folder.poll()
+            folder.poll()
+            assert f"city.csv:{line}:1: error" in told[0]
+            assert f"{line} | {rows[-1]},,\n" in told[0]
+            assert told[0].count("^") == len(rows[-1]) + 2
+        assert db.execute("SELECT name FROM city ORDER BY name").fetchall() == [*zip("abc")]
 
 
 def test_a_file_that_was_refused_is_tried_again_with_the_next_one(warm_kernel, tmp_path):

@@ -179,19 +179,39 @@ def test_every_state_of_the_banner_can_be_used_by_everybody(
     with Browser(served, width, height) as browser:
         browser.prefer(scheme)
         ready(browser)
+        seen = {browser.picture(f"banner-none-{scheme}", tmp_path)}
+
+        def drawn(state, selector):
+            """A picture that no other state has, with this on it and nothing over it."""
+            picture = browser.picture(f"banner-{state}-{scheme}", tmp_path)
+            assert picture not in seen
+            seen.add(picture)
+            assert browser.value(
+                f"""(found => found.every(one => {{
+                    const {{left, top, right, bottom}} = one.getBoundingClientRect();
+                    const there = document.elementFromPoint((left + right) / 2, top + 3);
+                    return 0 <= left && right <= innerWidth && 0 <= top && top + 3 < bottom
+                        && bottom <= innerHeight && one.contains(there);
+                }}) && found.length)([...document.querySelectorAll('{selector}')])"""
+            )
+
         write(tmp_path / "costs.dl", [f"{PROGRAM}\ndear(y) :- cost(x, n), {'n > 5, ' * 40} n > 6."])
         browser.wait(f"{PROBLEMS}.length === 1")
         browser.check(f"a problem, {scheme}")
+        drawn("problem", "#problems, #problem-count")
         long = "x" * 400
         write(tmp_path / "cost.facts", [f"{long}\tmuch"])
         browser.wait(f"{PROBLEMS}.length === 2")
         browser.check(f"two problems, {scheme}")
+        drawn("problems", "#problems, #problem-count")
         write(tmp_path / "costs.dl", [f'{PROGRAM}\ndear("{long}") :- cost(_, 3).'])
         browser.wait("!!document.querySelector('#notice li')")
         browser.check(f"a problem and an edit, {scheme}")
+        drawn("edit", "#problems, #notice, #problem-count")
         browser.click("#problems button")
         browser.wait(f"{PROBLEMS}.length === 0")
         browser.check(f"put away, {scheme}")
+        drawn("put-away", "#notice, #problem-count")
         write(tmp_path / "cost.facts", COSTS)
         browser.wait("document.querySelector('#problem-count').hidden")
         browser.click("#notice button")
@@ -223,10 +243,9 @@ CREATE MATERIALIZED VIEW far AS SELECT a FROM road WHERE km > 10;
             assert caret(browser) == "long"
             # A reference to what is not there yet: mended by the other file.
             write(tmp_path / "road.csv", ["a,km", "b,30"])
-            browser.wait("document.querySelector('#problems').innerText.includes('DF723')")
-            assert "road.csv: error[DF723]: road: (a) of a row is ('b')" in browser.text(
-                "#problems"
-            )
+            browser.wait("document.querySelector('#problems').innerText.includes('road.csv:2:1')")
+            assert "error[DF300]: road: (a) of a row is ('b')" in browser.text("#problems")
+            assert caret(browser) == "b,30"
             write(tmp_path / "city.csv", ["name", "a", "b"])
             browser.wait(f"{PROBLEMS}.length === 0")
             browser.wait("!!document.querySelector('[data-change=\"+far: a = \\'b\\'\"]')")

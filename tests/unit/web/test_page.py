@@ -6,9 +6,6 @@ With `DELTAFIX_SCREENSHOTS=docs/images` the pictures of the documentation are ma
 from __future__ import annotations
 
 import asyncio
-import os
-import struct
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -60,13 +57,6 @@ def large(warm_kernel):
             yield url
 
 
-def picture(browser: Browser, name: str, tmp_path: Path) -> None:
-    path = Path(os.environ.get("DELTAFIX_SCREENSHOTS", tmp_path)) / f"{name}.png"
-    browser.screenshot(path)
-    width, height = struct.unpack(">II", path.read_bytes()[16:24])
-    assert (width, height) == (1280, 800)
-
-
 def test_from_a_changed_file_to_a_proof_by_clicks(served, tmp_path):
     with Browser(served) as browser:
         browser.wait("document.querySelectorAll('#relation-list button').length === 2")
@@ -84,7 +74,7 @@ def test_from_a_changed_file_to_a_proof_by_clicks(served, tmp_path):
         assert '-path("par", "lyo")' in browser.text("#changes")
         browser.wait("document.querySelector('[data-relation=edge]').innerText.includes('8')")
         browser.wait("document.querySelector('#rows').innerText.includes('of 22')")
-        picture(browser, "page-rows", tmp_path)
+        browser.picture("page-rows", tmp_path)
 
         browser.click("""[data-change='+path("ams", "lis")']""")
         browser.wait("document.querySelector('#proof').innerText.includes('because of')")
@@ -180,7 +170,7 @@ def test_the_graph_lights_what_changed_and_its_edges_have_proofs(served, tmp_pat
         assert browser.value(f"{CY}.edges('.lit').length") == 0
         write(tmp_path / "edge.facts", [*EDGES, "dub\tpar"])
         browser.wait(f"{CY}.edges('.lit').length === 1")
-        picture(browser, "page-graph", tmp_path)
+        browser.picture("page-graph", tmp_path)
         browser.click('[data-relation="path"]')
         browser.wait(f"{CY}?.edges('.lit').length > 3")
         press(browser, f"{CY}.edges()[0].renderedMidpoint()")
@@ -321,7 +311,7 @@ def test_profile_plan_and_edits(served, tmp_path):
         browser.click('[data-tab="profile"]')
         browser.wait("document.querySelector('#profile').innerText.includes('epoch 2')")
         assert "path(x, z) :- path(x, y), edge(y, z)." in browser.text("#profile")
-        picture(browser, "page-profile", tmp_path)
+        browser.picture("page-profile", tmp_path)
         browser.click('[data-tab="plan"]')
         browser.wait("document.querySelector('#plan').innerText.includes('stratum path')")
         assert browser.problems == []

@@ -35,7 +35,11 @@ _OF_REFERENCE = {
 
 def extract_calls(path: str, data: bytes, prefix: str = "") -> Fragment:
     """As `dead_code.extract.extract`, with the calls. Never raises for bad content."""
-    return extract(path, data, prefix, reader=_Calls)
+    fragment = extract(path, data, prefix, reader=_Calls)
+    if fragment.error is not None:
+        return fragment
+    facts = [fact for fact in fragment.facts if fact[0] in CALL_INPUTS]
+    return Fragment.of(path, facts, fragment.places)
 
 
 class _Calls(Definitions):

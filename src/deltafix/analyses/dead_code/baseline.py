@@ -14,9 +14,14 @@ from pathlib import Path
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.errors import SourceError
 
-__all__ = ["Baseline"]
+__all__ = ["Baseline", "is_baseline"]
 
 _VERSION = 1
+
+
+def is_baseline(data: bytes) -> bool:
+    """Whether a file begins as one that `write` made: its names are no use of what they name."""
+    return data.startswith(b'{\n "version": 1,\n "dead": [')
 
 
 @dataclass(frozen=True, slots=True)

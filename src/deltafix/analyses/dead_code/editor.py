@@ -48,7 +48,8 @@ class EditorView:
         gone = [path for path in ours if path not in there and path in known]
         change = self.job.update(read_fragments(self.tree, there, extract), gone)
         affected = {*change.changed, *change.deleted}
-        affected.update(one.path for one in (*change.became_dead, *change.became_alive))
+        turned = (*change.became_dead, *change.became_alive, *change.confidence_changed)
+        affected.update(one.path for one in turned)
         return change, self._news(affected)
 
     def _news(self, paths: set[str]) -> Findings:

@@ -30,6 +30,12 @@ _CONSOLE, _PLUGIN = "a script of the project", "a plugin of the project"
 _TARGET = re.compile(r"\s*([\w.]+)\s*(?::\s*([\w.]+))?\s*(?:\[.*\])?\s*")
 
 
+_NEEDS = ("install_requires", "extras_require", "requires")
+
+_FIRST = re.compile(r"([A-Za-z0-9]+)((?:[-_.][A-Za-z0-9]+)*)")
+"""The name of a distribution: its first word, and the others."""
+
+
 def is_project_file(path: str) -> bool:
     """Whether `path` may name entry points."""
     return path.rsplit("/", 1)[-1] in PROJECT_FILES
@@ -51,6 +57,7 @@ def project_fragment(path: str, data: bytes) -> Fragment:
         modules: object = _table(tools, "setuptools").get("py-modules")
         facts.extend(("attribute", (path, name)) for name in sorted(_version_names(document)))
         facts.append(("given_root", (path, "entry points of the project")))
+        needs = _toml_needs(document)
     else:
         parser = _ini()
         try:
@@ -60,6 +67,9 @@ def project_fragment(path: str, data: bytes) -> Fragment:
         installed = name == "entry_points.txt" or parser.has_option("metadata", "name")
         targets = _cfg_targets(parser) if name == "setup.cfg" else _installed_targets(parser)
         modules = parser.get("options", "py_modules", fallback="").replace(",", " ").split()
+        needs = [parser.get("metadata", "name", fallback="")]
+        needs += parser.get("options", "install_requires", fallback="").split("\n")
+    facts.extend(_family(path, needs))
     if installed:
         facts.append(("distribution", (path,)))
     facts.extend(_promised(path, targets))
@@ -72,6 +82,10 @@ def setup_facts(path: str, tree: ast.Module) -> Iterator[Fact]:
     yield "distribution", (path,)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
+            said = {keyword.arg: _value(keyword.value, tree) for keyword in node.keywords}
+            lists = [said[name] for name in ("name", *_NEEDS) if name in said]
+            parts = [part for one in lists for part in ast.walk(one)]
+            yield from _family(path, [p.value for p in parts if isinstance(p, ast.Constant)])
             for keyword in node.keywords:
                 if keyword.arg == "entry_points":
                     yield from _promised(path, _given_targets(_value(keyword.value, tree)))
@@ -126,6 +140,10 @@ def _promised(path: str, targets: Iterable[tuple[str, str]]) -> Iterator[Fact]:
         if attributes != [""]:
             yield "uses", (path, module, attributes[0], module)
             yield from (("attribute", (path, name)) for name in attributes[1:])
+        if how == _PLUGIN:
+            yield "plugs_in", (path, module, attributes[0])
+        if attributes == [""]:  # whoever loads it reads the names that it looks for
+            yield "hands_module", (path, module)
 
 
 def _distributed(path: str, modules: object) -> Iterator[Fact]:
@@ -158,6 +176,22 @@ def _toml_targets(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 target = value.get("reference") if isinstance(value, dict) else value
                 if isinstance(target, str):
                     yield how, target
+
+
+def _toml_needs(document: dict[str, Any]) -> list[object]:
+    """The name of a project, then what it depends on, sometimes or always."""
+    project, poetry = _table(document, "project"), _table(_table(document, "tool"), "poetry")
+    extras = _table(project, "optional-dependencies").values()
+    lists = [project.get("dependencies"), *extras, list(_table(poetry, "dependencies"))]
+    needs = [one for some in lists if isinstance(some, list) for one in some]
+    return [project.get("name", poetry.get("name")), *needs]
+
+
+def _family(path: str, needs: list[object]) -> Iterator[Fact]:
+    """Whether a project depends on others that are named alike: `shop-core` beside `shop-till`."""
+    own, *others = [_FIRST.match(one) if isinstance(one, str) else None for one in needs or [""]]
+    if own and any(one and one[1] == own[1] and one[0] != own[0] and one[2] for one in others):
+        yield "family", (path,)
 
 
 def _version_names(document: dict[str, Any]) -> set[str]:

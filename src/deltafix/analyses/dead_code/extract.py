@@ -33,6 +33,7 @@ from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module
 from deltafix.analyses.dead_code.references import References, dotted_name
 from deltafix.analyses.dead_code.scopes import Scope, annotate_imports, collect
 from deltafix.analyses.dead_code.texts import TEXTS, text_fragment
+from deltafix.analyses.dead_code.words import Block, is_for_hands, said, said_in_comments, spelling
 from deltafix.analyses.facts import Fragment, Place
 
 __all__ = ["TYPED", "Definitions", "extract"]
@@ -41,6 +42,7 @@ TYPED = "py.typed"
 """The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
 
 _SHOWN = re.compile(r"\b([A-Za-z_]\w*)\(")  # in the text of a module
+_BASE = re.compile(r"(?:Base|Abstract|Mixin|Interface|Protocol)(?![a-z])")  # in a class's name
 _BOUNDARY = re.compile(r"_|[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])")
 _INERT = (
     ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred,
@@ -61,13 +63,14 @@ def extract(
     """
     try:
         if is_project_file(path):
-            return project_fragment(path, data)
+            words = said(path, data.decode("utf-8", "replace"))
+            return Fragment.of(path, [*project_fragment(path, data).facts, *words], ())
         if path.endswith(TYPED):
             package = module_of(path.removesuffix(TYPED) + "__init__.py", prefix)
             return Fragment.of(path, [("typed", (package.canonical,))], ())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the analysed code's SyntaxWarnings are not ours
-            if path.endswith(TEXTS):
+            if path.endswith(TEXTS) or not (path.endswith(".py") or _is_script(data)):
                 return text_fragment(path, data)
             tree = ast.parse(data, filename=path)
             return (reader or Definitions)(path, data, module_of(path, prefix)).run(tree)
@@ -78,6 +81,11 @@ def extract(
         return Fragment(path, error="nested too deeply for Python's own parser limits")
     except (ValueError, MemoryError) as error:
         return Fragment(path, error=str(error) or type(error).__name__)
+
+
+def _is_script(data: bytes) -> bool:
+    """Whether the first line says that Python runs the file."""
+    return data.startswith(b"#!") and b"python" in data.partition(b"\n")[0]
 
 
 class Definitions(References):
@@ -93,6 +101,8 @@ class Definitions(References):
         self.watched = False  # inside `with pytest.raises(...)`
         self.comments = Comments(data)
         self.alternatives: frozenset[str] = frozenset()  # imported in two branches, for others
+        self.data = data
+        self.blocks: list[Block] = []
 
     def run(self, tree: ast.Module) -> Fragment:
         """Read a whole module; call once."""
@@ -138,6 +148,8 @@ class Definitions(References):
             self.visit(statement)
         self._typed_in_comments(1, sys.maxsize)
         self.named_by_text()
+        self.facts.extend(spelling(module.rpartition(".")[2]))
+        self.facts.extend(said_in_comments(self.data, module, self.blocks))
         return Fragment.of(self.path, self.facts, self.places)
 
     def _imports_own(self, node: ast.stmt) -> bool:
@@ -151,14 +163,20 @@ class Definitions(References):
 
     # -- symbols -------------------------------------------------------------------------------
 
-    def symbol(self, kind: str, name: str, lines: Sequence[int]) -> tuple[str, Scope]:
-        """Declare a symbol of the current block; returns its id and the scope it goes to."""
+    def symbol(
+        self, kind: str, name: str, lines: Sequence[int], text: str | None = None
+    ) -> tuple[str, Scope]:
+        """Declare a symbol of the current block; returns its id and the scope it goes to.
+
+        `text` is its documentation.
+        """
         scope = self.scope.home(name)
         identity = scope.child(name)
         self.places.append(Place(identity, kind, lines[-1]))
         self.emit("symbol", identity, kind)
         self.emit("scope", identity, scope.owner)
         if scope.kind != "function":
+            self.facts.extend(spelling(name))
             self.emit("named", identity, scope.owner, name)
             if not name.startswith("_"):
                 self.emit("open_name", scope.owner, name)
@@ -166,6 +184,8 @@ class Definitions(References):
                 start = name[: boundary.end()]
                 if start.strip("_") and start != name:
                     self.emit("name_prefix", name, start)
+        if is_for_hands(name, text):
+            self.emit("for_hands", identity)
         if policy.is_dunder(name):
             self.emit("kept", identity, scope.owner, "called by Python itself")
         if scope.kind == "class" and not (name.startswith("__") and not policy.is_dunder(name)):
@@ -241,8 +261,9 @@ class Definitions(References):
         """A function or method: its body, defaults and annotations belong to it."""
         kind = "method" if self.scope.home(node.name).kind == "class" else "function"
         lines = [d.lineno for d in node.decorator_list] + [node.lineno]
-        identity, scope = self.symbol(kind, node.name, lines)
-        self._test_root(identity, node.name, kind, scope, ast.get_docstring(node))
+        text = ast.get_docstring(node)
+        identity, scope = self.symbol(kind, node.name, lines, text)
+        self._test_root(identity, node.name, kind, scope, text)
         self._decorators(node.decorator_list, identity, scope.owner)
         if kind == "method" and any(self._is_kept_by(one) for one in node.decorator_list):
             outer = scope.parent.owner if scope.parent is not None else scope.owner
@@ -262,6 +283,8 @@ class Definitions(References):
         parameters = self._type_parameters(node)
         self.under(identity, [*every, *parameters])
         self.under(identity, [node.returns], types=True)
+        for one in every[kind == "method" :]:
+            self.facts.extend(said(identity, one.arg))
         self.scope = Scope("function", identity, self.scope)
         collect(self.scope, [*every, *node.body], self.module, walrus=self.walrus)
         self._body(identity, node)
@@ -279,6 +302,8 @@ class Definitions(References):
     def _body(
         self, identity: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     ) -> None:
+        lines = [one.lineno for one in node.decorator_list]
+        self.blocks.append((min([*lines, node.lineno]), node.end_lineno or node.lineno, identity))
         self._examples(identity, node)
         before, self.watched = self.watched, False
         self.under(identity, node.body)
@@ -325,8 +350,9 @@ class Definitions(References):
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """A class: its body runs when it is defined, and goes when it goes."""
         lines = [d.lineno for d in node.decorator_list] + [node.lineno]
-        identity, scope = self.symbol("class", node.name, lines)
-        self._test_root(identity, node.name, "class", scope, ast.get_docstring(node))
+        text = ast.get_docstring(node)
+        identity, scope = self.symbol("class", node.name, lines, text)
+        self._test_root(identity, node.name, "class", scope, text)
         self._decorators(node.decorator_list, identity, scope.owner)
         outside = self.scope
         self.under(identity, node.decorator_list)
@@ -336,6 +362,8 @@ class Definitions(References):
         if self.is_test and scope.kind == "module" and bases and "Test" in f"{node.name} {bases}":
             self.emit("test", identity)  # unittest collects by the ancestors, whatever the name
         self.under(identity, [*node.bases, *(k.value for k in node.keywords)])
+        if _BASE.search(node.name) or any(_is_abstract(one) for one in ast.walk(node)):
+            self.emit("abstract", identity)
         for keyword in node.keywords:
             if keyword.arg == "metaclass" and self._full_name(keyword.value) != "abc.ABCMeta":
                 self.emit("enlists", identity)
@@ -407,8 +435,11 @@ class Definitions(References):
                            ast.cmpop, ast.Lambda, ast.arguments, ast.arg))
             for n in ast.walk(value)
         )  # fmt: skip
+        self.blocks += [(node.lineno, node.end_lineno or node.lineno, owner) for owner in owners]
+        before, self.own = self.own, frozenset(name.id for name in names)
         for user in users if inert else [self.user]:
             self.under(user, [value])
+        self.own = before
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
             if isinstance(value, ast.Name) and dotted_name(target).rpartition(".")[2].isupper():
@@ -599,6 +630,12 @@ def _is_example(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
     """Whether a definition that is called a test is a docstring with examples, and nothing else."""
     does = [one for one in node.body if not isinstance(one, ast.Expr | ast.Pass)]
     return "test" in node.name and not does and shows_examples(ast.get_docstring(node))
+
+
+def _is_abstract(node: ast.AST) -> bool:
+    """Whether it names what makes a class abstract, or marks a method as that."""
+    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+    return name in {"ABC", "ABCMeta", "Protocol", "abstractmethod", "abstractproperty"}
 
 
 def _checks(node: ast.stmt) -> bool:

@@ -8,36 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from deltafix.analyses.facts import Place
 
-__all__ = ["CONFIDENCE", "Finding", "confidence_of", "findings_of", "short_name"]
+__all__ = ["Confidence", "Finding", "findings_of", "short_name"]
 
-CONFIDENCE: Mapping[str, int] = {
-    "local": 100,  # inside a function: nothing outside can name it
-    "private": 95,  # a leading underscore: only its own tree should use it
-    "module": 90,  # nothing imports it, or it would be alive
-    "function": 90,
-    "class": 90,
-    "method": 80,  # could be reached by a computed getattr
-    "name": 80,
-    "field": 60,  # a class-level name: serialisers and frameworks read those
-    "foreign": 60,  # a class with an ancestor outside the tree, which may have noticed it
-}
-"""Percent sure that removing the symbol changes nothing, by what kind of symbol it is."""
+Confidence: TypeAlias = Literal["sure", "likely"]
+"""Sure: nothing anywhere might reach it. Likely: something speaks against it, see `doubt.dl`."""
+
+_FROM_DOUBTFUL = "what may be alive refers to it"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Finding:
-    """One dead symbol. `inside` is the dead symbol that contains it, if any."""
+    """One dead symbol. `inside` is the dead symbol that contains it, if any.
+
+    `doubt` says why it is only likely to be dead, and is None for one that is sure to be.
+    """
 
     path: str
     line: int
     symbol: str
     kind: str
-    confidence: int
+    confidence: Confidence
     inside: str | None = None
+    doubt: str | None = None
+
+    def doubts(self) -> list[str]:
+        """`likely: why`, or nothing for one that is sure."""
+        return [] if self.doubt is None else [f"likely: {self.doubt}"]
 
     def as_data(self) -> dict[str, Any]:
         """The finding as JSON data."""
@@ -49,37 +49,25 @@ def short_name(symbol: str) -> str:
     return symbol.rpartition(":")[2].rpartition(".")[2]
 
 
-def confidence_of(symbol: str, kind: str, foreign: bool) -> int:
-    """The confidence of a dead symbol, see `CONFIDENCE`."""
-    qualified = symbol.partition(":")[2]
-    if foreign:
-        return CONFIDENCE["foreign"]
-    if qualified.rpartition(".")[0].endswith("<locals>"):
-        return CONFIDENCE["local"]
-    if kind == "name" and "." in qualified:
-        return CONFIDENCE["field"]
-    if kind != "module" and short_name(symbol).startswith("_"):
-        return CONFIDENCE["private"]
-    return CONFIDENCE[kind]
-
-
 def findings_of(
     symbols: Iterable[str],
     places: Mapping[str, Mapping[str, Place]],
     *,
     dead: Collection[str],
-    foreign: Collection[str] = (),
+    sure: Collection[str],
+    doubts: Mapping[str, Collection[str]],
 ) -> list[Finding]:
     """Findings for `symbols`, one per file that defines it; `places` is symbol -> path -> place.
 
-    `dead` and `foreign` are the views. O(symbols log symbols).
+    `dead` and `sure` are the views, `doubts` the reasons by symbol. O(symbols log symbols).
     """
     found: list[Finding] = []
     for symbol in symbols:
         inside = next((owner for owner in _owners(symbol) if owner in dead), None)
+        doubt = None if symbol in sure else min(doubts.get(symbol, ()), default=_FROM_DOUBTFUL)
         for path, place in places.get(symbol, {}).items():
-            sure = confidence_of(symbol, place.kind, symbol in foreign)
-            found.append(Finding(path, place.line, symbol, place.kind, sure, inside))
+            confidence: Confidence = "likely" if doubt else "sure"
+            found.append(Finding(path, place.line, symbol, place.kind, confidence, inside, doubt))
     return sorted(found)
 
 

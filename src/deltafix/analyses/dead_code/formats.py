@@ -24,7 +24,6 @@ __all__ = ["github", "rows", "sarif"]
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _KINDS = ("module", "class", "function", "method", "name")
-_SURE = 90  # percent from which a finding is a warning and not a note
 
 
 def rows(report: Report, limit: int | None = None) -> str:
@@ -86,7 +85,7 @@ def _result(finding: Finding, folder: str) -> dict[str, Any]:
         "locations": [_location(folder, finding.path, finding.line)],
         # Like a baseline's key: it outlives a move of lines.
         "partialFingerprints": {"symbol/v1": f"{finding.path}#{finding.symbol}"},
-        "rank": float(finding.confidence),
+        "rank": 100.0 if finding.confidence == "sure" else 50.0,
     }
 
 
@@ -124,11 +123,13 @@ def _escaped(text: str) -> str:
 
 
 def _message(finding: Finding) -> str:
-    return f"dead {finding.kind} {finding.symbol} ({finding.confidence}%)"
+    return " ".join(
+        [f"dead {finding.kind} {finding.symbol}", *(f"({one})" for one in finding.doubts())]
+    )
 
 
 def _level(finding: Finding) -> str:
-    return "warning" if finding.confidence >= _SURE else "note"
+    return "warning" if finding.confidence == "sure" else "note"
 
 
 def _place(folder: str, path: str) -> str:

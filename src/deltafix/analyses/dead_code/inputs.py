@@ -35,6 +35,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "looks_up": ("user",),
         "hands": ("top", "id"),
         "hands_module": ("user", "path"),
+        "plugs_in": ("user", "path", "name"),
         "hands_by": ("method", "id"),
         "hands_to": ("called", "id"),
         "hands_field": ("top", "class", "field"),

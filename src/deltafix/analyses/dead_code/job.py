@@ -18,7 +18,7 @@ from fnmatch import fnmatchcase
 from typing import Self
 
 from deltafix.analyses.dead_code import DEAD_CODE
-from deltafix.analyses.dead_code.findings import Finding, findings_of
+from deltafix.analyses.dead_code.findings import Confidence, Finding, findings_of
 from deltafix.analyses.dead_code.policy import NAMED_POLICIES, policy_facts
 from deltafix.analyses.dead_code.profiles import profiles_named
 from deltafix.analyses.dead_code.report import Assumption, Change
@@ -44,6 +44,7 @@ class DeadCode:
         pure_decorators: dotted names of decorators that do not register anything.
         profiles: names of `profiles.PROFILES`, for frameworks in use.
         ran: ids of symbols that a measured run reached (see `coverage`); they are roots.
+        confidence: which findings to tell: `sure` ones alone, or `likely` ones too.
 
     Raises UnknownProfileError.
     """
@@ -56,7 +57,9 @@ class DeadCode:
         pure_decorators: Sequence[str] = (),
         profiles: Sequence[str] = (),
         ran: Members[str] = frozenset(),
+        confidence: Confidence = "sure",
     ) -> None:
+        self._told = "sure" if confidence == "sure" else "dead"
         self._profiles = profiles_named(profiles)
         self._ran = frozenset(ran)
         policies = {root for root in roots if root in NAMED_POLICIES}
@@ -70,7 +73,8 @@ class DeadCode:
         enlisters = {name for one in self._profiles for name in one.enlists}
         self._job = Job(DEAD_CODE, facts=self._rows, tables=policy_facts(policies, pure, enlisters))
         self._dead = _symbols(self._job.rows("dead"))
-        self._foreign = _symbols(self._job.rows("foreign"))
+        self._sure = _symbols(self._job.rows("sure"))
+        self._doubts: dict[str, set[str]] = {}  # symbol -> reasons why it is not sure
         self._places: dict[str, dict[str, Place]] = {}  # symbol -> path -> where
 
     # -- changes in ----------------------------------------------------------------------------
@@ -88,21 +92,33 @@ class DeadCode:
         read = [path for path in change.changed if path not in change.unreadable]
         self._misplace({path: old[path] for path in (*read, *change.deleted) if path in old})
         self._place(read)
-        died, buried = _symbols(change.came["dead"]), _symbols(change.went["dead"])
+        self._dead = (self._dead - _symbols(change.went["dead"])) | _symbols(change.came["dead"])
+        firm, soft = _symbols(change.came["sure"]), _symbols(change.went["sure"])
+        self._sure = (self._sure - soft) | firm
+        self._doubt(change.went["doubt"], change.came["doubt"])
+        died, buried = _symbols(change.came[self._told]), _symbols(change.went[self._told])
         risen = buried & _symbols(change.came["live"])
-        self._dead = (self._dead - buried) | died
-        self._foreign -= _symbols(change.went["foreign"])
-        self._foreign |= _symbols(change.came["foreign"])
+        turned = ((firm | soft) & self._dead) - died
         return Change(
             changed=change.changed,
             deleted=change.deleted,
             became_dead=tuple(self._findings(died)),
             became_alive=tuple(self._findings(risen)),
-            gone=tuple(sorted(buried - risen)),
+            confidence_changed=tuple(self._findings(turned)),
+            gone=tuple(sorted(buried - risen - turned)),
             work=change.work,
             recomputed=self._job.load_seconds or change.work.seconds,
             unreadable=change.unreadable,
         )
+
+    def _doubt(self, went: Iterable[Row], came: Iterable[Row]) -> None:
+        for symbol, why in went:
+            reasons = self._doubts[str(symbol)]
+            reasons.remove(str(why))
+            if not reasons:
+                del self._doubts[str(symbol)]
+        for symbol, why in came:
+            self._doubts.setdefault(str(symbol), set()).add(str(why))
 
     def _rows(self, path: str, fragment: Fragment) -> Iterator[Fact]:
         """What a file says, and which of its symbols the user's patterns make roots."""
@@ -136,21 +152,32 @@ class DeadCode:
 
     # -- views out -----------------------------------------------------------------------------
 
-    def dead(self, minimum: int = 0) -> list[Finding]:
-        """Every dead symbol with at least `minimum` percent confidence, ordered."""
-        return [one for one in self._findings(self._dead) if one.confidence >= minimum]
+    def dead(self) -> list[Finding]:
+        """Every dead symbol that is sure enough, ordered."""
+        return self._findings(self._shown)
 
     def answer(self) -> list[Finding]:
-        """The whole answer: every dead symbol."""
+        """The whole answer: every dead symbol that is sure enough."""
         return self.dead()
+
+    @property
+    def left_out(self) -> int:
+        """How many dead symbols are not told, since they are only likely to be dead."""
+        return len(self._dead) - len(self._shown)
+
+    @property
+    def _shown(self) -> set[str]:
+        return self._sure if self._told == "sure" else self._dead
 
     def outermost(self, path: str) -> list[Finding]:
         """The findings of one file that stand in no other finding. O(size of the file)."""
-        here = {place.symbol for place in self.places(path)} & self._dead
+        here = {place.symbol for place in self.places(path)} & self._shown
         return [one for one in self._findings(here) if one.path == path and one.inside is None]
 
     def _findings(self, symbols: Iterable[str]) -> list[Finding]:
-        return findings_of(symbols, self._places, dead=self._dead, foreign=self._foreign)
+        return findings_of(
+            symbols, self._places, dead=self._dead, sure=self._sure, doubts=self._doubts
+        )
 
     def notes(self) -> tuple[str, ...]:
         """What a reader of the findings should know about the run as a whole."""
@@ -255,8 +282,12 @@ class DeadCode:
     def check_invariants(self) -> None:
         """Compare collections, database and index with the fragments; for tests. O(facts)."""
         self._job.check_invariants()
-        if self._dead != _symbols(self.rows("dead")):
+        if self._dead != _symbols(self.rows("dead")) or self._sure != _symbols(self.rows("sure")):
             raise AssertionError("the dead symbols are not those held")
+        if {(one, why) for one, reasons in self._doubts.items() for why in reasons} != set(
+            self.rows("doubt")
+        ):
+            raise AssertionError("the doubts are not those held")
         fragments = self._job.fragments
         placed = {(one.symbol, path) for path, f in fragments.items() for one in f.places}
         if placed != {(symbol, path) for symbol, at in self._places.items() for path in at}:

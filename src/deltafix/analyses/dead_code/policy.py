@@ -8,9 +8,30 @@ keep more alive, never less.
 # ruff: noqa: SIM905  tables of names read better as words
 from __future__ import annotations
 
+import argparse
+import ast
+import asyncio
+import cmd
+import codecs
+import io
+import json
+import logging
+import socket
+import threading
+import types
+import unittest
 from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Executor
+from datetime import tzinfo
+from html.parser import HTMLParser
+from http.server import BaseHTTPRequestHandler
+from importlib import abc
+from importlib.resources.abc import ResourceReader
+from pathlib import Path
 from queue import Queue
+from string import Formatter
+from xml.sax.handler import ContentHandler
 
 from deltafix.analyses.facts import Fact
 
@@ -89,6 +110,22 @@ DATA_MAKERS = frozenset(
 )
 """Bases and decorators that read a class's assigned names as its fields or members."""
 
+INTERFACES = frozenset(
+    name
+    for kind in (
+        io.TextIOWrapper, io.BufferedRandom, logging.Handler, logging.Filter, logging.Formatter,
+        logging.Logger, abc.Loader, abc.MetaPathFinder, abc.InspectLoader, ResourceReader,
+        list, dict, set, str, bytes, deque, Queue, threading.Thread, socket.socket,
+        asyncio.Protocol, asyncio.SubprocessProtocol, asyncio.Task, asyncio.AbstractEventLoop,
+        json.JSONEncoder, json.JSONDecoder, argparse.Action, argparse.HelpFormatter, HTMLParser,
+        unittest.TestCase, unittest.TestResult, cmd.Cmd, BaseHTTPRequestHandler, tzinfo,
+        Formatter, ContentHandler, codecs.IncrementalDecoder, codecs.StreamReader,
+        Executor, ast.NodeVisitor, types.FrameType, types.CodeType, types.ModuleType, Path,
+    )
+    for name in dir(kind)
+)  # fmt: skip
+"""Methods of what Python's own library calls on objects that it is given: files, handlers, …"""
+
 TEST_HOOKS = frozenset(
     """
     setup_module teardown_module setup_function teardown_function setup_class teardown_class
@@ -166,3 +203,5 @@ def policy_facts(
         yield "data_maker", (name,)
     for name in sorted(enlisters):
         yield "enlister", (name,)
+    for name in sorted(INTERFACES):
+        yield "interface", (name,)

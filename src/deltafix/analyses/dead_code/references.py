@@ -27,6 +27,7 @@ from deltafix.analyses.dead_code.computed import (
 from deltafix.analyses.dead_code.fixtures import FIXTURE_CALLS
 from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.scopes import Binding, Imported, Scope, collect
+from deltafix.analyses.dead_code.words import joined, said, said_in_prose, template
 from deltafix.analyses.facts import Fact
 
 __all__ = ["MEMBER", "References", "dotted_name", "name_chain"]
@@ -58,6 +59,8 @@ _LOGGING = frozenset(
     {"debug", "info", "warning", "error", "exception", "critical", "log", "format"}
 )
 _CONDITIONS = frozenset({"skipif", "xfail"})  # of pytest, which evaluates their text
+_FILE_LOADERS = frozenset({"run_module", "run_path", "spec_from_file_location", "SourceFileLoader"})
+_ENDS = frozenset({"startswith", "removeprefix", "endswith", "removesuffix"})
 _RUNNERS = frozenset({"profile", "cProfile", "timeit"})  # modules that run the text they are given
 _PLUGIN_FINDERS = frozenset(
     {"entry_points", "iter_entry_points", "load_setuptools_entrypoints", "ExtensionManager"}
@@ -81,10 +84,17 @@ class References(ast.NodeVisitor):
         self.code: list[tuple[str, str]] = []
         self.joined: set[ast.expr] = set()
         self.partly: ast.expr | None = None  # `x.__dict__` for names that begin in a known way
+        self.own: frozenset[str] = frozenset()  # what is assigned: `T = TypeVar("T")` is no use
 
     def emit(self, relation: str, *row: str) -> None:
         """Add one fact."""
         self.facts.append((relation, row))
+
+    def say(self, text: str) -> None:
+        """What a text says that no reference follows; one of several lines is written in words."""
+        if text not in self.own:
+            self.facts.extend((said_in_prose if "\n" in text else said)(self.user, text))
+            self.facts.extend(joined(self.user, text))
 
     def named_by_text(self) -> None:
         """Where a module looks up attributes by computed names, its strings may be those names.
@@ -199,6 +209,7 @@ class References(ast.NodeVisitor):
             text = text.decode("latin-1")  # a test may look for a name in bytes
         if not isinstance(text, str):
             return
+        self.say(text)
         if self.in_type:
             self._type_text(text)
         else:
@@ -223,6 +234,7 @@ class References(ast.NodeVisitor):
             self.generic_visit(node)
 
     def _in_pieces(self, node: ast.expr) -> None:
+        self.say(template(node))
         text, whole = written(node, self.module, self._paths)
         if whole:
             self._dotted_text(text)
@@ -313,7 +325,12 @@ class References(ast.NodeVisitor):
         elif last in _LOCAL_NAMESPACE and not node.args:
             self.emit("dynamic", self.user, self.scope.owner)
         elif last in IMPORTERS:
-            self._loads([imported_by_name(node, self.module, self._paths)])
+            loaded = imported_by_name(node, self.module, self._paths)
+            self._loads([loaded])
+            if loaded is None:
+                self.emit("imports_any", self.user)
+        elif last in _FILE_LOADERS:
+            self.emit("imports_any", self.user)
         elif last in FINDERS:
             self._loads(found_below(node, self.module, self._paths))
         elif last in _SETTINGS:
@@ -334,7 +351,12 @@ class References(ast.NodeVisitor):
             self._named_in(last, given, method=isinstance(called, ast.Attribute))
             for made in (one for argument in given for one in self._classes(argument)):
                 self.emit("hands_to", last, made)
+        if last in _ENDS:
+            for text in (n.value for n in node.args if isinstance(n, ast.Constant)):
+                if isinstance(text, str):
+                    self.say(f"{text}*" if last in {"startswith", "removeprefix"} else f"*{text}")
         for keyword in node.keywords:
+            self.say(keyword.arg or "")
             if (keyword.arg or "").isupper() and dotted_name(keyword.value) == "__name__":
                 self._settings([keyword.value])
         if last not in JOINERS and last not in _PATH_WORDS and not self.module.is_aside:
@@ -354,7 +376,8 @@ class References(ast.NodeVisitor):
             self.compiles = True
         if last in _TYPE_TEXT:
             bounds = [k.value for k in node.keywords if k.arg == "bound"]
-            self.under(self.user, [*node.args, *bounds], types=True)
+            types = node.args[last in {"TypeVar", "NewType"} :]  # the first is a name
+            self.under(self.user, [*types, *bounds], types=True)
         self.generic_visit(node)
 
     def _handed(self, path: str, given: Iterable[ast.expr]) -> None:
@@ -610,6 +633,7 @@ class References(ast.NodeVisitor):
         for alias in node.names:
             if alias.name == "*":
                 continue
+            self.say(alias.name)
             self.emit("imports", self.user, f"{path}.{alias.name}")
             if alias.asname == alias.name:  # PEP 484: "import x as x" is a re-export on purpose
                 self.emit("uses", self.user, path, alias.name, path)

@@ -37,7 +37,10 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The state of a tree. `dead` leaves out what the baseline knows."""
+    """The state of a tree. `dead` leaves out what the baseline knows.
+
+    `likely` counts the symbols that are left out since they are only likely to be dead.
+    """
 
     root: str
     files: int
@@ -45,6 +48,7 @@ class Report:
     symbols: int
     dead: tuple[Finding, ...]
     work: Work
+    likely: int = 0
     known: int = 0
     stale: tuple[tuple[str, str], ...] = ()
     unreadable: Mapping[str, str] = field(default_factory=dict)
@@ -70,10 +74,12 @@ class Report:
                 f"note: {plural(len(self.stale), 'baseline entry', 'baseline entries')} no longer "
                 "dead; write the baseline anew"
             )
+        more = f"; {self.likely:,} more are likely (--confidence likely)" if self.likely else ""
         known = f" and {self.known} known from the baseline" if self.known else ""
         lines.append(
             f"{plural(len(self.dead), 'dead symbol')}{known} among {self.symbols:,} "
             f"in {plural(self.files, 'file')} ({self.facts:,} facts, {self.work.seconds:.2f} s)"
+            f"{more}"
         )
         return "\n".join(lines)
 
@@ -86,6 +92,7 @@ class Report:
             facts=self.facts,
             symbols=self.symbols,
             dead=[finding.as_data() for finding in self.dead],
+            likely=self.likely,
             known=self.known,
             stale=[{"path": path, "symbol": symbol} for path, symbol in self.stale],
             unreadable=dict(self.unreadable),
@@ -103,6 +110,7 @@ class Change:
     deleted: tuple[str, ...]
     became_dead: tuple[Finding, ...]
     became_alive: tuple[Finding, ...]
+    confidence_changed: tuple[Finding, ...]
     gone: tuple[str, ...]
     work: Work
     recomputed: float
@@ -116,8 +124,14 @@ class Change:
                   for path, why in self.unreadable.items()]  # fmt: skip
         lines += [f"  became dead   {line}" for line in _findings(self.became_dead)]
         lines += [f"  became alive  {line}" for line in _placed(self.became_alive)]
+        lines += [
+            f"  now {one.confidence:<9} {line}"
+            for one, line in zip(
+                self.confidence_changed, _placed(self.confidence_changed), strict=True
+            )
+        ]
         lines += [f"  gone          {symbol} (it was dead)" for symbol in self.gone]
-        if not (self.became_dead or self.became_alive or self.gone):
+        if not (self.became_dead or self.became_alive or self.confidence_changed or self.gone):
             lines.append("  no symbol became dead or alive")
         work = self.work
         lines.append(
@@ -131,6 +145,7 @@ class Change:
         return {
             "became_dead": [finding.as_data() for finding in self.became_dead],
             "became_alive": [finding.as_data() for finding in self.became_alive],
+            "confidence_changed": [finding.as_data() for finding in self.confidence_changed],
             "gone": list(self.gone),
         }
 
@@ -168,11 +183,9 @@ def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
         if finding.inside in shown:
             continue
         more = total.get(finding.symbol, 0)
-        tail = f", with {more} inside" if more else ""
-        yield (
-            f"{finding.path}:{finding.line}: dead {finding.kind} {finding.symbol} "
-            f"({finding.confidence}%{tail})"
-        )
+        said = [*([f"with {more} inside"] if more else []), *finding.doubts()]
+        tail = f" ({', '.join(said)})" if said else ""
+        yield f"{finding.path}:{finding.line}: dead {finding.kind} {finding.symbol}{tail}"
 
 
 def _placed(findings: tuple[Finding, ...]) -> list[str]:

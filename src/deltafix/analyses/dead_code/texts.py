@@ -5,11 +5,13 @@
     .html .jinja2 .mako …        `.name` inside `{{ }}`, `{% %}`, `${ }`: an attribute
     .ini .yaml .toml .cfg .zcml  dotted paths, `shop.cart:Cart`
     Makefile .mk .sh …           dotted paths, and files: `python -m unittest tests.slow`
+    all of them, .pyi .c .js …   words, see `words`: no use, but a doubt
 
 Such a file is a node of its own and a root, as a project file is. Invariant: what cannot be read as
 one of these says nothing; it is no error, since nobody promised that it can.
 """
 
+# ruff: noqa: SIM905  tables of names read better as words
 from __future__ import annotations
 
 import ast
@@ -19,10 +21,12 @@ from contextlib import suppress
 from itertools import zip_longest
 from textwrap import dedent
 
+from deltafix.analyses.dead_code.baseline import is_baseline
 from deltafix.analyses.dead_code.examples import examples
 from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.references import MEMBER, References
 from deltafix.analyses.dead_code.scopes import collect
+from deltafix.analyses.dead_code.words import SAID, said, said_in_prose
 from deltafix.analyses.facts import Fragment
 
 __all__ = ["TEXTS", "text_fragment"]
@@ -31,8 +35,20 @@ _DOCUMENTS = (".rst", ".md", ".txt")
 _TEMPLATES = (".html", ".htm", ".jinja", ".jinja2", ".j2", ".mako", ".tmpl")
 _CONFIGURATION = (".ini", ".yaml", ".yml", ".toml", ".cfg", ".zcml")
 _COMMANDS = ("Makefile", "makefile", "justfile", "Dockerfile", ".mk", ".sh", ".bash", ".bat")
-TEXTS = (*_DOCUMENTS, *_TEMPLATES, *_CONFIGURATION, *_COMMANDS)
+_OTHERS = tuple(
+    """
+    .pyi .pyx .pxd .pxi .ipynb .json .xml .js .ts .jsx .tsx .vue .c .h .cc .cpp .hpp .rs .go .java
+    .rb .lua .in .tpl .conf .config .service .desktop .ui .qml .kv .sql .css .tcss .proto .graphql
+    .ps1 .fish .zsh .adoc .org .tex .cmake .lark .g4 .thrift .vim .el .spec .bats .feature .po .pot
+    .csv .tsv .pt .zpt .robot .resource .svelte .php .pl .cs .f90 .pyf .pyw .cu .ex .scala .nix .tf
+    .hcl .scss .less .mdx
+    """.split()
+)
+TEXTS = (*_DOCUMENTS, *_TEMPLATES, *_CONFIGURATION, *_COMMANDS, *_OTHERS)
 """Endings of the files that are read for names."""
+
+_LISTS = frozenset({"SOURCES.txt", "RECORD", "top_level.txt"})  # of files: nobody's use of them
+_LARGEST = 1 << 20  # bytes: what is larger is data, whose words are nobody's names
 
 _BLOCK = re.compile(r"^([ ]*)```\s*(?:python|py)\b[^\n]*\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _DIRECTIVE = re.compile(
@@ -45,13 +61,17 @@ _COMMAND = re.compile(r"\b(?:python[\d.]*|coverage run|pytest)[ \t]+(?:-|\S+\.py
 _FILES = re.compile(r"[\w./-]+\.py\b")
 _COMPUTED = re.compile(r"\{\{(.*?)\}\}|\{%(.*?)%\}|\$\{(.*?)\}", re.DOTALL)
 _PATHS = re.compile(r"[A-Za-z_]\w*(?:[.:][A-Za-z_]\w*)+")
-_SAID = frozenset({"imports", "uses", "attribute", "quotes", "names_file"})
+_SAID = frozenset({"imports", "uses", "attribute", "quotes", "names_file", *SAID})
 
 
 def text_fragment(path: str, data: bytes) -> Fragment:
     """What a file that is not Python names. Never raises; O(size of the file)."""
     reader = _Text(path)
+    if len(data) > _LARGEST or b"\0" in data or ".min." in path or is_baseline(data):
+        return Fragment.of(path, (), ())
     text = data.decode("utf-8", "replace")
+    if path.rsplit("/", 1)[-1] not in _LISTS:
+        reader.facts.extend((said_in_prose if _is_prose(path) else said)(path, text))
     for command in _COMMAND.findall(text):
         reader.paths(command)
         reader.files(command)
@@ -59,12 +79,17 @@ def text_fragment(path: str, data: bytes) -> Fragment:
         reader.document(text)
     elif path.endswith(_TEMPLATES):
         reader.template(text)
-    else:
+    elif path.endswith((*_CONFIGURATION, *_COMMANDS)):
         reader.paths(text)
     facts = [fact for fact in reader.facts if fact[0] in _SAID]
-    if facts:
+    if any(relation not in SAID for relation, _ in facts):
         facts.append(("given_root", (path, "a file beside the code names it")))
     return Fragment.of(path, facts, ())
+
+
+def _is_prose(path: str) -> bool:
+    """Whether a file is written in words: a document, or has a name without an ending."""
+    return path.endswith(_DOCUMENTS) or "." not in path.rsplit("/", 1)[-1]
 
 
 class _Text(References):

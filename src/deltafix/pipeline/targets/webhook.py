@@ -6,11 +6,13 @@ Each request has an `Idempotency-Key` of the output, the epoch and the part, the
 said again: after an answer that was lost, or a kill. Invariant: the next request is made when this
 one was answered with success (2xx); a server that is away, busy or late is asked again, with longer
 and longer pauses, and any other answer is an error. `FunctionTarget` notes how far it is. No error
-has more of the address than scheme, host and port: Slack's and Teams' have a secret in the path.
+and no line of a log has more of the address than scheme, host and port: Slack's and Teams' have a
+secret in the path.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator
@@ -38,6 +40,9 @@ _PAUSE = 0.5
 
 _SHOWN = 120
 """Characters of an answer that an error shows."""
+
+_LOGGERS = [logging.getLogger(f"urllib3.{part}") for part in ("connectionpool", "util.retry")]
+"""They tell of each request, and of each that is made again, with the path of its address."""
 
 _SECRET = 8
 """Characters from which on a part of the address may be a secret, where an answer repeats it."""
@@ -87,7 +92,7 @@ class Webhook:
         """Post an epoch. Raises SinkError."""
         signed = rows.signed.to_pylist()
         parts = max(1, -(-len(signed) // self._rows))
-        with self._failing(rows), requests.Session() as session:
+        with self._failing(rows), _hidden(self._url), requests.Session() as session:
             session.auth = self._signed  # and nothing from ~/.netrc in its place
             for scheme in ("http://", "https://"):
                 session.mount(scheme, HTTPAdapter(max_retries=self._retry))
@@ -164,6 +169,26 @@ class Webhook:
                 text = text.replace(part, "…")
         text = "".join(one if one.isprintable() else " " for one in text)
         return " ".join(text.split())[:_SHOWN]
+
+
+@contextmanager
+def _hidden(url: str) -> Iterator[None]:
+    """Have the log of requests say nothing of the path of an address."""
+    path = url.removeprefix(_origin(url))
+
+    def hide(record: logging.LogRecord) -> bool:
+        given = record.args if path.strip("/") and isinstance(record.args, tuple) else ()
+        if given:
+            record.args = tuple("…" if one == path else one for one in given)
+        return True
+
+    for logger in _LOGGERS:
+        logger.addFilter(hide)
+    try:
+        yield
+    finally:
+        for logger in _LOGGERS:
+            logger.removeFilter(hide)
 
 
 def _is_address(url: str) -> bool:
