@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from deltafix.cli.completion import analyses, views
-from deltafix.cli.console import note, prepare_kernel, progress
-from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
+from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.source_trees import follow, watched
 from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import MissingDependencyError, SourceError
-
-__all__ = ["analyse"]
 
 
 def analyse(
@@ -62,7 +59,6 @@ def analyse(
     from deltafix.analyses.job import Job  # noqa: PLC0415  quick --help
     from deltafix.analyses.registry import find_analysis  # noqa: PLC0415
     from deltafix.analyses.shown import Shown  # noqa: PLC0415
-    from deltafix.analyses.watch import Watcher  # noqa: PLC0415
 
     if name is None:
         _say_all(_listing())
@@ -71,16 +67,10 @@ def analyse(
     if path is None:
         raise SourceError(f"which folder or file? deltafix analyse {name} PATH")
     tree = analysis.tree(path, exclude or ())
-    extract_many = extract_with_spark if spark else extract_here
     prepare_kernel(quiet=quiet)
     with Job(analysis, views=view or ()) as job:
         shown = Shown(job, match or (), lines=lines)
-        many = partial(extract_many, tree, analysis.extract, quiet=quiet)
-        watcher = Watcher(tree, job, analysis.extract, many)
-        with progress("evaluating", quiet=quiet):
-            watcher.poll()
-        for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
-            note(f"note: {skipped} skipped: {reason}", quiet=quiet)
+        watcher = watched(tree, job, analysis, spark=spark, quiet=quiet)
         files = len(watcher.seen.files)
         answer = shown.answer()
         _say_all([shown.json(answer, files)] if form == "json" else shown.text(answer))

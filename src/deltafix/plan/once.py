@@ -28,8 +28,6 @@ from deltafix.plan.clause import (
 from deltafix.plan.normalize import Core
 from deltafix.rules.values import function
 
-__all__ = ["once"]
-
 _FOLDED = frozenset(("+", "-", "*"))
 """What is computed here where both arguments are constants: what always has a value."""
 

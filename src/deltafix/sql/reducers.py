@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from deltafix.engine.folds.users import Several
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, placed
