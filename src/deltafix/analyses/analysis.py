@@ -19,8 +19,6 @@ from deltafix.analyses.facts import Fact, Fragment
 from deltafix.analyses.files import Tree
 from deltafix.datalog.program import Program
 
-__all__ = ["Analysis", "Extract"]
-
 Extract: TypeAlias = Callable[[str, bytes, str], Fragment]
 """(path, content, dotted name of the package that the tree is, or "") to what the file says.
 

@@ -29,19 +29,9 @@ import pyarrow.parquet as pq
 
 from deltafix.errors import DeltafixError
 from deltafix.facts.arrow import table_from_rows
-from deltafix.facts.html_table import html_table
+from deltafix.facts.relation_delta import html_table
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.facts.values import write_value
-
-__all__ = [
-    "FormatError",
-    "Places",
-    "Table",
-    "location",
-    "place_in",
-    "sarif_log",
-    "write_tables",
-]
 
 Places: TypeAlias = Sequence[tuple[str, int]]
 """(path relative to the tree, line from 1) each."""
@@ -163,6 +153,7 @@ def _page(tables: Sequence[Table], title: str) -> str:
             f"{one.schema.relation}: {len(one.rows):,}",
             one.schema.names,
             (map(write_value, row) for row in one.rows),
+            0,
         )
         for one in tables
     ]

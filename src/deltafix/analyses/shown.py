@@ -18,8 +18,6 @@ from deltafix.analyses.job import Job, RowChange
 from deltafix.errors import SourceError
 from deltafix.facts.schema import Row, show_row
 
-__all__ = ["Answer", "Shown"]
-
 Answer: TypeAlias = dict[str, list[Row]]
 """View to the rows of it that are shown."""
 

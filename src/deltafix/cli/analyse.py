@@ -6,20 +6,17 @@ import json
 import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from deltafix.cli.completion import analyses, views
-from deltafix.cli.console import note, prepare_kernel, progress
+from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.output import Limit, Output, check_output, put
-from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
+from deltafix.cli.source_trees import follow, watched
 from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import MissingDependencyError, SourceError
-
-__all__ = ["analyse"]
 
 
 def analyse(
@@ -76,7 +73,6 @@ def analyse(
     from deltafix.analyses.job import Job  # noqa: PLC0415
     from deltafix.analyses.registry import find_analysis  # noqa: PLC0415
     from deltafix.analyses.shown import Shown  # noqa: PLC0415
-    from deltafix.analyses.watch import Watcher  # noqa: PLC0415
 
     if name is None:
         _say_all(_listing())
@@ -96,16 +92,10 @@ def analyse(
         note(f"{form} has one view: {wanted[0]}; --view names another", quiet=quiet)
         wanted = wanted[:1]
     tree = analysis.tree(path, exclude or ())
-    extract_many = extract_with_spark if spark else extract_here
     prepare_kernel(quiet=quiet)
     with Job(analysis, views=wanted) as job:
         shown = Shown(job, match or (), lines=lines or form == "sarif", limit=limit)
-        many = partial(extract_many, tree, analysis.extract, quiet=quiet)
-        watcher = Watcher(tree, job, analysis.extract, many)
-        with progress("evaluating", quiet=quiet):
-            watcher.poll()
-        for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
-            note(f"note: {skipped} skipped: {reason}", quiet=quiet)
+        watcher = watched(tree, job, analysis, spark=spark, quiet=quiet)
         files = len(watcher.seen.files)
         answer = shown.answer()
         if form in {"text", "json"}:

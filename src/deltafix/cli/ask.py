@@ -13,25 +13,23 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TypeAlias
 
 import typer
 
-from deltafix.cli.console import note, prepare_kernel, progress
+from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.output import Limit, Output, check_output, put
-from deltafix.cli.source_trees import extract_here, extract_with_spark
+from deltafix.cli.source_trees import watched
 from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import SourceError
 
 if TYPE_CHECKING:
     from deltafix.analyses.call_graph.questions import Affected, Chain, Questions
     from deltafix.analyses.formats import Table
-    from deltafix.facts.schema import BaseType, Row
-
-__all__ = ["ask"]
+    from deltafix.facts.schema import Row
+    from deltafix.facts.values import BaseType
 
 ask = typer.Typer(
     no_args_is_help=True,
@@ -148,20 +146,13 @@ def _questions(
     from deltafix.analyses.call_graph import CALL_GRAPH  # noqa: PLC0415  quick --help
     from deltafix.analyses.call_graph.questions import Questions  # noqa: PLC0415
     from deltafix.analyses.job import Job  # noqa: PLC0415
-    from deltafix.analyses.watch import Watcher  # noqa: PLC0415
 
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder: write --in FOLDER")
     tree = CALL_GRAPH.tree(folder, exclude or ())
-    extract_many = extract_with_spark if spark else extract_here
     prepare_kernel(quiet=quiet)
     with Job(CALL_GRAPH) as job:
-        many = partial(extract_many, tree, CALL_GRAPH.extract, quiet=quiet)
-        watcher = Watcher(tree, job, CALL_GRAPH.extract, many)
-        with progress("evaluating", quiet=quiet):
-            watcher.poll()
-        for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
-            note(f"note: {skipped} skipped: {reason}", quiet=quiet)
+        watched(tree, job, CALL_GRAPH, spark=spark, quiet=quiet)
         yield Questions(job)
 
 

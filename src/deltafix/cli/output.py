@@ -14,8 +14,6 @@ import typer
 
 from deltafix.errors import SourceError
 
-__all__ = ["BINARY", "Limit", "Output", "check_output", "put"]
-
 BINARY: Final = "parquet"
 """The format that is not text."""
 

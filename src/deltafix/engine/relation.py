@@ -11,17 +11,15 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Final, Generic
 
 from deltafix.facts.delta import Delta
-from deltafix.facts.html_table import html_table
-from deltafix.facts.relation_delta import RelationDelta
-from deltafix.facts.schema import Row, Schema, Value, show_value
+from deltafix.facts.relation_delta import RelationDelta, html_table
+from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R, maker
+from deltafix.facts.values import Value, show_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltafix.engine.reading import Reading
-
-__all__ = ["RelationView"]
 
 _SHOWN: Final = 20
 
@@ -93,9 +91,9 @@ class RelationView(Generic[R]):
         return f"<{self.schema.show()}: {len(self):,} rows>"
 
     def _repr_html_(self) -> str:
-        rows = (map(show_value, row) for row in self._tuples(0, _SHOWN))
-        table = html_table(f"{self.schema.show()}: {len(self):,} rows", self.schema.names, rows)
-        return table + (f"<p>… {len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else "")
+        lines = (map(show_value, row) for row in self._tuples(0, _SHOWN))
+        caption = f"{self.schema.show()}: {len(self):,} rows"
+        return html_table(caption, self.schema.names, lines, len(self) - _SHOWN)
 
     def _tuples(self, offset: int, limit: int) -> list[Row]:
         codes = self._db._committed(self.name)[offset : offset + limit]

@@ -14,7 +14,8 @@ from typing import Any, cast
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.report import Report
 from deltafix.analyses.formats import Table, location, place_in, sarif_log
-from deltafix.facts.schema import BaseType, Schema
+from deltafix.facts.schema import Schema
+from deltafix.facts.values import BaseType
 
 __all__ = ["github", "sarif", "table"]
 

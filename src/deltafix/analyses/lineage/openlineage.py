@@ -23,8 +23,6 @@ from uuid import uuid4
 from deltafix.analyses.job import Job
 from deltafix.analyses.lineage.facts import FUNCTION, ROWS
 
-__all__ = ["events"]
-
 _SPEC = "https://openlineage.io/spec"
 _EVENT = f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/RunEvent"
 _FACET = f"{_SPEC}/facets/1-2-0/ColumnLineageDatasetFacet.json#/$defs/ColumnLineageDatasetFacet"
