@@ -35,7 +35,7 @@ from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Schema
 from deltafix.spark.session import spark_session
 from deltafix.spark.shards import ShardedDatabase
-from deltafix.spark.shards.bulk import BulkShard
+from deltafix.spark.shards.load import BulkShard
 from deltafix.spark.shards.shard import Shard
 
 NODES = 250_000

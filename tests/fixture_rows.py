@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from deltafix.facts.schema import Branch
+from deltafix.facts.values import Branch
 from deltafix.rules.ast import Program
 from oracle_values import wrap
 

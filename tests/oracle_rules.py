@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from deltafix.facts.schema import Branch
+from deltafix.facts.values import Branch
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from oracle_scopes import bindable, cases_of, extreme, given, named, names_in, own, pattern

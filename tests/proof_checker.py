@@ -25,7 +25,7 @@ from tests.oracle_values import same
 
 from deltafix.datalog.load import analyse
 from deltafix.datalog.program import Program
-from deltafix.facts.schema import show_value
+from deltafix.facts.values import show_value
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule
 from deltafix.rules.show import show, show_rule
 from deltafix.rules.terms import Aggregate, Const, Term, Var, Wildcard

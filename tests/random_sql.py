@@ -30,6 +30,14 @@ FIELDS = {
 }
 ARRAYS = {INTS: INT, TEXTS: TEXT, LISTS: INTS, STRUCTS: STRUCT, DOUBLES: DOUBLE, BLOBS: BLOB}
 NESTED = (*ARRAYS, *FIELDS)
+OFFSETS = {
+    INT: ("0", "1", "2"),
+    DOUBLE: ("0.5", "1", "3"),
+    DECIMAL: ("0.25", "1", "2.5"),
+    DATE: ("INTERVAL '1' DAY", "INTERVAL '1' MONTH"),
+    TIMESTAMP: ("INTERVAL '3' HOUR", "INTERVAL '40' DAY"),
+}
+"""How far RANGE reaches over values of a type."""
 NEW = (DATE, TIMESTAMP, DECIMAL, BLOB, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 
@@ -309,6 +317,7 @@ class _Maker:
                 forms += [
                     lambda: f"CAST(LEN(CAST({again(INTS)} AS {INTS})) AS INTEGER)",
                     lambda: f"(CAST({again(LISTS)} AS {LISTS}))[1][2]",
+                    lambda: f"(CAST({again(INTS)} AS {INTS}))[{again(INT)}]",
                     lambda: f"(CAST({again(INTS)} AS {INTS}))[{self.random.randint(1, 3)}]",
                 ]
             if inner:
@@ -497,7 +506,12 @@ class _Maker:
         columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         no = self.random.choice(("", "NOT "))
         where = self.correlation(scope, columns)
-        if self.maybe(0.25):
+        if self.maybe(0.15):  # and one inside that is made for the rows of this one
+            inner = self.name("e")
+            there = self.with_fields(tuple((f"{inner}.{n}", k) for n, k in table.columns))
+            found = f"{table.name} AS {inner}{self.correlation(columns, there)}{self.groups(there)}"
+            where += f"{' AND' if where else ' WHERE'} EXISTS (SELECT 1 FROM {found})"
+        elif self.maybe(0.25):
             return (
                 f"{no}EXISTS (SELECT 1 FROM {table.name} AS {alias}{where}{self.groups(columns)})"
             )
@@ -517,7 +531,16 @@ class _Maker:
         where = self.correlation(scope, columns)
         shown = [f"{one} AS p{n}" for n, (one, _) in enumerate(picked)]
         kinds = [kind for _, kind in picked]
-        form = self.random.randrange(5)
+        form = self.random.randrange(7)
+        other = ""
+        if form == 5:
+            other = self.other_side(scope, table, kinds)
+        elif form == 6:
+            other = self.name("l")
+            one = self.random.choice(table.columns)[0]
+            kind = self.random.choice(("FULL", "RIGHT"))
+            where = f" {kind} JOIN {table.name} AS {other} ON {other}.{one} = {alias}.{one}{where}"
+            other = ""
         if form == 0:
             where += f" GROUP BY {', '.join(one for one, _ in picked)}"
         elif form == 1:
@@ -526,9 +549,34 @@ class _Maker:
         elif form == 2:
             shown, kinds = ["CAST(COUNT(*) AS INTEGER) AS p0"], [INT]
         distinct = "DISTINCT " if form == 3 else ""
-        query = f"SELECT {distinct}{', '.join(shown)} FROM {table.name} AS {alias}{where}"
+        query = f"SELECT {distinct}{', '.join(shown)} FROM {table.name} AS {alias}{where}{other}"
         found = tuple((f"{name}.p{n}", kind) for n, kind in enumerate(kinds))
         return f"LATERAL ({query}) AS {name}", self.with_fields(found)
+
+    def nearest(self, column: tuple[str, str], name: str) -> tuple[str, Columns]:
+        """An ASOF JOIN with groups of a table, of which no two are as near."""
+        one, kind = column
+        table = self.random.choice(self.tables)
+        found = [n for n, k in table.columns if k == kind]
+        key = self.random.choice(found) if found else f"CAST({self.value(kind)} AS {kind})"
+        query = f"SELECT {key} AS p0, CAST(COUNT(*) AS INTEGER) AS p1 FROM {table.name} GROUP BY 1"
+        way = self.random.choice(("ASOF JOIN", "ASOF LEFT JOIN"))
+        op = self.random.choice((">=", ">", "<=", "<"))
+        return f" {way} ({query}) AS {name} ON {one} {op} {name}.p0", (
+            (f"{name}.p0", kind),
+            (f"{name}.p1", INT),
+        )
+
+    def other_side(self, scope: Columns, table: Table, kinds: list[str]) -> str:
+        """The rest of a set operation of columns of these kinds, of the rows around or a table."""
+        ops = ("UNION", "UNION ALL", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL")
+        alias, where = self.name("l"), ""
+        columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
+        if self.maybe(0.5):
+            where = f" FROM {table.name} AS {alias}{self.correlation(scope, columns)}"
+        there = columns if where and self.maybe(0.8) else tuple(c for c in scope if "." in c[0])
+        shown = [self.of(there, kind) or f"CAST(NULL AS {kind})" for kind in kinds]
+        return f" {self.random.choice(ops)} SELECT {', '.join(shown)}{where}"
 
     def in_query(self, scope: Columns, left: str, kind: str) -> str:
         found = [(t, n) for t in self.sources for n, k in t.columns if k == kind]
@@ -618,6 +666,11 @@ class _Maker:
                 text += self.random.choice((f" CROSS JOIN {item}", f" LEFT JOIN {item} ON TRUE"))
                 scope, plain = (*scope, *more), False
                 continue
+            near = [c for c in scope if c[1] in (INT, DATE, TIMESTAMP) and "." in c[0]]
+            if near and not (self.portable or chain) and self.tables and self.maybe(0.06):
+                item, more = self.nearest(self.random.choice(near), name)
+                text, scope, plain = text + item, (*scope, *more), False
+                continue
             if kind == "CROSS":
                 text += f" CROSS JOIN {right}"
                 scope = (*scope, *there)
@@ -652,6 +705,8 @@ class _Maker:
             parts.append(f"{one} = {two}")
         if not parts or (self.maybe(0.25) and kind != "FULL"):
             parts.append(f"({self.condition((*scope, *there), 1, inner=False)})")
+        elif kind in ("", "INNER") and self.tables and self.maybe(0.1):
+            parts.append(self.exists((*scope, *there)))
         return " AND ".join(parts)
 
     def where(self, scope: Columns) -> str:
@@ -814,11 +869,16 @@ class _Maker:
                 "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
                 "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
                 "ROWS 2 PRECEDING",
+                "GROUPS BETWEEN 2 PRECEDING AND 1 FOLLOWING",
             )
         )
         peers = self.random.choice(("", " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"))
         by_peers = self.random.choice(("", f"ORDER BY {some}{peers}"))
-        framed = self.random.choice((f"ORDER BY {sorts} {frame}", by_peers))
+        groups = f"ORDER BY {some} GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW"
+        measured = [name for name, of in scope if of in OFFSETS and not (self.nan and of == DOUBLE)]
+        if measured and self.maybe(0.4):
+            groups = self.measured(dict(scope), self.random.choice(measured))
+        framed = self.random.choice((f"ORDER BY {sorts} {frame}", by_peers, groups))
         column = self.of(scope, kind) or f"CAST({self.value(kind)} AS {kind})"
         by, default = self.random.choice(("", ", 2", ", -1")), self.value(kind)
         shift = f"{self.random.choice(('LAG', 'LEAD'))}({column}{by})"
@@ -838,11 +898,35 @@ class _Maker:
             forms += [(f"SUM({column})", framed)] * 2
         if kind != BOOL:
             forms += [(f"{one}({column})", framed) for one in ("MIN", "MAX")]
+        if not self.portable:
+            forms += self.united(scope, column, kind, f"ORDER BY {sorts} {frame}")
+            forms += [(f"COUNT(DISTINCT {column})", framed)] * (kind == INT)
         call, order = self.random.choice(forms)
         aggregates = ("COUNT", "SUM", "AVG", "MIN", "MAX")
         if call.startswith(aggregates) and self.maybe(0.2):
             call += f" FILTER (WHERE {self.condition(scope, 1, inner=False)})"
         return f"{call} OVER ({' '.join((*parts, order)).strip()})"
+
+    def measured(self, kinds: dict[str, str], column: str) -> str:
+        """A frame of RANGE with offsets."""
+        one, two = self.random.choices(OFFSETS[kinds[column]], k=2)
+        way = self.random.choice(("ASC NULLS FIRST", "ASC NULLS LAST", "DESC NULLS LAST"))
+        frames = (
+            *(f"{one} PRECEDING", f"BETWEEN {one} PRECEDING AND {two} FOLLOWING"),
+            f"BETWEEN UNBOUNDED PRECEDING AND {one} PRECEDING",
+            f"BETWEEN CURRENT ROW AND {two} FOLLOWING",
+            f"BETWEEN {one} FOLLOWING AND UNBOUNDED FOLLOWING",
+        )
+        return f"ORDER BY {column} {way} RANGE {self.random.choice(frames)}"
+
+    def united(self, scope: Columns, column: str, kind: str, order: str) -> list[tuple[str, str]]:
+        """Aggregates that put values together, in the window's order, and what skips NULLs."""
+        found = [(f"{one}({column})", order) for one in ("FIRST", "LAST")]
+        found += [(f"{one}_VALUE({column} IGNORE NULLS)", order) for one in ("FIRST", "LAST")]
+        if kind == TEXT:
+            found += [(f"STRING_AGG({column}, '-')", order)] * 2
+        element = self.of(scope, ARRAYS[kind]) if kind in ARRAYS else None
+        return [*found, *[(f"ARRAY_AGG({element})", order)] * 3] if element else found
 
     def set_operation(self, depth: int) -> tuple[str, Columns]:
         kinds = tuple(self.random.choice(self.types) for _ in range(self.random.randint(1, 2)))

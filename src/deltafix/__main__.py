@@ -7,8 +7,6 @@ from typing import NoReturn
 
 from deltafix.interrupt import INTERRUPTED, SAID, Interrupt, ended, listen
 
-__all__ = ["main"]
-
 
 def main() -> NoReturn:
     """Run the command line, and end the process with its code."""

@@ -12,8 +12,6 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["held_back"]
-
 
 @contextmanager
 def held_back() -> Iterator[None]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Diagnostic", "Span", "render", "render_all", "suggest"]
-
 _DRAWN = 20
 
 _LONGEST_LINE = 160
@@ -52,6 +50,12 @@ def suggest(name: str, known: Sequence[str]) -> str | None:
 
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return close[0] if close else None
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", mark: str = "`") -> str:
+    """The question whether a close name was meant, between `mark`s; or what is said otherwise."""
+    close = suggest(name, list(known))
+    return f"did you mean {mark}{close}{mark}?" if close else otherwise
 
 
 def separator_in(header: Sequence[str], delimiter: str) -> str | None:

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["heard", "hearer", "tell"]
-
 _HEARER: ContextVar[Callable[[str], None] | None] = ContextVar("_HEARER", default=None)
 
 

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-__all__ = ["EpochReport"]
-
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:

@@ -17,8 +17,6 @@ from contextlib import suppress
 from types import FrameType
 from typing import Final, NoReturn
 
-__all__ = ["INTERRUPTED", "SAID", "Interrupt", "end_at_once", "ended", "listen"]
-
 INTERRUPTED: Final = 130  # 128 + SIGINT
 SAID: Final = "interrupted\n"
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from deltafix.errors import SourceError
 
-__all__ = ["local_path"]
-
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 """How a URL begins; one letter is a drive."""
 

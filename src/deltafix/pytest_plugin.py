@@ -21,8 +21,6 @@ import pytest
 if TYPE_CHECKING:
     from deltafix.reactive.check import LawReport
 
-__all__ = ["check_reducer"]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Declare the ini option."""

@@ -28,12 +28,11 @@ from deltafix.pipeline.augment import Additions
 from deltafix.pipeline.batches import Batches, Name, Rows
 from deltafix.pipeline.columns import fit
 from deltafix.pipeline.config import OutputConfig
-from deltafix.pipeline.fold import net_sums
 from deltafix.pipeline.maintainer import Maintainer
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import difference_with
-from deltafix.pipeline.signed import SIGN
+from deltafix.pipeline.signed import SIGN, net_sums
 
 EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "0")) or (3 if JIT_DISABLED else 20)
 

@@ -18,7 +18,7 @@ from deltafix.errors import PipelineError
 from deltafix.pipeline.config import read_config
 from deltafix.pipeline.runner import Pipeline
 from deltafix.spark.sources import on_spark
-from deltafix.spark.sources.feeds import SparkFeed
+from deltafix.spark.sources.batch import SparkFeed
 
 pytestmark = pytest.mark.spark
 

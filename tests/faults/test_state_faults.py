@@ -24,8 +24,8 @@ import pytest
 from tests.oracle import evaluate
 
 import deltafix
+from deltafix.engine.state.image import SEAL_SIZE, VARIABLE
 from deltafix.engine.state.log import read_log
-from deltafix.engine.state.trust import SEAL_SIZE, VARIABLE
 from deltafix.errors import StateError, StateInUseError, StateVersionError
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.image import PAGE

@@ -60,7 +60,7 @@ def test_oracle_crashes_anywhere_and_replays_give_the_batch_recomputation(
     tmp_path, monkeypatch, seed
 ):
     chance = random.Random(seed)
-    monkeypatch.setattr("deltafix.spark.batches._LOGS", 3)
+    monkeypatch.setattr("deltafix.spark.reduce._LOGS", 3)
     held, batches = [], []
     for _ in range(12):
         batch = []

@@ -24,7 +24,6 @@ from deltafix.facts.delta import Delta
 from deltafix.spark.hashing import Heavy
 from deltafix.spark.shards import ShardedDatabase, database, resident
 from deltafix.spark.shards import epoch as shards_epoch
-from deltafix.spark.shards import images as shard_images
 from deltafix.spark.shards.core import prepare
 from deltafix.spark.shards.files import read_journal
 from deltafix.spark.shards.localize import localize
@@ -134,7 +133,7 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     Files are joined all the time, which is when images are left. Each is what its files make.
     """
     taken: list[int] = []
-    take_up = shard_images.take_up
+    take_up = resident.take_up
 
     def counted(about: Sequence[object], wanted: Sequence[str], shard: Shard) -> list[str]:
         files = take_up(about, wanted, shard)
@@ -153,7 +152,7 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path / "local"))
     monkeypatch.setattr(resident, "_IMAGED", 0)
     monkeypatch.setattr(shards_epoch, "_COMPACT", 0)
-    monkeypatch.setattr(shard_images, "take_up", counted)
+    monkeypatch.setattr(resident, "take_up", counted)
     return taken
 
 

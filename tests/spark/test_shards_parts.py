@@ -33,10 +33,10 @@ from deltafix.spark.hashing import Key, cut, hash_rows
 from deltafix.spark.shards import ShardedDatabase, resident
 from deltafix.spark.shards.choose import SMALL, Sizes, choose, recomputed
 from deltafix.spark.shards.core import prepare
-from deltafix.spark.shards.decompose import decompose
 from deltafix.spark.shards.frames import local_table
 from deltafix.spark.shards.rendezvous import Rendezvous, leave_mark
 from deltafix.spark.shards.schedule import Report
+from deltafix.spark.shards.whole import decompose
 from deltafix.spark.wire import Batch, fold, pack, route, table_schema, unpack
 from deltafix.store import disk
 from deltafix.store.folder import folder_at

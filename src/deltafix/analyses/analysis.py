@@ -10,7 +10,7 @@ Not here: reading files (`reading`), keeping the answer (`job`), the list of ana
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TypeAlias
@@ -18,8 +18,6 @@ from typing import TypeAlias
 from deltafix.analyses.facts import Fact, Fragment
 from deltafix.analyses.files import Tree
 from deltafix.datalog.program import Program
-
-__all__ = ["Analysis", "Extract"]
 
 Extract: TypeAlias = Callable[[str, bytes, str], Fragment]
 """(path, content, dotted name of the package that the tree is, or "") to what the file says.
@@ -42,6 +40,8 @@ class Analysis:
         project: names of project files it reads too, also from the two folders above the tree.
         tables: facts that hold for every tree.
         bare: whether it reads files whose name has no ending, too: scripts.
+        edges: relations whose rows are edges: the columns of where one starts and of where it
+            ends. One of two columns that is not named here goes from the first to the second.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Analysis:
     project: tuple[str, ...] = ()
     tables: tuple[Fact, ...] = ()
     bare: bool = False
+    edges: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
 
     def load_program(self) -> Program:
         """The rules, checked."""

@@ -16,8 +16,6 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["FRAGMENT_SCHEMA", "Fact", "Fragment", "Place", "from_arrow", "to_arrow"]
-
 Fact: TypeAlias = tuple[str, tuple[str, ...]]
 """A relation name and one row of it."""
 

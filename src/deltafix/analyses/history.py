@@ -19,8 +19,6 @@ from pathlib import Path
 
 from deltafix.errors import DeltafixError
 
-__all__ = ["Blob", "Commit", "HistoryError", "Repository", "UnknownRevisionError"]
-
 _HEAD = "HEAD"
 _REGULAR = frozenset({"100644", "100755"})
 _KINDS = {"120000": "a symbolic link", "160000": "a submodule"}

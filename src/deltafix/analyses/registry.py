@@ -13,8 +13,6 @@ from typing import cast
 from deltafix.analyses.analysis import Analysis
 from deltafix.errors import DeltafixError
 
-__all__ = ["ANALYSES", "UnknownAnalysisError", "find_analysis"]
-
 ANALYSES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "dead-code": ("dead_code", "DEAD_CODE"),

@@ -23,8 +23,6 @@ from deltafix.analyses.history import Blob, Commit, Repository
 from deltafix.analyses.job import Work
 from deltafix.errors import InternalError
 
-__all__ = ["CommitReport", "Replay", "Replayed", "Summary"]
-
 _BINARY = "a binary file"
 
 

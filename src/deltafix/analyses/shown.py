@@ -1,4 +1,4 @@
-"""The rows of a job as text and as JSON: the whole answer, and what an update did to it.
+"""The rows of a job as text, as JSON and as tables: the whole answer, and what an update did to it.
 
 Invariant: output is a function of the job's rows, places and last work, in a fixed order; JSON
 carries `"version": 1` and only gains keys within it. Where symbols stand is looked up only for
@@ -13,11 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
+from deltafix.analyses.formats import Places, Table
 from deltafix.analyses.job import Job, RowChange
 from deltafix.errors import SourceError
 from deltafix.facts.schema import Row, show_row
-
-__all__ = ["Answer", "Shown"]
 
 Answer: TypeAlias = dict[str, list[Row]]
 """View to the rows of it that are shown."""
@@ -30,14 +29,23 @@ class Shown:
         job: what is shown.
         matches: COLUMN=PATTERN each; a row is shown if it has these columns, each like its pattern.
         lines: whether to say where the symbols of a row stand.
+        limit: so many rows of each view at most are shown of an answer; changes are told whole.
 
     Raises SourceError for a match that is none.
     """
 
-    def __init__(self, job: Job, matches: Sequence[str] = (), *, lines: bool = False) -> None:
+    def __init__(
+        self,
+        job: Job,
+        matches: Sequence[str] = (),
+        *,
+        lines: bool = False,
+        limit: int | None = None,
+    ) -> None:
         self._job = job
         self._lines = lines
-        self._stands: dict[str, str] = {}  # symbol -> path:line
+        self._limit = limit
+        self._stands: dict[str, tuple[str, int]] = {}  # symbol -> path, line
         self._symbols: dict[str, list[str]] = {}  # path -> its symbols
         self._columns = {one: job.database.schemas[one].names for one in job.views}
         self._patterns = dict(map(self._pattern, matches))
@@ -45,31 +53,38 @@ class Shown:
     # -- the whole answer ----------------------------------------------------------------------
 
     def answer(self) -> Answer:
-        """The rows to show, read and decoded once. O(rows)."""
+        """The rows that match, read and decoded once. O(rows)."""
         return self._side(self._job.answer())
 
     def text(self, answer: Answer) -> Iterator[str]:
         """A line for each row."""
         self._locate(self._job.fragments)
         for view, rows in answer.items():
-            yield from (self._line(view, row) for row in rows)
+            yield from (self._line(view, row) for row in rows[: self._limit])
+
+    def tables(self, answer: Answer) -> list[Table]:
+        """A table for each view, for `formats.write_tables`."""
+        self._locate(self._job.fragments)
+        return [self._table(view, rows[: self._limit]) for view, rows in answer.items()]
 
     def json(self, answer: Answer, files: int) -> str:
         """The answer as one JSON document; `files` is how many the tree has."""
         self._locate(self._job.fragments)
+        shown = {view: rows[: self._limit] for view, rows in answer.items()}
         return self._document(
             "report",
             columns=self._columns,
-            rows=answer,
+            total={view: len(rows) for view, rows in answer.items()},
+            rows=shown,
             files=files,
             facts=self._job.fact_count,
             unreadable=self._job.errors,
-            **self._where(answer),
+            **self._where(shown),
         )
 
     def closing(self, answer: Answer, files: int) -> str:
         """How much there is, and what it took."""
-        sizes = ", ".join(f"{len(rows):,} {view}" for view, rows in answer.items())
+        sizes = ", ".join(self._size(view, len(rows)) for view, rows in answer.items())
         seconds = self._job.last_work.seconds
         return f"{sizes} in {files:,} files ({self._job.fact_count:,} facts, {seconds:.2f} s)"
 
@@ -123,9 +138,25 @@ class Shown:
             )
         return column, pattern
 
+    def _size(self, view: str, total: int) -> str:
+        is_cut = self._limit is not None and total > self._limit
+        return f"{self._limit:,} of {total:,} {view}" if is_cut else f"{total:,} {view}"
+
     def _line(self, view: str, row: Row) -> str:
-        stands = dict.fromkeys(self._stands[one] for one in row if one in self._stands)
+        stands = [f"{path}:{line}" for path, line in self._places(row)]
         return f"{show_row(view, row)}." + (f"  // {', '.join(stands)}" if stands else "")
+
+    def _table(self, view: str, rows: list[Row]) -> Table:
+        schema = self._job.database.schemas[view]
+        edge = self._job.analysis.edges.get(view)
+        if edge is None and schema.arity == 2:
+            edge = schema.names[:1], schema.names[1:]
+        places = [self._places(row) for row in rows] if self._lines else None
+        return Table(schema, rows, edge, places)
+
+    def _places(self, row: Row) -> Places:
+        """Where the symbols of a row stand, in their order."""
+        return list(dict.fromkeys(self._stands[str(one)] for one in row if one in self._stands))
 
     # -- places --------------------------------------------------------------------------------
 
@@ -138,7 +169,7 @@ class Shown:
                 self._stands.pop(symbol, None)
             fragment = self._job.fragments.get(path)
             if fragment is not None:
-                self._stands.update((one.symbol, f"{path}:{one.line}") for one in fragment.places)
+                self._stands.update((one.symbol, (path, one.line)) for one in fragment.places)
                 self._symbols[path] = [one.symbol for one in fragment.places]
 
     def _where(self, sides: Mapping[str, Iterable[Row]]) -> dict[str, dict[str, str]]:
@@ -146,7 +177,8 @@ class Shown:
         if not self._lines:
             return {}
         values = {str(value) for rows in sides.values() for row in rows for value in row}
-        return {"lines": {one: self._stands[one] for one in sorted(values & {*self._stands})}}
+        found = sorted(values & {*self._stands})
+        return {"lines": {one: "{}:{}".format(*self._stands[one]) for one in found}}
 
     def _document(self, event: str, **content: Any) -> str:
         data = {"version": 1, "event": event, "analysis": self._job.analysis.name, **content}

@@ -18,8 +18,6 @@ from deltafix.analyses.analysis import Analysis
 from deltafix.analyses.reading import extract_batch
 from deltafix.analyses.registry import ANALYSES, find_analysis
 
-__all__ = ["NAMES", "PYTHON", "TreeExtractor", "extractor"]
-
 NAMES = tuple(ANALYSES)
 """The analyses there are."""
 

@@ -17,8 +17,6 @@ from typing import Generic, TypeVar
 
 from deltafix.errors import IncompleteActionError
 
-__all__ = ["ChangeAction"]
-
 A = TypeVar("A")
 D = TypeVar("D")
 

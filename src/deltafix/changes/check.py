@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from deltafix.changes.action import ChangeAction
 from deltafix.changes.derivative import Derivative, derivative
-from deltafix.changes.laws import Law, action_laws, derivative_laws
-from deltafix.changes.show import show
+from deltafix.changes.laws import Law, action_laws, derivative_laws, show
 from deltafix.errors import ChangeError, LawError
 
 if TYPE_CHECKING:

@@ -38,16 +38,6 @@ from deltafix.changes.formula_derivative import PRECISE, Differentiation
 from deltafix.changes.simplify import simplify
 from deltafix.errors import ChangeError
 
-__all__ = [
-    "COUNTED",
-    "Counted",
-    "Counting",
-    "DeltaTerm",
-    "conjunction_terms",
-    "reads_of",
-    "sign_of",
-]
-
 Reads: TypeAlias = Literal["old", "delta", "new"]
 """What a body position reads: the state before the change, the change itself, the state after."""
 

@@ -41,17 +41,6 @@ from deltafix.changes.formula import (
 from deltafix.changes.simplify import simplify
 from deltafix.errors import ChangeError
 
-__all__ = [
-    "PRECISE",
-    "STANDARD",
-    "Differentiation",
-    "FormulaChange",
-    "Rule",
-    "Rules",
-    "differentiate",
-    "next_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FormulaChange:

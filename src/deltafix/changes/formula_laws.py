@@ -16,9 +16,8 @@ from deltafix.changes.counted import DeltaTerm
 from deltafix.changes.evaluate import Interpretation, evaluate
 from deltafix.changes.formula import Formula, conjunction
 from deltafix.changes.formula_derivative import STANDARD, Rules, differentiate, next_of
-from deltafix.changes.laws import HOLDS, Verdict
+from deltafix.changes.laws import HOLDS, Verdict, show
 from deltafix.changes.sets import SetChange
-from deltafix.changes.show import show
 from deltafix.changes.simplify import simplify
 from deltafix.errors import ChangeError
 

@@ -41,8 +41,8 @@ from deltafix.changes.formula_derivative import (
     Rules,
     differentiate,
 )
+from deltafix.changes.laws import show
 from deltafix.changes.query import Found, Query, search, solver_of
-from deltafix.changes.show import show
 from deltafix.errors import ChangeError
 
 __all__ = [

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
+import json
+import os
 from collections.abc import Iterable, Iterator
-from functools import partial
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from deltafix.cli.completion import analyses, views
-from deltafix.cli.console import note, prepare_kernel, progress
-from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
+from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.output import Limit, Output, check_output, put
+from deltafix.cli.source_trees import follow, watched
 from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import MissingDependencyError, SourceError
-
-__all__ = ["analyse"]
 
 
 def analyse(
@@ -49,8 +49,18 @@ def analyse(
         bool, typer.Option("--lines", help="Say beside each row where its symbols stand.")
     ] = False,
     form: Annotated[
-        Literal["text", "json"], typer.Option("--format", help="How rows are printed.")
+        Literal["text", "json", "csv", "parquet", "html", "dot", "mermaid", "sarif", "openlineage"],
+        typer.Option(
+            "--format",
+            help="How rows are written. All but text, json and html have one view: the analysis's "
+            "first if none is named. openlineage: run events of `lineage`, one a line.",
+        ),
     ] = "text",
+    limit: Limit = None,
+    output: Output = None,
+    namespace: Annotated[
+        str, typer.Option(help="Of the jobs and tables, with --format openlineage.")
+    ] = "default",
     spark: Spark = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
@@ -59,10 +69,10 @@ def analyse(
     Files are parsed and never run. One that cannot be read is skipped with a note. Exit code 2 on
     an error.
     """
-    from deltafix.analyses.job import Job  # noqa: PLC0415  quick --help
+    from deltafix.analyses.formats import FormatError, write_tables  # noqa: PLC0415  quick --help
+    from deltafix.analyses.job import Job  # noqa: PLC0415
     from deltafix.analyses.registry import find_analysis  # noqa: PLC0415
     from deltafix.analyses.shown import Shown  # noqa: PLC0415
-    from deltafix.analyses.watch import Watcher  # noqa: PLC0415
 
     if name is None:
         _say_all(_listing())
@@ -70,25 +80,41 @@ def analyse(
     analysis = find_analysis(name)
     if path is None:
         raise SourceError(f"which folder or file? deltafix analyse {name} PATH")
+    check_output(form, output, watch=watch)
+    if form == "openlineage" and (view or match or lines or limit):
+        raise typer.BadParameter(
+            "openlineage has the whole lineage, without --view, --match, --lines and --limit"
+        )
+    if form == "openlineage" and name != "lineage":
+        raise FormatError(f"openlineage is for lineage, and {name} has no tables", value=form)
+    wanted = view or analysis.views
+    if view is None and form not in {"text", "json", "html", "openlineage"} and len(wanted) > 1:
+        note(f"{form} has one view: {wanted[0]}; --view names another", quiet=quiet)
+        wanted = wanted[:1]
     tree = analysis.tree(path, exclude or ())
-    extract_many = extract_with_spark if spark else extract_here
     prepare_kernel(quiet=quiet)
-    with Job(analysis, views=view or ()) as job:
-        shown = Shown(job, match or (), lines=lines)
-        many = partial(extract_many, tree, analysis.extract, quiet=quiet)
-        watcher = Watcher(tree, job, analysis.extract, many)
-        with progress("evaluating", quiet=quiet):
-            watcher.poll()
-        for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
-            note(f"note: {skipped} skipped: {reason}", quiet=quiet)
+    with Job(analysis, views=wanted) as job:
+        shown = Shown(job, match or (), lines=lines or form == "sarif", limit=limit)
+        watcher = watched(tree, job, analysis, spark=spark, quiet=quiet)
         files = len(watcher.seen.files)
         answer = shown.answer()
-        _say_all([shown.json(answer, files)] if form == "json" else shown.text(answer))
+        if form in {"text", "json"}:
+            told = [shown.json(answer, files)] if form == "json" else shown.text(answer)
+            put("".join(f"{line}\n" for line in told), output)
+        elif form == "openlineage":
+            from deltafix.analyses.lineage.openlineage import events  # noqa: PLC0415  an extra
+
+            told = map(json.dumps, events(job, namespace, datetime.now(UTC)))
+            put("".join(f"{line}\n" for line in told), output)
+        else:
+            folder = os.path.relpath(tree.root).replace(os.sep, "/")
+            title = f"deltafix analyse {name}"
+            put(write_tables(shown.tables(answer), form, title=title, folder=folder), output)
         note(shown.closing(answer, files), quiet=quiet)
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
             if form == "json":
-                follow(watcher, lambda one: _say(shown.change_json(one)))
+                follow(watcher, lambda one: put(f"{shown.change_json(one)}\n"))
             else:
                 follow(watcher, lambda one: _say_all(shown.change(one)))
 
@@ -106,10 +132,4 @@ def _listing() -> Iterator[str]:
 
 
 def _say_all(lines: Iterable[str]) -> None:
-    for line in lines:
-        _say(line)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    put("".join(f"{line}\n" for line in lines))

@@ -2,31 +2,34 @@
 
 Invariant: standard output has the answer alone, a line each as `path:line: symbol` or `path`, paths
 as seen from the current folder, so that they can be handed on to other commands; in JSON they are
-relative to `root`. Exit code 1 says that the answer is empty.
+relative to `root`. As a graph, an answer is the steps of its ways, each once. Exit code 1 says that
+the answer is empty.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TypeAlias
 
 import typer
 
-from deltafix.cli.console import note, prepare_kernel, progress
-from deltafix.cli.source_trees import extract_here, extract_with_spark
+from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.output import Limit, Output, check_output, put
+from deltafix.cli.source_trees import watched
 from deltafix.cli.tree_options import Exclude, Spark
 from deltafix.errors import SourceError
 
 if TYPE_CHECKING:
     from deltafix.analyses.call_graph.questions import Affected, Chain, Questions
-
-__all__ = ["ask"]
+    from deltafix.analyses.formats import Table
+    from deltafix.facts.schema import Row
+    from deltafix.facts.values import BaseType
 
 ask = typer.Typer(
     no_args_is_help=True,
@@ -41,11 +44,9 @@ _Symbol: TypeAlias = Annotated[
 _Tree: TypeAlias = Annotated[
     Path, typer.Option("--in", help="The folder that is asked.", metavar="FOLDER")
 ]
-_Limit: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="Show so many at most.", metavar="COUNT")
-]
 _Form: TypeAlias = Annotated[
-    Literal["text", "json"], typer.Option("--format", help="How the answer is printed.")
+    Literal["text", "json", "csv", "parquet", "html", "dot", "mermaid", "sarif"],
+    typer.Option("--format", help="How the answer is written."),
 ]
 _Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
 
@@ -57,16 +58,18 @@ def callers(
     symbol: _Symbol,
     *,
     tree: _Tree = _HERE,
-    limit: _Limit = None,
+    limit: Limit = None,
     form: _Form = "text",
+    output: Output = None,
     exclude: Exclude = None,
     spark: Spark = False,
     quiet: _Quiet = False,
 ) -> None:
     """Who calls SYMBOL: functions, methods, and modules for calls outside of functions."""
+    check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
         found = questions.callers(symbol)
-    _answer("callers", [symbol], found, tree, limit=limit, form=form, quiet=quiet)
+    _Asked("callers", [symbol], tree, form, output).answer(found, limit, quiet=quiet)
 
 
 @ask.command()
@@ -74,16 +77,18 @@ def reaches(
     symbol: _Symbol,
     *,
     tree: _Tree = _HERE,
-    limit: _Limit = None,
+    limit: Limit = None,
     form: _Form = "text",
+    output: Output = None,
     exclude: Exclude = None,
     spark: Spark = False,
     quiet: _Quiet = False,
 ) -> None:
     """Who reaches SYMBOL by calls, directly or not; the nearest first, each with a shortest way."""
+    check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
         found = questions.reaches(symbol)
-    _answer("reaches", [symbol], found, tree, limit=limit, form=form, quiet=quiet)
+    _Asked("reaches", [symbol], tree, form, output).answer(found, limit, quiet=quiet)
 
 
 @ask.command()
@@ -95,17 +100,17 @@ def path(
     *,
     tree: _Tree = _HERE,
     form: _Form = "text",
+    output: Output = None,
     exclude: Exclude = None,
     spark: Spark = False,
     quiet: _Quiet = False,
 ) -> None:
     """A shortest way of calls from one symbol to another, a line each step."""
+    check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
         found = questions.path(caller, callee)
-    if found is not None and form == "text":
-        _say(_stands(tree, *step) for step in zip(found.steps, found.places, strict=True))
-        return
-    _answer("path", [caller, callee], [found] if found else [], tree, form=form, quiet=quiet)
+    asked = _Asked("path", [caller, callee], tree, form, output)
+    asked.answer([found] if found else [], quiet=quiet)
 
 
 @ask.command()
@@ -116,8 +121,9 @@ def impact(
     tests: Annotated[
         bool, typer.Option("--tests", help="Only test files, one path a line.")
     ] = False,
-    limit: _Limit = None,
+    limit: Limit = None,
     form: _Form = "text",
+    output: Output = None,
     exclude: Exclude = None,
     spark: Spark = False,
     quiet: _Quiet = False,
@@ -125,14 +131,11 @@ def impact(
     """What must be tested again when FILE changes: all that imports it, tests first."""
     root = tree.resolve()
     named = [os.path.relpath(file.resolve(), root).replace(os.sep, "/") for file in files]
+    check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
         found = [one for one in questions.impact(named) if one.test or not tests]
-    if tests and form == "text":
-        _say(_seen(tree, one.path) for one in found[:limit])
-        _close(len(found), limit, quiet=quiet)
-    _answer(
-        "impact", [str(file) for file in files], found, tree, limit=limit, form=form, quiet=quiet
-    )
+    asked = _Asked("impact", [str(file) for file in files], tree, form, output, bare=tests)
+    asked.answer(found, limit, quiet=quiet)
 
 
 @contextmanager
@@ -143,76 +146,114 @@ def _questions(
     from deltafix.analyses.call_graph import CALL_GRAPH  # noqa: PLC0415  quick --help
     from deltafix.analyses.call_graph.questions import Questions  # noqa: PLC0415
     from deltafix.analyses.job import Job  # noqa: PLC0415
-    from deltafix.analyses.watch import Watcher  # noqa: PLC0415
 
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder: write --in FOLDER")
     tree = CALL_GRAPH.tree(folder, exclude or ())
-    extract_many = extract_with_spark if spark else extract_here
     prepare_kernel(quiet=quiet)
     with Job(CALL_GRAPH) as job:
-        many = partial(extract_many, tree, CALL_GRAPH.extract, quiet=quiet)
-        watcher = Watcher(tree, job, CALL_GRAPH.extract, many)
-        with progress("evaluating", quiet=quiet):
-            watcher.poll()
-        for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
-            note(f"note: {skipped} skipped: {reason}", quiet=quiet)
+        watched(tree, job, CALL_GRAPH, spark=spark, quiet=quiet)
         yield Questions(job)
 
 
-def _answer(
-    question: str,
-    asked: Sequence[str],
-    found: Sequence[Chain] | Sequence[Affected],
-    tree: Path,
-    *,
-    limit: int | None = None,
-    form: str,
-    quiet: bool,
-) -> NoReturn:
-    """Print the answer, and end with the exit code that says whether there is one."""
-    if form == "json":
+@dataclass(frozen=True)
+class _Asked:
+    """A question, and how its answer is to be written; `bare` is text without the ways."""
+
+    question: str
+    asked: Sequence[str]
+    tree: Path
+    form: str
+    output: Path | None
+    bare: bool = False
+
+    def answer(
+        self,
+        found: Sequence[Chain] | Sequence[Affected],
+        limit: int | None = None,
+        *,
+        quiet: bool,
+    ) -> NoReturn:
+        """Write the answer, and end with the exit code that says whether there is one."""
+        from deltafix.analyses.formats import write_tables  # noqa: PLC0415  as below
+
+        shown, total = found[:limit], len(found)
+        if self.form == "json":
+            put(self._json(shown, total), self.output)
+        elif self.form == "text":
+            put("".join(f"{line}\n" for line in self._lines(shown)), self.output)
+        else:
+            title = f"deltafix ask {self.question} {' '.join(self.asked)}"
+            is_graph = self.form in {"dot", "mermaid"}
+            table = self._graph(shown) if is_graph else self._table(shown)
+            put(write_tables([table], self.form, title=title), self.output)
+        if len(shown) < total:
+            note(f"{len(shown):,} of {total:,} shown", quiet=quiet)
+        elif not total:
+            note("none", quiet=quiet)
+        raise typer.Exit(0 if total else _EMPTY)
+
+    def _json(self, shown: Sequence[Chain] | Sequence[Affected], total: int) -> str:
         data = {
-            "version": 1, "event": "answer", "question": question, "asked": list(asked),
-            "root": str(tree.resolve()), "total": len(found),
-            "rows": [one.as_data() for one in found[:limit]],
+            "version": 1, "event": "answer", "question": self.question, "asked": list(self.asked),
+            "root": str(self.tree.resolve()), "total": total,
+            "rows": [one.as_data() for one in shown],
         }  # fmt: skip
-        _say([json.dumps(data, ensure_ascii=False)])
-    else:
-        _say(_line(tree, one) for one in found[:limit])
-    _close(len(found), limit, quiet=quiet)
+        return f"{json.dumps(data, ensure_ascii=False)}\n"
 
+    def _lines(self, shown: Sequence[Chain] | Sequence[Affected]) -> Iterator[str]:
+        """What was found, and behind it the way if that has a middle; of a path its steps."""
+        for row, _ in self._rows(shown):
+            what = f"{row[1]}:{row[2]}: {row[0]}" if self.question != "impact" else row[0]
+            via = "" if self.bare or self.question == "path" else row[-1]
+            yield f"{what}  // via {via}" if via else f"{what}"
 
-def _close(total: int, limit: int | None, *, quiet: bool) -> NoReturn:
-    if limit is not None and total > limit:
-        note(f"{limit:,} of {total:,} shown", quiet=quiet)
-    elif not total:
-        note("none", quiet=quiet)
-    raise typer.Exit(0 if total else _EMPTY)
+    def _table(self, shown: Sequence[Chain] | Sequence[Affected]) -> Table:
+        """The answers as rows, with the places where they stand."""
+        from deltafix.analyses.formats import Table  # noqa: PLC0415  as below
+        from deltafix.facts.schema import Schema  # noqa: PLC0415
 
+        if self.question == "impact":
+            schema = Schema.of(self.question, ["path", "test", "via"], ["symbol"] * 3)
+        else:
+            names = ["symbol", "path", "line", *(["via"] if self.question != "path" else [])]
+            types: list[BaseType] = ["symbol", "symbol", "number", "symbol"]
+            schema = Schema.of(self.question, names, types[: len(names)])
+        rows = list(self._rows(shown))
+        return Table(schema, [row for row, _ in rows], places=[[place] for _, place in rows])
 
-def _line(tree: Path, one: Chain | Affected) -> str:
-    """What was found, and behind it the way if that has a middle."""
-    from deltafix.analyses.call_graph.questions import Chain  # noqa: PLC0415  as above
+    def _rows(
+        self, shown: Sequence[Chain] | Sequence[Affected]
+    ) -> Iterator[tuple[Row, tuple[str, int]]]:
+        """A row for each answer, of a path for each step, and where it stands."""
+        from deltafix.analyses.call_graph.questions import Chain  # noqa: PLC0415  as below
 
-    if isinstance(one, Chain):
-        line, via = _stands(tree, one.symbol, one.places[0]), one.steps[1:-1]
-    else:
-        steps = [_seen(tree, step) for step in one.steps]
-        line, via = steps[0], tuple(steps[1:-1])
-    return f"{line}  // via {', '.join(via)}" if via else line
+        for one in shown:
+            if not isinstance(one, Chain):
+                path, *via = (_seen(self.tree, step) for step in one.steps)
+                yield (path, "yes" if one.test else "no", ", ".join(via[:-1])), (path, 1)
+            elif self.question == "path":
+                for symbol, place in zip(one.steps, one.places, strict=True):
+                    path, line = _seen(self.tree, place[0]), place[1]
+                    yield (symbol, path, line), (path, line)
+            else:
+                path, line = _seen(self.tree, one.places[0][0]), one.places[0][1]
+                yield (one.symbol, path, line, ", ".join(one.steps[1:-1])), (path, line)
 
+    def _graph(self, shown: Sequence[Chain] | Sequence[Affected]) -> Table:
+        """The steps of all ways: who calls whom, or which file imports which."""
+        from deltafix.analyses.formats import Table  # noqa: PLC0415  as below
+        from deltafix.facts.schema import Schema  # noqa: PLC0415
 
-def _stands(tree: Path, symbol: str, place: tuple[str, int]) -> str:
-    return f"{_seen(tree, place[0])}:{place[1]}: {symbol}"
+        is_files = self.question == "impact"
+        ways = [[_seen(self.tree, s) if is_files else s for s in one.steps] for one in shown]
+        steps = dict.fromkeys(step for way in ways for step in pairwise(way))
+        names = ("importer", "imported") if is_files else ("caller", "callee")
+        schema = Schema.of(self.question, names, ["symbol"] * 2)
+        nodes = [way[0] for way in ways]  # a test that changed has no way
+        return Table(schema, list(steps), edge=(names[:1], names[1:]), nodes=nodes)
 
 
 def _seen(tree: Path, path: str) -> str:
     """A path of the tree as the current folder sees it."""
     return os.path.relpath(tree / path)
-
-
-def _say(lines: Iterable[str]) -> None:
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()

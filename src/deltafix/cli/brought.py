@@ -18,26 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, Typ
 
 import typer
 
-from deltafix.diagnostics import suggest
+from deltafix.diagnostics import did_you_mean
 from deltafix.errors import FunctorError, ReducerError, SourceError
 
 if TYPE_CHECKING:
     from deltafix.datalog.preprocess import Given
     from deltafix.reactive.reducer import Reducer
     from deltafix.rules.ast import FunctorDecl, Program
-
-__all__ = [
-    "Brought",
-    "FunctorsFile",
-    "Include",
-    "Macros",
-    "Reading",
-    "WordSize",
-    "as_given",
-    "as_reducer",
-    "brought",
-    "reading",
-]
 
 FunctorsFile: TypeAlias = Annotated[
     Path | None,
@@ -161,8 +148,7 @@ def _named(module: ModuleType, file: Path, declared: FunctorDecl, sign: str) -> 
     if hasattr(module, name):
         return getattr(module, name)
     own = [one for one in vars(module) if not one.startswith("_")]
-    close = suggest(name, own)
-    there = f"did you mean {close!r}?" if close else f"it defines: {', '.join(own) or 'nothing'}"
+    there = did_you_mean(name, own, f"it defines: {', '.join(own) or 'nothing'}", "'")
     columns = ", ".join(f"{a.name}: {a.type}" for a in declared.arguments)
     message = f"{file} has no {name!r}, which the program calls as {sign}{name}({columns}); {there}"
     raise FunctorError(message, functor=name, path=str(file))

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from deltafix.datalog.preprocess import Given
     from deltafix.diagnostics import Diagnostic
 
-__all__ = ["check"]
-
 
 def check(
     programs: Annotated[

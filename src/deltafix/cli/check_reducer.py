@@ -17,8 +17,6 @@ from deltafix.errors import ReducerError
 if TYPE_CHECKING:
     from deltafix.reactive.reducer import Reducer
 
-__all__ = ["check_reducer", "find_reducer", "sample_values"]
-
 SAMPLES: dict[str, tuple[Any, ...]] = {
     "int": (0, 1, 2, 3, 5, 3, -4, 10**6),
     "float": (0.1, 0.2, 1e16, -1e16, 3.0, 0.5, -7.25),

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from deltafix.analyses.job import Work
     from deltafix.analyses.replay import CommitReport, Replay, Replayed, Summary
 
-__all__ = ["churn"]
-
 _DEAD_CODE = "dead-code"
 _WIDTH = 48  # of a subject
 

@@ -15,8 +15,6 @@ import typer
 from deltafix.cli.brought import reading
 from deltafix.errors import DeltafixError
 
-__all__ = ["analyses", "relations", "views"]
-
 
 def analyses() -> list[str]:
     """The analyses there are."""

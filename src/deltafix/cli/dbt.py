@@ -23,8 +23,6 @@ from deltafix.errors import DbtError, DeltafixError
 if TYPE_CHECKING:
     from deltafix.sql.dbt import Project, Relation
 
-__all__ = ["dbt"]
-
 _REFUSED: Final = 1
 """The exit code under --strict where something could not be taken."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from enum import StrEnum
 from functools import partial
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from deltafix.cli.console import note, prepare_kernel, progress
+from deltafix.cli.output import Output, check_output, put
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
 from deltafix.cli.tree_options import Exclude, HowSure, Spark, Tests
 
@@ -66,13 +66,16 @@ def dead_code(
         bool, typer.Option("--watch", help="Keep running; report after every save.")
     ] = False,
     form: Annotated[
-        Literal["text", "json", "csv", "sarif", "github"],
+        Literal["text", "json", "csv", "parquet", "html", "sarif", "github"],
         typer.Option("--format", help="How the report is printed; sarif and github: for CI."),
     ] = "text",
     limit: Annotated[
         int | None,
-        typer.Option(min=1, help="Show so many at most, as text or csv.", metavar="COUNT"),
+        typer.Option(
+            min=1, help="Show so many at most; not in json, sarif and github.", metavar="COUNT"
+        ),
     ] = None,
+    output: Output = None,
     spark: Spark = False,
     confidence: HowSure = "sure",
     also: Annotated[
@@ -103,9 +106,10 @@ def dead_code(
 
     if watch and (why is not None or write_baseline is not None):
         raise typer.BadParameter("--watch cannot be combined with --why or --write-baseline")
-    if watch and form not in {"text", "json"}:
-        raise typer.BadParameter(f"--watch cannot be combined with --format {form}")
-    if limit is not None and form not in {"text", "csv"}:
+    if output is not None and write_baseline is not None:
+        raise typer.BadParameter("--output cannot be combined with --write-baseline")
+    check_output(form, output, watch=watch)
+    if limit is not None and form in {"json", "sarif", "github"}:
         raise typer.BadParameter(f"--limit cannot be combined with --format {form}: it has all")
     known = Baseline.read(baseline) if baseline is not None else Baseline()
     tree = DEAD_CODE.tree(path, exclude or ())
@@ -129,16 +133,16 @@ def dead_code(
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         if why is not None:
             explainer = job.explainer()
-            _say(explainer.explain(explainer.find(why)))
+            put(f"{explainer.explain(explainer.find(why))}\n", output)
             return
         if write_baseline is not None:
             Baseline.of([*job.dead(), *(job.unused() or ())]).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
-        _say(_shown(_report(watcher, job, known), form, limit))
+        put(_shown(_report(watcher, job, known), form, limit), output)
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
-            follow(watcher, lambda one: _say(_shown_change(_new(one, known), form)))
+            follow(watcher, lambda one: put(_shown_change(_new(one, known), form)))
         found = known.split([*job.dead(), *(job.unused() or ())])[0]
     if found:
         raise typer.Exit(_FOUND)
@@ -189,21 +193,19 @@ def _new(change: Change, known: Baseline) -> Change:
     )
 
 
-def _shown(report: Report, form: str, limit: int | None) -> str:
-    if form in {"csv", "sarif", "github"}:
-        from deltafix.analyses.dead_code import formats  # noqa: PLC0415  as above
+def _shown(report: Report, form: str, limit: int | None) -> str | bytes:
+    if form == "text":
+        return f"{report.text(limit)}\n"
+    if form == "json":
+        return f"{report.json()}\n"
+    from deltafix.analyses.dead_code import formats  # noqa: PLC0415  as above
+    from deltafix.analyses.formats import write_tables  # noqa: PLC0415
 
-        if form == "csv":
-            return formats.rows(report, limit)
+    if form in {"sarif", "github"}:
         folder = os.path.relpath(report.root).replace(os.sep, "/")
-        return (formats.sarif if form == "sarif" else formats.github)(report, folder)
-    return report.json() if form == "json" else report.text(limit)
+        return f"{(formats.sarif if form == 'sarif' else formats.github)(report, folder)}\n"
+    return write_tables([formats.table(report, limit)], form, title="deltafix dead-code")
 
 
 def _shown_change(change: Change, form: str) -> str:
-    return change.json() if form == "json" else change.text()
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    return f"{change.json() if form == 'json' else change.text()}\n"

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.facts.delta import Delta
 
-__all__ = ["diff"]
-
 
 def diff(
     old: Annotated[Path, typer.Argument(help="The program as it is (.dl).", metavar="OLD")],
@@ -63,8 +61,7 @@ def diff(
         raise typer.BadParameter("name the other program, or rules to --add and --remove")
     options = reading(word_size, include, macros)
     whole = None if new is None else Program.from_file(new, **options)
-    opened = loaded(old, facts, functors=functors, reading=options, strict=strict, quiet=quiet)
-    with opened as db:
+    with loaded(old, facts, functors, options, strict=strict, quiet=quiet) as db:
         before, known = db.program, set(db.schemas)
         with db.transaction(missing="ignore") as tx:
             if whole is not None:

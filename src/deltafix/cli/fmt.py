@@ -10,8 +10,6 @@ import typer
 
 from deltafix.cli.console import note
 
-__all__ = ["fmt"]
-
 
 def fmt(
     programs: Annotated[

@@ -17,8 +17,6 @@ from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
 from deltafix.rules.ast import Program
 
-__all__ = ["FACT_DIR", "Strict", "fact_dir", "read_inputs", "warner"]
-
 
 def _folder(where: Path | None) -> Path | None:
     """The folder that -F names. Raises SourceError for a URL, which is not a folder that lacks."""

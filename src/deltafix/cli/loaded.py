@@ -21,16 +21,14 @@ if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
     from deltafix.rules.ast import Program
 
-__all__ = ["followed", "load_inputs", "loaded"]
-
 
 @contextmanager
 def loaded(
     program_file: Path,
     facts: Path | None,
-    *,
+    functors: Path | None,
     reading: Reading,
-    functors: Path | None = None,
+    *,
     state: Path | None = None,
     strict: bool,
     quiet: bool,

@@ -8,18 +8,23 @@ disk; unsaved text is not looked at. A message that cannot be understood gets an
 being a notification, none) and the server goes on.
 Python's cyclic collector runs between messages and leaves the loaded tree out: in the middle of a
 save, a collection over the facts of 1,000 files took longer than the rest of the save.
+
+Messages are a header (`Content-Length: 42`), then JSON: a body that is no JSON object is an error
+that leaves the stream at the next message, a header that is none ends the conversation. Source:
+Language Server Protocol 3.17, base protocol.
 """
 
 from __future__ import annotations
 
 import gc
+import json
 import os
 import sys
 import time
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
 from urllib.request import url2pathname
 
@@ -27,7 +32,6 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, Reading, WordSize, reading
 from deltafix.cli.console import prepare_kernel
-from deltafix.cli.json_rpc import BadMessageError, Message, Wire
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.tree_options import Exclude, HowSure, Profile, Roots, Tests
 from deltafix.collector import held_back
@@ -41,7 +45,6 @@ if TYPE_CHECKING:
     from deltafix.analyses.dead_code.job import DeadCode
     from deltafix.cli.lsp_rules import Marks, RulesView
 
-__all__ = ["Server", "lsp"]
 
 _PARSE_ERROR: Final = -32700
 _INVALID_REQUEST: Final = -32600
@@ -108,8 +111,7 @@ def _rules(
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  likewise
 
     told: list[str] = []
-    opened = loaded(program, None, functors=functors, reading=options, strict=False, quiet=True)
-    with opened as db:
+    with loaded(program, None, functors, options, strict=False, quiet=True) as db:
         file = followed(program, functors, options)
         folder = FactFolder(db, facts, told.append, lambda _: None, file)
         yield RulesView(file, folder, told)
@@ -330,3 +332,72 @@ def _path_of(uri: object) -> Path:
     if parts is None or parts.scheme != "file" or "\0" in unquote(parts.path):
         raise _BadParamsError(f"{uri!r} is not the URI of a file, as file:///home/x/y.py is")
     return Path(url2pathname(parts.path)).resolve()
+
+
+Message: TypeAlias = dict[str, Any]
+"""A request, notification or response of JSON-RPC 2.0."""
+
+_HEADER_LIMIT = 4096  # bytes of one header line
+_BODY_LIMIT = 64 << 20  # bytes; a file in a message is far below
+
+
+class ProtocolError(DeltafixError, ValueError):
+    """The other side does not speak the protocol; there is no way to find the next message."""
+
+    code = "DF672"
+
+
+class BadMessageError(DeltafixError, ValueError):
+    """A body that is not a JSON object. The next message can be read."""
+
+    code = "DF673"
+
+
+class Wire:
+    """Reads and writes messages on a pair of binary streams."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self._source = source
+        self._sink = sink
+
+    def read(self) -> Message | None:
+        """The next message; None at the end. Raises ProtocolError and BadMessageError."""
+        length = self._length()
+        if length is None:
+            return None
+        body = self._source.read(length)
+        if len(body) < length:
+            raise ProtocolError(f"the input ended after {len(body)} of {length} bytes of a message")
+        try:
+            message = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise BadMessageError(f"a message is not JSON: {error}") from error
+        if not isinstance(message, dict):
+            raise BadMessageError(f"a message is a {type(message).__name__}, not an object")
+        return message
+
+    def write(self, message: Message) -> None:
+        """Send one message at once."""
+        body = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode()
+        self._sink.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        self._sink.flush()
+
+    def _length(self) -> int | None:
+        """The length that the header gives; None at the end of the input."""
+        length: int | None = None
+        first = True
+        while line := self._source.readline(_HEADER_LIMIT):
+            first = False
+            if line in {b"\r\n", b"\n"}:
+                break
+            name, colon, value = line.partition(b":")
+            if not colon or not line.endswith(b"\n"):
+                raise ProtocolError(f"{line[:40]!r} is not a header; Content-Length: N is one")
+            if name.strip().lower() == b"content-length":
+                text = value.strip()
+                length = int(text) if text.isdigit() and len(text) < 10 else -1
+        if first:
+            return None
+        if length is None or not 0 <= length <= _BODY_LIMIT:
+            raise ProtocolError(f"a message needs a Content-Length from 0 to {_BODY_LIMIT}")
+        return length

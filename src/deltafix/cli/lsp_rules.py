@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from deltafix.engine.follow import FactFolder, ProgramFile
     from deltafix.facts.delta import Delta
 
-__all__ = ["RulesView"]
-
 _SHOWN: Final = 20
 """Rows that a mark lists, of each view."""
 

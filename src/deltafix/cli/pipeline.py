@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from deltafix.pipeline.config import Config
     from deltafix.pipeline.replay import FindAround
 
-__all__ = ["pipeline"]
-
 pipeline = typer.Typer(
     no_args_is_help=True,
     help="Keep views of changing inputs exact: run a pipeline file, look at what it did.",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from deltafix.plan.explain import Explanation
     from deltafix.rules.ast import Program
 
-__all__ = ["plan"]
-
 
 def plan(
     program_file: Annotated[

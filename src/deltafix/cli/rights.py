@@ -18,8 +18,6 @@ from deltafix.cli.console import note, prepare_kernel
 if TYPE_CHECKING:
     from deltafix.rights import Rights
 
-__all__ = ["rights"]
-
 rights = typer.Typer(
     no_args_is_help=True,
     help="Access rights: questions to an OpenFGA model and its tuples.",

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from deltafix.facts.schema import Schema
     from deltafix.rules.ast import Program
 
-__all__ = ["Strategy", "run"]
-
 Strategy: TypeAlias = Literal[
     "wavefront", "local", "deletes_first", "inserts_first", "dred", "recompute", "auto"
 ]

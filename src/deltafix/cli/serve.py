@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from deltafix.sql import Connection
     from deltafix.sql.follow import TableFolder
 
-__all__ = ["serve"]
-
 
 def serve(
     program_file: Annotated[
@@ -102,15 +100,7 @@ def serve(
         return
     options = reading(word_size, include, macros)
     program = followed(program_file, functors, options)
-    opened = loaded(
-        program_file,
-        None,
-        functors=functors,
-        reading=options,
-        strict=strict,
-        quiet=quiet,
-    )
-    with opened as db:
+    with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
         folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()

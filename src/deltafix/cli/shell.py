@@ -1,16 +1,18 @@
 """`deltafix shell`: edit facts, commit, see what changed, ask.
 
 Invariant: an error never ends a session that a person types; in a script (input that is no
-terminal) `--strict` makes the first error end it with exit code 2. What a line means is
-`session`'s business.
+terminal) `--strict` makes the first error end it with exit code 2.
+
+A line that raises has changed nothing that `rollback` would not undo; queries see committed rows
+only.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -18,10 +20,16 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.console import note
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.loaded import loaded
-from deltafix.cli.session import Session
-from deltafix.errors import DeltafixError, ProgramError
+from deltafix.diagnostics import did_you_mean
+from deltafix.engine.literals import followed, read_facts, read_ground, read_query, schema_named
+from deltafix.errors import DeltafixError, FactError, ProgramError
+from deltafix.facts.schema import Row, Schema, show_row
+from deltafix.paths import local_path
+from deltafix.rules.strata import strata
 
-__all__ = ["shell"]
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+    from deltafix.engine.transaction import Transaction
 
 
 def shell(
@@ -49,15 +57,8 @@ def shell(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting, no notes.")] = False,
 ) -> None:
     """Work on a program's facts line by line; `.help` inside says how."""
-    opened = loaded(
-        program_file,
-        facts,
-        functors=functors,
-        reading=reading(word_size, include, macros),
-        state=state,
-        strict=strict,
-        quiet=quiet,
-    )
+    options = reading(word_size, include, macros)
+    opened = loaded(program_file, facts, functors, options, state=state, strict=strict, quiet=quiet)
     with opened as db:
         session = Session(db)
         interactive = sys.stdin.isatty()
@@ -106,3 +107,164 @@ def _typed(session: Session) -> Iterator[str]:
             return
         except KeyboardInterrupt:
             sys.stdout.write("\n")
+
+
+HELP: Final = """\
++edge("a", "b")        insert facts (several with commas)
+-edge("a", "b")        delete facts
+rule +path(x, y) :- edge(y, x).    add a rule (declarations of what is new before it)
+rule -path(x, y) :- edge(y, x).    remove a rule; or rule -NAME, as .rule NAME has named it
+commit                 end the transaction and show what changed
+rollback               drop the transaction
+? path("a", X)         rows that match; _ matches anything, equal variables equal values
+why path("a", "c")     a smallest proof of a row
+why-not path("a", "c") why a row is absent, and what would make it hold
+count path("a", "c")   in how many ways the rules derive a row
+step path("a", "b")    the rows that the relation's rules derive at once from rows of it
+.load edge FILE        insert the rows of a tab-separated fact file
+.rows path             every row of a relation
+.relations             the relations, with their sizes
+.strata                the order of evaluation
+.help                  this text
+.quit                  leave (an open transaction is dropped)"""
+
+
+class Session:
+    """A database, its open transaction, and the lines that work on them."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.done = False
+        self.pending = 0
+        self._transaction: Transaction | None = None
+        self._commands: dict[str, Callable[[str], str]] = {
+            "commit": lambda _: self.commit(),
+            "rollback": lambda _: self.rollback(),
+            "rule": self._rule,
+            "why": lambda text: str(self.db.why(text)),
+            "why-not": lambda text: str(self.db.why_not(text)),
+            "count": lambda text: str(self.db.derivation_count(*read_ground(text, self.schemas))),
+            "step": self._step,
+            ".load": self._load,
+            ".rows": self._rows,
+            ".relations": lambda _: self._relations(),
+            ".strata": lambda _: self._strata(),
+            ".help": lambda _: HELP,
+            ".quit": lambda _: self._quit(),
+        }
+
+    @property
+    def schemas(self) -> Mapping[str, Schema]:
+        """The relations; rules may bring more."""
+        return self.db.schemas
+
+    def execute(self, line: str) -> str:
+        """Do what a line says and return the answer, possibly empty.
+
+        Raises:
+            DeltafixError: the line could not be carried out.
+        """
+        text = line.strip()
+        if not text or text.startswith(("//", "#")):
+            return ""
+        # A blank in place of the sign keeps the carets of errors under what was typed.
+        if text[0] in "+-":
+            return self._edit(read_facts(" " + text[1:], self.schemas), insert=text[0] == "+")
+        if text[0] == "?":
+            return self._ask(" " + text[1:])
+        word, _, rest = text.partition(" ")
+        command = self._commands.get(word.rstrip(".") or word)
+        if command is None:
+            hint = did_you_mean(word, self._commands, ".help lists what there is", "'")
+            raise FactError(f"unknown command {word!r}; {hint}", value=word)
+        return command(rest.strip())
+
+    def commit(self) -> str:
+        """End the transaction; one line per changed row, then how many there are."""
+        transaction, self._transaction, self.pending = self._transaction, None, 0
+        if transaction is None:
+            return "nothing to commit"
+        delta = transaction.commit()
+        changed = sum(map(len, delta.values()))
+        shown = delta.show()
+        return f"{shown}\n{_count(changed)} changed" if shown else "no row changed"
+
+    def rollback(self) -> str:
+        """Drop the transaction."""
+        transaction, self._transaction = self._transaction, None
+        dropped, self.pending = self.pending, 0
+        if transaction is None:
+            return "nothing to roll back"
+        transaction.rollback()
+        return f"{dropped} edit(s) dropped"
+
+    def _begin(self) -> Transaction:
+        if self._transaction is None:
+            self._transaction = self.db.transaction()
+        return self._transaction
+
+    def _edit(self, facts: list[tuple[str, Row]], *, insert: bool) -> str:
+        transaction = self._begin()
+        act = transaction.insert if insert else transaction.delete
+        for relation, row in facts:
+            act(relation, [row])
+            self.pending += 1
+        return ""
+
+    def _rule(self, text: str) -> str:
+        if text[:1] not in ("+", "-"):
+            raise FactError("use: rule +RULE or rule -RULE", value=text)
+        transaction = self._begin()
+        rule = " " * len("rule +") + text[1:]  # carets of errors stay under what was typed
+        (transaction.add_rule if text[0] == "+" else transaction.remove_rule)(rule)
+        self.pending += 1
+        return ""
+
+    def _ask(self, text: str) -> str:
+        query = read_query(text, self.schemas)
+        found = self.db.select(query.relation, query.pattern)
+        return _listed(query.relation, query.keep_equal(found))
+
+    def _step(self, text: str) -> str:
+        found = followed(self.db, text)
+        return "\n".join([*(show_row(name, row) for name, row in found), _count(len(found))])
+
+    def _rows(self, name: str) -> str:
+        schema_named(name, self.schemas)
+        return _listed(name, self.db.rows(name))
+
+    def _relations(self) -> str:
+        return "\n".join(
+            f"{schema.show()}: {_count(self.db.count(name))}"
+            for name, schema in self.schemas.items()
+        )
+
+    def _strata(self) -> str:
+        return "\n".join(
+            f"{number}: {', '.join(one.relations)}{' (recursive)' if one.recursive else ''}"
+            for number, one in enumerate(strata(self.db.program))
+        )
+
+    def _load(self, text: str) -> str:
+        name, _, file = text.partition(" ")
+        if not file.strip():
+            raise FactError("use: .load RELATION FILE", value=text)
+        from deltafix.facts.codec import FactFormat  # noqa: PLC0415  quick start
+        from deltafix.facts.source import read_file  # noqa: PLC0415
+
+        rows = read_file(local_path(file.strip()), schema_named(name, self.schemas), FactFormat())
+        self._begin().insert(name, rows)
+        self.pending += len(rows)
+        return f"{_count(len(rows))} read, not committed yet"
+
+    def _quit(self) -> str:
+        self.done = True
+        return ""
+
+
+def _listed(relation: str, rows: list[Row]) -> str:
+    return "\n".join([*(show_row(relation, row) for row in rows), _count(len(rows))])
+
+
+def _count(rows: int) -> str:
+    return f"{rows} row{'' if rows == 1 else 's'}"

@@ -12,15 +12,16 @@ from functools import partial
 from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from deltafix.cli.console import bar, progress
+from deltafix.cli.console import bar, note, progress
 
 if TYPE_CHECKING:
-    from deltafix.analyses.analysis import Extract
+    from deltafix.analyses.analysis import Analysis, Extract
     from deltafix.analyses.facts import Fragment
     from deltafix.analyses.files import Tree
+    from deltafix.analyses.job import Job, RowChange
     from deltafix.analyses.watch import Watcher
 
-__all__ = ["extract_here", "extract_with_spark", "follow"]
+__all__ = ["extract_here", "extract_with_spark", "follow", "watched"]
 
 C = TypeVar("C")
 
@@ -71,3 +72,19 @@ def follow(watcher: Watcher[C], tell: Callable[[C], None]) -> None:
         return True
 
     watch(watcher, wait, tell)
+
+
+def watched(
+    tree: Tree, job: Job, analysis: Analysis, *, spark: bool, quiet: bool
+) -> Watcher[RowChange]:
+    """A tree's files as they are now, brought into a job; notes say which could not be read."""
+    from deltafix.analyses.watch import Watcher  # noqa: PLC0415  quick --help
+
+    extract_many = extract_with_spark if spark else extract_here
+    many = partial(extract_many, tree, analysis.extract, quiet=quiet)
+    watcher = Watcher(tree, job, analysis.extract, many)
+    with progress("evaluating", quiet=quiet):
+        watcher.poll()
+    for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
+        note(f"note: {skipped} skipped: {reason}", quiet=quiet)
+    return watcher

@@ -23,8 +23,6 @@ from deltafix.facts.logical import line_of
 if TYPE_CHECKING:
     from deltafix.sql import Connection, ViewDelta
 
-__all__ = ["Dialect", "print_delta", "read_script", "run_views", "sql"]
-
 Dialect: TypeAlias = Literal["duckdb", "postgres", "spark"]
 """What `deltafix.sql.connect` takes."""
 

@@ -6,8 +6,6 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-__all__ = ["Exclude", "HowSure", "Profile", "Roots", "Spark", "Tests"]
-
 Roots: TypeAlias = Annotated[list[str] | None, typer.Option(help="As for `dead-code`. Repeatable.")]
 Tests: TypeAlias = Annotated[
     bool, typer.Option("--tests/--no-tests", help="Whether tests keep code alive.")

@@ -10,8 +10,6 @@ import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Final
 
-__all__ = ["show_versions"]
-
 _NAME: Final = re.compile(r"[\w.-]+")
 
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.facts.delta import Delta
 
-__all__ = ["watch"]
-
 
 def watch(
     program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
@@ -62,15 +60,7 @@ def watch(
 
     options = reading(word_size, include, macros)
     program = followed(program_file, functors, options)
-    opened = loaded(
-        program_file,
-        None,
-        functors=functors,
-        reading=options,
-        strict=strict,
-        quiet=quiet,
-    )
-    with opened as db:
+    with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
         named = {schema_named(name, db.schemas).relation for name in relations or ()}
         folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
         with progress("reading facts and evaluating", quiet=quiet):

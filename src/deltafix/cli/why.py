@@ -17,8 +17,6 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.inputs import FACT_DIR, Strict
 from deltafix.cli.loaded import loaded
 
-__all__ = ["step", "why", "why_not"]
-
 _Program: TypeAlias = Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")]
 _Fact: TypeAlias = Annotated[
     str, typer.Argument(help='One row, such as \'path("a", "c")\'.', metavar="FACT")
@@ -51,15 +49,8 @@ def why(
     quiet: _Quiet = False,
 ) -> None:
     """Say why a row holds: a smallest proof, found on demand."""
-    opened = loaded(
-        program_file,
-        facts,
-        functors=functors,
-        reading=reading(word_size, include, macros),
-        strict=strict,
-        quiet=quiet,
-    )
-    with opened as db:
+    options = reading(word_size, include, macros)
+    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
         if count:
             from deltafix.engine.literals import read_ground  # noqa: PLC0415  quick --help
 
@@ -95,15 +86,8 @@ def why_not(
     quiet: _Quiet = False,
 ) -> None:
     """Say why a row does not hold, rule by rule, and what would make it hold."""
-    opened = loaded(
-        program_file,
-        facts,
-        functors=functors,
-        reading=reading(word_size, include, macros),
-        strict=strict,
-        quiet=quiet,
-    )
-    with opened as db:
+    options = reading(word_size, include, macros)
+    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
         found = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
     sys.stdout.write(f"{found.show(form)}\n")
 
@@ -126,15 +110,8 @@ def step(
     from deltafix.engine.literals import followed  # noqa: PLC0415  quick --help
     from deltafix.facts.schema import show_row  # noqa: PLC0415  likewise
 
-    opened = loaded(
-        program_file,
-        facts,
-        functors=functors,
-        reading=reading(word_size, include, macros),
-        strict=strict,
-        quiet=quiet,
-    )
-    with opened as db:
+    options = reading(word_size, include, macros)
+    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
         found = followed(db, fact)
     for name, row in found:
         sys.stdout.write(f"{show_row(name, row)}\n")

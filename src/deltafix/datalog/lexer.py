@@ -15,7 +15,7 @@ from typing import Final
 
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, Span
-from deltafix.facts.schema import Value
+from deltafix.facts.values import Value
 
 DIRECTIVES: Final = frozenset(
     [

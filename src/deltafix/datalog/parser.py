@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
-from deltafix.datalog.components.reading import ComponentParser
-from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax
+from deltafix.datalog.components.reading import ComponentParser, ComponentSyntax, InstanceSyntax
 from deltafix.datalog.cursor import SyntaxFault
 from deltafix.datalog.expressions import RESERVED
 from deltafix.datalog.lexer import DIRECTIVES, END, Token

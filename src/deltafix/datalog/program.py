@@ -20,7 +20,7 @@ from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.datalog.preprocess import Given
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
-from deltafix.facts.schema import Value
+from deltafix.facts.values import Value
 from deltafix.rules import ast, extended
 from deltafix.rules.builder import (
     Builder,
@@ -33,8 +33,6 @@ from deltafix.rules.builder import (
 from deltafix.rules.check import check
 from deltafix.rules.expressions import AtomExpr, FormulaExpr, Operand
 from deltafix.rules.show import show
-
-__all__ = ["Program"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Declarations of types, functors and lattices, and the columns they share with relations.
 
 Invariant: only the shape is looked at; whether a named type exists, and what its base type is, is
-found by `datalog.lower` and `rules.check`.
+found by `datalog.load` and `rules.check`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from deltafix.datalog.clauses import ClauseParser
 from deltafix.datalog.lexer import END, Token
-from deltafix.diagnostics import Span, suggest
+from deltafix.diagnostics import Span, did_you_mean
 from deltafix.rules.ast import Attribute, Constructor, FunctorDecl, LatticeDecl
 from deltafix.rules.terms import Term
 
@@ -177,8 +177,7 @@ class TypeParser(ClauseParser):
         while not self.at("}"):
             word = self.token
             if word.kind == END or word.text not in OPERATIONS:
-                close = suggest(word.text, OPERATIONS)
-                hint = f"did you mean `{close}`?" if close else f"valid: {' '.join(OPERATIONS)}"
+                hint = did_you_mean(word.text, OPERATIONS, f"valid: {' '.join(OPERATIONS)}")
                 self.fail(f"a lattice has no operation {word.shown}", help=hint)
             self.take()
             if word.text in dict(found):

@@ -11,18 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from deltafix.diagnostics import suggest
+from deltafix.diagnostics import did_you_mean
 from deltafix.errors import FunctorError
-from deltafix.facts.schema import Value, show_value
 from deltafix.facts.shapes import Shape
-from deltafix.facts.values import WORD, fitting, shown, valid_values
+from deltafix.facts.values import WORD, Value, fitting, show_value, shown, valid_values
 from deltafix.rules.ast import BASES, FunctorDecl, Program
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.terms import Aggregate, Call, Term
 from deltafix.rules.values import NO_VALUE
 from deltafix.rules.walk import subterms, terms_of
-
-__all__ = ["UserFunctor", "bound", "called", "folded"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +70,7 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
     declared = {functor.name: functor for functor in program.functors}
     for name in functions:
         if name not in declared:
-            close = suggest(name, list(declared))
-            hint = f"did you mean {close!r}?" if close else f"declared: {', '.join(declared)}"
+            hint = did_you_mean(name, declared, f"declared: {', '.join(declared)}", "'")
             message = f"the program declares no functor {name!r}; {hint if declared else 'none is'}"
             raise FunctorError(message)
     for name in called(program):

@@ -26,8 +26,6 @@ from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import copy_changes
 from deltafix.rules.ast import Program
 
-__all__ = ["ChangedRows", "Changes", "Edited"]
-
 _TABLE_ROWS = 2000
 """Sides of more rows are loaded as Arrow tables, smaller ones as tuples."""
 

@@ -16,16 +16,14 @@ import numpy as np
 
 from deltafix.engine.records import Records
 from deltafix.errors import LimitError, TypeMismatchError
-from deltafix.facts.schema import BaseType, Row, Schema, Value
-from deltafix.facts.values import Branch, canonical, encodable, write_value
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.values import BaseType, Branch, Value, canonical, encodable, write_value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.entries import intern
 from deltafix.kernel.values import WIDE_BASE
 from deltafix.plan.clause import Compare
 from deltafix.plan.ir import Plan
-
-__all__ = ["FEW", "VALUE_TYPES", "Codes"]
 
 VALUE_TYPES: dict[BaseType, int] = {
     "number": at.T_NUMBER,

@@ -17,8 +17,6 @@ from deltafix.store.disk import FSYNC
 if TYPE_CHECKING:
     from deltafix.engine.folds.users import UserReducer
 
-__all__ = ["connect"]
-
 
 def connect(
     program: Program | str | Callable[[Mapping[str, Any]], Program],

@@ -20,17 +20,23 @@ from typing import TYPE_CHECKING, Any, Self, overload
 
 from deltafix.diagnostics import suggest
 from deltafix.doing import tell
-from deltafix.engine.between import between, stopped
 from deltafix.engine.bind import bound
 from deltafix.engine.changes import ChangedRows, Changes, Edited
 from deltafix.engine.codes import Codes, is_ordered
 from deltafix.engine.functors import Functors
-from deltafix.engine.limits import Limits
 from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.reading import Reading
 from deltafix.engine.relation import RelationView
-from deltafix.engine.run import STRATEGIES, Budget, Run, set_budget
+from deltafix.engine.run import (
+    STRATEGIES,
+    Budget,
+    Limits,
+    Run,
+    between,
+    set_budget,
+    stopped,
+)
 from deltafix.engine.stages import Strata
 from deltafix.engine.state.edits import given_changes
 from deltafix.engine.store import codes_where, relation_cell
@@ -51,8 +57,6 @@ from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEdit, RuleEpoch
-
-__all__ = ["Database", "seen_schemas"]
 
 _PARTS = (
     "plan", "_core", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
@@ -282,14 +286,16 @@ class Database(Reading):
     def _begin(self, transaction: Transaction) -> None:
         if self._closed:
             raise TransactionError("the database is closed")
+        opened = weakref.ref(transaction)
         self._writer.acquire()
         try:
             self._require_no_edits()
-        except TransactionError:
-            self._writer.release()
+            transaction._state, self._open = "open", opened
+        except BaseException:  # an interrupt, too, must not keep others out
+            if self._open is not opened:
+                transaction._state = "not begun"
+                self._writer.release()
             raise
-        opened = weakref.ref(transaction)
-        transaction._state, self._open = "open", opened
         self._begun = self._arena.cells[at.EPOCHS], self.epoch
         changes = self._last() if self._last is not None else None
         if changes is not None:

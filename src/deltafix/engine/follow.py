@@ -21,13 +21,11 @@ from deltafix.facts.carets import with_caret
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row
 from deltafix.facts.source import input_path, read_input
-from deltafix.plan.rule_changes import RuleChange, rule_changes
+from deltafix.plan.transition import RuleChange, rule_changes
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.rules.ast import Directive, Program
-
-__all__ = ["FactFolder", "Mark", "Problem", "ProgramEdit", "ProgramFile", "mark_of"]
 
 Mark = tuple[int, int, int] | None
 """What tells versions of a file apart: inode, size, time of change; None: there is no file."""

@@ -18,15 +18,12 @@ from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.tables import Memo
 from deltafix.errors import FunctorError
-from deltafix.facts.schema import BaseType, Value
-from deltafix.facts.values import WORD, fitting, shown
+from deltafix.facts.values import WORD, BaseType, Value, fitting, shown
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import answer, lookup
 from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.values import NO_VALUE, comparison, constructor, function, reinterpret
-
-__all__ = ["Functors", "fitted", "functor"]
 
 
 class Functors:

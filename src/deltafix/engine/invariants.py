@@ -20,8 +20,6 @@ from deltafix.kernel.arena import Arena, Cells
 from deltafix.kernel.values import WIDE_BASE
 from deltafix.plan.clause import Fold
 
-__all__ = ["check_invariants"]
-
 
 def check_invariants(arena: Arena, linked: Linked) -> None:
     """Raise InternalError for the first row or table that breaks the contract."""

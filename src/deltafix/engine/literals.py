@@ -15,16 +15,20 @@ from deltafix.datalog.clauses import ClauseParser
 from deltafix.datalog.cursor import SyntaxFault
 from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.source import Source
-from deltafix.diagnostics import Diagnostic, render, suggest
-from deltafix.errors import ProgramError, UnknownRelationError
-from deltafix.facts.schema import Pattern, Row, Schema, Value
+from deltafix.diagnostics import Diagnostic, render
+from deltafix.errors import ProgramError
+from deltafix.facts.schema import (
+    Pattern,
+    Row,
+    Schema,
+    unknown_relation,
+)
+from deltafix.facts.values import Value
 from deltafix.rules.ast import Atom, Dominates, Rule
 from deltafix.rules.terms import Term, Var, Wildcard, constant
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-
-__all__ = ["Query", "followed", "read_facts", "read_ground", "read_query", "schema_named"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +116,7 @@ def schema_named(name: str, schemas: Mapping[str, Schema]) -> Schema:
     """The schema of a relation. Raises UnknownRelationError with a suggestion."""
     if name in schemas:
         return schemas[name]
-    close = suggest(name, list(schemas))
-    hint = f"did you mean {close!r}?" if close else f"there is {', '.join(schemas) or 'none'}"
-    raise UnknownRelationError(f"no relation {name!r}; {hint}", relation=name)
+    raise unknown_relation(name, schemas)
 
 
 def _atoms(text: str) -> tuple[Atom, ...]:

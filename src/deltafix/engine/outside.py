@@ -18,8 +18,6 @@ from deltafix.errors import FunctorError
 if TYPE_CHECKING:
     from deltafix.engine.folds.users import UserReducer
 
-__all__ = ["Users", "outside_strata"]
-
 
 @dataclass(frozen=True, slots=True)
 class Users:

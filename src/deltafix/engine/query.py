@@ -2,12 +2,15 @@
 
 Invariant: beside a writer reads never use the kernel's scratch words nor its indexes, because a
 writer moves their buckets: then a pattern is a scan. Results are codes.
+
+A `Probe` (`Reading.probing`, which keeps writers out meanwhile) reads indexes too, and checks,
+copies and sorts nothing: point reads in codes for those who follow rows from one to the next.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,9 +21,11 @@ from deltafix.errors import FactError
 from deltafix.facts.schema import Pattern, Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.entries import lookup
+from deltafix.kernel.entries import find_slot, lookup
 
-__all__ = ["select", "semijoin"]
+if TYPE_CHECKING:
+    from deltafix.engine.reading import Reading
+
 
 _ROWS_A_KEY: Final = 256
 """A key's group costs as much as a pass over so many rows."""
@@ -73,7 +78,7 @@ def semijoin(
     on exactly `columns` where keys are few; else one pass over the relation.
     """
     number = linked.ids[relation]
-    if not relation_cell(arena, number, at.R_N):
+    if not (relation_cell(arena, number, at.R_N) and len(keys)):
         return np.empty((0, relation_cell(arena, number, at.R_ARITY)), np.int32)
     if len(columns) == relation_cell(arena, number, at.R_ARITY):
         flat = np.ascontiguousarray(keys).reshape(-1)
@@ -83,18 +88,86 @@ def semijoin(
         ]
         return keys[there]
     indexed = tuple(columns) in linked.plan.indexes[relation]
-    if indexed and len(keys) * _ROWS_A_KEY < relation_cell(arena, number, at.R_NOW):
+    many = len(keys)
+    if indexed and (many == 1 or many * _ROWS_A_KEY < relation_cell(arena, number, at.R_NOW)):
         groups = [
-            rows_of_group(arena, linked, relation, tuple(columns), tuple(key), mask=at.GIVEN)
+            rows_of_group(arena, linked, relation, tuple(columns), key, mask=at.GIVEN)
             for key in keys.tolist()
         ]
-        none = np.empty((0, relation_cell(arena, number, at.R_ARITY)), np.int32)
-        return np.concatenate([none, *groups])
+        return groups[0] if many == 1 else np.concatenate(groups)
     table = codes_where(arena, number, at.GIVEN)
-    many = len(keys)
     both = np.concatenate([keys, table[:, list(columns)]]).astype(np.int64)
     codes = both[:, 0]
     for column in range(1, len(columns)):
         wide = (np.unique(codes, return_inverse=True)[1] << 32) + (both[:, column] & 0xFFFFFFFF)
         codes = wide.reshape(len(both))
     return table[np.isin(codes[many:], codes[:many])]
+
+
+class Probe:
+    """Reads rows of symbols while its maker holds the writer's lock."""
+
+    def __init__(self, db: Reading) -> None:
+        self._arena, self._linked, self._codes = db._arena, db._linked, db._codes
+        self._keys = [np.zeros(width, dtype=np.int32) for width in range(3)]
+        self._places: dict[tuple[str, int], tuple[int, int]] = {}
+
+    def is_of(self, db: Reading) -> bool:
+        """Whether the database still has the relations and indexes that this reads."""
+        return self._linked is db._linked and self._arena is db._arena
+
+    def code(self, symbol: str) -> int | None:
+        """The code of a symbol; None for one that no row can contain. O(1)."""
+        return self._codes.known("symbol", symbol)
+
+    def symbol(self, code: int) -> str:
+        """The symbol of a code. O(1)."""
+        return self._codes.symbols[code]
+
+    def has(self, relation: str, *codes: int) -> bool:
+        """Whether a relation of one or two columns has the row. O(1)."""
+        key = self._keys[len(codes)]
+        key[:] = codes
+        arena = self._arena
+        number = self._linked.ids[relation]
+        return bool(lookup(arena.words, arena.cells, key, number, 0, at.WAS) >= 0)
+
+    def others(self, relation: str, column: int, code: int) -> list[int]:
+        """The other column of the rows with `code` in one of two columns, which is indexed.
+
+        O(rows found).
+        """
+        words, cells = self._arena.words, self._arena.cells
+        base, index = self._place(relation, column)
+        words[at.KEY2] = code
+        slot = find_slot(words, cells, index, 1)
+        if slot < 0:
+            return []
+        ref = (int(cells[slot]) & 0xFFFFFFFF) - 1
+        bucket = int(cells[slot + 1])
+        first, stride = int(cells[base + at.R_ROWS]), int(cells[base + at.R_STRIDE])
+        other = at.COLS + 1 - column
+        if not bucket >> 32:  # one row: the slot refers to it, and there is no bucket
+            row = first + ref * stride
+            return [int(words[row + other])] if int(words[row]) & at.WAS else []
+        begin = int(cells[at.BUCKETS]) + ref * 4
+        rows = first + words[begin : begin + (bucket & 0xFFFFFFFF)].astype(np.int64) * stride
+        found: list[int] = words[rows[(words[rows] & at.WAS) != 0] + other].tolist()
+        return found
+
+    def column(self, relation: str, column: int) -> list[int]:
+        """One column of all rows. O(rows)."""
+        codes: Any = codes_where(self._arena, self._linked.ids[relation], at.WAS)
+        found: list[int] = codes[:, column].tolist()
+        return found
+
+    def _place(self, relation: str, column: int) -> tuple[int, int]:
+        """Where the relation's descriptor is, and the number of its index on one column."""
+        found = self._places.get((relation, column))
+        if found is None:
+            linked, cells = self._linked, self._arena.cells
+            base = int(cells[at.RELS]) + linked.ids[relation] * at.RSZ
+            place = linked.plan.indexes[relation].index((column,))
+            found = (base, int(cells[base + at.R_IDX]) + place)
+            self._places[relation, column] = found
+        return found

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from deltafix.provenance.proof import Proof
     from deltafix.provenance.why_not import WhyNot
 
-__all__ = ["Questions", "answer", "cause_in"]
-
 _ANSWERS = "deltafix.provenance.ask"
 
 

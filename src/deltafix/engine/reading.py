@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from deltafix.diagnostics import suggest
 from deltafix.engine.codes import FEW, Codes
 from deltafix.engine.link import Linked
-from deltafix.engine.probe import Probe
-from deltafix.engine.query import select, semijoin
+from deltafix.engine.query import Probe, select, semijoin
 from deltafix.engine.questions import Questions
 from deltafix.engine.relation import RelationView
 from deltafix.engine.run import Run
@@ -25,9 +23,9 @@ from deltafix.engine.stages import Strata
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.errors import FactError, UnknownRelationError
 from deltafix.events import EpochReport
-from deltafix.facts.schema import Row, Schema, Value
+from deltafix.facts.schema import Row, Schema, unknown_relation
 from deltafix.facts.typed import R
-from deltafix.facts.values import shown, sorted_rows
+from deltafix.facts.values import Value, shown, sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.plan.ir import Plan
@@ -35,8 +33,6 @@ from deltafix.rules.ast import Program
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["Reading"]
 
 
 class Reading(Questions):
@@ -247,7 +243,7 @@ class Reading(Questions):
 
         The arena's `taken` bytes are blocks handed out, `reserved` the addresses it may use.
         """
-        from deltafix.engine.account import memory  # noqa: PLC0415
+        from deltafix.engine.sizes import memory  # noqa: PLC0415
 
         return memory(self._arena, self._linked)
 
@@ -270,10 +266,7 @@ class Reading(Questions):
                 f"where outputs ask for it; `.output {relation}` would keep it"
             )
         if found is None:
-            hint = suggest(relation, list(self.schemas))
-            known = ", ".join(self.schemas) or "none"
-            message = f"unknown relation {relation!r}; the program declares {known}"
-            raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
+            raise unknown_relation(relation, self.schemas)
         return found
 
     def _committed(self, relation: str) -> np.ndarray[Any, np.dtype[np.int32]]:

@@ -14,8 +14,6 @@ import numpy as np
 
 from deltafix.facts.values import Branch, Value, canonical
 
-__all__ = ["Records"]
-
 
 class Records:
     """The constructed values of a database."""

@@ -7,21 +7,19 @@ tuples, or objects of the class that the view was asked for (`facts.typed`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from html import escape
 from types import EllipsisType
 from typing import TYPE_CHECKING, Final, Generic
 
 from deltafix.facts.delta import Delta
-from deltafix.facts.relation_delta import RelationDelta
-from deltafix.facts.schema import Row, Schema, Value, show_value
+from deltafix.facts.relation_delta import RelationDelta, html_table
+from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R, maker
+from deltafix.facts.values import Value, show_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltafix.engine.reading import Reading
-
-__all__ = ["RelationView"]
 
 _SHOWN: Final = 20
 
@@ -93,17 +91,9 @@ class RelationView(Generic[R]):
         return f"<{self.schema.show()}: {len(self):,} rows>"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.schema.names)
-        body = "".join(
-            f"<tr>{''.join(f'<td>{escape(show_value(value))}</td>' for value in row)}</tr>"
-            for row in self._tuples(0, _SHOWN)
-        )
-        more = f"<p>… {len(self) - _SHOWN:,} more</p>" if len(self) > _SHOWN else ""
-        caption = escape(f"{self.schema.show()}: {len(self):,} rows")
-        return (
-            f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}"
-        )
+        lines = (map(show_value, row) for row in self._tuples(0, _SHOWN))
+        caption = f"{self.schema.show()}: {len(self):,} rows"
+        return html_table(caption, self.schema.names, lines, len(self) - _SHOWN)
 
     def _tuples(self, offset: int, limit: int) -> list[Row]:
         codes = self._db._committed(self.name)[offset : offset + limit]

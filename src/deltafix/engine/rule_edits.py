@@ -24,7 +24,7 @@ from deltafix.datalog.parser import Parser
 from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.program import Program as Text
 from deltafix.datalog.source import Source, decode
-from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
+from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
 from deltafix.engine.bind import bound
 from deltafix.engine.codes import is_ordered
 from deltafix.engine.link import link
@@ -48,8 +48,6 @@ from deltafix.rules.show import show, show_order, show_rule
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-
-__all__ = ["RuleEdit", "RuleEpoch", "changed_program", "edited_rules"]
 
 _SAID = tuple(part.name for part in fields(Program) if part.name not in ("source", "path"))
 """The fields that hold what a program says: every one of them survives an edit of rules."""
@@ -106,8 +104,7 @@ def _named(program: Program, text: str) -> Program:
     found = program.named.get(name)
     if found is None:
         known = list(program.named)
-        close = suggest(name, known)
-        hint = f"did you mean `{close}`?" if close else f"named: {', '.join(known) or 'none'}"
+        hint = did_you_mean(name, known, f"named: {', '.join(known) or 'none'}")
         start = text.index(name)
         span = Source(text, "<rule>").span(start, start + len(name))
         raise _refused(Diagnostic("DF110", f"there is no rule `{name}`", span, hint), text)

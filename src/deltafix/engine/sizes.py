@@ -1,6 +1,7 @@
-"""Statistics of a database for `plan.explain`: rows and distinct keys, counted.
+"""What a database holds: bytes by relation and structure; rows and keys for `plan.explain`.
 
-Invariant: reads the last committed epoch and changes nothing. One sort per index.
+Invariant: reads the last committed epoch and changes nothing; bytes are those that structures use,
+not what is reserved for them. One sort per index.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from deltafix.engine.store import codes_where
+from deltafix.engine.link import Linked
+from deltafix.engine.store import codes_where, relation_cell
 from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena
 from deltafix.plan.explain import Statistics
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-
-__all__ = ["statistics"]
 
 
 def statistics(db: Database) -> dict[str, Statistics]:
@@ -30,3 +31,47 @@ def statistics(db: Database) -> dict[str, Statistics]:
         }
         found[relation.name] = Statistics(len(codes), keys)
     return found
+
+
+def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
+    """Bytes per relation: `rows`, `key`, each index (with its buckets), and their `total`.
+
+    An index is named `index [0, 2]` by its columns, counted from 0; `groups` are those of a count
+    or a sum.
+    Under `<arena>`: bytes of blocks `taken` (untouched pages of them cost nothing) and `reserved`.
+    """
+    found = {}
+    folds = {fold.relation: linked.groups(fold) for fold in linked.totals.values()}
+    for name, number in linked.ids.items():
+        rows, key = _table_bytes(arena, number)
+        first = relation_cell(arena, number, at.R_IDX)
+        indexes = {
+            f"index {list(columns)}": _index_bytes(arena, first + place)
+            for place, columns in enumerate(linked.plan.indexes[name])
+        }
+        groups = {"groups": sum(_table_bytes(arena, folds[name]))} if name in folds else {}
+        parts = {"rows": rows, "key": key, **indexes, **groups}
+        found[name] = {**parts, "total": sum(parts.values())}
+    for number, memo in linked.memos.items():
+        rows, key = _table_bytes(arena, number)
+        found[f"{memo.functor}()"] = {"rows": rows, "key": key, "total": rows + key}
+    cells = arena.cells
+    found["<arena>"] = {
+        "taken": int(cells[at.BUMP]) * 4,
+        "reserved": int(cells[at.LIMIT]) * 4,
+    }
+    return found
+
+
+def _table_bytes(arena: Arena, number: int) -> tuple[int, int]:
+    rows = relation_cell(arena, number, at.R_N) * relation_cell(arena, number, at.R_STRIDE) * 4
+    return rows, relation_cell(arena, number, at.R_PKCAP) * 8
+
+
+def _index_bytes(arena: Arena, index: int) -> int:
+    cells = arena.cells
+    xb = int(cells[at.IDXS]) + index * at.XSZ
+    start, capacity = int(cells[xb + at.X_SLOTS]), int(cells[xb + at.X_CAP])
+    classes = cells[start + 1 : start + 2 * capacity : 2] >> 32
+    buckets = int((2 << classes[classes > 0]).sum()) * 4
+    return capacity * 16 + buckets

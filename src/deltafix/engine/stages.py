@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from deltafix.engine.folds.users import UserReducer
     from deltafix.plan.clause import Fold
 
-__all__ = ["Bounds", "Changed", "Strata", "Stratum"]
-
 T = TypeVar("T")
 
 

@@ -7,13 +7,13 @@ are copies: nothing handed out aliases the arena.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from deltafix.engine.codes import FEW
 from deltafix.engine.link import Linked
-from deltafix.facts.schema import Row
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import find_slot
@@ -104,7 +104,7 @@ def rows_of_group(
     linked: Linked,
     relation: str,
     columns: tuple[int, ...],
-    key: Row,
+    key: Sequence[Any],
     *,
     mask: int,
 ) -> Words:
@@ -114,21 +114,29 @@ def rows_of_group(
     has the writer's lock: a writer moves buckets.
     """
     number = linked.ids[relation]
-    place = linked.plan.indexes[relation].index(columns)
     words, cells = arena.words, arena.cells
-    words[at.KEY2 : at.KEY2 + len(key)] = np.array(key, dtype=np.int32)
-    index = relation_cell(arena, number, at.R_IDX) + place
-    slot = find_slot(words, cells, index, len(key))
+    base = int(cells[at.RELS]) + number * at.RSZ
+    descriptor = cells[base : base + at.R_IDX + 1].tolist()
+    arity = descriptor[at.R_ARITY]
+    words[at.KEY2 : at.KEY2 + len(key)] = key
+    place = linked.plan.indexes[relation].index(columns)
+    slot = find_slot(words, cells, descriptor[at.R_IDX] + place, len(key))
     if slot < 0:
-        rows = np.empty(0, dtype=np.int32)
+        return _codes([], arity)
+    entry, bucket = cells[slot : slot + 2].tolist()
+    ref, count = (entry & 0xFFFFFFFF) - 1, bucket & 0xFFFFFFFF
+    if not bucket >> 32:  # one row: the slot refers to it, and there is no bucket
+        few = [ref]
     else:
-        ref = (int(cells[slot]) & 0xFFFFFFFF) - 1
-        size, count = int(cells[slot + 1]) >> 32, int(cells[slot + 1]) & 0xFFFFFFFF
         start = int(cells[at.BUCKETS]) + ref * 4
-        rows = words[start : start + count] if size else np.array([ref], dtype=np.int32)
-    records = records_of(arena, number)[rows]
-    arity = relation_cell(arena, number, at.R_ARITY)
-    return records[(records[:, 0] & mask) == mask, at.COLS : at.COLS + arity]
+        rows = words[start : start + count]
+        if count > FEW:
+            records = records_of(arena, number)[rows]
+            return records[(records[:, 0] & mask) == mask, at.COLS : at.COLS + arity]
+        few = rows.tolist()
+    first, stride, end = descriptor[at.R_ROWS], descriptor[at.R_STRIDE], at.COLS + arity
+    found = [words[first + row * stride :][:end].tolist() for row in few]
+    return _codes([row[at.COLS :] for row in found if row[0] & mask == mask], arity)
 
 
 def total_of(arena: Arena, groups: int, row: int) -> tuple[int, int]:

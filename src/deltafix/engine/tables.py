@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from deltafix.engine.codes import VALUE_TYPES
 from deltafix.errors import LimitError
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import discard, drop_index, fill_index, note_keys

@@ -8,19 +8,19 @@ transaction began.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
 from deltafix.engine.changes import Changes
-from deltafix.engine.coded import CodedRows
 from deltafix.engine.codes import FEW
 from deltafix.engine.query import semijoin
 from deltafix.engine.questions import cause_in
 from deltafix.engine.relation import RelationView
 from deltafix.engine.store import codes_where
-from deltafix.errors import MissingRowError, TransactionError
+from deltafix.errors import FactError, MissingRowError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.facts.typed import R
@@ -32,11 +32,10 @@ from deltafix.kernel.entries import delete_rows, insert_rows, lookup
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from deltafix.engine.codes import Codes
     from deltafix.engine.database import Database
     from deltafix.engine.rule_edits import RuleEdit
     from deltafix.rules.ast import Program
-
-__all__ = ["Transaction"]
 
 
 class Transaction:
@@ -364,3 +363,30 @@ class Transaction:
             f'(row {position} of this call); `missing="ignore"` would skip it'
         )
         return MissingRowError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class CodedRows:
+    """Rows of one relation as codes (n, arity); `tables` are those the codes belong to."""
+
+    schema: Schema
+    codes: Words
+    tables: Codes
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def where(self, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> CodedRows:
+        """The rows under a mask of n bools, in their order."""
+        return CodedRows(self.schema, self.codes[mask], self.tables)
+
+    def flat(self, schema: Schema, tables: Codes) -> Words:
+        """The codes row after row. Raises FactError for another relation or database."""
+        if tables is not self.tables or schema.relation != self.schema.relation:
+            message = (
+                f"{schema.relation}: the rows were coded for {self.schema.relation}"
+                + ("" if tables is self.tables else " of another database")
+                + "; code them with this transaction's coded(relation, rows)"
+            )
+            raise FactError(message, relation=schema.relation, value=self.schema.relation)
+        return np.ascontiguousarray(self.codes).reshape(-1)

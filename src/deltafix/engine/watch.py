@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from deltafix.engine.relation import RelationView
     from deltafix.engine.transaction import Transaction
 
-__all__ = ["Watch", "Watchers"]
-
 C = TypeVar("C")
 """What is told: a Delta, or a relation's RelationDelta."""
 

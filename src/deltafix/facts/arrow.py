@@ -16,23 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import FactError, TypeMismatchError
-from deltafix.facts.schema import BaseType, Column, Row, Schema
-from deltafix.facts.values import WORD, canonical, write_value
-
-__all__ = [
-    "ARROW_TYPES",
-    "arrow_schema",
-    "check_array",
-    "check_table",
-    "in_range",
-    "is_tabular",
-    "rows_from_table",
-    "settled_columns",
-    "settled_floats",
-    "table_from_rows",
-    "to_numpy",
-    "to_table",
-]
+from deltafix.facts.schema import (
+    Column,
+    Row,
+    Schema,
+)
+from deltafix.facts.values import WORD, BaseType, canonical, write_value
 
 ARROW_TYPES: Final[dict[BaseType, pa.DataType]] = {
     "number": pa.int64(),

@@ -13,8 +13,6 @@ from pathlib import Path
 from deltafix.diagnostics import Diagnostic, Span, render
 from deltafix.errors import DeltafixError, ProgramError
 
-__all__ = ["with_caret"]
-
 _PACKED = b"\x1f\x8b"
 """What a gzip file begins with: its lines are those of what it unpacks to."""
 

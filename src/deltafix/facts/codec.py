@@ -17,18 +17,17 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO, TypeAlias
 
-from deltafix.diagnostics import separator_in, suggest
+from deltafix.diagnostics import did_you_mean, separator_in
 from deltafix.errors import FactError, TypeMismatchError
-from deltafix.facts.schema import Column, Row, Schema, Value
-from deltafix.facts.values import fitting, read_real, read_whole, shown, write_value
+from deltafix.facts.schema import (
+    Column,
+    Row,
+    Schema,
+)
+from deltafix.facts.values import Value, fitting, read_real, read_whole, shown, write_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = [
-    "PARAMETERS", "FactFormat", "Told", "quoted_lines", "read_facts", "read_value", "utf8",
-    "write_facts",
-]  # fmt: skip
 
 PARAMETERS: Final = (
     "IO", "filename", "dbname", "delimiter", "columns", "headers", "rfc4180", "compress", "format",
@@ -69,8 +68,7 @@ class FactFormat:
         """Read a directive's parameters. Raises FactError for a key or value not understood."""
         for key in parameters:
             if key not in PARAMETERS:
-                close = suggest(key, PARAMETERS)
-                hint = f"did you mean {close!r}?" if close else f"valid: {', '.join(PARAMETERS)}"
+                hint = did_you_mean(key, PARAMETERS, f"valid: {', '.join(PARAMETERS)}", "'")
                 message = f"{relation}: unknown parameter {key!r}; {hint}"
                 raise FactError(message, relation=relation, value=key)
         rfc4180 = _flag(relation, "rfc4180", parameters)

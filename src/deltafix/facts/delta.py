@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from deltafix.diagnostics import suggest
-from deltafix.errors import FactError, UnknownRelationError
+from deltafix.errors import FactError
 from deltafix.facts.relation_delta import Ask, RelationDelta, nobody_to_ask
-from deltafix.facts.schema import Row, Schema, show_row
+from deltafix.facts.schema import Row, Schema, show_row, unknown_relation
 
 if TYPE_CHECKING:
     from deltafix.provenance.cause import Cause
@@ -85,7 +84,7 @@ class Delta(Mapping[str, RelationDelta]):
             elif name in declared:
                 schema = declared[name]
             else:
-                raise _unknown(name, list(declared))
+                raise unknown_relation(name, declared)
             gained, lost = (set(schema.check_rows(side)) for side in sides)
             if gained & lost:
                 row = min(gained & lost)
@@ -157,7 +156,7 @@ class Delta(Mapping[str, RelationDelta]):
             return found if self._ask is None else found.asking(self.why)
         if relation in self.schemas:
             return RelationDelta(self.schemas[relation])
-        raise _unknown(relation, list(self.schemas))
+        raise unknown_relation(relation, self.schemas)
 
     def __contains__(self, relation: object) -> bool:
         return relation in self._changes
@@ -183,9 +182,3 @@ class Delta(Mapping[str, RelationDelta]):
     def _repr_html_(self) -> str:
         parts = [part._repr_html_() for part in self._changes.values()]
         return "".join(parts) or "<p>Delta: no change</p>"
-
-
-def _unknown(name: str, known: list[str]) -> UnknownRelationError:
-    close = suggest(name, known)
-    hint = f"; did you mean {close!r}?" if close else f"; there is {', '.join(known) or 'none'}"
-    return UnknownRelationError(f"no relation {name!r}{hint}", relation=name, known=known)

@@ -16,8 +16,6 @@ import pyarrow.compute as pc
 
 from deltafix.facts.arrow import to_numpy
 
-__all__ = ["RowCodes", "code_rows", "dictionary_of", "group_columns", "group_rows", "present"]
-
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 _ROOM: Final = 1 << 62

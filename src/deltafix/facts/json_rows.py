@@ -19,8 +19,6 @@ from deltafix.facts.schema import Column, Row, Schema
 from deltafix.facts.shapes import Shape, Types
 from deltafix.facts.values import Branch, Value, read_real, shown, write_value
 
-__all__ = ["json_values", "read_json", "read_value", "write_json"]
-
 _DEEP: Final = 100
 """Records nested deeper are written as text: JSON's readers recurse."""
 

@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 
     from deltafix.facts.schema import Row, Schema
 
-__all__ = [
-    "Logical",
-    "as_json",
-    "from_logical",
-    "line_of",
-    "logical_order",
-    "logical_rows",
-    "logical_schema",
-    "rows_of",
-    "to_logical",
-]
-
 
 class Logical(Protocol):
     """A logical type; picklable, compares by value."""

@@ -7,22 +7,21 @@ the engine; who can say why a row changed is told by `Delta.ask`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
 
 from deltafix.errors import ExplanationError, MissingDependencyError
-from deltafix.facts.schema import Row, Schema, show_value
+from deltafix.facts.schema import Row, Schema
 from deltafix.facts.side import Rows, Side
 from deltafix.facts.typed import R
+from deltafix.facts.values import show_value
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltafix.provenance.cause import Cause
-
-__all__ = ["Ask", "RelationDelta", "nobody_to_ask"]
 
 S = TypeVar("S")
 
@@ -210,17 +209,21 @@ class RelationDelta(Generic[R]):
         return list(islice(shown, _SHOWN))
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.schema.names))
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>"
-            for line in self._cells()
-        )
-        more = f"<p>… {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
         caption = f"{self.schema.show()}: {len(self._added)} added, {len(self._removed)} removed"
-        return (
-            f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table>{more}"
-        )
+        return html_table(caption, ("", *self.schema.names), self._cells(), len(self) - _SHOWN)
+
+
+def html_table(
+    caption: str, names: Iterable[str], lines: Iterable[Iterable[str]], more: int
+) -> str:
+    """A table for notebooks and pages; `more` rows, if that is above 0, are not shown."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    cells = ("".join(f"<td>{escape(cell)}</td>" for cell in line) for line in lines)
+    body = "".join(f"<tr>{line}</tr>" for line in cells)
+    return (
+        f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>" + (f"<p>… {more:,} more</p>" if more > 0 else "")
+    )
 
 
 def nobody_to_ask() -> ExplanationError:

@@ -10,20 +10,19 @@ here stores, interns or sorts rows, and nothing here imports numpy or pyarrow.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import EllipsisType
 from typing import TypeAlias, cast
 
-from deltafix.diagnostics import suggest
-from deltafix.errors import FactError, TypeMismatchError
+from deltafix.diagnostics import did_you_mean
+from deltafix.errors import FactError, TypeMismatchError, UnknownRelationError
 from deltafix.facts.logical import Logical
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import (
     RANGES,
     WORD,
     BaseType,
-    Branch,
     Value,
     encodable,
     fitting,
@@ -31,18 +30,6 @@ from deltafix.facts.values import (
     shown,
     valid_values,
 )
-
-__all__ = [
-    "BaseType",
-    "Branch",
-    "Column",
-    "Pattern",
-    "Row",
-    "Schema",
-    "Value",
-    "show_row",
-    "show_value",
-]
 
 Pattern: TypeAlias = tuple[Value | EllipsisType, ...]
 """What rows are asked for: a value, or `...` for any."""
@@ -140,9 +127,8 @@ class Schema:
         found = []
         for name in names:
             if name not in known:
-                close = suggest(name, list(known))
-                hint = f" (did you mean {close!r}?)" if close else ""
-                message = f"no column {name!r}{hint} in {self.show()}"
+                hint = did_you_mean(name, known, "", "'")
+                message = f"no column {name!r}{hint and f' ({hint})'} in {self.show()}"
                 raise FactError(message, relation=self.relation, column=name)
             found.append(known.index(name))
         return found
@@ -276,3 +262,9 @@ class Schema:
 def show_row(relation: str, row: Row) -> str:
     """A fact as program text spells it, without the final point: `edge("a", 1)`."""
     return f"{relation}({', '.join(map(show_value, row))})"
+
+
+def unknown_relation(name: str, known: Collection[str]) -> UnknownRelationError:
+    """The error for a relation that is not among those known, with what would be."""
+    hint = did_you_mean(name, known, f"there is {', '.join(known) or 'none'}", "'")
+    return UnknownRelationError(f"no relation {name!r}; {hint}", relation=name, known=[*known])

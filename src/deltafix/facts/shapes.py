@@ -25,8 +25,6 @@ from deltafix.facts.values import (
     valid_values,
 )
 
-__all__ = ["Fields", "Shape", "Types"]
-
 Fields: TypeAlias = tuple[tuple[str, str], ...]
 """Fields in order, as name and kind: a base type or a constructed type by name."""
 

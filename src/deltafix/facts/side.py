@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Rows", "Side"]
-
 Rows: TypeAlias = "Iterable[Row] | pa.Table | Callable[[], Iterable[Row] | pa.Table]"
 """Where a side's rows come from: tuples, a checked Arrow table, or a loader that returns one."""
 

@@ -22,8 +22,6 @@ from deltafix.facts.schema import Row, Schema
 from deltafix.facts.source import inside
 from deltafix.paths import local_path
 
-__all__ = ["output_path", "print_relation", "print_size", "whole_file", "write_output"]
-
 
 def write_output(
     schema: Schema,

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _PACKED: Final = b"\x1f\x8b"
 """What a gzip file begins with (RFC 1952)."""
 
-__all__ = ["input_path", "inside", "read_file", "read_input"]
-
 
 def read_input(
     schema: Schema, parameters: Mapping[str, str], folder: Path, told: Told = None

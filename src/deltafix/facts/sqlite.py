@@ -18,10 +18,8 @@ from typing import Final
 
 from deltafix.errors import DeltafixError, FactError, SinkError, SourceError
 from deltafix.facts.codec import read_value
-from deltafix.facts.schema import BaseType, Row, Schema, Value
-from deltafix.facts.values import write_value
-
-__all__ = ["database_name", "read_table", "write_table"]
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.values import BaseType, Value, write_value
 
 _STORED: Final[dict[BaseType, str]] = {"number": "INTEGER", "float": "REAL", "symbol": "TEXT"}
 """Column types of a table; a column without one (unsigned) keeps integers and text apart."""

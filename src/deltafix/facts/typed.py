@@ -36,8 +36,6 @@ else:
 
     R = TypeVar("R")
 
-__all__ = ["R", "maker"]
-
 _HELD: Final = {"number": int, "unsigned": int, "float": float, "symbol": str}
 
 

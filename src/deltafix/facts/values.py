@@ -17,30 +17,6 @@ from dataclasses import dataclass
 from numbers import Number
 from typing import Any, Final, Literal, TypeAlias, cast
 
-__all__ = [
-    "ABOVE",
-    "RANGES",
-    "WORD",
-    "BaseType",
-    "Branch",
-    "Value",
-    "canonical",
-    "encodable",
-    "fitting",
-    "float_order",
-    "plain_text",
-    "read_real",
-    "read_whole",
-    "row_order",
-    "settled",
-    "show_value",
-    "shown",
-    "sorted_rows",
-    "valid_values",
-    "with_items",
-    "write_value",
-]
-
 BaseType: TypeAlias = Literal["number", "unsigned", "float", "symbol", "record"]
 """The base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string, constructed."""
 

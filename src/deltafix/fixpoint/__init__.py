@@ -1,9 +1,9 @@
 """Level 1: least fixpoints of functions, maintained while the function changes.
 
 Reading guide: `view` (what a fixpoint can be asked, what an update is), `simple` (growth only),
-`ledger` (ranks, supports, repair), `full` (growth and removal over a caller's relation), `contract`
-(the caller's obligations, checked), `counting` (acyclic problems), `managed` (the relation owned
-by the fixpoint) on `reachability` (its rule, planned and run as the engine does).
+`ledger` (ranks, supports, repair), `full` (growth and removal over a caller's relation, and
+the caller's obligations, checked), `counting` (acyclic problems), `managed` (the relation owned
+by the fixpoint; its rule is planned and run as the engine does).
 
 Invariant: importing this package compiles nothing; the kernel is loaded with the first use of
 `ManagedFixpoint`.

@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 
 from deltafix.errors import CycleError, InternalError, StepContractError
 from deltafix.fixpoint.full import FullFixpoint
-from deltafix.fixpoint.journal import Journal
+from deltafix.fixpoint.ledger import Journal
 from deltafix.fixpoint.view import (
     Change,
     FixpointDelta,
@@ -25,8 +25,6 @@ from deltafix.fixpoint.view import (
     FixpointView,
     not_in_fixpoint,
 )
-
-__all__ = ["CountingFixpoint"]
 
 A = TypeVar("A", bound=Hashable)
 

@@ -15,8 +15,6 @@ from typing import TypeVar
 from deltafix.errors import BudgetError, InternalError
 from deltafix.fixpoint.view import Change, FixpointReport, FixpointView, not_in_fixpoint
 
-__all__ = ["Fixpoint"]
-
 A = TypeVar("A", bound=Hashable)
 
 

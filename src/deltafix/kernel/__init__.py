@@ -1,13 +1,14 @@
 """The maintenance kernel: one flat arena, functions over it that numba compiles, nothing else.
 
-Reading order: `layout` (what lies where), `arena` (reserved memory), `memory` (blocks and
-vectors inside it), `keys` and `index` (hash tables), `values` (column codes), `checks` and `join`
-(one delta rule for one row), `held` (which row holds for a key), `emit` (what a derivation does
-to its head), `task` (what runs next), `best` (one row per key), `wave` (retract and revive),
-`script` and `phases` (what a stratum needs, and finding it), `settle` (a stratum's end),
-`maintain` (one epoch as a resumable machine), `bulk` (many given rows at once), `edit` (given
-rows in), `end` (commit, rollback); `cone` and `heights` (proofs, read only). How all that becomes
-machine code: `jit` (what marks a function), `compiler` and `wrappers` (one object file), `native`
+Reading order: `layout` (what lies where), `arena` (reserved memory), `memory` (blocks and vectors
+inside it), `keys` and `index` (hash tables), `filters` (which of many indexes have a key), `values`
+(column codes), `checks` and `join` (one delta rule for one row; `ahead`: what it will look up),
+`batch` (heads that wait), `held` (which row holds for a key), `emit` (what a derivation does to its
+head), `task` (what runs next), `best` (one row per key), `wave` (retract and revive), `phases`
+(finding what a stratum needs), `settle` (a stratum's end), `fold` (counts and sums), `maintain`
+(what it needs, and one epoch as a resumable machine), `bulk` (many given rows at once), `edit`
+(given rows in), `end` (commit, rollback); `cone` (proofs, read only). How all that becomes machine
+code: `jit` (what marks a function), `compiler` (one object file, and how Python calls it), `native`
 (found or made, and loaded), `entries` (what Python calls).
 
 Invariant: every function here takes plain integers and the arena's views; programs are data

@@ -14,55 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.checks import fits_row, gather
 from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start, idx_key
 from deltafix.kernel.jit import kernel, prefetch
-from deltafix.kernel.layout import (
-    AHEAD_FROM,
-    BY_INDEX,
-    BY_KEY,
-    HASH_BITS,
-    IDXS,
-    K_CHILD,
-    K_INDEX,
-    K_KEYS,
-    K_MATCH,
-    K_METHOD,
-    K_NKEYS,
-    K_NMATCH,
-    K_REL,
-    LOOK,
-    PROBE_CELLS,
-    PROBES,
-    R_IDX,
-    R_N,
-    R_NIDX,
-    R_PK,
-    R_PKCAP,
-    R_ROWS,
-    R_STRIDE,
-    RELS,
-    RING_ROWS,
-    RINGS,
-    RSZ,
-    S_HEAD,
-    S_ROW,
-    T_NRELS,
-    T_RELS,
-    T_SAME,
-    V_MATCH,
-    V_NMATCH,
-    V_NODE,
-    X_CAP,
-    X_LATE,
-    X_REL,
-    X_SLOTS,
-    XSZ,
-    Q,
-)
-
-__all__ = ["ask_children", "forget_probes", "look_ahead", "look_ahead_in"]
 
 _ROW = 24
 _SLOT = 16
@@ -77,19 +33,23 @@ def _ring(number):
 
     [0] the number, [1] how many probes, then for each: rule, index, slot, hash.
     """
-    return np.int64(RINGS + (number % RING_ROWS) * PROBE_CELLS)
+    return np.int64(at.RINGS + (number % at.RING_ROWS) * at.PROBE_CELLS)
 
 
 @kernel("i:Lii")
 def _address(L, r, row):
     """Cell of a row."""
-    return (L[L[RELS] + r * RSZ + R_ROWS] + row * L[L[RELS] + r * RSZ + R_STRIDE]) >> 1
+    return (
+        L[L[at.RELS] + r * at.RSZ + at.R_ROWS] + row * L[L[at.RELS] + r * at.RSZ + at.R_STRIDE]
+    ) >> 1
 
 
 @kernel("v:Liiiii")
 def _probe(L, ring, n, rule, x, h):
     """Ask for the slot of a hash in index `x`, for a rule (or what else wants it), and note it."""
-    slot = L[L[IDXS] + x * XSZ + X_SLOTS] + 2 * ((h * L[L[IDXS] + x * XSZ + X_CAP]) >> HASH_BITS)
+    slot = L[L[at.IDXS] + x * at.XSZ + at.X_SLOTS] + 2 * (
+        (h * L[L[at.IDXS] + x * at.XSZ + at.X_CAP]) >> at.HASH_BITS
+    )
     prefetch(L, slot)
     probe = ring + 2 + n * 4
     L[probe] = rule
@@ -104,33 +64,36 @@ def _ask_slots(A, L, P, number, place, n, r, row):
 
     It is about to enter these, which looks for other rows of its keys.
     """
-    L[LOOK] += 1
+    L[at.LOOK] += 1
     ring = _ring(number)
     probes = np.int64(0)
-    at = _address(L, r, row) * 2
-    rb = L[RELS] + r * RSZ
-    for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-        xb = L[IDXS] + x * XSZ
-        if L[xb + X_CAP] >= L[AHEAD_FROM] and not L[xb + X_LATE] and probes < PROBES:
-            _probe(L, ring, probes, -1 - x, x, idx_key(A, L, x, at))
+    offset = _address(L, r, row) * 2
+    rb = L[at.RELS] + r * at.RSZ
+    for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+        xb = L[at.IDXS] + x * at.XSZ
+        if L[xb + at.X_CAP] >= L[at.AHEAD_FROM] and not L[xb + at.X_LATE] and probes < at.PROBES:
+            _probe(L, ring, probes, -1 - x, x, idx_key(A, L, x, offset))
             probes += 1
     for k in range(n):
         v = np.int64(P[place + k])
-        node = np.int64(P[v + V_NODE])
+        node = np.int64(P[v + at.V_NODE])
         count = P[node + 2]
-        if count == 0 or probes + count > PROBES or finds_nothing(A, L, P, v, row):
+        if count == 0 or probes + count > at.PROBES or finds_nothing(A, L, P, v, row):
             continue
-        if fits_row(A, L, P, np.int64(P[v + V_MATCH]), np.int64(P[v + V_NMATCH]), at) == 0:
+        if (
+            fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)
+            == 0
+        ):
             continue
         for j in range(count):
             c = np.int64(P[P[node + 3] + j])
-            if P[c + K_METHOD] != BY_INDEX:
+            if P[c + at.K_METHOD] != at.BY_INDEX:
                 continue
-            xb = L[IDXS] + P[c + K_INDEX] * XSZ
-            if L[xb + X_CAP] < L[AHEAD_FROM] or L[xb + X_LATE]:
+            xb = L[at.IDXS] + P[c + at.K_INDEX] * at.XSZ
+            if L[xb + at.X_CAP] < L[at.AHEAD_FROM] or L[xb + at.X_LATE]:
                 continue
-            h = gather(A, L, P, np.int64(P[c + K_KEYS]), np.int64(P[c + K_NKEYS]))
-            _probe(L, ring, probes, k, np.int64(P[c + K_INDEX]), h)
+            h = gather(A, L, P, np.int64(P[c + at.K_KEYS]), np.int64(P[c + at.K_NKEYS]))
+            _probe(L, ring, probes, k, np.int64(P[c + at.K_INDEX]), h)
             probes += 1
     L[ring] = number
     L[ring + 1] = probes
@@ -154,8 +117,8 @@ def _ask_buckets(A, L, number):
             probe = ring + 2 + k * 4
             slot = L[probe + 2]
             h = L[probe + 3]
-            xb = L[IDXS] + L[probe + 1] * XSZ
-            end = L[xb + X_SLOTS] + 2 * L[xb + X_CAP]
+            xb = L[at.IDXS] + L[probe + 1] * at.XSZ
+            end = L[xb + at.X_SLOTS] + 2 * L[xb + at.X_CAP]
             while slot < end and L[slot] != 0 and (L[slot] >> 32) != h:
                 slot += 2
             if slot >= end or L[slot] == 0:
@@ -168,7 +131,7 @@ def _ask_buckets(A, L, number):
             continue
         ref = (L[best] & 0xFFFFFFFF) - 1
         if (L[best + 1] >> 32) == 0:
-            prefetch(L, _address(L, L[L[IDXS] + index * XSZ + X_REL], ref))
+            prefetch(L, _address(L, L[L[at.IDXS] + index * at.XSZ + at.X_REL], ref))
         else:
             prefetch(L, bucket_start(L, ref) >> 1)
             probe = ring + 2 + kept * 4
@@ -187,7 +150,7 @@ def _ask_rows(A, L, number):
         return
     for k in range(L[ring + 1]):
         probe = ring + 2 + k * 4
-        r = L[L[IDXS] + L[probe + 1] * XSZ + X_REL]
+        r = L[L[at.IDXS] + L[probe + 1] * at.XSZ + at.X_REL]
         bucket = bucket_start(L, L[probe + 2])
         for pos in range(min(L[probe + 3], 4)):
             prefetch(L, _address(L, r, np.int64(A[bucket + pos])))
@@ -200,67 +163,70 @@ def ask_children(A, L, P, s):
     What the next literal's key takes from its own checks is not known yet: those ask in vain.
     """
     c = L[s]
-    node = np.int64(P[c + K_CHILD])
+    node = np.int64(P[c + at.K_CHILD])
     count = P[node + 2]
     rows = min(L[s + 3], _CHILDREN)
     if count == 0 or rows < 2 or L[s + 1] == 2:
         return
     bucket = bucket_start(L, L[s + 4])
     for pos in range(rows):
-        at = _address(L, np.int64(P[c + K_REL]), np.int64(A[bucket + pos])) * 2
-        if fits_row(A, L, P, np.int64(P[c + K_MATCH]), np.int64(P[c + K_NMATCH]), at) == 0:
+        offset = _address(L, np.int64(P[c + at.K_REL]), np.int64(A[bucket + pos])) * 2
+        if (
+            fits_row(A, L, P, np.int64(P[c + at.K_MATCH]), np.int64(P[c + at.K_NMATCH]), offset)
+            == 0
+        ):
             continue
         for j in range(count):
             d = np.int64(P[P[node + 3] + j])
-            if P[d + K_METHOD] == BY_KEY:
-                rb = L[RELS] + P[d + K_REL] * RSZ
-                if L[rb + R_PKCAP] >= L[AHEAD_FROM]:
-                    h = gather(A, L, P, np.int64(P[d + K_KEYS]), np.int64(P[d + K_NKEYS]))
-                    prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
-            elif P[d + K_METHOD] == BY_INDEX:
-                xb = L[IDXS] + P[d + K_INDEX] * XSZ
-                if L[xb + X_CAP] >= L[AHEAD_FROM]:
-                    h = gather(A, L, P, np.int64(P[d + K_KEYS]), np.int64(P[d + K_NKEYS]))
-                    prefetch(L, L[xb + X_SLOTS] + 2 * ((h * L[xb + X_CAP]) >> HASH_BITS))
+            if P[d + at.K_METHOD] == at.BY_KEY:
+                rb = L[at.RELS] + P[d + at.K_REL] * at.RSZ
+                if L[rb + at.R_PKCAP] >= L[at.AHEAD_FROM]:
+                    h = gather(A, L, P, np.int64(P[d + at.K_KEYS]), np.int64(P[d + at.K_NKEYS]))
+                    prefetch(L, L[rb + at.R_PK] + ((h * L[rb + at.R_PKCAP]) >> at.HASH_BITS))
+            elif P[d + at.K_METHOD] == at.BY_INDEX:
+                xb = L[at.IDXS] + P[d + at.K_INDEX] * at.XSZ
+                if L[xb + at.X_CAP] >= L[at.AHEAD_FROM]:
+                    h = gather(A, L, P, np.int64(P[d + at.K_KEYS]), np.int64(P[d + at.K_NKEYS]))
+                    prefetch(L, L[xb + at.X_SLOTS] + 2 * ((h * L[xb + at.X_CAP]) >> at.HASH_BITS))
 
 
 @kernel("v:L")
 def forget_probes(L):
     """Nothing has been asked for."""
-    for k in range(RING_ROWS):
-        L[RINGS + k * PROBE_CELLS] = -1
+    for k in range(at.RING_ROWS):
+        L[at.RINGS + k * at.PROBE_CELLS] = -1
 
 
 @kernel("v:ALPi")
 def look_ahead(A, L, P, t):
     """Go on with the probes of rows to come in the queue of created rows, one of which is due."""
-    queue = L[Q] + L[S_HEAD]
-    left = L[Q + 1] - L[S_HEAD]
+    queue = L[at.Q] + L[at.S_HEAD]
+    left = L[at.Q + 1] - L[at.S_HEAD]
     if _ROW < left:
         prefetch(L, _address(L, L[queue + _ROW] >> 32, L[queue + _ROW] & 0xFFFFFFFF))
     if _SLOT < left:
         r = L[queue + _SLOT] >> 32
         place = np.int64(0)
-        for k in range(P[t + T_NRELS]):
-            if P[P[t + T_RELS] + k] == r:
-                place = np.int64(P[P[t + T_SAME] + k])
+        for k in range(P[t + at.T_NRELS]):
+            if P[P[t + at.T_RELS] + k] == r:
+                place = np.int64(P[P[t + at.T_SAME] + k])
         row = L[queue + _SLOT] & 0xFFFFFFFF
-        _ask_slots(A, L, P, L[S_HEAD] + _SLOT, place + 1, np.int64(P[place]), r, row)
+        _ask_slots(A, L, P, L[at.S_HEAD] + _SLOT, place + 1, np.int64(P[place]), r, row)
     if _BUCKET < left:
-        _ask_buckets(A, L, L[S_HEAD] + _BUCKET)
+        _ask_buckets(A, L, L[at.S_HEAD] + _BUCKET)
     if _FIRST < left:
-        _ask_rows(A, L, L[S_HEAD] + _FIRST)
+        _ask_rows(A, L, L[at.S_HEAD] + _FIRST)
 
 
 @kernel("v:ALPii")
 def look_ahead_in(A, L, P, place, r):
     """The same for the rows of relation `r`, of which S_ROW is due, and the rule at `place`."""
-    if L[S_ROW] == 0:
+    if L[at.S_ROW] == 0:
         forget_probes(L)
-    left = L[L[RELS] + r * RSZ + R_N] - L[S_ROW]
+    left = L[L[at.RELS] + r * at.RSZ + at.R_N] - L[at.S_ROW]
     if _SLOT < left:
-        _ask_slots(A, L, P, L[S_ROW] + _SLOT, place, 1, r, L[S_ROW] + _SLOT)
+        _ask_slots(A, L, P, L[at.S_ROW] + _SLOT, place, 1, r, L[at.S_ROW] + _SLOT)
     if _BUCKET < left:
-        _ask_buckets(A, L, L[S_ROW] + _BUCKET)
+        _ask_buckets(A, L, L[at.S_ROW] + _BUCKET)
     if _FIRST < left:
-        _ask_rows(A, L, L[S_ROW] + _FIRST)
+        _ask_rows(A, L, L[at.S_ROW] + _FIRST)

@@ -21,8 +21,6 @@ import numpy.typing as npt
 
 from deltafix.kernel import layout as at
 
-__all__ = ["Arena", "Cells", "Words"]
-
 Words = npt.NDArray[np.int32]
 Cells = npt.NDArray[np.int64]
 

@@ -15,44 +15,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.emit import gain, tally
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve
-from deltafix.kernel.layout import (
-    BATCH,
-    BATCH_CELLS,
-    C_DERIVATIONS,
-    COLS,
-    ERR_SUPPORT,
-    ERROR,
-    HASH_BITS,
-    MODE_TAKE,
-    N_RELS,
-    NOW,
-    PENDING,
-    R_ARITY,
-    R_BATCH,
-    R_BATCH_ROOM,
-    R_DERIVATIONS,
-    R_N,
-    R_PK,
-    R_PKCAP,
-    R_ROWS,
-    R_STRIDE,
-    RANK_SHIFT,
-    RECURSIVE,
-    RELS,
-    RSZ,
-    RULE_COUNTS,
-    SUPPORT,
-    TOUCHED,
-)
 from deltafix.kernel.memory import block, discard
 
-__all__ = ["count_batch", "end_batches", "note_derivations", "open_batch", "wait"]
-
 _PARTS = 256
-_SHIFT = HASH_BITS - 8
+_SHIFT = at.HASH_BITS - 8
 _LEAST_ROOM = 16
 _SAMPLE = 512
 _SLOT_AHEAD = 16
@@ -62,7 +32,7 @@ _ROW_AHEAD = 8
 @kernel("i:Li")
 def _width(L, rb):
     """Cells of an entry: its hash, its body's rank, its columns."""
-    return 2 + (L[rb + R_ARITY] + 1) // 2
+    return 2 + (L[rb + at.R_ARITY] + 1) // 2
 
 
 @kernel("i:Li")
@@ -72,27 +42,27 @@ def _room(L, rb):
     With more, pages are cleared for nothing: 48 MiB for each of 70 relations were four fifths of a
     load of 0.4 M rows (types of Python).
     """
-    most = L[BATCH_CELLS] // (_PARTS * _width(L, rb))
-    return max(min(most, max(L[rb + R_N] // _PARTS, _LEAST_ROOM)), 1)
+    most = L[at.BATCH_CELLS] // (_PARTS * _width(L, rb))
+    return max(min(most, max(L[rb + at.R_N] // _PARTS, _LEAST_ROOM)), 1)
 
 
 @kernel("v:Li")
 def open_batch(L, rb):
     """Give a relation its buffer, if it has none: a length for each partition, then these."""
-    if L[rb + R_BATCH] != 0:
+    if L[rb + at.R_BATCH] != 0:
         return
     entries = _room(L, rb)
-    L[rb + R_BATCH] = block(L, (_PARTS + _PARTS * entries * _width(L, rb)) * 2) // 2
-    L[rb + R_BATCH_ROOM] = entries
+    L[rb + at.R_BATCH] = block(L, (_PARTS + _PARTS * entries * _width(L, rb)) * 2) // 2
+    L[rb + at.R_BATCH_ROOM] = entries
 
 
 @kernel("v:Li")
 def _close_batch(L, rb):
     """Take a relation's buffer away, with what waits in it."""
-    if L[rb + R_BATCH] != 0:
-        words = (_PARTS + _PARTS * L[rb + R_BATCH_ROOM] * _width(L, rb)) * 2
-        discard(L, L[rb + R_BATCH] * 2, words)
-        L[rb + R_BATCH] = np.int64(0)
+    if L[rb + at.R_BATCH] != 0:
+        words = (_PARTS + _PARTS * L[rb + at.R_BATCH_ROOM] * _width(L, rb)) * 2
+        discard(L, L[rb + at.R_BATCH] * 2, words)
+        L[rb + at.R_BATCH] = np.int64(0)
 
 
 @kernel("v:ALi")
@@ -103,16 +73,16 @@ def _reserve(A, L, r):
     one long run of taken slots (a load of a million pairs took 38 s for 1). How many are new is
     told from the first partitions, since hashes are alike.
     """
-    rb = L[RELS] + r * RSZ
+    rb = L[at.RELS] + r * at.RSZ
     width = _width(L, rb)
     total = np.int64(0)
     asked = np.int64(0)
     new = np.int64(0)
     for p in range(_PARTS):
-        n = L[L[rb + R_BATCH] + p]
+        n = L[L[rb + at.R_BATCH] + p]
         total += n
         if asked < _SAMPLE:
-            first = L[rb + R_BATCH] + _PARTS + p * L[rb + R_BATCH_ROOM] * width
+            first = L[rb + at.R_BATCH] + _PARTS + p * L[rb + at.R_BATCH_ROOM] * width
             for k in range(n):
                 e = first + k * width
                 new += key_find(A, L, A, r, 2 * e + 4, L[e]) < 0
@@ -127,32 +97,32 @@ def _count_known(A, L, r, o, h, m):
     0: it does not, or its row was not touched in this epoch yet: `gain` knows what to do. Most
     heads of a large evaluation are there already (closure of 18,500 edges: 45 of 54 million).
     """
-    rb = L[RELS] + r * RSZ
-    base = L[rb + R_PK]
-    cap = L[rb + R_PKCAP]
-    arity = L[rb + R_ARITY]
-    s = (h * cap) >> HASH_BITS
+    rb = L[at.RELS] + r * at.RSZ
+    base = L[rb + at.R_PK]
+    cap = L[rb + at.R_PKCAP]
+    arity = L[rb + at.R_ARITY]
+    s = (h * cap) >> at.HASH_BITS
     while True:
         v = L[base + s]
         if v == 0:
             return np.int64(0)
         if (v >> 32) == h:
-            at = L[rb + R_ROWS] + ((v & 0xFFFFFFFF) - 1) * L[rb + R_STRIDE]
+            offset = L[rb + at.R_ROWS] + ((v & 0xFFFFFFFF) - 1) * L[rb + at.R_STRIDE]
             same = True
             for k in range(arity):
-                if A[at + COLS + k] != A[o + k]:
+                if A[offset + at.COLS + k] != A[o + k]:
                     same = False
                     break
             if same:
-                word = L[at >> 1]
-                if not (word & TOUCHED) or not (word & (NOW | PENDING)):
+                word = L[offset >> 1]
+                if not (word & at.TOUCHED) or not (word & (at.NOW | at.PENDING)):
                     return np.int64(0)
-                if (not L[RECURSIVE]) or m < (word >> RANK_SHIFT):
-                    if A[at + SUPPORT] == 0x7FFFFFFF:
-                        L[ERROR] = ERR_SUPPORT
+                if (not L[at.RECURSIVE]) or m < (word >> at.RANK_SHIFT):
+                    if A[offset + at.SUPPORT] == 0x7FFFFFFF:
+                        L[at.ERROR] = at.ERR_SUPPORT
                     else:
-                        A[at + SUPPORT] += 1
-                tally(A, L, r, (v & 0xFFFFFFFF) - 1, at, np.int64(1))
+                        A[offset + at.SUPPORT] += 1
+                tally(A, L, r, (v & 0xFFFFFFFF) - 1, offset, np.int64(1))
                 return np.int64(1)
         s += 1
         if s == cap:
@@ -162,29 +132,29 @@ def _count_known(A, L, r, o, h, m):
 @kernel("v:ALi")
 def count_batch(A, L, r):
     """Count every head of relation `r` that waits. O(heads)."""
-    rb = L[RELS] + r * RSZ
-    if L[rb + R_BATCH] == 0:
+    rb = L[at.RELS] + r * at.RSZ
+    if L[rb + at.R_BATCH] == 0:
         return
     _reserve(A, L, r)
     width = _width(L, rb)
     for p in range(_PARTS):
-        n = L[L[rb + R_BATCH] + p]
-        first = L[rb + R_BATCH] + _PARTS + p * L[rb + R_BATCH_ROOM] * width
+        n = L[L[rb + at.R_BATCH] + p]
+        first = L[rb + at.R_BATCH] + _PARTS + p * L[rb + at.R_BATCH_ROOM] * width
         for k in range(n):
             e = first + k * width
             if k + _SLOT_AHEAD < n:
                 h = L[e + _SLOT_AHEAD * width]
-                prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
+                prefetch(L, L[rb + at.R_PK] + ((h * L[rb + at.R_PKCAP]) >> at.HASH_BITS))
             if k + _ROW_AHEAD < n:
                 h = L[e + _ROW_AHEAD * width]
-                v = L[L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS)]
+                v = L[L[rb + at.R_PK] + ((h * L[rb + at.R_PKCAP]) >> at.HASH_BITS)]
                 if v != 0:
                     row = (v & 0xFFFFFFFF) - 1
-                    prefetch(L, (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1)
+                    prefetch(L, (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1)
             if _count_known(A, L, r, 2 * e + 4, L[e], L[e + 1]) == 0:
-                gain(A, L, 2 * e + 4, L[e], L[e + 1], r, MODE_TAKE)
-        L[L[rb + R_BATCH] + p] = 0
-    if _room(L, rb) >= 2 * L[rb + R_BATCH_ROOM]:
+                gain(A, L, 2 * e + 4, L[e], L[e + 1], r, at.MODE_TAKE)
+        L[L[rb + at.R_BATCH] + p] = 0
+    if _room(L, rb) >= 2 * L[rb + at.R_BATCH_ROOM]:
         _close_batch(L, rb)
         open_batch(L, rb)
 
@@ -192,9 +162,9 @@ def count_batch(A, L, r):
 @kernel("v:Liii")
 def note_derivations(L, rb, rule, n):
     """`rule` has derived `n` heads of the relation with descriptor `rb`, which wait."""
-    L[C_DERIVATIONS] += n
-    L[L[RULE_COUNTS] + rule] += n
-    L[rb + R_DERIVATIONS] += n
+    L[at.C_DERIVATIONS] += n
+    L[L[at.RULE_COUNTS] + rule] += n
+    L[rb + at.R_DERIVATIONS] += n
 
 
 @kernel("i:ALiiii")
@@ -204,9 +174,9 @@ def wait(A, L, rb, o, h, m):
     1: a partition is full, and `count_batch` must be called before the next head.
     """
     p = h >> _SHIFT
-    lengths = L[rb + R_BATCH]
-    room = L[rb + R_BATCH_ROOM]
-    arity = L[rb + R_ARITY]
+    lengths = L[rb + at.R_BATCH]
+    room = L[rb + at.R_BATCH_ROOM]
+    arity = L[rb + at.R_ARITY]
     n = L[lengths + p]
     e = lengths + _PARTS + (p * room + n) * (2 + (arity + 1) // 2)
     L[e] = h
@@ -220,6 +190,6 @@ def wait(A, L, rb, o, h, m):
 @kernel("v:L")
 def end_batches(L):
     """No head waits any more; those that do are forgotten (a rollback)."""
-    L[BATCH] = 0
-    for r in range(L[N_RELS]):
-        _close_batch(L, L[RELS] + r * RSZ)
+    L[at.BATCH] = 0
+    for r in range(L[at.N_RELS]):
+        _close_batch(L, L[at.RELS] + r * at.RSZ)

@@ -18,135 +18,110 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.emit import touch
 from deltafix.kernel.held import beats, held_row
 from deltafix.kernel.index import index_row, unindex_row
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.layout import (
-    BEST,
-    BEST_COUNT,
-    C_RETRACTED,
-    COLS,
-    FLAGS,
-    LIMBO,
-    MODE_OPEN,
-    MODE_RETRACT,
-    MODE_TAKE,
-    MOVED,
-    NEVER,
-    NOW,
-    OPEN,
-    PENDING,
-    R_BEST_COL,
-    R_NOW,
-    R_ROWS,
-    R_STRIDE,
-    RANK_SHIFT,
-    RELS,
-    RSZ,
-    S_ITEM,
-    SUPPORT,
-    T_HELD,
-    T_OPEN,
-    T_REL,
-    T_ROW,
-    T_SAME,
-    THEN_DISPLACE,
-    THEN_GONE,
-    THEN_NEXT,
-    WAS,
-)
 from deltafix.kernel.task import set_task
-
-__all__ = ["admit", "displace", "gone", "next_open", "recount", "take"]
 
 
 @kernel("v:ALPiii")
 def take(A, L, P, t, r, row):
     """A queued row becomes true, and what follows from it is the next task."""
-    rb = L[RELS] + r * RSZ
-    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-    L[cell] = (L[cell] & ~(PENDING | MOVED)) | NOW
-    L[rb + R_NOW] += 1
+    rb = L[at.RELS] + r * at.RSZ
+    cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
+    L[cell] = (L[cell] & ~(at.PENDING | at.MOVED)) | at.NOW
+    L[rb + at.R_NOW] += 1
     index_row(A, L, r, row)
-    set_task(A, L, P, t, T_SAME, r, row, MODE_TAKE, THEN_DISPLACE if L[T_HELD] >= 0 else THEN_NEXT)
+    set_task(
+        A,
+        L,
+        P,
+        t,
+        at.T_SAME,
+        r,
+        row,
+        at.MODE_TAKE,
+        at.THEN_DISPLACE if L[at.T_HELD] >= 0 else at.THEN_NEXT,
+    )
 
 
 @kernel("v:ALi")
-def _drop(A, L, at):
+def _drop(A, L, offset):
     """A queued candidate comes to nothing."""
-    L[at >> 1] &= ~(PENDING | MOVED)
-    A[at + SUPPORT] = 0
+    L[offset >> 1] &= ~(at.PENDING | at.MOVED)
+    A[offset + at.SUPPORT] = 0
 
 
 @kernel("i:ALii")
 def admit(A, L, r, row):
     """Whether a queued candidate is still the best for its key; T_HELD: the row it displaces."""
-    rb = L[RELS] + r * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    held = held_row(A, L, r, at + COLS)
-    L[T_HELD] = held
+    rb = L[at.RELS] + r * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    held = held_row(A, L, r, offset + at.COLS)
+    L[at.T_HELD] = held
     if held < 0:
         return np.int64(1)
-    other = L[rb + R_ROWS] + held * L[rb + R_STRIDE] + COLS
-    column = L[rb + R_BEST_COL]
-    if beats(A, L, r, np.int64(A[at + COLS + column]), np.int64(A[other + column])):
+    other = L[rb + at.R_ROWS] + held * L[rb + at.R_STRIDE] + at.COLS
+    column = L[rb + at.R_BEST_COL]
+    if beats(A, L, r, np.int64(A[offset + at.COLS + column]), np.int64(A[other + column])):
         return np.int64(1)
-    _drop(A, L, at)
+    _drop(A, L, offset)
     return np.int64(0)
 
 
 @kernel("v:ALPi")
 def recount(A, L, P, t):
     """A candidate's derivations are known: it becomes true above the best, or comes to nothing."""
-    r = L[T_REL]
-    row = L[T_ROW]
-    rb = L[RELS] + r * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    if L[BEST] == NEVER:
-        _drop(A, L, at)
+    r = L[at.T_REL]
+    row = L[at.T_ROW]
+    rb = L[at.RELS] + r * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    if L[at.BEST] == at.NEVER:
+        _drop(A, L, offset)
         return
-    L[at >> 1] = ((L[BEST] + 1) << RANK_SHIFT) | (L[at >> 1] & FLAGS)
-    A[at + SUPPORT] = L[BEST_COUNT]
+    L[offset >> 1] = ((L[at.BEST] + 1) << at.RANK_SHIFT) | (L[offset >> 1] & at.FLAGS)
+    A[offset + at.SUPPORT] = L[at.BEST_COUNT]
     take(A, L, P, t, r, row)
 
 
 @kernel("v:ALPi")
 def displace(A, L, P, t):
     """The better row is true: now the one it displaces is retracted."""
-    L[C_RETRACTED] += 1
-    touch(A, L, L[T_REL], L[T_HELD])
-    set_task(A, L, P, t, T_SAME, L[T_REL], L[T_HELD], MODE_RETRACT, THEN_GONE)
+    L[at.C_RETRACTED] += 1
+    touch(A, L, L[at.T_REL], L[at.T_HELD])
+    set_task(A, L, P, t, at.T_SAME, L[at.T_REL], L[at.T_HELD], at.MODE_RETRACT, at.THEN_GONE)
 
 
 @kernel("v:AL")
 def gone(A, L):
     """What followed from the displaced row knows: it holds no more."""
-    rb = L[RELS] + L[T_REL] * RSZ
-    at = L[rb + R_ROWS] + L[T_ROW] * L[rb + R_STRIDE]
-    L[at >> 1] &= ~NOW
-    A[at + SUPPORT] = 0
-    L[rb + R_NOW] -= 1
-    if not (L[at >> 1] & WAS):
+    rb = L[at.RELS] + L[at.T_REL] * at.RSZ
+    offset = L[rb + at.R_ROWS] + L[at.T_ROW] * L[rb + at.R_STRIDE]
+    L[offset >> 1] &= ~at.NOW
+    A[offset + at.SUPPORT] = 0
+    L[rb + at.R_NOW] -= 1
+    if not (L[offset >> 1] & at.WAS):
         # No reader knows it: out of the index, or a key that improves n times costs n * n.
-        unindex_row(A, L, L[T_REL], L[T_ROW])
+        unindex_row(A, L, L[at.T_REL], L[at.T_ROW])
 
 
 @kernel("i:ALPi")
 def next_open(A, L, P, t):
     """Take the next key without a row as a task: look up what is derived for it. 0: none left."""
-    while L[S_ITEM] < L[OPEN + 1]:
-        value = L[L[OPEN] + L[S_ITEM]]
-        L[S_ITEM] += 1
+    while L[at.S_ITEM] < L[at.OPEN + 1]:
+        value = L[L[at.OPEN] + L[at.S_ITEM]]
+        L[at.S_ITEM] += 1
         r = value >> 32
         row = value & 0xFFFFFFFF
-        rb = L[RELS] + r * RSZ
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        if L[at >> 1] & (NOW | PENDING):
+        rb = L[at.RELS] + r * at.RSZ
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+        if L[offset >> 1] & (at.NOW | at.PENDING):
             continue
-        L[at >> 1] &= ~LIMBO
-        if held_row(A, L, r, at + COLS) < 0:
-            set_task(A, L, P, t, T_OPEN, r, row, MODE_OPEN, THEN_NEXT)
+        L[offset >> 1] &= ~at.LIMBO
+        if held_row(A, L, r, offset + at.COLS) < 0:
+            set_task(A, L, P, t, at.T_OPEN, r, row, at.MODE_OPEN, at.THEN_NEXT)
             return np.int64(1)
-    L[OPEN + 1] = 0
+    L[at.OPEN + 1] = 0
     return np.int64(0)

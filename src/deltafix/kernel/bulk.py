@@ -11,48 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.filters import note_keys
 from deltafix.kernel.index import bucket_start, bucket_take, idx_add, idx_key
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert
-from deltafix.kernel.layout import (
-    CLOCK,
-    COLS,
-    GAP,
-    GIVEN,
-    HASH_BITS,
-    IDXS,
-    INDEXED,
-    NOW,
-    R_ARITY,
-    R_CHANGED,
-    R_IDX,
-    R_N,
-    R_NIDX,
-    R_NOW,
-    R_PKUSED,
-    R_ROWS,
-    R_RULES,
-    R_STRIDE,
-    RANK_SHIFT,
-    RELS,
-    RSZ,
-    TOUCHED,
-    USED,
-    X_CAP,
-    X_COLS,
-    X_LATE,
-    X_NKEY,
-    X_POS,
-    X_REL,
-    X_SLOTS,
-    X_USED,
-    XSZ,
-    Q,
-)
 from deltafix.kernel.memory import block, discard, new_row, push
-
-__all__ = ["bulk_rows", "fill_index"]
 
 _MASK = 0xFFFFFFFF
 _AHEAD = 24
@@ -90,8 +54,8 @@ def _sort_by_hash(L, cells, spare, n):
 @kernel("v:ALPiiii")
 def _mark_known(A, L, rows, r, n, cells, known):
     """Note for each row given: 0 new (as `known` is), -1 an equal one stands earlier, -2 there."""
-    arity = L[L[RELS] + r * RSZ + R_ARITY]
-    held = L[L[RELS] + r * RSZ + R_PKUSED] > 0
+    arity = L[L[at.RELS] + r * at.RSZ + at.R_ARITY]
+    held = L[L[at.RELS] + r * at.RSZ + at.R_PKUSED] > 0
     begin = np.int64(0)
     while begin < n:
         h = L[cells + begin] >> 32
@@ -132,11 +96,11 @@ def _fill_index(A, L, x, n, fresh, cells, spare):
     They are read in the order in which they lie; by hash they are visited out of order, so
     each is asked for `_AHEAD` rows before it is needed.
     """
-    xb = L[IDXS] + x * XSZ
-    rb = L[RELS] + L[xb + X_REL] * RSZ
-    rows = L[rb + R_ROWS]
-    stride = L[rb + R_STRIDE]
-    cols = L[xb + X_COLS]
+    xb = L[at.IDXS] + x * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    rows = L[rb + at.R_ROWS]
+    stride = L[rb + at.R_STRIDE]
+    cols = L[xb + at.X_COLS]
     for k in range(n):
         row = L[fresh + k]
         L[cells + k] = (idx_key(A, L, x, rows + row * stride) << 32) | row
@@ -146,22 +110,22 @@ def _fill_index(A, L, x, n, fresh, cells, spare):
         if (L[cells + k] >> 32) != (L[cells + k - 1] >> 32):
             keys += 1
     cap = max(keys * 3 // 2, 32)
-    discard(L, L[xb + X_SLOTS] * 2, L[xb + X_CAP] * 4)
+    discard(L, L[xb + at.X_SLOTS] * 2, L[xb + at.X_CAP] * 4)
     base = block(L, cap * 4) // 2
-    L[xb + X_SLOTS] = base
-    L[xb + X_CAP] = cap
+    L[xb + at.X_SLOTS] = base
+    L[xb + at.X_CAP] = cap
     begin = np.int64(0)
     while begin < n:
         h = L[cells + begin] >> 32
-        first = rows + (L[cells + begin] & _MASK) * stride + COLS
+        first = rows + (L[cells + begin] & _MASK) * stride + at.COLS
         end = begin + 1
         while end < n and (L[cells + end] >> 32) == h:
             if end + _AHEAD < n:
                 prefetch(L, (rows + (L[cells + end + _AHEAD] & _MASK) * stride) >> 1)
-            at = rows + (L[cells + end] & _MASK) * stride + COLS
+            offset = rows + (L[cells + end] & _MASK) * stride + at.COLS
             same = True
-            for c in range(L[xb + X_NKEY]):
-                if A[at + L[cols + c]] != A[first + L[cols + c]]:
+            for c in range(L[xb + at.X_NKEY]):
+                if A[offset + L[cols + c]] != A[first + L[cols + c]]:
                     same = False
                     break
             if not same:  # two keys with one hash: the rest of the run goes in row by row
@@ -179,22 +143,22 @@ def _fill_index(A, L, x, n, fresh, cells, spare):
             for k in range(count):
                 row = L[cells + begin + k] & _MASK
                 A[start + k] = row
-                A[rows + row * stride + L[xb + X_POS]] = k
+                A[rows + row * stride + L[xb + at.X_POS]] = k
         else:  # an index that a refused edit of rules took back may have stood in this word
-            A[rows + ref * stride + L[xb + X_POS]] = 0
-        s = (h * cap) >> HASH_BITS
+            A[rows + ref * stride + L[xb + at.X_POS]] = 0
+        s = (h * cap) >> at.HASH_BITS
         while L[base + 2 * s] != 0:
             s += 1
             if s == cap:
                 s = 0
         L[base + 2 * s] = (h << 32) | (ref + 1)
         L[base + 2 * s + 1] = (c << 32) | count
-        L[xb + X_USED] += 1
+        L[xb + at.X_USED] += 1
         begin = end
         while begin < n and (L[cells + begin] >> 32) == h:
             idx_add(A, L, x, L[cells + begin] & _MASK)
-            base = L[xb + X_SLOTS]
-            cap = L[xb + X_CAP]
+            base = L[xb + at.X_SLOTS]
+            cap = L[xb + at.X_CAP]
             begin += 1
     note_keys(L, x)
 
@@ -205,23 +169,23 @@ def fill_index(A, L, x):
 
     O(rows allocated). It is late no more; a MemoryError leaves it late, and a rollback empties it.
     """
-    xb = L[IDXS] + x * XSZ
-    rb = L[RELS] + L[xb + X_REL] * RSZ
-    L[xb + X_LATE] = 1
+    xb = L[at.IDXS] + x * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    L[xb + at.X_LATE] = 1
     n = np.int64(0)
-    for row in range(L[rb + R_N]):
-        n += (L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & INDEXED) != 0
+    for row in range(L[rb + at.R_N]):
+        n += (L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.INDEXED) != 0
     if n > 0:
         cells = block(L, n * 4) // 2
         fresh = cells + n  # is read before anything is sorted into its place
         n = np.int64(0)
-        for row in range(L[rb + R_N]):
-            if L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & INDEXED:
+        for row in range(L[rb + at.R_N]):
+            if L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.INDEXED:
                 L[fresh + n] = row
                 n += 1
         _fill_index(A, L, x, n, fresh, cells, fresh)
         discard(L, cells * 2, n * 4)
-    L[xb + X_LATE] = 0
+    L[xb + at.X_LATE] = 0
 
 
 @kernel("i:ALPiii")
@@ -232,9 +196,9 @@ def bulk_rows(A, L, rows, r, n, known):
     one stands earlier in the batch, -2 if it was there (the caller's business). Room for keys,
     rows, queue and changes was made. O(n).
     """
-    rb = L[RELS] + r * RSZ
-    arity = L[rb + R_ARITY]
-    holds = L[rb + R_RULES] == 0
+    rb = L[at.RELS] + r * at.RSZ
+    arity = L[rb + at.R_ARITY]
+    holds = L[rb + at.R_RULES] == 0
     cells = block(L, n * 6) // 2
     spare = cells + n
     made = spare + n
@@ -247,21 +211,21 @@ def bulk_rows(A, L, rows, r, n, known):
         if L[known + i] < 0:
             continue
         row = new_row(A, L, rows, r, i * arity)
-        L[CLOCK] += GAP
-        word = (L[CLOCK] << RANK_SHIFT) | USED | TOUCHED | GIVEN
+        L[at.CLOCK] += at.GAP
+        word = (L[at.CLOCK] << at.RANK_SHIFT) | at.USED | at.TOUCHED | at.GIVEN
         if holds:
-            word |= NOW | INDEXED
-        L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] = word
-        push(L, Q, (r << 32) | row)
-        push(L, rb + R_CHANGED, row)
+            word |= at.NOW | at.INDEXED
+        L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] = word
+        push(L, at.Q, (r << 32) | row)
+        push(L, rb + at.R_CHANGED, row)
         L[known + i] = row
         L[made + fresh] = row
         fresh += 1
     _fill_keys(L, r, n, cells, known)
     if holds:
-        L[rb + R_NOW] += fresh
-        for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-            if L[L[IDXS] + x * XSZ + X_USED] == 0:
+        L[rb + at.R_NOW] += fresh
+        for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+            if L[L[at.IDXS] + x * at.XSZ + at.X_USED] == 0:
                 _fill_index(A, L, x, fresh, made, cells, spare)
             else:
                 for k in range(fresh):

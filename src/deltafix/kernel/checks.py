@@ -8,40 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find
-from deltafix.kernel.layout import (
-    ASKED,
-    CHECK_ABSENT,
-    CHECK_ASK,
-    CHECK_CALL,
-    CHECK_COMPARE,
-    COLS,
-    KEY,
-    LOWER_BEFORE,
-    M_BIND,
-    M_VAR,
-    O_VAR,
-    R_ROWS,
-    R_STRIDE,
-    RELS,
-    RSZ,
-    S_AFTER,
-    S_BEFORE,
-    STATE_UNION,
-    SUPPORT,
-    VARS,
-)
 from deltafix.kernel.values import NO_VALUE, call, compare
-
-__all__ = ["fits_row", "gather", "operand", "run_check", "state_holds"]
 
 
 @kernel("i:ALPi")
 def operand(A, L, P, p):
     """The code behind an operand pair: a variable's binding or a constant."""
-    if P[p] == O_VAR:
-        return np.int64(A[L[VARS] + P[p + 1]])
+    if P[p] == at.O_VAR:
+        return np.int64(A[L[at.VARS] + P[p + 1]])
     return np.int64(P[p + 1])
 
 
@@ -49,14 +26,14 @@ def operand(A, L, P, p):
 def gather(A, L, P, p, n):
     """Put `n` operands into KEY; returns their hash."""
     for k in range(n):
-        A[KEY + k] = operand(A, L, P, p + 2 * k)
-    return hash_words(A, KEY, n)
+        A[at.KEY + k] = operand(A, L, P, p + 2 * k)
+    return hash_words(A, at.KEY, n)
 
 
 @kernel("i:ii")
 def state_holds(flags, state):
     """Whether a row with these flags is in the state."""
-    if state == STATE_UNION:
+    if state == at.STATE_UNION:
         return np.int64(1) if flags & 3 else np.int64(0)
     return np.int64(1) if (flags & state) == state else np.int64(0)
 
@@ -66,13 +43,13 @@ def _absent(A, L, P, c):
     """Check `!relation(operands)`: 1 if the tuple is absent in the state the literal sees."""
     r = np.int64(P[c + 1])
     h = gather(A, L, P, c + 4, P[c + 3])
-    row = key_find(A, L, A, r, KEY, h)
+    row = key_find(A, L, A, r, at.KEY, h)
     if row < 0:
         return np.int64(1)
-    rb = L[RELS] + r * RSZ
-    flags = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1]
-    state = L[S_BEFORE] if P[c + 2] == LOWER_BEFORE else L[S_AFTER]
-    if state == STATE_UNION:  # the most permissive: absent before or absent now
+    rb = L[at.RELS] + r * at.RSZ
+    flags = L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1]
+    state = L[at.S_BEFORE] if P[c + 2] == at.LOWER_BEFORE else L[at.S_AFTER]
+    if state == at.STATE_UNION:  # the most permissive: absent before or absent now
         return np.int64(0) if (flags & 3) == 3 else np.int64(1)
     return np.int64(0) if flags & state else np.int64(1)
 
@@ -82,57 +59,57 @@ def _ask(A, L, P, c):
     """Bind or test a functor that Python computes, from its memo; -1: it lacks the arguments."""
     memo = np.int64(P[c + 1])
     n = np.int64(P[c + 4])
-    row = key_find(A, L, A, memo, KEY, gather(A, L, P, c + 5, n))
+    row = key_find(A, L, A, memo, at.KEY, gather(A, L, P, c + 5, n))
     if row < 0:
-        L[ASKED] = memo
+        L[at.ASKED] = memo
         return np.int64(-1)
-    rb = L[RELS] + memo * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    if A[at + SUPPORT] == 0:
+    rb = L[at.RELS] + memo * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    if A[offset + at.SUPPORT] == 0:
         return np.int64(0)
     if P[c + 2]:
-        A[L[VARS] + P[c + 3]] = A[at + COLS + n]
+        A[L[at.VARS] + P[c + 3]] = A[offset + at.COLS + n]
         return np.int64(1)
-    return np.int64(1) if A[L[VARS] + P[c + 3]] == A[at + COLS + n] else np.int64(0)
+    return np.int64(1) if A[L[at.VARS] + P[c + 3]] == A[offset + at.COLS + n] else np.int64(0)
 
 
 @kernel("i:ALPi")
 def run_check(A, L, P, c):
     """Run one check: 1 if it holds, -1 if it must wait. CALL, MOVE and ASK may bind a variable."""
     op = P[c]
-    if op == CHECK_COMPARE:
+    if op == at.CHECK_COMPARE:
         a = operand(A, L, P, c + 3)
         b = operand(A, L, P, c + 5)
         return compare(A, L, np.int64(P[c + 1]), np.int64(P[c + 2]), a, b)
-    if op == CHECK_ABSENT:
+    if op == at.CHECK_ABSENT:
         return _absent(A, L, P, c)
-    if op == CHECK_CALL:
+    if op == at.CHECK_CALL:
         a = operand(A, L, P, c + 6)
         b = a if P[c + 5] < 2 else operand(A, L, P, c + 8)
         value = call(L, np.int64(P[c + 1]), np.int64(P[c + 2]), a, b)
         if value == NO_VALUE:
             return np.int64(0)
         if P[c + 3]:
-            A[L[VARS] + P[c + 4]] = value
+            A[L[at.VARS] + P[c + 4]] = value
             return np.int64(1)
-        return np.int64(1) if np.int64(A[L[VARS] + P[c + 4]]) == value else np.int64(0)
-    if op == CHECK_ASK:
+        return np.int64(1) if np.int64(A[L[at.VARS] + P[c + 4]]) == value else np.int64(0)
+    if op == at.CHECK_ASK:
         return _ask(A, L, P, c)
-    A[L[VARS] + P[c + 1]] = operand(A, L, P, c + 2)
+    A[L[at.VARS] + P[c + 1]] = operand(A, L, P, c + 2)
     return np.int64(1)
 
 
 @kernel("i:ALPiii")
-def fits_row(A, L, P, p, n, at):
+def fits_row(A, L, P, p, n, offset):
     """Match columns of the row at word `at`: bind variables, compare the rest. 1 if it fits."""
     for k in range(n):
-        value = A[at + COLS + P[p + 3 * k]]
+        value = A[offset + at.COLS + P[p + 3 * k]]
         kind = P[p + 3 * k + 1]
         argument = P[p + 3 * k + 2]
-        if kind == M_BIND:
-            A[L[VARS] + argument] = value
-        elif kind == M_VAR:
-            if A[L[VARS] + argument] != value:
+        if kind == at.M_BIND:
+            A[L[at.VARS] + argument] = value
+        elif kind == at.M_VAR:
+            if A[L[at.VARS] + argument] != value:
                 return np.int64(0)
         elif value != argument:
             return np.int64(0)

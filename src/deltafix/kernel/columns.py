@@ -13,8 +13,6 @@ from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words
 from deltafix.kernel.layout import HASH_BITS
 
-__all__ = ["add_rows", "group_rows", "hash_rows", "meet_rows", "place_rows"]
-
 _LOW = 0xFFFFFFFF
 _AHEAD = 12
 """Rows between asking for a slot and reading it."""

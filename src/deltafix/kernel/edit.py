@@ -8,44 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.bulk import bulk_rows
 from deltafix.kernel.emit import touch
 from deltafix.kernel.index import idx_find, index_row
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
-from deltafix.kernel.layout import (
-    ASKED,
-    CLOCK,
-    COLS,
-    GAP,
-    GIVEN,
-    HASH_BITS,
-    KEY2,
-    NOW,
-    R_ARITY,
-    R_CHANGED,
-    R_NOW,
-    R_PK,
-    R_PKCAP,
-    R_PKUSED,
-    R_ROWS,
-    R_RULES,
-    R_STRIDE,
-    RANK_SHIFT,
-    RELS,
-    RSZ,
-    SUPPORT,
-    SYM,
-    T_SYMBOL,
-    TOUCHED,
-    USED,
-    Q,
-)
 from deltafix.kernel.memory import block, discard, new_row, push, room, row_room
 from deltafix.kernel.settle import settle_row
 from deltafix.kernel.values import encode
-
-__all__ = ["answer", "delete_rows", "find_slot", "insert_rows", "intern", "lookup", "settle_rows"]
 
 _BULK = 4096
 """Rows from which `bulk` pays (docs/kernel.md, "Loading")."""
@@ -54,36 +25,36 @@ _BULK = 4096
 @kernel("i:Lii")
 def intern(L, t, pattern):
     """Code of a 64-bit pattern of value type `t`; type symbol: append the entry to `SYM`."""
-    if t == T_SYMBOL:
-        push(L, SYM, pattern)
-        return L[SYM + 1] - 1
+    if t == at.T_SYMBOL:
+        push(L, at.SYM, pattern)
+        return L[at.SYM + 1] - 1
     return encode(L, t, pattern)
 
 
 @kernel("i:ALPiii")
 def _give(A, L, rows, r, i, h):
     """Give row `i` of a flat table (hash `h`). 1 if it was not given before. Room was made."""
-    rb = L[RELS] + r * RSZ
-    o = i * L[rb + R_ARITY]
+    rb = L[at.RELS] + r * at.RSZ
+    o = i * L[rb + at.R_ARITY]
     row = key_find(A, L, rows, r, o, h)
     if row < 0:
         row = new_row(A, L, rows, r, o)
         key_insert(L, r, row, h)
-        L[CLOCK] += GAP
-        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-        L[cell] = (L[CLOCK] << RANK_SHIFT) | USED | TOUCHED | GIVEN
-        push(L, Q, (r << 32) | row)
+        L[at.CLOCK] += at.GAP
+        cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
+        L[cell] = (L[at.CLOCK] << at.RANK_SHIFT) | at.USED | at.TOUCHED | at.GIVEN
+        push(L, at.Q, (r << 32) | row)
     else:
-        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-        if L[cell] & GIVEN:
+        cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
+        if L[cell] & at.GIVEN:
             return np.int64(0)
         touch(A, L, r, row)
-        L[cell] |= GIVEN
-    if not L[rb + R_RULES] and not (L[cell] & NOW):
-        L[cell] |= NOW
-        L[rb + R_NOW] += 1
+        L[cell] |= at.GIVEN
+    if not L[rb + at.R_RULES] and not (L[cell] & at.NOW):
+        L[cell] |= at.NOW
+        L[rb + at.R_NOW] += 1
         index_row(A, L, r, row)
-    push(L, rb + R_CHANGED, row)
+    push(L, rb + at.R_CHANGED, row)
     return np.int64(1)
 
 
@@ -93,13 +64,13 @@ def insert_rows(A, L, rows, r, n):
 
     A batch that at least doubles the relation goes through `bulk`.
     """
-    rb = L[RELS] + r * RSZ
-    arity = L[rb + R_ARITY]
+    rb = L[at.RELS] + r * at.RSZ
+    arity = L[rb + at.R_ARITY]
     key_reserve(L, r, n)
     row_room(A, L, r, n)
-    room(L, Q, n)
-    room(L, rb + R_CHANGED, n)
-    if n >= _BULK and n >= L[rb + R_PKUSED]:
+    room(L, at.Q, n)
+    room(L, rb + at.R_CHANGED, n)
+    if n >= _BULK and n >= L[rb + at.R_PKUSED]:
         known = block(L, n * 2) // 2
         fresh = bulk_rows(A, L, rows, r, n, known)
         for i in range(n):
@@ -111,7 +82,7 @@ def insert_rows(A, L, rows, r, n):
     for i in range(n):
         if i + 16 < n:  # by then the slot's cache line has arrived
             h = hash_words(rows, (i + 16) * arity, arity)
-            prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
+            prefetch(L, L[rb + at.R_PK] + ((h * L[rb + at.R_PKCAP]) >> at.HASH_BITS))
         fresh += _give(A, L, rows, r, i, hash_words(rows, i * arity, arity))
     return fresh
 
@@ -119,34 +90,34 @@ def insert_rows(A, L, rows, r, n):
 @kernel("i:ALPii")
 def delete_rows(A, L, rows, r, n):
     """Take `n` given rows from relation `r`: how many were given; see `missing_row` first."""
-    rb = L[RELS] + r * RSZ
-    arity = L[rb + R_ARITY]
+    rb = L[at.RELS] + r * at.RSZ
+    arity = L[rb + at.R_ARITY]
     gone = np.int64(0)
     for i in range(n):
         h = hash_words(rows, i * arity, arity)
         row = key_find(A, L, rows, r, i * arity, h)
         if row < 0:
             continue
-        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-        if not (L[cell] & GIVEN):
+        cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
+        if not (L[cell] & at.GIVEN):
             continue
         touch(A, L, r, row)
-        L[cell] &= ~GIVEN
+        L[cell] &= ~at.GIVEN
         gone += 1
-        if not L[rb + R_RULES]:
-            L[cell] &= ~NOW
-            L[rb + R_NOW] -= 1
-        push(L, rb + R_CHANGED, row)
+        if not L[rb + at.R_RULES]:
+            L[cell] &= ~at.NOW
+            L[rb + at.R_NOW] -= 1
+        push(L, rb + at.R_CHANGED, row)
     return gone
 
 
 @kernel("v:ALPiii")
 def settle_rows(A, L, rows, r, n, holds):
     """Make `n` rows (flat codes, distinct) of an outside stratum hold, or hold no more."""
-    arity = L[L[RELS] + r * RSZ + R_ARITY]
+    arity = L[L[at.RELS] + r * at.RSZ + at.R_ARITY]
     key_reserve(L, r, n)
     row_room(A, L, r, n)
-    room(L, Q, n)
+    room(L, at.Q, n)
     for i in range(n):
         settle_row(A, L, rows, i * arity, r, holds)
 
@@ -157,31 +128,31 @@ def answer(A, L, rows, value, known):
 
     `rows` are the arguments' codes; `known` 0: it has no value there.
     """
-    r = L[ASKED]
-    rb = L[RELS] + r * RSZ
-    n = L[rb + R_ARITY]
+    r = L[at.ASKED]
+    rb = L[at.RELS] + r * at.RSZ
+    n = L[rb + at.R_ARITY]
     key_reserve(L, r, 1)
     row_room(A, L, r, 1)
     row = new_row(A, L, rows, r, 0)
     key_insert(L, r, row, hash_words(rows, 0, n))
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    A[at + SUPPORT] = known
-    A[at + COLS + n] = value
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    A[offset + at.SUPPORT] = known
+    A[offset + at.COLS + n] = value
 
 
 @kernel("i:ALii")
 def find_slot(A, L, x, n):
     """Cell of the slot of index `x` whose key is the `n` words at KEY2, or -1. For the writer."""
-    return idx_find(A, L, x, KEY2, hash_words(A, KEY2, n))
+    return idx_find(A, L, x, at.KEY2, hash_words(A, at.KEY2, n))
 
 
 @kernel("i:ALPiii")
 def lookup(A, L, rows, r, i, mask):
     """Row number of row `i` of a flat table if its flags include `mask`, else -1."""
-    rb = L[RELS] + r * RSZ
-    arity = L[rb + R_ARITY]
+    rb = L[at.RELS] + r * at.RSZ
+    arity = L[rb + at.R_ARITY]
     h = hash_words(rows, i * arity, arity)
     row = key_find(A, L, rows, r, i * arity, h)
-    if row >= 0 and (L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & mask) == mask:
+    if row >= 0 and (L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & mask) == mask:
         return row
     return np.int64(-1)

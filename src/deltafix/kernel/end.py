@@ -9,57 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.batch import end_batches
 from deltafix.kernel.fold import keep_folds, undo_folds
 from deltafix.kernel.index import empty_index
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.layout import (
-    CANCEL,
-    CLOCK,
-    COLS,
-    DELTA,
-    EMITTED,
-    EPOCH_BASE,
-    EPOCHS,
-    ERROR,
-    HEAP,
-    IDXS,
-    INDEXED,
-    LIMBO,
-    N_RELS,
-    NOW,
-    OPEN,
-    PAUSED,
-    PENDING,
-    QUOTA,
-    R_ALL,
-    R_ARITY,
-    R_CHANGED,
-    R_DERIVATIONS,
-    R_IDX,
-    R_NIDX,
-    R_NOW,
-    R_ROWS,
-    R_SETTLED,
-    R_STRIDE,
-    R_WAS,
-    RELS,
-    RSZ,
-    S_STRATUM,
-    SLICE,
-    SUPPORT,
-    TALLIES,
-    TOUCHED,
-    WAS,
-    X_LATE,
-    XSZ,
-    J,
-    Q,
-)
 from deltafix.kernel.memory import push
 from deltafix.kernel.settle import drop_row
-
-__all__ = ["commit", "copy_changes", "rollback"]
 
 
 @kernel("i:ALi")
@@ -70,22 +26,22 @@ def _commit_row(A, L, value):
     """
     r = value >> 32
     row = value & 0xFFFFFFFF
-    rb = L[RELS] + r * RSZ
-    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+    rb = L[at.RELS] + r * at.RSZ
+    cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
     word = L[cell]
-    if not (word & TOUCHED):
+    if not (word & at.TOUCHED):
         return np.int64(-1)
-    L[cell] = word & ~(TOUCHED | PENDING | LIMBO)
-    now = (word & NOW) != 0
-    was = (word & WAS) != 0
+    L[cell] = word & ~(at.TOUCHED | at.PENDING | at.LIMBO)
+    now = (word & at.NOW) != 0
+    was = (word & at.WAS) != 0
     change = np.int64((r << 33) | (row << 1) | (1 if now else 0)) if now != was else np.int64(-1)
     if now:
         if not was:
-            L[cell] |= WAS
-            L[rb + R_WAS] += 1
+            L[cell] |= at.WAS
+            L[rb + at.R_WAS] += 1
         return change
     if was:
-        L[rb + R_WAS] -= 1
+        L[rb + at.R_WAS] -= 1
     drop_row(A, L, r, row)
     return change
 
@@ -93,88 +49,88 @@ def _commit_row(A, L, value):
 @kernel("v:L")
 def _clear(L):
     """Empty journal, queue, heap and change lists: the next epoch starts from here."""
-    L[J + 1] = 0
-    L[Q + 1] = 0
-    L[HEAP + 1] = 0
-    L[OPEN + 1] = 0
-    L[TALLIES + 1] = 0
-    for r in range(L[N_RELS]):
-        L[L[RELS] + r * RSZ + R_CHANGED + 1] = 0
-        L[L[RELS] + r * RSZ + R_SETTLED] = L[L[RELS] + r * RSZ + R_DERIVATIONS]
-    L[EPOCH_BASE] = L[CLOCK]
-    L[S_STRATUM] = -1
-    L[PAUSED] = 0
-    L[QUOTA] = L[SLICE]
-    L[CANCEL] = 0
+    L[at.J + 1] = 0
+    L[at.Q + 1] = 0
+    L[at.HEAP + 1] = 0
+    L[at.OPEN + 1] = 0
+    L[at.TALLIES + 1] = 0
+    for r in range(L[at.N_RELS]):
+        L[L[at.RELS] + r * at.RSZ + at.R_CHANGED + 1] = 0
+        L[L[at.RELS] + r * at.RSZ + at.R_SETTLED] = L[L[at.RELS] + r * at.RSZ + at.R_DERIVATIONS]
+    L[at.EPOCH_BASE] = L[at.CLOCK]
+    L[at.S_STRATUM] = -1
+    L[at.PAUSED] = 0
+    L[at.QUOTA] = L[at.SLICE]
+    L[at.CANCEL] = 0
 
 
 @kernel("v:AL")
 def commit(A, L):
     """Make the working state the committed one; DELTA lists the net changes. O(touched)."""
     n = np.int64(0)
-    for e in range(L[Q + 1]):  # changes are written over the queue, which they never outrun
-        change = _commit_row(A, L, L[L[Q] + e])
+    for e in range(L[at.Q + 1]):  # changes are written over the queue, which they never outrun
+        change = _commit_row(A, L, L[L[at.Q] + e])
         if change >= 0:
-            L[L[Q] + n] = change
+            L[L[at.Q] + n] = change
             n += 1
-    L[Q + 1] = n
-    for e in range(0, L[J + 1], 3):
-        change = _commit_row(A, L, L[L[J] + e])
+    L[at.Q + 1] = n
+    for e in range(0, L[at.J + 1], 3):
+        change = _commit_row(A, L, L[L[at.J] + e])
         if change >= 0:
-            push(L, Q, change)
+            push(L, at.Q, change)
     for k in range(3):
-        old = L[DELTA + k]
-        L[DELTA + k] = L[Q + k]
-        L[Q + k] = old
+        old = L[at.DELTA + k]
+        L[at.DELTA + k] = L[at.Q + k]
+        L[at.Q + k] = old
     keep_folds(A, L)
     _clear(L)
-    L[EPOCHS] += 1
+    L[at.EPOCHS] += 1
 
 
 @kernel("v:AL")
 def rollback(A, L):
     """Put back every journaled row and drop every created one. O(touched)."""
-    for e in range(0, L[J + 1], 3):
-        value = L[L[J] + e]
+    for e in range(0, L[at.J + 1], 3):
+        value = L[L[at.J] + e]
         r = value >> 32
         row = value & 0xFFFFFFFF
-        rb = L[RELS] + r * RSZ
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        word = L[at >> 1]
-        old = L[L[J] + e + 1]
-        L[rb + R_NOW] += (1 if old & NOW else 0) - (1 if word & NOW else 0)
-        L[at >> 1] = old | (word & INDEXED)
-        A[at + SUPPORT] = L[L[J] + e + 2] & 0xFFFFFFFF
-        if L[rb + R_ALL]:
-            A[at + L[rb + R_ALL]] = L[L[J] + e + 2] >> 32
-    for e in range(L[TALLIES + 1]):
-        value = L[L[TALLIES] + e]
-        rb = L[RELS] + (value >> 33) * RSZ
-        at = L[rb + R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + R_STRIDE]
-        A[at + L[rb + R_ALL]] += -1 if value & 1 else 1
-    for e in range(L[Q + 1]):
-        value = L[L[Q] + e]
+        rb = L[at.RELS] + r * at.RSZ
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+        word = L[offset >> 1]
+        old = L[L[at.J] + e + 1]
+        L[rb + at.R_NOW] += (1 if old & at.NOW else 0) - (1 if word & at.NOW else 0)
+        L[offset >> 1] = old | (word & at.INDEXED)
+        A[offset + at.SUPPORT] = L[L[at.J] + e + 2] & 0xFFFFFFFF
+        if L[rb + at.R_ALL]:
+            A[offset + L[rb + at.R_ALL]] = L[L[at.J] + e + 2] >> 32
+    for e in range(L[at.TALLIES + 1]):
+        value = L[L[at.TALLIES] + e]
+        rb = L[at.RELS] + (value >> 33) * at.RSZ
+        offset = L[rb + at.R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + at.R_STRIDE]
+        A[offset + L[rb + at.R_ALL]] += -1 if value & 1 else 1
+    for e in range(L[at.Q + 1]):
+        value = L[L[at.Q] + e]
         r = value >> 32
         row = value & 0xFFFFFFFF
-        rb = L[RELS] + r * RSZ
-        cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+        rb = L[at.RELS] + r * at.RSZ
+        cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
         word = L[cell]
-        if (word & TOUCHED) and not (word & WAS):
-            if word & NOW:
-                L[rb + R_NOW] -= 1
-            L[cell] = word & ~TOUCHED
+        if (word & at.TOUCHED) and not (word & at.WAS):
+            if word & at.NOW:
+                L[rb + at.R_NOW] -= 1
+            L[cell] = word & ~at.TOUCHED
             drop_row(A, L, r, row)
-    for r in range(L[N_RELS]):
-        rb = L[RELS] + r * RSZ
-        L[rb + R_DERIVATIONS] = L[rb + R_SETTLED]
-        for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-            if L[L[IDXS] + x * XSZ + X_LATE]:  # memory may have ended while it was filled
+    for r in range(L[at.N_RELS]):
+        rb = L[at.RELS] + r * at.RSZ
+        L[rb + at.R_DERIVATIONS] = L[rb + at.R_SETTLED]
+        for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:  # memory may have ended while it was filled
                 empty_index(A, L, x)
-                L[L[IDXS] + x * XSZ + X_LATE] = 0
-    L[CLOCK] = L[EPOCH_BASE]
-    L[DELTA + 1] = 0
-    L[ERROR] = 0
-    L[EMITTED] = 0
+                L[L[at.IDXS] + x * at.XSZ + at.X_LATE] = 0
+    L[at.CLOCK] = L[at.EPOCH_BASE]
+    L[at.DELTA + 1] = 0
+    L[at.ERROR] = 0
+    L[at.EMITTED] = 0
     end_batches(L)
     undo_folds(A, L)
     _clear(L)
@@ -183,9 +139,9 @@ def rollback(A, L):
 @kernel("v:ALPi")
 def copy_changes(A, L, out, width):
     """Copy the columns of the rows in DELTA to `out`, `width` codes a row."""
-    for e in range(L[DELTA + 1]):
-        value = L[L[DELTA] + e]
-        rb = L[RELS] + (value >> 33) * RSZ
-        at = L[rb + R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + R_STRIDE] + COLS
-        for k in range(L[rb + R_ARITY]):
-            out[e * width + k] = A[at + k]
+    for e in range(L[at.DELTA + 1]):
+        value = L[L[at.DELTA] + e]
+        rb = L[at.RELS] + (value >> 33) * at.RSZ
+        offset = L[rb + at.R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + at.R_STRIDE] + at.COLS
+        for k in range(L[rb + at.R_ARITY]):
+            out[e * width + k] = A[offset + k]

@@ -15,13 +15,6 @@ from importlib import import_module
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.kernel.native import ENTRIES, load, prepare
 
-__all__ = [
-    "add_rows", "answer", "begin", "chain_rows", "commit", "copy_changes", "delete_rows", "discard",
-    "drop_index", "expand_one", "fill_index", "find_slot", "group_rows", "hash_rows", "insert_rows",
-    "intern", "lookup", "maintain", "meet_rows", "note_keys", "place_rows", "rollback", "search",
-    "settle_rows",
-]  # fmt: skip
-
 if JIT_DISABLED:
     _functions = {
         name: getattr(import_module(f"deltafix.kernel.{module}"), name)

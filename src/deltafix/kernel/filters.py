@@ -13,97 +13,68 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words
-from deltafix.kernel.layout import (
-    COLS,
-    FILTER_CAP,
-    FILTER_CELLS,
-    FILTER_SIZE,
-    FILTER_USED,
-    FILTERS,
-    HASH_BITS,
-    IDXS,
-    LOOK,
-    LOOKED,
-    N_RELS,
-    R_IDX,
-    R_NIDX,
-    R_ROWS,
-    R_STRIDE,
-    RELS,
-    RSZ,
-    V_NEEDED,
-    V_NNEEDED,
-    V_TRIGGER,
-    X_BIT,
-    X_CAP,
-    X_FILTER,
-    X_LATE,
-    X_SLOTS,
-    XSZ,
-)
 from deltafix.kernel.memory import block, discard
-
-__all__ = ["finds_nothing", "note_key", "note_keys"]
 
 
 @kernel("v:Liii")
 def _set(L, fb, h, bit):
     """Set a bit for a hash in the filter with descriptor `fb`."""
-    cell = L[fb + FILTER_CELLS] + ((h * L[fb + FILTER_CAP]) >> HASH_BITS)
+    cell = L[fb + at.FILTER_CELLS] + ((h * L[fb + at.FILTER_CAP]) >> at.HASH_BITS)
     if L[cell] == 0:
-        L[fb + FILTER_USED] += 1
+        L[fb + at.FILTER_USED] += 1
     L[cell] |= bit
 
 
 @kernel("v:Li")
 def _set_all(L, x):
     """Set the bits of all keys of index `x`."""
-    xb = L[IDXS] + x * XSZ
-    fb = L[FILTERS] + (L[xb + X_FILTER] - 1) * FILTER_SIZE
-    for s in range(L[xb + X_CAP]):
-        slot = L[L[xb + X_SLOTS] + 2 * s]
+    xb = L[at.IDXS] + x * at.XSZ
+    fb = L[at.FILTERS] + (L[xb + at.X_FILTER] - 1) * at.FILTER_SIZE
+    for s in range(L[xb + at.X_CAP]):
+        slot = L[L[xb + at.X_SLOTS] + 2 * s]
         if slot != 0:
-            _set(L, fb, slot >> 32, L[xb + X_BIT])
+            _set(L, fb, slot >> 32, L[xb + at.X_BIT])
 
 
 @kernel("v:Li")
 def _make_room(L, number):
     """Four times as many cells for filter `number`, counted from 1, if half of them are used."""
-    fb = L[FILTERS] + (number - 1) * FILTER_SIZE
-    cap = L[fb + FILTER_CAP]
-    if L[fb + FILTER_USED] * 2 < cap:
+    fb = L[at.FILTERS] + (number - 1) * at.FILTER_SIZE
+    cap = L[fb + at.FILTER_CAP]
+    if L[fb + at.FILTER_USED] * 2 < cap:
         return
     new = block(L, cap * 8) // 2
-    discard(L, L[fb + FILTER_CELLS] * 2, cap * 2)
-    L[fb + FILTER_CELLS] = new
-    L[fb + FILTER_CAP] = cap * 4
-    L[fb + FILTER_USED] = 0
-    for r in range(L[N_RELS]):
-        rb = L[RELS] + r * RSZ
-        for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-            if L[L[IDXS] + x * XSZ + X_FILTER] == number:
+    discard(L, L[fb + at.FILTER_CELLS] * 2, cap * 2)
+    L[fb + at.FILTER_CELLS] = new
+    L[fb + at.FILTER_CAP] = cap * 4
+    L[fb + at.FILTER_USED] = 0
+    for r in range(L[at.N_RELS]):
+        rb = L[at.RELS] + r * at.RSZ
+        for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+            if L[L[at.IDXS] + x * at.XSZ + at.X_FILTER] == number:
                 _set_all(L, np.int64(x))
 
 
 @kernel("v:Lii")
 def note_key(L, xb, h):
     """A key with hash `h` is about to enter the index with descriptor `xb`. Amortised O(1)."""
-    if L[xb + X_FILTER] != 0:
-        L[LOOK] += 1
-        _make_room(L, L[xb + X_FILTER])
-        _set(L, L[FILTERS] + (L[xb + X_FILTER] - 1) * FILTER_SIZE, h, L[xb + X_BIT])
+    if L[xb + at.X_FILTER] != 0:
+        L[at.LOOK] += 1
+        _make_room(L, L[xb + at.X_FILTER])
+        _set(L, L[at.FILTERS] + (L[xb + at.X_FILTER] - 1) * at.FILTER_SIZE, h, L[xb + at.X_BIT])
 
 
 @kernel("v:Li")
 def note_keys(L, x):
     """Index `x` has been filled, or has got its filter. O(slots)."""
-    xb = L[IDXS] + x * XSZ
-    if L[xb + X_FILTER] == 0:
+    xb = L[at.IDXS] + x * at.XSZ
+    if L[xb + at.X_FILTER] == 0:
         return
-    for s in range(L[xb + X_CAP]):
-        slot = L[L[xb + X_SLOTS] + 2 * s]
+    for s in range(L[xb + at.X_CAP]):
+        slot = L[L[xb + at.X_SLOTS] + 2 * s]
         if slot != 0:
             note_key(L, xb, slot >> 32)
 
@@ -114,19 +85,19 @@ def finds_nothing(A, L, P, v, row):
 
     Whoever turns to another row counts `LOOK` up; for one row a column is looked up once.
     """
-    for place in range(P[v + V_NEEDED], P[v + V_NEEDED] + 2 * P[v + V_NNEEDED], 2):
-        xb = L[IDXS] + P[place] * XSZ
-        if L[xb + X_FILTER] == 0 or L[xb + X_LATE]:
+    for place in range(P[v + at.V_NEEDED], P[v + at.V_NEEDED] + 2 * P[v + at.V_NNEEDED], 2):
+        xb = L[at.IDXS] + P[place] * at.XSZ
+        if L[xb + at.X_FILTER] == 0 or L[xb + at.X_LATE]:
             continue
         column = np.int64(P[place + 1])
-        seen = LOOKED + 2 * column
-        look = (L[LOOK] << 20) | L[xb + X_FILTER]
+        seen = at.LOOKED + 2 * column
+        look = (L[at.LOOK] << 20) | L[xb + at.X_FILTER]
         if L[seen] != look:
-            rb = L[RELS] + P[v + V_TRIGGER] * RSZ
-            h = hash_words(A, L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS + column, 1)
-            fb = L[FILTERS] + (L[xb + X_FILTER] - 1) * FILTER_SIZE
+            rb = L[at.RELS] + P[v + at.V_TRIGGER] * at.RSZ
+            h = hash_words(A, L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.COLS + column, 1)
+            fb = L[at.FILTERS] + (L[xb + at.X_FILTER] - 1) * at.FILTER_SIZE
             L[seen] = look
-            L[seen + 1] = L[L[fb + FILTER_CELLS] + ((h * L[fb + FILTER_CAP]) >> HASH_BITS)]
-        if (L[seen + 1] & L[xb + X_BIT]) == 0:
+            L[seen + 1] = L[L[fb + at.FILTER_CELLS] + ((h * L[fb + at.FILTER_CAP]) >> at.HASH_BITS)]
+        if (L[seen + 1] & L[xb + at.X_BIT]) == 0:
             return np.int64(1)
     return np.int64(0)

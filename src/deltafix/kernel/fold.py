@@ -16,49 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
-from deltafix.kernel.layout import (
-    C_PROBED,
-    COLS,
-    F_ALWAYS,
-    F_GROUP,
-    F_GROUPS,
-    F_NGROUP,
-    F_OP,
-    F_PRESENT,
-    F_RESULT,
-    F_SAID,
-    F_SOURCE,
-    F_TYPE,
-    F_VALUE,
-    F_VALUE_TYPE,
-    FOLD_BOUNDED,
-    FOLD_COUNT,
-    FOLD_MEAN,
-    FOLDED,
-    KEY,
-    NOW,
-    QUOTA,
-    R_ARITY,
-    R_CHANGED,
-    R_N,
-    R_ROWS,
-    R_STRIDE,
-    RELS,
-    RSZ,
-    S_FOLD0,
-    S_ITEM,
-    S_ROW,
-    SUPPORT,
-    T_FLOAT,
-    T_FOLD,
-    T_FRESH,
-    T_UNSIGNED,
-    TOUCHED,
-    USED,
-    WAS,
-)
 from deltafix.kernel.memory import new_row, room, row_room
 from deltafix.kernel.settle import drop_row, settle_row
 from deltafix.kernel.values import NO_VALUE, canonical, decode, encode
@@ -75,39 +35,39 @@ _NOTED = 5  # cells of an entry of FOLDED: the row, what it showed, its three ce
 @kernel("i:Lii")
 def _totals(L, g, row):
     """The first of the three cells of a group's row."""
-    rb = L[RELS] + g * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    return (at + (COLS + L[rb + R_ARITY] + 1) // 2 * 2) >> 1
+    rb = L[at.RELS] + g * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    return (offset + (at.COLS + L[rb + at.R_ARITY] + 1) // 2 * 2) >> 1
 
 
 @kernel("v:ALii")
 def _note(A, L, g, row):
     """Note what a group's row holds before its first change in the epoch. Room was made."""
-    rb = L[RELS] + g * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    if L[at >> 1] & TOUCHED:
+    rb = L[at.RELS] + g * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    if L[offset >> 1] & at.TOUCHED:
         return
-    L[at >> 1] |= TOUCHED
+    L[offset >> 1] |= at.TOUCHED
     cell = _totals(L, g, row)
-    entry = L[FOLDED] + L[FOLDED + 1]
+    entry = L[at.FOLDED] + L[at.FOLDED + 1]
     L[entry] = (g << 32) | row
-    L[entry + 1] = np.int64(A[at + SUPPORT])
+    L[entry + 1] = np.int64(A[offset + at.SUPPORT])
     for k in range(3):
         L[entry + 2 + k] = L[cell + k]
-    L[FOLDED + 1] += _NOTED
+    L[at.FOLDED + 1] += _NOTED
 
 
 @kernel("i:ALi")
 def _group(A, L, g):
     """The row of the group whose columns stand at KEY, made if it is not there, and noted."""
-    n = L[L[RELS] + g * RSZ + R_ARITY]
-    h = hash_words(A, KEY, n)
-    room(L, FOLDED, _NOTED)
-    row = key_find(A, L, A, g, KEY, h)
+    n = L[L[at.RELS] + g * at.RSZ + at.R_ARITY]
+    h = hash_words(A, at.KEY, n)
+    room(L, at.FOLDED, _NOTED)
+    row = key_find(A, L, A, g, at.KEY, h)
     if row < 0:
         key_reserve(L, g, 1)
         row_room(A, L, g, 1)
-        row = new_row(A, L, A, g, KEY)
+        row = new_row(A, L, A, g, at.KEY)
         key_insert(L, g, row, h)
         cell = _totals(L, g, row)
         for k in range(3):
@@ -119,17 +79,17 @@ def _group(A, L, g):
 @kernel("v:ALPiii")
 def _add(A, L, P, f, row, sign):
     """A row of the source comes (`sign` 1) or goes (-1)."""
-    rb = L[RELS] + P[f + F_SOURCE] * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
-    for k in range(P[f + F_NGROUP]):
-        A[KEY + k] = A[at + P[f + F_GROUP + k]]
-    g = np.int64(P[f + F_GROUPS])
+    rb = L[at.RELS] + P[f + at.F_SOURCE] * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.COLS
+    for k in range(P[f + at.F_NGROUP]):
+        A[at.KEY + k] = A[offset + P[f + at.F_GROUP + k]]
+    g = np.int64(P[f + at.F_GROUPS])
     cell = _totals(L, g, _group(A, L, g))
     L[cell] += sign
-    if P[f + F_OP] != FOLD_COUNT:
-        value = decode(L, np.int64(A[at + P[f + F_VALUE]]))
+    if P[f + at.F_OP] != at.FOLD_COUNT:
+        value = decode(L, np.int64(A[offset + P[f + at.F_VALUE]]))
         high = value >> 32
-        if P[f + F_VALUE_TYPE] == T_UNSIGNED:
+        if P[f + at.F_VALUE_TYPE] == at.T_UNSIGNED:
             high &= _LOW
         L[cell + 1] += sign * (value & _LOW)
         L[cell + 2] += sign * high
@@ -182,24 +142,24 @@ def _value(L, P, f, count, low, high):
     """The code of a group's value, or NO_VALUE: it is beyond the bound."""
     high += low >> 32
     low &= _LOW
-    if P[f + F_OP] == FOLD_COUNT:
-        return encode(L, np.int64(P[f + F_TYPE]), count)
-    said = (np.int64(P[f + F_SAID]) << 32) | (np.int64(P[f + F_SAID + 1]) & _LOW)
-    if P[f + F_OP] == FOLD_MEAN:
-        return encode(L, np.int64(T_FLOAT), canonical(_quotient(high, low, count * said)))
+    if P[f + at.F_OP] == at.FOLD_COUNT:
+        return encode(L, np.int64(P[f + at.F_TYPE]), count)
+    said = (np.int64(P[f + at.F_SAID]) << 32) | (np.int64(P[f + at.F_SAID + 1]) & _LOW)
+    if P[f + at.F_OP] == at.FOLD_MEAN:
+        return encode(L, np.int64(at.T_FLOAT), canonical(_quotient(high, low, count * said)))
     value = ((((high & _LOW) ^ _SIGN) - _SIGN) << 32) | low
-    if P[f + F_OP] == FOLD_BOUNDED:
+    if P[f + at.F_OP] == at.FOLD_BOUNDED:
         if high < -_SIGN or high >= _SIGN or value > said or value < -said - 1:
             return np.int64(NO_VALUE)
-    return encode(L, np.int64(P[f + F_TYPE]), value)
+    return encode(L, np.int64(P[f + at.F_TYPE]), value)
 
 
 @kernel("v:ALiiii")
 def _settle(A, L, r, n, code, holds):
     """The row of a group of `n` columns at KEY, with a value if its relation has one more."""
-    if L[L[RELS] + r * RSZ + R_ARITY] > n:
-        A[KEY + n] = code
-    settle_row(A, L, A, KEY, r, holds)
+    if L[L[at.RELS] + r * at.RSZ + at.R_ARITY] > n:
+        A[at.KEY + n] = code
+    settle_row(A, L, A, at.KEY, r, holds)
 
 
 @kernel("i:ALPii")
@@ -207,11 +167,11 @@ def _show(A, L, P, f, entry):
     """Show the value that a group has now. 0: it is beyond the bound, and nothing was changed."""
     g = L[entry] >> 32
     row = L[entry] & 0xFFFFFFFF
-    rb = L[RELS] + g * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
+    rb = L[at.RELS] + g * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
     cell = _totals(L, g, row)
-    shown = np.int64(A[at + SUPPORT])
-    shows = np.int64(1) if L[cell] != 0 or P[f + F_ALWAYS] else np.int64(0)
+    shown = np.int64(A[offset + at.SUPPORT])
+    shows = np.int64(1) if L[cell] != 0 or P[f + at.F_ALWAYS] else np.int64(0)
     old = np.int64(NO_VALUE)
     new = np.int64(NO_VALUE)
     if shown:
@@ -220,18 +180,18 @@ def _show(A, L, P, f, entry):
         new = _value(L, P, f, L[cell], L[cell + 1], L[cell + 2])
         if new == NO_VALUE:
             return np.int64(0)
-    n = np.int64(P[f + F_NGROUP])
+    n = np.int64(P[f + at.F_NGROUP])
     for k in range(n):
-        A[KEY + k] = A[at + COLS + k]
+        A[at.KEY + k] = A[offset + at.COLS + k]
     if old != new:
         if shown:
-            _settle(A, L, np.int64(P[f + F_RESULT]), n, old, np.int64(0))
+            _settle(A, L, np.int64(P[f + at.F_RESULT]), n, old, np.int64(0))
         if shows:
-            _settle(A, L, np.int64(P[f + F_RESULT]), n, new, np.int64(1))
+            _settle(A, L, np.int64(P[f + at.F_RESULT]), n, new, np.int64(1))
     if shown != shows:
-        if P[f + F_PRESENT] >= 0:
-            _settle(A, L, np.int64(P[f + F_PRESENT]), n, old, shows)
-        A[at + SUPPORT] = shows
+        if P[f + at.F_PRESENT] >= 0:
+            _settle(A, L, np.int64(P[f + at.F_PRESENT]), n, old, shows)
+        A[offset + at.SUPPORT] = shows
     return np.int64(1)
 
 
@@ -240,55 +200,55 @@ def _clear(A, L, r):
     """No row of a relation that the fold makes holds: they were made by other rules."""
     if r < 0:
         return
-    rb = L[RELS] + r * RSZ
-    for row in range(L[rb + R_N]):
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        if L[at >> 1] & NOW:
-            for k in range(L[rb + R_ARITY]):
-                A[KEY + k] = A[at + COLS + k]
-            settle_row(A, L, A, KEY, r, np.int64(0))
+    rb = L[at.RELS] + r * at.RSZ
+    for row in range(L[rb + at.R_N]):
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+        if L[offset >> 1] & at.NOW:
+            for k in range(L[rb + at.R_ARITY]):
+                A[at.KEY + k] = A[offset + at.COLS + k]
+            settle_row(A, L, A, at.KEY, r, np.int64(0))
 
 
 @kernel("v:ALPi")
 def _begin(A, L, P, t):
     """Begin the fold's stratum; one that is fresh forgets what it knew of groups."""
-    f = np.int64(P[t + T_FOLD])
-    g = np.int64(P[f + F_GROUPS])
-    L[S_FOLD0] = L[FOLDED + 1]
-    if P[t + T_FRESH]:
-        rb = L[RELS] + g * RSZ
-        for row in range(L[rb + R_N]):
-            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-            if L[at >> 1] & USED:
-                room(L, FOLDED, _NOTED)
+    f = np.int64(P[t + at.T_FOLD])
+    g = np.int64(P[f + at.F_GROUPS])
+    L[at.S_FOLD0] = L[at.FOLDED + 1]
+    if P[t + at.T_FRESH]:
+        rb = L[at.RELS] + g * at.RSZ
+        for row in range(L[rb + at.R_N]):
+            offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+            if L[offset >> 1] & at.USED:
+                room(L, at.FOLDED, _NOTED)
                 _note(A, L, g, np.int64(row))
-                A[at + SUPPORT] = 0
+                A[offset + at.SUPPORT] = 0
                 cell = _totals(L, g, np.int64(row))
                 for k in range(3):
                     L[cell + k] = 0
-        _clear(A, L, np.int64(P[f + F_RESULT]))
-        _clear(A, L, np.int64(P[f + F_PRESENT]))
-    if P[f + F_ALWAYS]:
+        _clear(A, L, np.int64(P[f + at.F_RESULT]))
+        _clear(A, L, np.int64(P[f + at.F_PRESENT]))
+    if P[f + at.F_ALWAYS]:
         _group(A, L, g)
 
 
 @kernel("i:ALPi")
 def _rows(A, L, P, t):
     """Take changed rows of the source, or all that hold; 0: the quota is used up before the end."""
-    f = np.int64(P[t + T_FOLD])
-    rb = L[RELS] + P[f + F_SOURCE] * RSZ
-    whole = P[t + T_FRESH]
-    n = L[rb + R_N] if whole else L[rb + R_CHANGED + 1]
-    while L[S_ROW] < n:
-        if L[C_PROBED] > L[QUOTA]:
+    f = np.int64(P[t + at.T_FOLD])
+    rb = L[at.RELS] + P[f + at.F_SOURCE] * at.RSZ
+    whole = P[t + at.T_FRESH]
+    n = L[rb + at.R_N] if whole else L[rb + at.R_CHANGED + 1]
+    while L[at.S_ROW] < n:
+        if L[at.C_PROBED] > L[at.QUOTA]:
             return np.int64(0)
-        row = L[S_ROW] if whole else L[L[rb + R_CHANGED] + L[S_ROW]]
-        L[S_ROW] += 1
-        L[C_PROBED] += 1
-        truth = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & (NOW | WAS)
-        if truth == NOW or (whole and truth & NOW):
+        row = L[at.S_ROW] if whole else L[L[rb + at.R_CHANGED] + L[at.S_ROW]]
+        L[at.S_ROW] += 1
+        L[at.C_PROBED] += 1
+        truth = L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & (at.NOW | at.WAS)
+        if truth == at.NOW or (whole and truth & at.NOW):
             _add(A, L, P, f, row, np.int64(1))
-        elif truth == WAS and not whole:
+        elif truth == at.WAS and not whole:
             _add(A, L, P, f, row, np.int64(-1))
     return np.int64(1)
 
@@ -299,19 +259,19 @@ def run_fold(A, L, P, t):
 
     -1: the total of the group whose entry S_ROW names is beyond the bound. O(changed rows).
     """
-    if L[S_ITEM] == _BEGIN:
+    if L[at.S_ITEM] == _BEGIN:
         _begin(A, L, P, t)
-        L[S_ITEM] = _ROWS
-        L[S_ROW] = 0
-    if L[S_ITEM] == _ROWS:
+        L[at.S_ITEM] = _ROWS
+        L[at.S_ROW] = 0
+    if L[at.S_ITEM] == _ROWS:
         if _rows(A, L, P, t) == 0:
             return np.int64(0)
-        L[S_ITEM] = _SHOW
-        L[S_ROW] = L[S_FOLD0]
-    while L[S_ROW] < L[FOLDED + 1]:
-        if _show(A, L, P, np.int64(P[t + T_FOLD]), L[FOLDED] + L[S_ROW]) == 0:
+        L[at.S_ITEM] = _SHOW
+        L[at.S_ROW] = L[at.S_FOLD0]
+    while L[at.S_ROW] < L[at.FOLDED + 1]:
+        if _show(A, L, P, np.int64(P[t + at.T_FOLD]), L[at.FOLDED] + L[at.S_ROW]) == 0:
             return np.int64(-1)
-        L[S_ROW] += _NOTED
+        L[at.S_ROW] += _NOTED
     return np.int64(1)
 
 
@@ -320,32 +280,32 @@ def _end(A, L, entry):
     """The epoch is over: a group without rows that shows nothing is forgotten."""
     g = L[entry] >> 32
     row = L[entry] & 0xFFFFFFFF
-    rb = L[RELS] + g * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    L[at >> 1] &= ~TOUCHED
-    if L[_totals(L, g, row)] == 0 and A[at + SUPPORT] == 0:
+    rb = L[at.RELS] + g * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    L[offset >> 1] &= ~at.TOUCHED
+    if L[_totals(L, g, row)] == 0 and A[offset + at.SUPPORT] == 0:
         drop_row(A, L, g, row)
 
 
 @kernel("v:AL")
 def keep_folds(A, L):
     """The epoch was committed. O(touched groups)."""
-    for e in range(0, L[FOLDED + 1], _NOTED):
-        _end(A, L, L[FOLDED] + e)
-    L[FOLDED + 1] = 0
+    for e in range(0, L[at.FOLDED + 1], _NOTED):
+        _end(A, L, L[at.FOLDED] + e)
+    L[at.FOLDED + 1] = 0
 
 
 @kernel("v:AL")
 def undo_folds(A, L):
     """The epoch was rolled back: groups are as they were. O(touched groups)."""
-    for e in range(0, L[FOLDED + 1], _NOTED):
-        entry = L[FOLDED] + e
+    for e in range(0, L[at.FOLDED + 1], _NOTED):
+        entry = L[at.FOLDED] + e
         g = L[entry] >> 32
         row = L[entry] & 0xFFFFFFFF
-        rb = L[RELS] + g * RSZ
-        A[L[rb + R_ROWS] + row * L[rb + R_STRIDE] + SUPPORT] = L[entry + 1]
+        rb = L[at.RELS] + g * at.RSZ
+        A[L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.SUPPORT] = L[entry + 1]
         cell = _totals(L, g, row)
         for k in range(3):
             L[cell + k] = L[entry + 2 + k]
         _end(A, L, entry)
-    L[FOLDED + 1] = 0
+    L[at.FOLDED + 1] = 0

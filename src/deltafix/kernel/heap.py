@@ -11,9 +11,6 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.layout import HEAP
 from deltafix.kernel.memory import room
 
-__all__ = ["LATE", "heap_pop", "heap_push"]
-
-
 LATE = 1 << 61
 
 

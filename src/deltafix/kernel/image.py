@@ -21,8 +21,6 @@ import numpy.typing as npt
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 
-__all__ = ["PAGE", "Extent", "extents", "lay", "linked_bytes"]
-
 PAGE = mmap.PAGESIZE
 
 Extent: TypeAlias = tuple[int, int]

@@ -12,103 +12,61 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.filters import note_key
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words
-from deltafix.kernel.layout import (
-    BUCKET_CAP,
-    BUCKET_FREE,
-    BUCKET_TOP,
-    BUCKETS,
-    COLS,
-    HASH_BITS,
-    IDXS,
-    INDEXED,
-    KEY2,
-    R_IDX,
-    R_NIDX,
-    R_ROWS,
-    R_STRIDE,
-    RELS,
-    RSZ,
-    X_CAP,
-    X_COLS,
-    X_LATE,
-    X_NKEY,
-    X_POS,
-    X_REL,
-    X_SLOTS,
-    X_USED,
-    XSZ,
-)
 from deltafix.kernel.memory import block, discard
-
-__all__ = [
-    "bucket_give",
-    "bucket_start",
-    "bucket_take",
-    "drop_index",
-    "empty_index",
-    "idx_add",
-    "idx_find",
-    "idx_glance",
-    "idx_key",
-    "idx_remove",
-    "idx_reserve",
-    "index_row",
-    "slot_has",
-    "unindex_row",
-]
 
 
 @kernel("i:Li")
 def bucket_start(L, ref):
     """First word of a bucket, from its reference (units of four words)."""
-    return L[BUCKETS] + ref * 4
+    return L[at.BUCKETS] + ref * 4
 
 
 @kernel("i:ALi")
 def bucket_take(A, L, c):
     """A free bucket of class `c` (2 << c rows), as a reference."""
-    ref = L[BUCKET_FREE + c] - 1
+    ref = L[at.BUCKET_FREE + c] - 1
     if ref >= 0:
-        L[BUCKET_FREE + c] = np.int64(A[bucket_start(L, ref)])
+        L[at.BUCKET_FREE + c] = np.int64(A[bucket_start(L, ref)])
         return ref
     units = (2 << c) // 4
-    if L[BUCKET_TOP] + units > L[BUCKET_CAP]:
-        old = L[BUCKETS]
-        cap = L[BUCKET_CAP]
-        new_cap = max(cap * 4, L[BUCKET_TOP] + units)
+    if L[at.BUCKET_TOP] + units > L[at.BUCKET_CAP]:
+        old = L[at.BUCKETS]
+        cap = L[at.BUCKET_CAP]
+        new_cap = max(cap * 4, L[at.BUCKET_TOP] + units)
         new = block(L, new_cap * 4)
-        for k in range(L[BUCKET_TOP] * 2):
+        for k in range(L[at.BUCKET_TOP] * 2):
             L[new // 2 + k] = L[old // 2 + k]
         discard(L, old, cap * 4)
-        L[BUCKETS] = new
-        L[BUCKET_CAP] = new_cap
-    ref = L[BUCKET_TOP]
-    L[BUCKET_TOP] = ref + units
+        L[at.BUCKETS] = new
+        L[at.BUCKET_CAP] = new_cap
+    ref = L[at.BUCKET_TOP]
+    L[at.BUCKET_TOP] = ref + units
     return ref
 
 
 @kernel("v:ALii")
 def bucket_give(A, L, ref, c):
     """Put a bucket back on the free list of its class."""
-    A[bucket_start(L, ref)] = L[BUCKET_FREE + c]
-    L[BUCKET_FREE + c] = ref + 1
+    A[bucket_start(L, ref)] = L[at.BUCKET_FREE + c]
+    L[at.BUCKET_FREE + c] = ref + 1
 
 
 @kernel("i:ALiii")
 def slot_has(A, L, x, slot, o):
     """Whether the key of a slot of index `x` equals the words at `o`: its first row says."""
-    xb = L[IDXS] + x * XSZ
+    xb = L[at.IDXS] + x * at.XSZ
     first = (L[slot] & 0xFFFFFFFF) - 1
     if (L[slot + 1] >> 32) != 0:
         first = np.int64(A[bucket_start(L, first)])
-    rb = L[RELS] + L[xb + X_REL] * RSZ
-    at = L[rb + R_ROWS] + first * L[rb + R_STRIDE] + COLS
-    cols = L[xb + X_COLS]
-    for k in range(L[xb + X_NKEY]):
-        if A[at + L[cols + k]] != A[o + k]:
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    offset = L[rb + at.R_ROWS] + first * L[rb + at.R_STRIDE] + at.COLS
+    cols = L[xb + at.X_COLS]
+    for k in range(L[xb + at.X_NKEY]):
+        if A[offset + L[cols + k]] != A[o + k]:
             return np.int64(0)
     return np.int64(1)
 
@@ -116,10 +74,10 @@ def slot_has(A, L, x, slot, o):
 @kernel("i:ALiii")
 def idx_find(A, L, x, o, h):
     """Cell of the slot of index `x` whose key equals the words at `o` (hash `h`), or -1."""
-    xb = L[IDXS] + x * XSZ
-    base = L[xb + X_SLOTS]
-    cap = L[xb + X_CAP]
-    s = (h * cap) >> HASH_BITS
+    xb = L[at.IDXS] + x * at.XSZ
+    base = L[xb + at.X_SLOTS]
+    cap = L[xb + at.X_CAP]
+    s = (h * cap) >> at.HASH_BITS
     while True:
         v = L[base + 2 * s]
         if v == 0:
@@ -137,10 +95,10 @@ def idx_glance(L, x, h):
 
     Mostly, but not surely, it is that of the key. Touches the slot alone: no bucket, no row.
     """
-    xb = L[IDXS] + x * XSZ
-    base = L[xb + X_SLOTS]
-    cap = L[xb + X_CAP]
-    s = (h * cap) >> HASH_BITS
+    xb = L[at.IDXS] + x * at.XSZ
+    base = L[xb + at.X_SLOTS]
+    cap = L[xb + at.X_CAP]
+    s = (h * cap) >> at.HASH_BITS
     while L[base + 2 * s] != 0:
         if (L[base + 2 * s] >> 32) == h:
             return base + 2 * s
@@ -153,17 +111,17 @@ def idx_glance(L, x, h):
 @kernel("v:Li")
 def idx_reserve(L, x):
     """Make room for one more key in index `x` at a load of at most 0.75."""
-    xb = L[IDXS] + x * XSZ
-    cap = L[xb + X_CAP]
-    if (L[xb + X_USED] + 1) * 4 <= cap * 3:
+    xb = L[at.IDXS] + x * at.XSZ
+    cap = L[xb + at.X_CAP]
+    if (L[xb + at.X_USED] + 1) * 4 <= cap * 3:
         return
-    base = L[xb + X_SLOTS]
+    base = L[xb + at.X_SLOTS]
     new_cap = cap * 2
     new = block(L, new_cap * 4) // 2
     for k in range(cap):
         v = L[base + 2 * k]
         if v != 0:
-            s = ((v >> 32) * new_cap) >> HASH_BITS
+            s = ((v >> 32) * new_cap) >> at.HASH_BITS
             while L[new + 2 * s] != 0:
                 s += 1
                 if s == new_cap:
@@ -171,43 +129,43 @@ def idx_reserve(L, x):
             L[new + 2 * s] = v
             L[new + 2 * s + 1] = L[base + 2 * k + 1]
     discard(L, base * 2, cap * 4)
-    L[xb + X_SLOTS] = new
-    L[xb + X_CAP] = new_cap
+    L[xb + at.X_SLOTS] = new
+    L[xb + at.X_CAP] = new_cap
 
 
 @kernel("i:ALii")
-def idx_key(A, L, x, at):
+def idx_key(A, L, x, offset):
     """Gather the key columns of the row at word `at` into KEY2; returns their hash."""
-    xb = L[IDXS] + x * XSZ
-    n = L[xb + X_NKEY]
-    cols = L[xb + X_COLS]
+    xb = L[at.IDXS] + x * at.XSZ
+    n = L[xb + at.X_NKEY]
+    cols = L[xb + at.X_COLS]
     for k in range(n):
-        A[KEY2 + k] = A[at + COLS + L[cols + k]]
-    return hash_words(A, KEY2, n)
+        A[at.KEY2 + k] = A[offset + at.COLS + L[cols + k]]
+    return hash_words(A, at.KEY2, n)
 
 
 @kernel("v:ALii")
 def idx_add(A, L, x, row):
     """Enter a row into index `x`. Amortised O(1)."""
-    xb = L[IDXS] + x * XSZ
-    rb = L[RELS] + L[xb + X_REL] * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    h = idx_key(A, L, x, at)
+    xb = L[at.IDXS] + x * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    h = idx_key(A, L, x, offset)
     idx_reserve(L, x)
-    slot = idx_find(A, L, x, KEY2, h)
+    slot = idx_find(A, L, x, at.KEY2, h)
     pos = np.int64(0)
     if slot < 0:
         note_key(L, xb, h)
-        base = L[xb + X_SLOTS]
-        cap = L[xb + X_CAP]
-        s = (h * cap) >> HASH_BITS
+        base = L[xb + at.X_SLOTS]
+        cap = L[xb + at.X_CAP]
+        s = (h * cap) >> at.HASH_BITS
         while L[base + 2 * s] != 0:
             s += 1
             if s == cap:
                 s = 0
         L[base + 2 * s] = (h << 32) | (row + 1)
         L[base + 2 * s + 1] = 1
-        L[xb + X_USED] += 1
+        L[xb + at.X_USED] += 1
     else:
         ref = (L[slot] & 0xFFFFFFFF) - 1
         c = L[slot + 1] >> 32
@@ -230,26 +188,26 @@ def idx_add(A, L, x, row):
         A[bucket_start(L, ref) + pos] = row
         L[slot] = (h << 32) | (ref + 1)
         L[slot + 1] = (c << 32) | (count + 1)
-    A[at + L[xb + X_POS]] = pos
+    A[offset + L[xb + at.X_POS]] = pos
 
 
 @kernel("v:ALii")
 def idx_remove(A, L, x, row):
     """Take a row out of index `x`: the last row of its bucket moves into its place. O(1)."""
-    xb = L[IDXS] + x * XSZ
-    rb = L[RELS] + L[xb + X_REL] * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    h = idx_key(A, L, x, at)
-    slot = idx_find(A, L, x, KEY2, h)
+    xb = L[at.IDXS] + x * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    h = idx_key(A, L, x, offset)
+    slot = idx_find(A, L, x, at.KEY2, h)
     ref = (L[slot] & 0xFFFFFFFF) - 1
     c = L[slot + 1] >> 32
     count = (L[slot + 1] & 0xFFFFFFFF) - 1
     if count > 0:
         start = bucket_start(L, ref)
-        pos = np.int64(A[at + L[xb + X_POS]])
+        pos = np.int64(A[offset + L[xb + at.X_POS]])
         last = np.int64(A[start + count])
         A[start + pos] = last
-        A[L[rb + R_ROWS] + last * L[rb + R_STRIDE] + L[xb + X_POS]] = pos
+        A[L[rb + at.R_ROWS] + last * L[rb + at.R_STRIDE] + L[xb + at.X_POS]] = pos
         if c > 1 and count * 8 <= (2 << c):
             # Shrink at an eighth, so that growing and shrinking cannot alternate.
             new = bucket_take(A, L, c - 1)
@@ -265,8 +223,8 @@ def idx_remove(A, L, x, row):
         return
     if c > 0:
         bucket_give(A, L, ref, c)
-    base = L[xb + X_SLOTS]
-    cap = L[xb + X_CAP]
+    base = L[xb + at.X_SLOTS]
+    cap = L[xb + at.X_CAP]
     hole = (slot - base) // 2
     s = hole
     while True:
@@ -276,59 +234,59 @@ def idx_remove(A, L, x, row):
         v = L[base + 2 * s]
         if v == 0:
             break
-        home = ((v >> 32) * cap) >> HASH_BITS
+        home = ((v >> 32) * cap) >> at.HASH_BITS
         if (s - home) % cap >= (s - hole) % cap:
             L[base + 2 * hole] = v
             L[base + 2 * hole + 1] = L[base + 2 * s + 1]
             hole = s
     L[base + 2 * hole] = 0
     L[base + 2 * hole + 1] = 0
-    L[xb + X_USED] -= 1
+    L[xb + at.X_USED] -= 1
 
 
 @kernel("v:ALii")
 def index_row(A, L, r, row):
     """Enter a row into every secondary index of its relation, once; late ones take it later."""
-    rb = L[RELS] + r * RSZ
-    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-    if L[cell] & INDEXED:
+    rb = L[at.RELS] + r * at.RSZ
+    cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
+    if L[cell] & at.INDEXED:
         return
-    for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-        if not L[L[IDXS] + x * XSZ + X_LATE]:
+    for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+        if not L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
             idx_add(A, L, x, row)
-    L[cell] |= INDEXED
+    L[cell] |= at.INDEXED
 
 
 @kernel("v:ALii")
 def unindex_row(A, L, r, row):
     """Take a row out of every secondary index of its relation, if it is in them."""
-    rb = L[RELS] + r * RSZ
-    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
-    if not (L[cell] & INDEXED):
+    rb = L[at.RELS] + r * at.RSZ
+    cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
+    if not (L[cell] & at.INDEXED):
         return
-    for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-        if not L[L[IDXS] + x * XSZ + X_LATE]:
+    for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+        if not L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
             idx_remove(A, L, x, row)
-    L[cell] &= ~INDEXED
+    L[cell] &= ~at.INDEXED
 
 
 @kernel("v:ALi")
 def empty_index(A, L, x):
     """Give back the buckets of index `x` and forget its keys. O(capacity)."""
-    xb = L[IDXS] + x * XSZ
-    base = L[xb + X_SLOTS]
-    for s in range(L[xb + X_CAP]):
+    xb = L[at.IDXS] + x * at.XSZ
+    base = L[xb + at.X_SLOTS]
+    for s in range(L[xb + at.X_CAP]):
         c = L[base + 2 * s + 1] >> 32
         if c > 0:
             bucket_give(A, L, (L[base + 2 * s] & 0xFFFFFFFF) - 1, c)
         L[base + 2 * s] = 0
         L[base + 2 * s + 1] = 0
-    L[xb + X_USED] = 0
+    L[xb + at.X_USED] = 0
 
 
 @kernel("v:ALi")
 def drop_index(A, L, x):
     """Give back the buckets and slots of index `x`, which nobody asks any more. O(capacity)."""
     empty_index(A, L, x)
-    xb = L[IDXS] + x * XSZ
-    discard(L, L[xb + X_SLOTS] * 2, L[xb + X_CAP] * 4)
+    xb = L[at.IDXS] + x * at.XSZ
+    discard(L, L[xb + at.X_SLOTS] * 2, L[xb + at.X_CAP] * 4)

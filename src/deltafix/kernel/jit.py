@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BOUNDS_CHECKED", "JIT_DISABLED", "MARKED", "kernel", "prefetch", "sources_digest"]
-
 JIT_DISABLED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 BOUNDS_CHECKED = os.environ.get("NUMBA_BOUNDSCHECK", "0") not in ("", "0")
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import ask_children
 from deltafix.kernel.batch import count_batch, note_derivations, open_batch, wait
 from deltafix.kernel.bulk import fill_index
@@ -22,80 +23,6 @@ from deltafix.kernel.emit import flush
 from deltafix.kernel.index import bucket_start, idx_find, idx_glance, slot_has
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find
-from deltafix.kernel.layout import (
-    ASKED,
-    BATCH,
-    BEST,
-    BEST_COUNT,
-    BY_INDEX,
-    BY_KEY,
-    C_DERIVATIONS,
-    C_PROBED,
-    C_TRIED,
-    CANCEL,
-    COLS,
-    EMIT,
-    EMIT_BLOCK,
-    EMIT_CELLS,
-    EMITTED,
-    ERR_CANCEL,
-    ERROR,
-    GIVEN_UP,
-    HASH_BITS,
-    IDXS,
-    K_CHILD,
-    K_CLASS,
-    K_INDEX,
-    K_KEYS,
-    K_MATCH,
-    K_METHOD,
-    K_NKEYS,
-    K_NMATCH,
-    K_REL,
-    KEY,
-    LAST,
-    LAST_COLUMNS,
-    LOOKS_END,
-    LOWER_BEFORE,
-    M_BIND,
-    MODE_QUERY,
-    NOW,
-    O_VAR,
-    P_LEVEL,
-    P_NODE,
-    P_RANK,
-    PAUSED,
-    QUOTA,
-    R_ARITY,
-    R_N,
-    R_NOW,
-    R_PK,
-    R_PKCAP,
-    R_ROWS,
-    R_STRIDE,
-    RANK_SHIFT,
-    RELS,
-    RSZ,
-    S_AFTER,
-    S_BEFORE,
-    SAME_BEFORE,
-    STACK,
-    TRIGGER_REL,
-    TRIGGER_ROW,
-    UNFOUND,
-    V_HEAD,
-    V_HEADOPS,
-    V_MATCH,
-    V_NMATCH,
-    V_NODE,
-    V_RULE,
-    V_SAME,
-    V_TRIGGER,
-    X_LATE,
-    XSZ,
-)
-
-__all__ = ["run_variant"]
 
 _LEVEL = 8  # cells of a join level: candidate, kind, position, end, base, body rank
 _ROWS_AHEAD = 8
@@ -108,19 +35,19 @@ def _choose(A, L, P, node, level):
     Returns 0 if some literal has none, so that the binding fails at once. Buckets and rows of the
     literals that are not chosen are not touched (galen: two thirds of all cache misses were those).
     """
-    s = L[STACK] + level * _LEVEL
+    s = L[at.STACK] + level * _LEVEL
     best = np.int64(-1)
     slot = np.int64(-1)
     n = P[node + 2]
-    L[C_TRIED] += n
+    L[at.C_TRIED] += n
     for k in range(n):
         c = np.int64(P[P[node + 3] + k])
-        r = np.int64(P[c + K_REL])
-        rb = L[RELS] + r * RSZ
-        method = P[c + K_METHOD]
-        if method == BY_KEY:
-            h = gather(A, L, P, P[c + K_KEYS], P[c + K_NKEYS])
-            row = key_find(A, L, A, r, KEY, h)
+        r = np.int64(P[c + at.K_REL])
+        rb = L[at.RELS] + r * at.RSZ
+        method = P[c + at.K_METHOD]
+        if method == at.BY_KEY:
+            h = gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
+            row = key_find(A, L, A, r, at.KEY, h)
             if row < 0:
                 return np.int64(0)
             L[s] = c
@@ -129,11 +56,11 @@ def _choose(A, L, P, node, level):
             L[s + 3] = 1
             L[s + 4] = row
             return np.int64(1)
-        if method == BY_INDEX:
-            h = gather(A, L, P, P[c + K_KEYS], P[c + K_NKEYS])
-            x = np.int64(P[c + K_INDEX])
-            if L[L[IDXS] + x * XSZ + X_LATE]:
-                if L[rb + R_NOW] == 0:  # nothing has entered since it became late
+        if method == at.BY_INDEX:
+            h = gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
+            x = np.int64(P[c + at.K_INDEX])
+            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
+                if L[rb + at.R_NOW] == 0:  # nothing has entered since it became late
                     return np.int64(0)
                 fill_index(A, L, x)
             # How many rows a key has is a guess where hashes collide: it only orders literals.
@@ -146,7 +73,7 @@ def _choose(A, L, P, node, level):
                 slot = found
                 L[s] = c
         else:
-            count = L[rb + R_N]
+            count = L[rb + at.R_N]
             if count == 0:
                 return np.int64(0)
             if best < 0 or count < best:
@@ -161,9 +88,9 @@ def _choose(A, L, P, node, level):
         return np.int64(1)
     c = L[s]
     if n > 1:
-        gather(A, L, P, P[c + K_KEYS], P[c + K_NKEYS])
-    if slot_has(A, L, np.int64(P[c + K_INDEX]), slot, KEY) == 0:
-        slot = idx_find(A, L, np.int64(P[c + K_INDEX]), KEY, L[slot] >> 32)
+        gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
+    if slot_has(A, L, np.int64(P[c + at.K_INDEX]), slot, at.KEY) == 0:
+        slot = idx_find(A, L, np.int64(P[c + at.K_INDEX]), at.KEY, L[slot] >> 32)
         if slot < 0:
             return np.int64(0)
     L[s + 1] = 0 if (L[slot + 1] >> 32) == 0 else 1
@@ -175,24 +102,24 @@ def _choose(A, L, P, node, level):
 @kernel("i:ALPiii")
 def _next(A, L, P, level, m, mode):
     """Advance a join level to its next fitting row. The body rank so far, or -2 at the end."""
-    s = L[STACK] + level * _LEVEL
+    s = L[at.STACK] + level * _LEVEL
     c = L[s]
     kind = L[s + 1]
     pos = L[s + 2]
     end = L[s + 3]
-    r = np.int64(P[c + K_REL])
-    rb = L[RELS] + r * RSZ
-    rows = L[rb + R_ROWS]
-    stride = L[rb + R_STRIDE]
-    cls = P[c + K_CLASS]
-    nmatch = np.int64(P[c + K_NMATCH])
-    match = np.int64(P[c + K_MATCH])
-    if cls == LOWER_BEFORE:
-        state = L[S_BEFORE]
-    elif cls >= SAME_BEFORE:
-        state = np.int64(NOW)
+    r = np.int64(P[c + at.K_REL])
+    rb = L[at.RELS] + r * at.RSZ
+    rows = L[rb + at.R_ROWS]
+    stride = L[rb + at.R_STRIDE]
+    cls = P[c + at.K_CLASS]
+    nmatch = np.int64(P[c + at.K_NMATCH])
+    match = np.int64(P[c + at.K_MATCH])
+    if cls == at.LOWER_BEFORE:
+        state = L[at.S_BEFORE]
+    elif cls >= at.SAME_BEFORE:
+        state = np.int64(at.NOW)
     else:
-        state = L[S_AFTER]
+        state = L[at.S_AFTER]
     bucket = bucket_start(L, L[s + 4])
     begin = pos
     while pos < end:
@@ -203,59 +130,59 @@ def _next(A, L, P, level, m, mode):
         else:
             row = L[s + 4]
         pos += 1
-        at = rows + row * stride
-        word = L[at >> 1]
+        offset = rows + row * stride
+        word = L[offset >> 1]
         if state_holds(word, state) == 0:
             continue
         rank = m
-        if cls >= SAME_BEFORE:
-            rank = word >> RANK_SHIFT
-            if mode == MODE_QUERY and rank > L[BEST]:
+        if cls >= at.SAME_BEFORE:
+            rank = word >> at.RANK_SHIFT
+            if mode == at.MODE_QUERY and rank > L[at.BEST]:
                 continue
-            if cls == SAME_BEFORE and row == L[TRIGGER_ROW] and r == L[TRIGGER_REL]:
+            if cls == at.SAME_BEFORE and row == L[at.TRIGGER_ROW] and r == L[at.TRIGGER_REL]:
                 continue
             rank = max(rank, m)
-        if fits_row(A, L, P, match, nmatch, at):
+        if fits_row(A, L, P, match, nmatch, offset):
             L[s + 2] = pos
-            L[C_PROBED] += pos - begin
+            L[at.C_PROBED] += pos - begin
             return rank
-    L[C_PROBED] += pos - begin
+    L[at.C_PROBED] += pos - begin
     return np.int64(-2)
 
 
 @kernel("v:ALPiii")
 def _emit(A, L, P, v, m, mode):
     """A binding is complete: put its head into the block, or note its rank for a query."""
-    if mode == MODE_QUERY:
-        L[UNFOUND] -= 1
-        if m < L[BEST]:
-            L[BEST] = m
-            L[BEST_COUNT] = 1
-        elif m == L[BEST]:
-            L[BEST_COUNT] += 1
+    if mode == at.MODE_QUERY:
+        L[at.UNFOUND] -= 1
+        if m < L[at.BEST]:
+            L[at.BEST] = m
+            L[at.BEST_COUNT] = 1
+        elif m == L[at.BEST]:
+            L[at.BEST_COUNT] += 1
         return
-    head = np.int64(P[v + V_HEAD])
-    rb = L[RELS] + head * RSZ
-    arity = L[rb + R_ARITY]
-    e = L[EMITTED]
-    o = EMIT + e * arity
-    ops = P[v + V_HEADOPS]
+    head = np.int64(P[v + at.V_HEAD])
+    rb = L[at.RELS] + head * at.RSZ
+    arity = L[rb + at.R_ARITY]
+    e = L[at.EMITTED]
+    o = at.EMIT + e * arity
+    ops = P[v + at.V_HEADOPS]
     for k in range(arity):
         A[o + k] = operand(A, L, P, ops + 2 * k)
     h = hash_words(A, o, arity)
-    if L[BATCH]:
+    if L[at.BATCH]:
         open_batch(L, rb)
-        note_derivations(L, rb, np.int64(P[v + V_RULE]), 1)
+        note_derivations(L, rb, np.int64(P[v + at.V_RULE]), 1)
         if wait(A, L, rb, o, h, m):
             count_batch(A, L, head)
         return
     # The slot is looked at when the block is full: by then its cache line has arrived.
-    prefetch(L, L[rb + R_PK] + ((h * L[rb + R_PKCAP]) >> HASH_BITS))
-    L[EMIT_CELLS + 2 * e] = h
-    L[EMIT_CELLS + 2 * e + 1] = m
-    L[EMITTED] = e + 1
-    if e + 1 == EMIT_BLOCK:
-        flush(A, L, head, np.int64(P[v + V_RULE]), mode)
+    prefetch(L, L[rb + at.R_PK] + ((h * L[rb + at.R_PKCAP]) >> at.HASH_BITS))
+    L[at.EMIT_CELLS + 2 * e] = h
+    L[at.EMIT_CELLS + 2 * e + 1] = m
+    L[at.EMITTED] = e + 1
+    if e + 1 == at.EMIT_BLOCK:
+        flush(A, L, head, np.int64(P[v + at.V_RULE]), mode)
 
 
 @kernel("i:ALPii")
@@ -264,21 +191,21 @@ def _lay_out(A, L, P, v, c):
 
     1: the literal binds variables and tests nothing, so that every row of its bucket fits.
     """
-    match = np.int64(P[c + K_MATCH])
-    n = np.int64(P[c + K_NMATCH])
-    ops = np.int64(P[v + V_HEADOPS])
+    match = np.int64(P[c + at.K_MATCH])
+    n = np.int64(P[c + at.K_NMATCH])
+    ops = np.int64(P[v + at.V_HEADOPS])
     binds = np.int64(1)
     for j in range(n):
-        if P[match + 3 * j + 1] != M_BIND:
+        if P[match + 3 * j + 1] != at.M_BIND:
             binds = np.int64(0)
-    for k in range(L[L[RELS] + P[v + V_HEAD] * RSZ + R_ARITY]):
-        A[LAST_COLUMNS + k] = -1
-        if P[ops + 2 * k] == O_VAR:
+    for k in range(L[L[at.RELS] + P[v + at.V_HEAD] * at.RSZ + at.R_ARITY]):
+        A[at.LAST_COLUMNS + k] = -1
+        if P[ops + 2 * k] == at.O_VAR:
             for j in range(n):
-                if P[match + 3 * j + 1] == M_BIND and P[match + 3 * j + 2] == P[ops + 2 * k + 1]:
-                    A[LAST_COLUMNS + k] = P[match + 3 * j]
-        if A[LAST_COLUMNS + k] < 0:
-            A[LAST + k] = operand(A, L, P, ops + 2 * k)
+                if P[match + 3 * j + 1] == at.M_BIND and P[match + 3 * j + 2] == P[ops + 2 * k + 1]:
+                    A[at.LAST_COLUMNS + k] = P[match + 3 * j]
+        if A[at.LAST_COLUMNS + k] < 0:
+            A[at.LAST + k] = operand(A, L, P, ops + 2 * k)
     return binds
 
 
@@ -289,26 +216,26 @@ def _pour(A, L, P, v, level, m):
     What `_next`, no checks and `_emit` do for one row after another, in one loop: a large
     evaluation spends most of its time here (docs/kernel.md, "The last literal").
     """
-    s = L[STACK] + level * _LEVEL
+    s = L[at.STACK] + level * _LEVEL
     c = L[s]
     kind = L[s + 1]
-    r = np.int64(P[c + K_REL])
-    rb = L[RELS] + r * RSZ
-    stride = L[rb + R_STRIDE]
-    cls = P[c + K_CLASS]
-    match = np.int64(P[c + K_MATCH])
-    nmatch = np.int64(P[c + K_NMATCH])
-    state = L[S_AFTER]
-    if cls == LOWER_BEFORE:
-        state = L[S_BEFORE]
-    elif cls >= SAME_BEFORE:
-        state = np.int64(NOW)
-    head = np.int64(P[v + V_HEAD])
-    hb = L[RELS] + head * RSZ
-    arity = L[hb + R_ARITY]
+    r = np.int64(P[c + at.K_REL])
+    rb = L[at.RELS] + r * at.RSZ
+    stride = L[rb + at.R_STRIDE]
+    cls = P[c + at.K_CLASS]
+    match = np.int64(P[c + at.K_MATCH])
+    nmatch = np.int64(P[c + at.K_NMATCH])
+    state = L[at.S_AFTER]
+    if cls == at.LOWER_BEFORE:
+        state = L[at.S_BEFORE]
+    elif cls >= at.SAME_BEFORE:
+        state = np.int64(at.NOW)
+    head = np.int64(P[v + at.V_HEAD])
+    hb = L[at.RELS] + head * at.RSZ
+    arity = L[hb + at.R_ARITY]
     binds = _lay_out(A, L, P, v, c)
     open_batch(L, hb)
-    rows = L[rb + R_ROWS]
+    rows = L[rb + at.R_ROWS]
     bucket = bucket_start(L, L[s + 4])
     found = np.int64(0)
     for pos in range(L[s + 3]):
@@ -319,38 +246,38 @@ def _pour(A, L, P, v, level, m):
                 prefetch(L, (rows + np.int64(A[bucket + pos + _ROWS_AHEAD]) * stride) >> 1)
         elif kind == 2:
             row = np.int64(pos)
-        at = rows + row * stride
-        word = L[at >> 1]
+        offset = rows + row * stride
+        word = L[offset >> 1]
         if state_holds(word, state) == 0:
             continue
         rank = m
-        if cls >= SAME_BEFORE:
-            if cls == SAME_BEFORE and row == L[TRIGGER_ROW] and r == L[TRIGGER_REL]:
+        if cls >= at.SAME_BEFORE:
+            if cls == at.SAME_BEFORE and row == L[at.TRIGGER_ROW] and r == L[at.TRIGGER_REL]:
                 continue
-            rank = max(word >> RANK_SHIFT, m)
-        if binds == 0 and fits_row(A, L, P, match, nmatch, at) == 0:
+            rank = max(word >> at.RANK_SHIFT, m)
+        if binds == 0 and fits_row(A, L, P, match, nmatch, offset) == 0:
             continue
         for k in range(arity):
-            if A[LAST_COLUMNS + k] >= 0:
-                A[LAST + k] = A[at + COLS + A[LAST_COLUMNS + k]]
+            if A[at.LAST_COLUMNS + k] >= 0:
+                A[at.LAST + k] = A[offset + at.COLS + A[at.LAST_COLUMNS + k]]
         found += 1
-        if wait(A, L, hb, LAST, hash_words(A, LAST, arity), rank):
+        if wait(A, L, hb, at.LAST, hash_words(A, at.LAST, arity), rank):
             count_batch(A, L, head)
-            if L[ERROR] != 0:
+            if L[at.ERROR] != 0:
                 break
-            rows = L[rb + R_ROWS]  # heads may be of this very relation, which may have grown
+            rows = L[rb + at.R_ROWS]  # heads may be of this very relation, which may have grown
             bucket = bucket_start(L, L[s + 4])
-    L[C_PROBED] += L[s + 3]
-    note_derivations(L, hb, np.int64(P[v + V_RULE]), found)
+    L[at.C_PROBED] += L[s + 3]
+    note_derivations(L, hb, np.int64(P[v + at.V_RULE]), found)
 
 
 @kernel("v:Liii")
 def _pause(L, node, level, m):
     """Stop at a binding: the next `run_variant` goes on with the checks of `node`."""
-    L[PAUSED] = 1
-    L[P_NODE] = node
-    L[P_LEVEL] = level
-    L[P_RANK] = m
+    L[at.PAUSED] = 1
+    L[at.P_NODE] = node
+    L[at.P_LEVEL] = level
+    L[at.P_RANK] = m
 
 
 @kernel("v:ALPiii")
@@ -362,24 +289,27 @@ def run_variant(A, L, P, v, row, mode):
     Cost: O(rows of the literals chosen); asserted through C_PROBED and C_DERIVATIONS.
     """
     m = np.int64(-1)
-    L[C_TRIED] += 1
-    r = np.int64(P[v + V_TRIGGER])
-    L[TRIGGER_REL] = r
-    L[TRIGGER_ROW] = row
+    L[at.C_TRIED] += 1
+    r = np.int64(P[v + at.V_TRIGGER])
+    L[at.TRIGGER_REL] = r
+    L[at.TRIGGER_ROW] = row
     level = np.int64(-1)
-    node = np.int64(P[v + V_NODE])
-    if L[PAUSED]:
-        L[PAUSED] = 0
-        m = L[P_RANK]
-        level = L[P_LEVEL]
-        node = L[P_NODE]
+    node = np.int64(P[v + at.V_NODE])
+    if L[at.PAUSED]:
+        L[at.PAUSED] = 0
+        m = L[at.P_RANK]
+        level = L[at.P_LEVEL]
+        node = L[at.P_NODE]
     elif r >= 0:
-        rb = L[RELS] + r * RSZ
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        if fits_row(A, L, P, np.int64(P[v + V_MATCH]), np.int64(P[v + V_NMATCH]), at) == 0:
+        rb = L[at.RELS] + r * at.RSZ
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+        if (
+            fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)
+            == 0
+        ):
             return
-        if P[v + V_SAME] and mode != MODE_QUERY:
-            m = L[at >> 1] >> RANK_SHIFT
+        if P[v + at.V_SAME] and mode != at.MODE_QUERY:
+            m = L[offset >> 1] >> at.RANK_SHIFT
     while True:
         fits = np.int64(1)
         for k in range(P[node]):
@@ -393,37 +323,37 @@ def run_variant(A, L, P, v, row, mode):
             if P[node + 2] == 0:
                 _emit(A, L, P, v, m, mode)
             elif _choose(A, L, P, node, level + 1):
-                child = P[L[L[STACK] + (level + 1) * _LEVEL] + K_CHILD]
-                if L[BATCH] and P[child] == 0 and P[child + 2] == 0 and mode != MODE_QUERY:
+                child = P[L[L[at.STACK] + (level + 1) * _LEVEL] + at.K_CHILD]
+                if L[at.BATCH] and P[child] == 0 and P[child + 2] == 0 and mode != at.MODE_QUERY:
                     _pour(A, L, P, v, level + 1, m)
                 else:
                     level += 1
-                    L[L[STACK] + level * _LEVEL + 5] = m
-                    if L[BATCH]:
-                        ask_children(A, L, P, L[STACK] + level * _LEVEL)
+                    L[L[at.STACK] + level * _LEVEL + 5] = m
+                    if L[at.BATCH]:
+                        ask_children(A, L, P, L[at.STACK] + level * _LEVEL)
         while level >= 0:
-            s = L[STACK] + level * _LEVEL
+            s = L[at.STACK] + level * _LEVEL
             m = _next(A, L, P, level, L[s + 5], mode)
             if m != -2:
-                node = np.int64(P[L[s] + K_CHILD])
+                node = np.int64(P[L[s] + at.K_CHILD])
                 break
             level -= 1
         if level < 0:
             break
-        if mode == MODE_QUERY:
-            if 0 < L[LOOKS_END] < L[C_PROBED]:
-                L[BEST] = GIVEN_UP
-                L[UNFOUND] = 0
-            if L[UNFOUND] == 0:
+        if mode == at.MODE_QUERY:
+            if 0 < L[at.LOOKS_END] < L[at.C_PROBED]:
+                L[at.BEST] = at.GIVEN_UP
+                L[at.UNFOUND] = 0
+            if L[at.UNFOUND] == 0:
                 return
-        if L[CANCEL] != 0 or L[ERROR] != 0:
-            if L[ERROR] == 0:
-                L[ERROR] = ERR_CANCEL
-            L[EMITTED] = 0
+        if L[at.CANCEL] != 0 or L[at.ERROR] != 0:
+            if L[at.ERROR] == 0:
+                L[at.ERROR] = at.ERR_CANCEL
+            L[at.EMITTED] = 0
             return
-        if L[C_PROBED] + L[C_DERIVATIONS] > L[QUOTA]:
-            L[ASKED] = -1
+        if L[at.C_PROBED] + L[at.C_DERIVATIONS] > L[at.QUOTA]:
+            L[at.ASKED] = -1
             _pause(L, node, level, m)
             return
-    if mode != MODE_QUERY and L[EMITTED] > 0:
-        flush(A, L, np.int64(P[v + V_HEAD]), np.int64(P[v + V_RULE]), mode)
+    if mode != at.MODE_QUERY and L[at.EMITTED] > 0:
+        flush(A, L, np.int64(P[v + at.V_HEAD]), np.int64(P[v + at.V_RULE]), mode)

@@ -9,23 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.layout import (
-    COLS,
-    HASH_BITS,
-    R_ARITY,
-    R_PK,
-    R_PKCAP,
-    R_PKROOM,
-    R_PKUSED,
-    R_ROWS,
-    R_STRIDE,
-    RELS,
-    RSZ,
-)
 from deltafix.kernel.memory import block, discard, generous
-
-__all__ = ["hash_words", "key_find", "key_insert", "key_remove", "key_reserve"]
 
 _LOW = 1 << 10
 _RUN = 1 << 9
@@ -46,21 +32,21 @@ def hash_words(A, o, n):
 @kernel("i:ALPiii")
 def key_find(A, L, K, r, o, h):
     """The row of `r` whose columns equal the words of `K` at `o` (hash `h`), or -1."""
-    rb = L[RELS] + r * RSZ
-    base = L[rb + R_PK]
-    cap = L[rb + R_PKCAP]
-    arity = L[rb + R_ARITY]
-    s = (h * cap) >> HASH_BITS
+    rb = L[at.RELS] + r * at.RSZ
+    base = L[rb + at.R_PK]
+    cap = L[rb + at.R_PKCAP]
+    arity = L[rb + at.R_ARITY]
+    s = (h * cap) >> at.HASH_BITS
     while True:
         v = L[base + s]
         if v == 0:
             return np.int64(-1)
         if (v >> 32) == h:
             row = (v & 0xFFFFFFFF) - 1
-            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
+            offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.COLS
             same = True
             for k in range(arity):
-                if A[at + k] != K[o + k]:
+                if A[offset + k] != K[o + k]:
                     same = False
                     break
             if same:
@@ -73,7 +59,7 @@ def key_find(A, L, K, r, o, h):
 @kernel("v:Liii")
 def _place(L, base, cap, v):
     """Enter a slot's cell into the first free slot from its hash's place on."""
-    s = ((v >> 32) * cap) >> HASH_BITS
+    s = ((v >> 32) * cap) >> at.HASH_BITS
     while L[base + s] != 0:
         s += 1
         if s == cap:
@@ -87,10 +73,10 @@ def _first_gap(L, rb):
 
     It can where no run of taken slots is long.
     """
-    base = L[rb + R_PK]
+    base = L[rb + at.R_PK]
     gap = np.int64(-1)
     run = np.int64(0)
-    for k in range(L[rb + R_PKCAP]):
+    for k in range(L[rb + at.R_PKCAP]):
         if L[base + k] == 0:
             run = np.int64(0)
             if gap < 0 and k >= _LOW:
@@ -112,7 +98,7 @@ def _spread(L, rb, gap, cap):
     met. What lies below `gap`, or would wrap around at the end, waits elsewhere: the latter are
     no more than were so before, less than `_RUN`.
     """
-    base = L[rb + R_PK]
+    base = L[rb + at.R_PK]
     held = block(L, (gap + 2 * _RUN) * 2) // 2
     n = np.int64(0)
     for k in range(gap):
@@ -120,12 +106,12 @@ def _spread(L, rb, gap, cap):
             L[held + n] = L[base + k]
             L[base + k] = 0
             n += 1
-    for k in range(L[rb + R_PKCAP] - 1, gap, -1):
+    for k in range(L[rb + at.R_PKCAP] - 1, gap, -1):
         v = L[base + k]
         if v == 0:
             continue
         L[base + k] = 0
-        s = ((v >> 32) * cap) >> HASH_BITS
+        s = ((v >> 32) * cap) >> at.HASH_BITS
         while s < cap and L[base + s] != 0:
             s += 1
         if s == cap:
@@ -145,44 +131,44 @@ def key_reserve(L, r, n):
     A large one grows where it lies, so that no page is written twice: of a load of 20 M rows,
     a third of the time went into new pages (docs/kernel.md, "Memory").
     """
-    rb = L[RELS] + r * RSZ
-    cap = L[rb + R_PKCAP]
-    if (L[rb + R_PKUSED] + n) * 5 <= cap * 4:
+    rb = L[at.RELS] + r * at.RSZ
+    cap = L[rb + at.R_PKCAP]
+    if (L[rb + at.R_PKUSED] + n) * 5 <= cap * 4:
         return
-    new_cap = max(cap + cap // 2 + 16, (L[rb + R_PKUSED] + n) * 3 // 2)
-    gap = _first_gap(L, rb) if new_cap <= L[rb + R_PKROOM] else np.int64(-1)
+    new_cap = max(cap + cap // 2 + 16, (L[rb + at.R_PKUSED] + n) * 3 // 2)
+    gap = _first_gap(L, rb) if new_cap <= L[rb + at.R_PKROOM] else np.int64(-1)
     if gap >= 0:
         _spread(L, rb, gap, new_cap)
     else:
         room = generous(new_cap, cap)
-        base = L[rb + R_PK]
+        base = L[rb + at.R_PK]
         new = block(L, room * 2) // 2
         # Slots lie in the order of their hashes (up to wrap-around): both tables are walked once.
         for k in range(cap):
             if L[base + k] != 0:
                 _place(L, new, new_cap, L[base + k])
-        discard(L, base * 2, L[rb + R_PKROOM] * 2)
-        L[rb + R_PK] = new
-        L[rb + R_PKROOM] = room
-    L[rb + R_PKCAP] = new_cap
+        discard(L, base * 2, L[rb + at.R_PKROOM] * 2)
+        L[rb + at.R_PK] = new
+        L[rb + at.R_PKROOM] = room
+    L[rb + at.R_PKCAP] = new_cap
 
 
 @kernel("v:Liii")
 def key_insert(L, r, row, h):
     """Enter a row that is known to be absent; room was made by `key_reserve`."""
-    rb = L[RELS] + r * RSZ
-    _place(L, L[rb + R_PK], L[rb + R_PKCAP], (h << 32) | (row + 1))
-    L[rb + R_PKUSED] += 1
+    rb = L[at.RELS] + r * at.RSZ
+    _place(L, L[rb + at.R_PK], L[rb + at.R_PKCAP], (h << 32) | (row + 1))
+    L[rb + at.R_PKUSED] += 1
 
 
 @kernel("v:Liii")
 def key_remove(L, r, row, h):
     """Take a row out of the key table and shift its followers back."""
-    rb = L[RELS] + r * RSZ
-    base = L[rb + R_PK]
-    cap = L[rb + R_PKCAP]
+    rb = L[at.RELS] + r * at.RSZ
+    base = L[rb + at.R_PK]
+    cap = L[rb + at.R_PKCAP]
     target = (h << 32) | (row + 1)
-    hole = (h * cap) >> HASH_BITS
+    hole = (h * cap) >> at.HASH_BITS
     while L[base + hole] != target:
         hole += 1
         if hole == cap:
@@ -195,9 +181,9 @@ def key_remove(L, r, row, h):
         v = L[base + s]
         if v == 0:
             break
-        home = ((v >> 32) * cap) >> HASH_BITS
+        home = ((v >> 32) * cap) >> at.HASH_BITS
         if (s - home) % cap >= (s - hole) % cap:
             L[base + hole] = v
             hole = s
     L[base + hole] = 0
-    L[rb + R_PKUSED] -= 1
+    L[rb + at.R_PKUSED] -= 1

@@ -14,13 +14,16 @@ A stratum's epoch is a list of phases, hex digits of its script read from the ri
     A LOOK       what else is derived for keys whose one row fell (`best`)
 
 Invariant: all positions live in header cells, so a run can stop at any row (`QUOTA`) and go on.
-Between phases every support is exact for the state the phase leaves. `settle` ends the stratum.
+Between phases every support is exact for the state the phase leaves. The states in which a phase
+sees the rows below are a function of the phase and the schedule; every schedule counts every
+derivation once. `settle` ends the stratum.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import forget_probes
 from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
@@ -28,96 +31,111 @@ from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.fold import run_fold
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
-from deltafix.kernel.layout import (
-    ASK,
-    ASKED,
-    BATCH,
-    BATCH_FROM,
-    BY_STRATUM,
-    C_ABANDONED,
-    C_DERIVATIONS,
-    C_PROBED,
-    C_STRATA,
-    CANCEL,
-    DONE,
-    ERR_CANCEL,
-    ERROR,
-    GO,
-    HEAP,
-    MODE_CREATE,
-    MODE_DESTROY,
-    MODE_QUERY,
-    MODE_REST,
-    MODE_SAVE,
-    N_RULES,
-    OUTSIDE,
-    PAUSED,
-    QUOTA,
-    R_CHANGED,
-    RECOMPUTE,
-    RECURSIVE,
-    RELS,
-    RSZ,
-    RULE_COUNTS,
-    S_FULL,
-    S_HEAD,
-    S_ITEM,
-    S_J0,
-    S_MODE,
-    S_PHASE,
-    S_Q0,
-    S_REST,
-    S_STRATUM,
-    S_VAIN,
-    S_WORK,
-    SCHEDULE,
-    STOPPED,
-    STRATEGY,
-    T_BEST,
-    T_FOLD,
-    T_FRESH,
-    T_LEFT,
-    T_MODE,
-    T_NEXT,
-    T_NREADS,
-    T_NRELS,
-    T_OUTSIDE,
-    T_READS,
-    T_RECURSIVE,
-    T_RELS,
-    T_ROW,
-    T_THEN,
-    THEN_NEXT,
-    UNFOUND,
-    WAVEFRONT,
-    YIELD,
-    J,
-    Q,
-)
 from deltafix.kernel.phases import given_in, given_out, next_below, next_created, next_full, wipe
-from deltafix.kernel.script import (
-    AGAIN,
-    CREATE,
-    DESTROY,
-    FULL,
-    GIVEN_IN,
-    GIVEN_OUT,
-    LOOK,
-    RECOMPUTATION,
-    SAVE,
-    TAKE,
-    WAVE,
-    WIPE,
-    is_hopeless,
-    note_work,
-    script_of,
-    set_states,
-    work_done,
-)
 from deltafix.kernel.settle import finish_stratum
 from deltafix.kernel.wave import follow, next_suspect
 
-__all__ = ["maintain"]
+RECOMPUTATION = 0x798  # WIPE, FULL, TAKE
+AGAIN = 0x7A4  # WAVE, LOOK, TAKE
+(GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL, LOOK) = range(1, 11)
+
+
+@kernel("i:ALPi")
+def script_of(A, L, P, t):
+    """Which phases stratum `t` needs in this epoch; 0: none, it is skipped."""
+    edited = np.int64(0)
+    holds = np.int64(0)
+    for k in range(P[t + at.T_NRELS]):
+        rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
+        edited += L[rb + at.R_CHANGED + 1]
+        holds += L[rb + at.R_NOW] + L[rb + at.R_WAS]
+    changed = np.int64(0)
+    below = np.int64(0)
+    seen = np.int64(-1)
+    for k in range(P[t + at.T_NLOWER]):
+        r = np.int64(P[P[t + at.T_LOWER] + 2 * k])
+        if r != seen:
+            rb = L[at.RELS] + r * at.RSZ
+            changed += L[rb + at.R_CHANGED + 1]
+            below += L[rb + at.R_NOW]
+            seen = r
+    if P[t + at.T_FRESH] == 0 and edited == 0 and changed == 0:
+        return np.int64(0)
+    if P[t + at.T_NLOWER] == 0 and P[t + at.T_NCONST] == 0 and not P[t + at.T_RECURSIVE]:
+        return np.int64(GIVEN_OUT)  # given rows only: nothing to derive
+    strategy = L[at.STRATEGY]
+    if P[t + at.T_FRESH] or strategy == at.RECOMPUTE or (holds == 0 and changed * 2 > below):
+        return np.int64(RECOMPUTATION)
+    if strategy == at.DELETES_FIRST or strategy == at.DRED:
+        return np.int64(0x765421)
+    if strategy == at.INSERTS_FIRST:
+        return np.int64(0x421756)
+    return np.int64(0x7A654321) if P[t + at.T_BEST] else np.int64(0x7654321)
+
+
+@kernel("v:L")
+def set_states(L):
+    """Which states the literals below see in the phase that begins."""
+    phase = L[at.S_PHASE] % 16
+    strategy = L[at.STRATEGY]
+    before = np.int64(at.STATE_NEW)
+    after = np.int64(at.STATE_NEW)
+    if phase == DESTROY:
+        before = np.int64(at.STATE_NEW if strategy == at.INSERTS_FIRST else at.STATE_MID)
+        after = np.int64(at.STATE_UNION if strategy == at.INSERTS_FIRST else at.STATE_OLD)
+    elif phase == SAVE or phase == CREATE:
+        before = np.int64(at.STATE_OLD if strategy == at.INSERTS_FIRST else at.STATE_MID)
+        after = np.int64(at.STATE_UNION if strategy == at.INSERTS_FIRST else at.STATE_NEW)
+    elif phase == WAVE and (strategy == at.DELETES_FIRST or strategy == at.DRED):
+        before = after = np.int64(at.STATE_MID)
+    elif phase == TAKE and strategy == at.INSERTS_FIRST and L[at.S_PHASE] >= 16:
+        before = after = np.int64(at.STATE_UNION)
+    L[at.S_BEFORE] = before
+    L[at.S_AFTER] = after
+    L[at.S_ITEM] = 0
+    L[at.S_ROW] = 0
+
+
+@kernel("i:L")
+def work_done(L):
+    """What the run has cost so far: rows looked at, derivations, and looks that found nothing."""
+    return L[at.C_PROBED] + L[at.C_DERIVATIONS] + L[at.C_TRIED]
+
+
+@kernel("i:LPi")
+def _derivations(L, P, t):
+    """The derivations of the stratum's rows that hold."""
+    found = np.int64(0)
+    for k in range(P[t + at.T_NRELS]):
+        found += L[L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ + at.R_DERIVATIONS]
+    return found
+
+
+@kernel("v:LPi")
+def note_work(L, P, t):
+    """Remember what evaluating the stratum from nothing has cost."""
+    rb = L[at.RELS] + P[P[t + at.T_RELS]] * at.RSZ
+    L[rb + at.R_WORK] = work_done(L) - L[at.S_WORK]
+    L[rb + at.R_FOUND] = _derivations(L, P, t)
+    L[at.S_FULL] = 0
+
+
+@kernel("i:LPi")
+def is_hopeless(L, P, t):
+    """Whether the wave has cost more than recomputing the stratum would: then give it up.
+
+    Points-to sets over a hub: one edit's wave took 94 s where recomputation takes 2 (bench,
+    points-to). What recomputing would cost is what it did cost, by derivation: from 2.5 units of
+    `work_done` (galen) to 30 (types of Python, 200 rules), so no one figure serves all. An
+    abandoned wave adds at most once more what the recomputation takes.
+    """
+    work = work_done(L) - L[at.S_WORK]
+    if L[at.STRATEGY] != at.WAVEFRONT or work < L[at.PATIENCE]:
+        return np.int64(0)
+    rb = L[at.RELS] + P[P[t + at.T_RELS]] * at.RSZ
+    again = L[rb + at.R_WORK] / max(L[rb + at.R_FOUND], 1) * _derivations(L, P, t)
+    return np.int64(1) if work > again else np.int64(0)
+
 
 OUTSIDE_PHASE = -2
 FOLD_PHASE = -3
@@ -126,9 +144,9 @@ FOLD_PHASE = -3
 @kernel("i:AL")
 def _tired(A, L):
     """Whether the run must go back to its caller: quota used, budget passed, or cancelled."""
-    if L[CANCEL] != 0 and L[ERROR] == 0:
-        L[ERROR] = ERR_CANCEL
-    if L[ERROR] != 0 or L[C_PROBED] + L[C_DERIVATIONS] > L[QUOTA]:
+    if L[at.CANCEL] != 0 and L[at.ERROR] == 0:
+        L[at.ERROR] = at.ERR_CANCEL
+    if L[at.ERROR] != 0 or L[at.C_PROBED] + L[at.C_DERIVATIONS] > L[at.QUOTA]:
         return np.int64(1)
     return np.int64(0)
 
@@ -137,56 +155,57 @@ def _tired(A, L):
 def _batch(L, P, t):
     """From now on heads wait, if many rows are being created and nothing can be lost."""
     if (
-        L[BATCH] == 0
-        and L[Q + 1] - L[S_Q0] >= L[BATCH_FROM]
-        and (L[S_PHASE] == TAKE or L[S_PHASE] % 16 == FULL)
-        and not P[t + T_BEST]
+        L[at.BATCH] == 0
+        and L[at.Q + 1] - L[at.S_Q0] >= L[at.BATCH_FROM]
+        and (L[at.S_PHASE] == TAKE or L[at.S_PHASE] % 16 == FULL)
+        and not P[t + at.T_BEST]
     ):
-        L[BATCH] = 1
+        L[at.BATCH] = 1
         forget_probes(L)
 
 
 @kernel("v:ALPi")
 def _count_batches(A, L, P, t):
     """Count the heads that wait in the stratum's relations."""
-    for k in range(P[t + T_NRELS]):
-        count_batch(A, L, np.int64(P[P[t + T_RELS] + k]))
+    for k in range(P[t + at.T_NRELS]):
+        count_batch(A, L, np.int64(P[P[t + at.T_RELS] + k]))
 
 
 @kernel("i:ALPi")
 def _next_task(A, L, P, t):
     """Find the next task of the phase at hand. 0: the phase is over."""
-    phase = L[S_PHASE] % 16
+    phase = L[at.S_PHASE] % 16
     if phase == GIVEN_OUT:
         given_out(A, L, P, t)
     elif phase == DESTROY:
-        return next_below(L, P, t, MODE_DESTROY, 0)
+        return next_below(L, P, t, at.MODE_DESTROY, 0)
     elif phase == SAVE:
-        if L[HEAP + 1] > 0:
-            L[S_MODE] = MODE_REST
-            return next_below(L, P, t, MODE_SAVE, 1)
+        if L[at.HEAP + 1] > 0:
+            L[at.S_MODE] = at.MODE_REST
+            return next_below(L, P, t, at.MODE_SAVE, 1)
     elif phase == WAVE:
         # A later wave repairs what a recomputation displaced: giving it up would never end.
-        if L[HEAP + 1] > 0 and L[S_PHASE] != AGAIN and is_hopeless(L, P, t):
-            L[C_ABANDONED] += 1
-            L[S_MODE] = MODE_CREATE
-            L[S_PHASE] = RECOMPUTATION * 16  # the digit of the wave itself is dropped next
+        if L[at.HEAP + 1] > 0 and L[at.S_PHASE] != AGAIN and is_hopeless(L, P, t):
+            L[at.C_ABANDONED] += 1
+            L[at.S_MODE] = at.MODE_CREATE
+            # the digit of the wave itself is dropped next
+            L[at.S_PHASE] = RECOMPUTATION * 16
             return np.int64(0)
         return next_suspect(A, L, P, t)
     elif phase == GIVEN_IN:
         given_in(A, L, P, t)
     elif phase == CREATE:
-        return next_below(L, P, t, L[S_MODE], 1)
+        return next_below(L, P, t, L[at.S_MODE], 1)
     elif phase == TAKE:
         _batch(L, P, t)
-        if L[RECURSIVE] and next_created(A, L, P, t):
+        if L[at.RECURSIVE] and next_created(A, L, P, t):
             return np.int64(1)
-        if L[BATCH]:
+        if L[at.BATCH]:
             _count_batches(A, L, P, t)
-            return next_created(A, L, P, t) if L[RECURSIVE] else np.int64(0)
+            return next_created(A, L, P, t) if L[at.RECURSIVE] else np.int64(0)
     elif phase == WIPE:
-        L[S_FULL] = 1
-        L[S_WORK] = work_done(L)
+        L[at.S_FULL] = 1
+        L[at.S_WORK] = work_done(L)
         wipe(A, L, P, t)
     elif phase == FULL:
         _batch(L, P, t)
@@ -199,10 +218,10 @@ def _next_task(A, L, P, t):
 @kernel("i:LPi")
 def _is_read_changed(L, P, t):
     """Whether an outside stratum has anything to do."""
-    if P[t + T_FRESH]:
+    if P[t + at.T_FRESH]:
         return np.int64(1)
-    for k in range(P[t + T_NREADS]):
-        if L[L[RELS] + P[P[t + T_READS] + k] * RSZ + R_CHANGED + 1] > 0:
+    for k in range(P[t + at.T_NREADS]):
+        if L[L[at.RELS] + P[P[t + at.T_READS] + k] * at.RSZ + at.R_CHANGED + 1] > 0:
             return np.int64(1)
     return np.int64(0)
 
@@ -210,78 +229,78 @@ def _is_read_changed(L, P, t):
 @kernel("i:ALP")
 def _advance(A, L, P):
     """Find the next task of the epoch: GO, or how the run ends for now."""
-    while L[S_STRATUM] < P[0]:
-        t = np.int64(P[P[1] + L[S_STRATUM]])
-        if L[S_PHASE] == OUTSIDE_PHASE:  # Python has computed it
-            L[S_PHASE] = -1
-            L[S_STRATUM] += 1
+    while L[at.S_STRATUM] < P[0]:
+        t = np.int64(P[P[1] + L[at.S_STRATUM]])
+        if L[at.S_PHASE] == OUTSIDE_PHASE:  # Python has computed it
+            L[at.S_PHASE] = -1
+            L[at.S_STRATUM] += 1
             continue
-        if L[S_PHASE] == -1 and P[t + T_OUTSIDE]:
+        if L[at.S_PHASE] == -1 and P[t + at.T_OUTSIDE]:
             if _is_read_changed(L, P, t) == 0:
-                L[S_STRATUM] += 1
+                L[at.S_STRATUM] += 1
                 continue
-            L[C_STRATA] += 1
-            if P[t + T_FOLD] == 0:
-                L[S_PHASE] = OUTSIDE_PHASE
-                return np.int64(OUTSIDE)
-            L[S_PHASE] = FOLD_PHASE
-            L[S_ITEM] = 0
-        if L[S_PHASE] == FOLD_PHASE:
+            L[at.C_STRATA] += 1
+            if P[t + at.T_FOLD] == 0:
+                L[at.S_PHASE] = OUTSIDE_PHASE
+                return np.int64(at.OUTSIDE)
+            L[at.S_PHASE] = FOLD_PHASE
+            L[at.S_ITEM] = 0
+        if L[at.S_PHASE] == FOLD_PHASE:
             if _tired(A, L):
-                return np.int64(STOPPED) if L[ERROR] != 0 else np.int64(YIELD)
+                return np.int64(at.STOPPED) if L[at.ERROR] != 0 else np.int64(at.YIELD)
             folded = run_fold(A, L, P, t)
             if folded < 0:
-                return np.int64(OUTSIDE)
+                return np.int64(at.OUTSIDE)
             if folded:
-                L[S_PHASE] = -1
-                L[S_STRATUM] += 1
-                if L[BY_STRATUM]:
-                    return np.int64(YIELD)
+                L[at.S_PHASE] = -1
+                L[at.S_STRATUM] += 1
+                if L[at.BY_STRATUM]:
+                    return np.int64(at.YIELD)
             continue
-        if L[S_PHASE] == -1:
+        if L[at.S_PHASE] == -1:
             # Where one row per key is kept, there is one schedule besides recomputation.
-            fixed = P[t + T_BEST] and L[SCHEDULE] != RECOMPUTE
-            L[STRATEGY] = WAVEFRONT if fixed else L[SCHEDULE]
-            L[S_PHASE] = script_of(A, L, P, t)
-            if L[S_PHASE] == 0:
-                L[S_PHASE] = -1
-                L[S_STRATUM] += 1
+            fixed = P[t + at.T_BEST] and L[at.SCHEDULE] != at.RECOMPUTE
+            L[at.STRATEGY] = at.WAVEFRONT if fixed else L[at.SCHEDULE]
+            L[at.S_PHASE] = script_of(A, L, P, t)
+            if L[at.S_PHASE] == 0:
+                L[at.S_PHASE] = -1
+                L[at.S_STRATUM] += 1
                 continue
-            L[C_STRATA] += 1
-            L[RECURSIVE] = P[t + T_RECURSIVE]
-            L[S_MODE] = MODE_CREATE
-            L[S_Q0] = L[Q + 1]
-            L[S_J0] = L[J + 1]
-            L[S_HEAD] = L[Q + 1]
-            L[S_FULL] = 0
-            L[S_REST] = 0
-            L[S_VAIN] = 0
-            L[S_WORK] = work_done(L)
+            L[at.C_STRATA] += 1
+            L[at.RECURSIVE] = P[t + at.T_RECURSIVE]
+            L[at.S_MODE] = at.MODE_CREATE
+            L[at.S_Q0] = L[at.Q + 1]
+            L[at.S_J0] = L[at.J + 1]
+            L[at.S_HEAD] = L[at.Q + 1]
+            L[at.S_FULL] = 0
+            L[at.S_REST] = 0
+            L[at.S_VAIN] = 0
+            L[at.S_WORK] = work_done(L)
             set_states(L)
-        while L[S_PHASE] > 0:
-            if L[T_THEN] != THEN_NEXT:
+        while L[at.S_PHASE] > 0:
+            if L[at.T_THEN] != at.THEN_NEXT:
                 follow(A, L, P, t)
-                if L[T_LEFT] > 0:
-                    return np.int64(GO)
+                if L[at.T_LEFT] > 0:
+                    return np.int64(at.GO)
                 continue
             if _tired(A, L):
-                return np.int64(STOPPED) if L[ERROR] != 0 else np.int64(YIELD)
+                return np.int64(at.STOPPED) if L[at.ERROR] != 0 else np.int64(at.YIELD)
             if _next_task(A, L, P, t):
-                return np.int64(GO)
+                return np.int64(at.GO)
             # Displaced rows leave suspects behind: another wave, until there are none.
-            again = P[t + T_BEST] and L[S_PHASE] == TAKE and L[HEAP + 1] > 0
-            L[S_PHASE] = AGAIN if again else L[S_PHASE] // 16
+            again = P[t + at.T_BEST] and L[at.S_PHASE] == TAKE and L[at.HEAP + 1] > 0
+            L[at.S_PHASE] = AGAIN if again else L[at.S_PHASE] // 16
             set_states(L)
-        if L[BATCH]:
+        if L[at.BATCH]:
             end_batches(L)
-        if L[S_FULL]:
+        if L[at.S_FULL]:
             note_work(L, P, t)
         finish_stratum(A, L, P, t)
-        L[S_PHASE] = -1
-        L[S_STRATUM] += 1
-        if L[BY_STRATUM]:
-            return np.int64(YIELD)
-    return np.int64(DONE)
+        L[at.S_PHASE] = -1
+        L[at.S_STRATUM] += 1
+        if L[at.BY_STRATUM]:
+            return np.int64(at.YIELD)
+    return np.int64(at.DONE)
 
 
 @kernel("i:ALP")
@@ -296,29 +315,29 @@ def maintain(A, L, P):
     literals joined with them), times log for suspects. The one place that calls `run_variant`:
     each further one would compile the whole join again (docs/kernel.md, "Compile time").
     """
-    if L[S_STRATUM] < 0:
-        for c in range(C_DERIVATIONS, C_ABANDONED + 1):
+    if L[at.S_STRATUM] < 0:
+        for c in range(at.C_DERIVATIONS, at.C_ABANDONED + 1):
             L[c] = 0
-        for c in range(L[N_RULES]):
-            L[L[RULE_COUNTS] + c] = 0
-        L[S_STRATUM] = 0
-        L[S_PHASE] = -1
-        L[T_LEFT] = 0
-        L[T_THEN] = THEN_NEXT
+        for c in range(L[at.N_RULES]):
+            L[L[at.RULE_COUNTS] + c] = 0
+        L[at.S_STRATUM] = 0
+        L[at.S_PHASE] = -1
+        L[at.T_LEFT] = 0
+        L[at.T_THEN] = at.THEN_NEXT
     while True:
-        while L[T_LEFT] > 0:
-            v = np.int64(P[L[T_NEXT]])
-            L[T_NEXT] += 1
-            L[T_LEFT] -= 1
-            if L[T_MODE] == MODE_QUERY and L[UNFOUND] == 0:
+        while L[at.T_LEFT] > 0:
+            v = np.int64(P[L[at.T_NEXT]])
+            L[at.T_NEXT] += 1
+            L[at.T_LEFT] -= 1
+            if L[at.T_MODE] == at.MODE_QUERY and L[at.UNFOUND] == 0:
                 continue  # all derivations are found, or it has given up
-            if finds_nothing(A, L, P, v, L[T_ROW]):
+            if finds_nothing(A, L, P, v, L[at.T_ROW]):
                 continue
-            run_variant(A, L, P, v, L[T_ROW], L[T_MODE])
-            if L[PAUSED]:  # the same variant again, when the caller comes back
-                L[T_NEXT] -= 1
-                L[T_LEFT] += 1
-                return np.int64(ASK) if L[ASKED] >= 0 else np.int64(YIELD)
+            run_variant(A, L, P, v, L[at.T_ROW], L[at.T_MODE])
+            if L[at.PAUSED]:  # the same variant again, when the caller comes back
+                L[at.T_NEXT] -= 1
+                L[at.T_LEFT] += 1
+                return np.int64(at.ASK) if L[at.ASKED] >= 0 else np.int64(at.YIELD)
         outcome = _advance(A, L, P)
-        if outcome != GO:
+        if outcome != at.GO:
             return outcome

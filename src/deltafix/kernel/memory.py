@@ -11,25 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.layout import (
-    BUMP,
-    DEAD,
-    LIMIT,
-    R_ALL,
-    R_ARITY,
-    R_CAP,
-    R_FREE,
-    R_N,
-    R_ROWS,
-    R_STRIDE,
-    RELS,
-    RSZ,
-    SUPPORT,
-    USED,
-)
-
-__all__ = ["block", "discard", "free_row", "generous", "new_row", "push", "room", "row_room"]
 
 
 @kernel("i:Li")
@@ -39,22 +22,22 @@ def block(L, words):
     Blocks are never handed out twice, so they are zero because the system's pages are.
     Raises MemoryError.
     """
-    start = L[BUMP]
+    start = L[at.BUMP]
     end = start + ((words + 15) // 16) * 16
-    if end > L[LIMIT]:
+    if end > L[at.LIMIT]:
         raise MemoryError("the arena's reservation is used up")
-    L[BUMP] = end
+    L[at.BUMP] = end
     return start
 
 
 @kernel("v:Lii")
 def discard(L, start, words):
     """Hand a block back: Python releases its pages after the run (large ones only)."""
-    n = L[DEAD + 1]
-    if words >= 2048 and n < L[DEAD + 2]:
-        L[L[DEAD] + 2 * n] = start
-        L[L[DEAD] + 2 * n + 1] = words
-        L[DEAD + 1] = n + 1
+    n = L[at.DEAD + 1]
+    if words >= 2048 and n < L[at.DEAD + 2]:
+        L[L[at.DEAD] + 2 * n] = start
+        L[L[at.DEAD] + 2 * n + 1] = words
+        L[at.DEAD + 1] = n + 1
 
 
 @kernel("i:ii")
@@ -95,47 +78,47 @@ def push(L, v, value):
 @kernel("v:ALii")
 def row_room(A, L, r, n):
     """Make room for `n` more rows of relation `r` behind its high-water mark."""
-    rb = L[RELS] + r * RSZ
-    if L[rb + R_N] + n > L[rb + R_CAP]:
-        cap = L[rb + R_CAP]
-        stride = L[rb + R_STRIDE]
-        new_cap = generous(L[rb + R_N] + n, cap)
+    rb = L[at.RELS] + r * at.RSZ
+    if L[rb + at.R_N] + n > L[rb + at.R_CAP]:
+        cap = L[rb + at.R_CAP]
+        stride = L[rb + at.R_STRIDE]
+        new_cap = generous(L[rb + at.R_N] + n, cap)
         new = block(L, new_cap * stride)
-        old = L[rb + R_ROWS]
-        for k in range(L[rb + R_N] * stride // 2):
+        old = L[rb + at.R_ROWS]
+        for k in range(L[rb + at.R_N] * stride // 2):
             L[new // 2 + k] = L[old // 2 + k]
         discard(L, old, cap * stride)
-        L[rb + R_ROWS] = new
-        L[rb + R_CAP] = new_cap
+        L[rb + at.R_ROWS] = new
+        L[rb + at.R_CAP] = new_cap
 
 
 @kernel("i:ALPii")
 def new_row(A, L, K, r, o):
     """Allocate a row of `r` with the columns at word `o` of `K`; flags USED alone, support 0."""
-    rb = L[RELS] + r * RSZ
-    row = L[rb + R_FREE]
+    rb = L[at.RELS] + r * at.RSZ
+    row = L[rb + at.R_FREE]
     if row >= 0:
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        L[rb + R_FREE] = np.int64(A[at + SUPPORT]) - 1
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+        L[rb + at.R_FREE] = np.int64(A[offset + at.SUPPORT]) - 1
     else:
         row_room(A, L, r, 1)
-        row = L[rb + R_N]
-        L[rb + R_N] = row + 1
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    L[at >> 1] = USED
-    A[at + SUPPORT] = 0
-    if L[rb + R_ALL]:
-        A[at + L[rb + R_ALL]] = 0
-    for k in range(L[rb + R_ARITY]):
-        A[at + 3 + k] = K[o + k]
+        row = L[rb + at.R_N]
+        L[rb + at.R_N] = row + 1
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    L[offset >> 1] = at.USED
+    A[offset + at.SUPPORT] = 0
+    if L[rb + at.R_ALL]:
+        A[offset + L[rb + at.R_ALL]] = 0
+    for k in range(L[rb + at.R_ARITY]):
+        A[offset + 3 + k] = K[o + k]
     return row
 
 
 @kernel("v:ALii")
 def free_row(A, L, r, row):
     """Put a row on the free list. Its columns stay readable until it is allocated again."""
-    rb = L[RELS] + r * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    L[at >> 1] = 0
-    A[at + SUPPORT] = L[rb + R_FREE] + 1
-    L[rb + R_FREE] = row
+    rb = L[at.RELS] + r * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    L[offset >> 1] = 0
+    A[offset + at.SUPPORT] = L[rb + at.R_FREE] + 1
+    L[rb + at.R_FREE] = row

@@ -32,8 +32,6 @@ from llvmlite import binding
 
 from deltafix.kernel.jit import JIT_DISABLED, sources_digest
 
-__all__ = ["ENTRIES", "cache_folder", "cpu", "find", "is_ready", "keep", "load", "make", "prepare"]
-
 ENTRIES = {
     "answer": "edit", "delete_rows": "edit", "find_slot": "edit", "insert_rows": "edit",
     "intern": "edit", "lookup": "edit", "settle_rows": "edit",
@@ -61,7 +59,7 @@ _PYTHON = (
     "PyExc_IndexError", "PyExc_MemoryError", "PyExc_TypeError", "PyLong_AsLongLong",
     "PyLong_FromLongLong", "Py_IncRef", "_Py_NoneStruct",
 )  # fmt: skip
-"""What `wrappers` calls. LLVM would end the process over a name that it cannot resolve."""
+"""What its wrappers call. LLVM would end the process over a name that it cannot resolve."""
 
 
 @cache

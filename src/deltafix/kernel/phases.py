@@ -9,91 +9,23 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import look_ahead, look_ahead_in
 from deltafix.kernel.best import admit, take
 from deltafix.kernel.emit import touch
 from deltafix.kernel.heap import heap_push
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.layout import (
-    BATCH,
-    C_TAKEN,
-    CLOCK,
-    ERR_ROUNDS,
-    ERROR,
-    FLAGS,
-    GAP,
-    GIVEN,
-    HEAP,
-    IDXS,
-    LIMBO,
-    LOOK,
-    MAX_ROUNDS,
-    MODE_CREATE,
-    MODE_QUERY,
-    MOVED,
-    NOW,
-    OPEN,
-    PENDING,
-    R_ALL,
-    R_BEST,
-    R_CHANGED,
-    R_DERIVATIONS,
-    R_IDX,
-    R_N,
-    R_NIDX,
-    R_NOW,
-    R_ROWS,
-    R_STRIDE,
-    R_WAS,
-    RANK_SHIFT,
-    RECURSIVE,
-    RELS,
-    RSZ,
-    S_BEFORE,
-    S_HEAD,
-    S_ITEM,
-    S_ROW,
-    STATE_MID,
-    SUPPORT,
-    T_BEST,
-    T_CONST,
-    T_FULL,
-    T_HELD,
-    T_LEFT,
-    T_LOWER,
-    T_MODE,
-    T_NCONST,
-    T_NEXT,
-    T_NFULL,
-    T_NLOWER,
-    T_NRELS,
-    T_REDERIVE,
-    T_RELS,
-    T_ROW,
-    THEN_RECOUNT,
-    V_BEFORE,
-    V_NBEFORE,
-    V_NEGATED,
-    V_TRIGGER,
-    WAS,
-    X_LATE,
-    X_USED,
-    XSZ,
-    Q,
-)
 from deltafix.kernel.memory import push
 from deltafix.kernel.task import set_task
-
-__all__ = ["given_in", "given_out", "next_below", "next_created", "next_full", "wipe"]
 
 
 @kernel("i:LPi")
 def _idle_variant(L, P, v):
     """Whether a literal before the trigger has no row in MID, so that nothing can be found."""
-    if L[S_BEFORE] != STATE_MID:
+    if L[at.S_BEFORE] != at.STATE_MID:
         return np.int64(0)
-    for k in range(P[v + V_NBEFORE]):
-        if L[L[RELS] + P[P[v + V_BEFORE] + k] * RSZ + R_WAS] == 0:
+    for k in range(P[v + at.V_NBEFORE]):
+        if L[L[at.RELS] + P[P[v + at.V_BEFORE] + k] * at.RSZ + at.R_WAS] == 0:
             return np.int64(1)
     return np.int64(0)
 
@@ -101,97 +33,104 @@ def _idle_variant(L, P, v):
 @kernel("v:Liii")
 def _set_one(L, place, row, mode):
     """Make one variant, whose offset stands at `place` of the program, the next task."""
-    L[LOOK] += 1
-    L[T_NEXT] = place
-    L[T_LEFT] = 1
-    L[T_ROW] = row
-    L[T_MODE] = mode
+    L[at.LOOK] += 1
+    L[at.T_NEXT] = place
+    L[at.T_LEFT] = 1
+    L[at.T_ROW] = row
+    L[at.T_MODE] = mode
 
 
 @kernel("i:LPiii")
 def next_below(L, P, t, mode, added):
     """Take the next change below as a task; `added` 1: one that makes derivations. 0: none."""
-    n = np.int64(P[t + T_NLOWER])
-    while L[S_ITEM] < n:
-        item = P[t + T_LOWER] + 2 * L[S_ITEM]
+    n = np.int64(P[t + at.T_NLOWER])
+    while L[at.S_ITEM] < n:
+        item = P[t + at.T_LOWER] + 2 * L[at.S_ITEM]
         r = np.int64(P[item])
         v = np.int64(P[item + 1])
-        rb = L[RELS] + r * RSZ
-        want = (1 - added) if P[v + V_NEGATED] else added
-        if L[rb + R_CHANGED + 1] > 0 and _idle_variant(L, P, v) == 0:
-            while L[S_ROW] < L[rb + R_CHANGED + 1]:
-                row = L[L[rb + R_CHANGED] + L[S_ROW]]
-                L[S_ROW] += 1
-                flags = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1]
-                if (flags & (NOW | WAS)) == (NOW if want else WAS):
+        rb = L[at.RELS] + r * at.RSZ
+        want = (1 - added) if P[v + at.V_NEGATED] else added
+        if L[rb + at.R_CHANGED + 1] > 0 and _idle_variant(L, P, v) == 0:
+            while L[at.S_ROW] < L[rb + at.R_CHANGED + 1]:
+                row = L[L[rb + at.R_CHANGED] + L[at.S_ROW]]
+                L[at.S_ROW] += 1
+                flags = L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1]
+                if (flags & (at.NOW | at.WAS)) == (at.NOW if want else at.WAS):
                     _set_one(L, item + 1, row, mode)
                     return np.int64(1)
-        L[S_ROW] = 0
-        L[S_ITEM] += 1
+        L[at.S_ROW] = 0
+        L[at.S_ITEM] += 1
     return np.int64(0)
 
 
 @kernel("v:ALPi")
 def given_out(A, L, P, t):
     """Rows no longer given and without support become suspects (recursive strata)."""
-    for k in range(P[t + T_NRELS]):
-        r = np.int64(P[P[t + T_RELS] + k])
-        rb = L[RELS] + r * RSZ
-        for e in range(L[rb + R_CHANGED + 1]):
-            row = L[L[rb + R_CHANGED] + e]
-            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-            word = L[at >> 1]
-            if (word & NOW) and not (word & GIVEN) and A[at + SUPPORT] == 0 and L[RECURSIVE]:
-                heap_push(L, word >> RANK_SHIFT, 0, False, (r << 32) | row)
+    for k in range(P[t + at.T_NRELS]):
+        r = np.int64(P[P[t + at.T_RELS] + k])
+        rb = L[at.RELS] + r * at.RSZ
+        for e in range(L[rb + at.R_CHANGED + 1]):
+            row = L[L[rb + at.R_CHANGED] + e]
+            offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+            word = L[offset >> 1]
+            if (
+                (word & at.NOW)
+                and not (word & at.GIVEN)
+                and A[offset + at.SUPPORT] == 0
+                and L[at.RECURSIVE]
+            ):
+                heap_push(L, word >> at.RANK_SHIFT, 0, False, (r << 32) | row)
 
 
 @kernel("v:ALiii")
 def _queue(A, L, r, row, support):
     """Queue an allocated row that does not hold yet, with the next rank."""
     touch(A, L, r, row)
-    rb = L[RELS] + r * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    L[CLOCK] += GAP
-    L[at >> 1] = (L[CLOCK] << RANK_SHIFT) | (L[at >> 1] & FLAGS & ~LIMBO) | PENDING
-    A[at + SUPPORT] = support
-    push(L, Q, (r << 32) | row)
+    rb = L[at.RELS] + r * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    L[at.CLOCK] += at.GAP
+    L[offset >> 1] = (
+        (L[at.CLOCK] << at.RANK_SHIFT) | (L[offset >> 1] & at.FLAGS & ~at.LIMBO) | at.PENDING
+    )
+    A[offset + at.SUPPORT] = support
+    push(L, at.Q, (r << 32) | row)
 
 
 @kernel("v:ALPi")
 def given_in(A, L, P, t):
     """Rows newly given that do not hold are queued."""
-    for k in range(P[t + T_NRELS]):
-        r = np.int64(P[P[t + T_RELS] + k])
-        rb = L[RELS] + r * RSZ
-        for e in range(L[rb + R_CHANGED + 1]):
-            row = L[L[rb + R_CHANGED] + e]
-            word = L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1]
-            if (word & GIVEN) and not (word & (NOW | PENDING)):
+    for k in range(P[t + at.T_NRELS]):
+        r = np.int64(P[P[t + at.T_RELS] + k])
+        rb = L[at.RELS] + r * at.RSZ
+        for e in range(L[rb + at.R_CHANGED + 1]):
+            row = L[L[rb + at.R_CHANGED] + e]
+            word = L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1]
+            if (word & at.GIVEN) and not (word & (at.NOW | at.PENDING)):
                 _queue(A, L, r, row, 0)
 
 
 @kernel("i:ALPi")
 def next_created(A, L, P, t):
     """Take the next created fact off the queue: it becomes true. 0: the queue is empty."""
-    while L[S_HEAD] < L[Q + 1]:
-        if L[BATCH]:
+    while L[at.S_HEAD] < L[at.Q + 1]:
+        if L[at.BATCH]:
             look_ahead(A, L, P, t)
-        value = L[L[Q] + L[S_HEAD]]
-        L[S_HEAD] += 1
+        value = L[L[at.Q] + L[at.S_HEAD]]
+        L[at.S_HEAD] += 1
         r = value >> 32
         row = value & 0xFFFFFFFF
-        rb = L[RELS] + r * RSZ
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        if not (L[at >> 1] & PENDING):
+        rb = L[at.RELS] + r * at.RSZ
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+        if not (L[offset >> 1] & at.PENDING):
             continue
-        L[C_TAKEN] += 1
-        if 0 < L[MAX_ROUNDS] < L[C_TAKEN]:
-            L[ERROR] = ERR_ROUNDS
-        L[T_HELD] = -1
-        if L[rb + R_BEST] and admit(A, L, r, row) == 0:
+        L[at.C_TAKEN] += 1
+        if 0 < L[at.MAX_ROUNDS] < L[at.C_TAKEN]:
+            L[at.ERROR] = at.ERR_ROUNDS
+        L[at.T_HELD] = -1
+        if L[rb + at.R_BEST] and admit(A, L, r, row) == 0:
             continue
-        if P[t + T_BEST] and (L[at >> 1] & MOVED or A[at + SUPPORT] == 0):
-            set_task(A, L, P, t, T_REDERIVE, r, row, MODE_QUERY, THEN_RECOUNT)
+        if P[t + at.T_BEST] and (L[offset >> 1] & at.MOVED or A[offset + at.SUPPORT] == 0):
+            set_task(A, L, P, t, at.T_REDERIVE, r, row, at.MODE_QUERY, at.THEN_RECOUNT)
         else:
             take(A, L, P, t, r, row)
         return np.int64(1)
@@ -205,27 +144,27 @@ def wipe(A, L, P, t):
     Its empty indexes are late from here on: most are read by later edits only, and are filled in
     one go. (Where one row per key is kept, rows are also looked up outside joins.)
     """
-    L[HEAP + 1] = 0
-    L[OPEN + 1] = 0
-    for k in range(P[t + T_NRELS]):
-        r = np.int64(P[P[t + T_RELS] + k])
-        rb = L[RELS] + r * RSZ
-        L[rb + R_DERIVATIONS] = 0
-        for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-            xb = L[IDXS] + x * XSZ
-            L[xb + X_LATE] = L[xb + X_USED] == 0 and not P[t + T_BEST]
-        for row in range(L[rb + R_N]):
-            at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-            word = L[at >> 1]
-            if word & (NOW | GIVEN | PENDING | LIMBO):
+    L[at.HEAP + 1] = 0
+    L[at.OPEN + 1] = 0
+    for k in range(P[t + at.T_NRELS]):
+        r = np.int64(P[P[t + at.T_RELS] + k])
+        rb = L[at.RELS] + r * at.RSZ
+        L[rb + at.R_DERIVATIONS] = 0
+        for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+            xb = L[at.IDXS] + x * at.XSZ
+            L[xb + at.X_LATE] = L[xb + at.X_USED] == 0 and not P[t + at.T_BEST]
+        for row in range(L[rb + at.R_N]):
+            offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+            word = L[offset >> 1]
+            if word & (at.NOW | at.GIVEN | at.PENDING | at.LIMBO):
                 touch(A, L, r, row)
-                if L[rb + R_ALL]:
-                    A[at + L[rb + R_ALL]] = 0
-                A[at + SUPPORT] = 0
-                if word & NOW:
-                    L[rb + R_NOW] -= 1
-                L[at >> 1] &= ~(NOW | PENDING)
-                if word & GIVEN:
+                if L[rb + at.R_ALL]:
+                    A[offset + L[rb + at.R_ALL]] = 0
+                A[offset + at.SUPPORT] = 0
+                if word & at.NOW:
+                    L[rb + at.R_NOW] -= 1
+                L[offset >> 1] &= ~(at.NOW | at.PENDING)
+                if word & at.GIVEN:
                     _queue(A, L, r, row, 0)
 
 
@@ -235,28 +174,28 @@ def next_full(A, L, P, t):
 
     A rule starts from the literal with the fewest rows.
     """
-    first = np.int64(P[t + T_NCONST])
-    if L[S_ITEM] < first:
-        _set_one(L, P[t + T_CONST] + L[S_ITEM], -1, MODE_CREATE)
-        L[S_ITEM] += 1
+    first = np.int64(P[t + at.T_NCONST])
+    if L[at.S_ITEM] < first:
+        _set_one(L, P[t + at.T_CONST] + L[at.S_ITEM], -1, at.MODE_CREATE)
+        L[at.S_ITEM] += 1
         return np.int64(1)
-    while L[S_ITEM] - first < P[t + T_NFULL]:
-        group = np.int64(P[P[t + T_FULL] + L[S_ITEM] - first])
+    while L[at.S_ITEM] - first < P[t + at.T_NFULL]:
+        group = np.int64(P[P[t + at.T_FULL] + L[at.S_ITEM] - first])
         best = group + 1
         for place in range(group + 2, group + 1 + P[group]):
-            a = L[L[RELS] + P[P[place] + V_TRIGGER] * RSZ + R_NOW]
-            if a < L[L[RELS] + P[P[best] + V_TRIGGER] * RSZ + R_NOW]:
+            a = L[L[at.RELS] + P[P[place] + at.V_TRIGGER] * at.RSZ + at.R_NOW]
+            if a < L[L[at.RELS] + P[P[best] + at.V_TRIGGER] * at.RSZ + at.R_NOW]:
                 best = np.int64(place)
-        r = np.int64(P[P[best] + V_TRIGGER])
-        rb = L[RELS] + r * RSZ
-        while L[S_ROW] < L[rb + R_N]:
-            row = L[S_ROW]
-            if L[BATCH]:
+        r = np.int64(P[P[best] + at.V_TRIGGER])
+        rb = L[at.RELS] + r * at.RSZ
+        while L[at.S_ROW] < L[rb + at.R_N]:
+            row = L[at.S_ROW]
+            if L[at.BATCH]:
                 look_ahead_in(A, L, P, best, r)
-            L[S_ROW] += 1
-            if L[(L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1] & NOW:
-                _set_one(L, best, row, MODE_CREATE)
+            L[at.S_ROW] += 1
+            if L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.NOW:
+                _set_one(L, best, row, at.MODE_CREATE)
                 return np.int64(1)
-        L[S_ROW] = 0
-        L[S_ITEM] += 1
+        L[at.S_ROW] = 0
+        L[at.S_ITEM] += 1
     return np.int64(0)

@@ -11,117 +11,81 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.bulk import fill_index
 from deltafix.kernel.emit import touch
 from deltafix.kernel.index import index_row, unindex_row
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_remove, key_reserve
-from deltafix.kernel.layout import (
-    CLOCK,
-    COLS,
-    GAP,
-    GIVEN,
-    IDXS,
-    LIMBO,
-    MOVED,
-    NOW,
-    PENDING,
-    R_ARITY,
-    R_CHANGED,
-    R_IDX,
-    R_KEEP,
-    R_NIDX,
-    R_NOW,
-    R_ROWS,
-    R_STRIDE,
-    RANK_SHIFT,
-    RECURSIVE,
-    RELS,
-    RSZ,
-    S_J0,
-    S_Q0,
-    SUPPORT,
-    T_NRELS,
-    T_RELS,
-    TOUCHED,
-    USED,
-    WAS,
-    X_LATE,
-    XSZ,
-    J,
-    Q,
-)
 from deltafix.kernel.memory import free_row, new_row, push, room, row_room
-
-__all__ = ["drop_row", "finish_stratum", "settle_row"]
 
 
 @kernel("v:ALii")
 def _settle(A, L, r, row):
     """End of a stratum for one of its rows: clear LIMBO; without recursion, support decides."""
-    rb = L[RELS] + r * RSZ
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    word = L[at >> 1] & ~(LIMBO | MOVED)
-    L[at >> 1] = word
-    if not L[RECURSIVE]:
-        holds = (word & GIVEN) or A[at + SUPPORT] > 0
-        L[at >> 1] = word & ~PENDING
-        if holds and not (word & NOW):
-            L[at >> 1] |= NOW
-            L[rb + R_NOW] += 1
+    rb = L[at.RELS] + r * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    word = L[offset >> 1] & ~(at.LIMBO | at.MOVED)
+    L[offset >> 1] = word
+    if not L[at.RECURSIVE]:
+        holds = (word & at.GIVEN) or A[offset + at.SUPPORT] > 0
+        L[offset >> 1] = word & ~at.PENDING
+        if holds and not (word & at.NOW):
+            L[offset >> 1] |= at.NOW
+            L[rb + at.R_NOW] += 1
             index_row(A, L, r, row)
-        elif not holds and (word & NOW):
-            L[at >> 1] &= ~NOW
-            L[rb + R_NOW] -= 1
+        elif not holds and (word & at.NOW):
+            L[offset >> 1] &= ~at.NOW
+            L[rb + at.R_NOW] -= 1
 
 
 @kernel("v:ALiii")
 def _list_change(A, L, r, row, keep):
     """Put a row whose truth changed on its relation's list, once (LIMBO marks it)."""
-    rb = L[RELS] + r * RSZ
-    cell = (L[rb + R_ROWS] + row * L[rb + R_STRIDE]) >> 1
+    rb = L[at.RELS] + r * at.RSZ
+    cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
     word = L[cell]
-    changed = ((word & NOW) != 0) != ((word & WAS) != 0)
-    if keep and changed and not (word & LIMBO):
-        L[cell] = word | LIMBO
-        push(L, rb + R_CHANGED, row)
+    changed = ((word & at.NOW) != 0) != ((word & at.WAS) != 0)
+    if keep and changed and not (word & at.LIMBO):
+        L[cell] = word | at.LIMBO
+        push(L, rb + at.R_CHANGED, row)
 
 
 @kernel("v:ALPi")
 def finish_stratum(A, L, P, t):
     """Settle the stratum's rows, fill late indexes, list the changed rows for later strata."""
-    for k in range(P[t + T_NRELS]):
-        r = np.int64(P[P[t + T_RELS] + k])
-        rb = L[RELS] + r * RSZ
-        for e in range(L[rb + R_CHANGED + 1]):
-            _settle(A, L, r, L[L[rb + R_CHANGED] + e])
-    for e in range(L[S_J0], L[J + 1], 3):
-        value = L[L[J] + e]
+    for k in range(P[t + at.T_NRELS]):
+        r = np.int64(P[P[t + at.T_RELS] + k])
+        rb = L[at.RELS] + r * at.RSZ
+        for e in range(L[rb + at.R_CHANGED + 1]):
+            _settle(A, L, r, L[L[rb + at.R_CHANGED] + e])
+    for e in range(L[at.S_J0], L[at.J + 1], 3):
+        value = L[L[at.J] + e]
         _settle(A, L, value >> 32, value & 0xFFFFFFFF)
-    for e in range(L[S_Q0], L[Q + 1]):
-        value = L[L[Q] + e]
+    for e in range(L[at.S_Q0], L[at.Q + 1]):
+        value = L[L[at.Q] + e]
         _settle(A, L, value >> 32, value & 0xFFFFFFFF)
-    for k in range(P[t + T_NRELS]):
-        rb = L[RELS] + P[P[t + T_RELS] + k] * RSZ
-        for x in range(L[rb + R_IDX], L[rb + R_IDX] + L[rb + R_NIDX]):
-            if L[L[IDXS] + x * XSZ + X_LATE]:
+    for k in range(P[t + at.T_NRELS]):
+        rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
+        for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
                 fill_index(A, L, x)
     # All settled (LIMBO clear): from here on the flag marks rows that are listed.
-    for k in range(P[t + T_NRELS]):
-        r = np.int64(P[P[t + T_RELS] + k])
-        rb = L[RELS] + r * RSZ
-        edits = L[rb + R_CHANGED + 1]
-        L[rb + R_CHANGED + 1] = 0
+    for k in range(P[t + at.T_NRELS]):
+        r = np.int64(P[P[t + at.T_RELS] + k])
+        rb = L[at.RELS] + r * at.RSZ
+        edits = L[rb + at.R_CHANGED + 1]
+        L[rb + at.R_CHANGED + 1] = 0
         for e in range(edits):  # the list is rebuilt in place: it never outruns its reader
-            _list_change(A, L, r, L[L[rb + R_CHANGED] + e], L[rb + R_KEEP])
-    for e in range(L[S_J0], L[J + 1], 3):
-        value = L[L[J] + e]
+            _list_change(A, L, r, L[L[rb + at.R_CHANGED] + e], L[rb + at.R_KEEP])
+    for e in range(L[at.S_J0], L[at.J + 1], 3):
+        value = L[L[at.J] + e]
         r = value >> 32
-        _list_change(A, L, r, value & 0xFFFFFFFF, L[L[RELS] + r * RSZ + R_KEEP])
-    for e in range(L[S_Q0], L[Q + 1]):
-        value = L[L[Q] + e]
+        _list_change(A, L, r, value & 0xFFFFFFFF, L[L[at.RELS] + r * at.RSZ + at.R_KEEP])
+    for e in range(L[at.S_Q0], L[at.Q + 1]):
+        value = L[L[at.Q] + e]
         r = value >> 32
-        _list_change(A, L, r, value & 0xFFFFFFFF, L[L[RELS] + r * RSZ + R_KEEP])
+        _list_change(A, L, r, value & 0xFFFFFFFF, L[L[at.RELS] + r * at.RSZ + at.R_KEEP])
 
 
 @kernel("v:ALPiii")
@@ -131,39 +95,39 @@ def settle_row(A, L, rows, o, r, holds):
     It is one of an outside stratum. A row that holds must not hold yet, and the other way round.
     Later strata see it as changed.
     """
-    rb = L[RELS] + r * RSZ
-    h = hash_words(rows, o, L[rb + R_ARITY])
+    rb = L[at.RELS] + r * at.RSZ
+    h = hash_words(rows, o, L[rb + at.R_ARITY])
     row = key_find(A, L, rows, r, o, h)
     if row < 0:
         key_reserve(L, r, 1)
         row_room(A, L, r, 1)
-        room(L, Q, 1)
+        room(L, at.Q, 1)
         row = new_row(A, L, rows, r, o)
         key_insert(L, r, row, h)
-        L[CLOCK] += GAP
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-        L[at >> 1] = (L[CLOCK] << RANK_SHIFT) | USED | TOUCHED
-        push(L, Q, (r << 32) | row)
+        L[at.CLOCK] += at.GAP
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+        L[offset >> 1] = (L[at.CLOCK] << at.RANK_SHIFT) | at.USED | at.TOUCHED
+        push(L, at.Q, (r << 32) | row)
     else:
         touch(A, L, r, row)
-        at = L[rb + R_ROWS] + row * L[rb + R_STRIDE]
-    A[at + SUPPORT] = holds
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    A[offset + at.SUPPORT] = holds
     if holds:
-        L[at >> 1] |= NOW
-        L[rb + R_NOW] += 1
+        L[offset >> 1] |= at.NOW
+        L[rb + at.R_NOW] += 1
         index_row(A, L, r, row)
     else:
-        L[at >> 1] &= ~NOW
-        L[rb + R_NOW] -= 1
-    if L[rb + R_KEEP]:
-        push(L, rb + R_CHANGED, row)
+        L[offset >> 1] &= ~at.NOW
+        L[rb + at.R_NOW] -= 1
+    if L[rb + at.R_KEEP]:
+        push(L, rb + at.R_CHANGED, row)
 
 
 @kernel("v:ALii")
 def drop_row(A, L, r, row):
     """Take a row out of every table and free it: its columns stay until it is allocated again."""
-    rb = L[RELS] + r * RSZ
+    rb = L[at.RELS] + r * at.RSZ
     unindex_row(A, L, r, row)
-    at = L[rb + R_ROWS] + row * L[rb + R_STRIDE] + COLS
-    key_remove(L, r, row, hash_words(A, at, L[rb + R_ARITY]))
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.COLS
+    key_remove(L, r, row, hash_words(A, offset, L[rb + at.R_ARITY]))
     free_row(A, L, r, row)

@@ -14,51 +14,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.layout import (
-    ADD,
-    BAND,
-    BNOT,
-    BOR,
-    BSHL,
-    BSHR,
-    BSHRU,
-    BXOR,
-    DIV,
-    EQ,
-    FTOI,
-    FTOU,
-    GT,
-    HASH_BITS,
-    ITOF,
-    ITOU,
-    LAND,
-    LE,
-    LNOT,
-    LOR,
-    LT,
-    LXOR,
-    MINF,
-    MOD,
-    MUL,
-    NE,
-    NEG,
-    POW,
-    SUB,
-    SYM,
-    T_FLOAT,
-    T_NUMBER,
-    T_SYMBOL,
-    T_UNSIGNED,
-    UTOF,
-    UTOI,
-    WIDE,
-    WIDE_CAP,
-    WIDE_SLOTS,
-)
 from deltafix.kernel.memory import block, discard, push
-
-__all__ = ["NO_VALUE", "WIDE_BASE", "as_float", "call", "canonical", "compare", "decode", "encode"]
 
 WIDE_BASE = 1 << 30
 NO_VALUE = -(1 << 40)  # not a code: a functor without a value (division by zero)
@@ -85,7 +43,7 @@ def decode(L, code):
     """The 64-bit pattern behind a code of type number, unsigned or float."""
     if code < WIDE_BASE:
         return np.int64(code)
-    return L[L[WIDE] + code - WIDE_BASE]
+    return L[L[at.WIDE] + code - WIDE_BASE]
 
 
 @kernel("i:i")
@@ -99,37 +57,37 @@ def _wide_hash(v):
 @kernel("i:Li")
 def _intern(L, v):
     """Place of a 64-bit pattern in the wide table, entered if new."""
-    n = L[WIDE + 1]
-    cap = L[WIDE_CAP]
+    n = L[at.WIDE + 1]
+    cap = L[at.WIDE_CAP]
     if (n + 1) * 4 > cap * 3:
         new_cap = cap * 2
         new = block(L, new_cap * 2) // 2
         for k in range(n):
-            s = (_wide_hash(L[L[WIDE] + k]) * new_cap) >> HASH_BITS
+            s = (_wide_hash(L[L[at.WIDE] + k]) * new_cap) >> at.HASH_BITS
             while L[new + s] != 0:
                 s = s + 1 if s + 1 < new_cap else 0
             L[new + s] = k + 1
-        discard(L, L[WIDE_SLOTS] * 2, cap * 2)
-        L[WIDE_SLOTS] = new
-        L[WIDE_CAP] = new_cap
+        discard(L, L[at.WIDE_SLOTS] * 2, cap * 2)
+        L[at.WIDE_SLOTS] = new
+        L[at.WIDE_CAP] = new_cap
         cap = new_cap
-    s = (_wide_hash(v) * cap) >> HASH_BITS
-    while L[L[WIDE_SLOTS] + s] != 0:
-        place = L[L[WIDE_SLOTS] + s] - 1
-        if L[L[WIDE] + place] == v:
+    s = (_wide_hash(v) * cap) >> at.HASH_BITS
+    while L[L[at.WIDE_SLOTS] + s] != 0:
+        place = L[L[at.WIDE_SLOTS] + s] - 1
+        if L[L[at.WIDE] + place] == v:
             return place
         s = s + 1 if s + 1 < cap else 0
-    push(L, WIDE, v)
-    L[L[WIDE_SLOTS] + s] = n + 1
+    push(L, at.WIDE, v)
+    L[L[at.WIDE_SLOTS] + s] = n + 1
     return n
 
 
 @kernel("i:Lii")
 def encode(L, t, v):
     """The code of a 64-bit pattern of value type `t` (not symbol)."""
-    if t == T_NUMBER and -(1 << 31) <= v < WIDE_BASE:
+    if t == at.T_NUMBER and -(1 << 31) <= v < WIDE_BASE:
         return np.int64(v)
-    if t == T_UNSIGNED and 0 <= v < WIDE_BASE:
+    if t == at.T_UNSIGNED and 0 <= v < WIDE_BASE:
         return np.int64(v)
     return WIDE_BASE + _intern(L, v)
 
@@ -139,8 +97,8 @@ def _symbol_order(A, L, a, b):
     """-1, 0 or 1: the order of two symbols by UTF-8 bytes, which is that of code points."""
     if a == b:
         return np.int64(0)
-    ea = L[L[SYM] + a]
-    eb = L[L[SYM] + b]
+    ea = L[L[at.SYM] + a]
+    eb = L[L[at.SYM] + b]
     na = ea & 0xFFFFFF
     nb = eb & 0xFFFFFF
     oa = ea >> 24
@@ -156,27 +114,27 @@ def _symbol_order(A, L, a, b):
 @kernel("i:ALiiii")
 def compare(A, L, t, op, a, b):
     """Whether `a op b` holds for two codes of value type `t`: 1 or 0."""
-    if op == EQ:
+    if op == at.EQ:
         return np.int64(1) if a == b else np.int64(0)
-    if op == NE:
+    if op == at.NE:
         return np.int64(1) if a != b else np.int64(0)
-    if t == T_SYMBOL:
+    if t == at.T_SYMBOL:
         order = _symbol_order(A, L, a, b)
     else:
         u = decode(L, a)
         v = decode(L, b)
-        if t == T_FLOAT:
+        if t == at.T_FLOAT:
             u ^= (u >> 63) & _MAGNITUDE
             v ^= (v >> 63) & _MAGNITUDE
-        elif t == T_UNSIGNED:
+        elif t == at.T_UNSIGNED:
             u ^= _SIGN
             v ^= _SIGN
         order = np.int64(-1) if u < v else (np.int64(1) if u > v else np.int64(0))
-    if op == LT:
+    if op == at.LT:
         return np.int64(1) if order < 0 else np.int64(0)
-    if op == LE:
+    if op == at.LE:
         return np.int64(1) if order <= 0 else np.int64(0)
-    if op == GT:
+    if op == at.GT:
         return np.int64(1) if order > 0 else np.int64(0)
     return np.int64(1) if order >= 0 else np.int64(0)
 
@@ -184,7 +142,7 @@ def compare(A, L, t, op, a, b):
 @kernel("i:iii")
 def _power(t, a, b):
     """A ** b modulo 2**64; a negative exponent truncates towards zero (no value for 0)."""
-    if b < 0 and t == T_NUMBER:
+    if b < 0 and t == at.T_NUMBER:
         if a == 1:
             return np.int64(1)
         if a == -1:
@@ -220,50 +178,50 @@ def _divide_unsigned(want_rest, a, b):
 @kernel("i:iiii")
 def _integer(t, f, a, b):
     """A functor on 64-bit patterns of type number or unsigned; _NONE where it has no value."""
-    if f == ADD:
+    if f == at.ADD:
         return np.int64(a + b)
-    if f == SUB:
+    if f == at.SUB:
         return np.int64(a - b)
-    if f == MUL:
+    if f == at.MUL:
         return np.int64(a * b)
-    if f == NEG:
+    if f == at.NEG:
         return np.int64(-a)
-    if f == BAND:
+    if f == at.BAND:
         return np.int64(a & b)
-    if f == BOR:
+    if f == at.BOR:
         return np.int64(a | b)
-    if f == BXOR:
+    if f == at.BXOR:
         return np.int64(a ^ b)
-    if f == BNOT:
+    if f == at.BNOT:
         return np.int64(~a)
-    if f == BSHL:
+    if f == at.BSHL:
         return np.int64(a << (b & 63))
-    if f == BSHR and t == T_NUMBER:
+    if f == at.BSHR and t == at.T_NUMBER:
         return np.int64(a >> (b & 63))
-    if f in (BSHR, BSHRU):
+    if f in (at.BSHR, at.BSHRU):
         n = b & 63
         return np.int64(a) if n == 0 else np.int64((a >> n) & ((1 << (64 - n)) - 1))
-    if f == LAND:
+    if f == at.LAND:
         return np.int64(1) if (a != 0 and b != 0) else np.int64(0)
-    if f == LOR:
+    if f == at.LOR:
         return np.int64(1) if (a != 0 or b != 0) else np.int64(0)
-    if f == LXOR:
+    if f == at.LXOR:
         return np.int64(1) if ((a != 0) != (b != 0)) else np.int64(0)
-    if f == LNOT:
+    if f == at.LNOT:
         return np.int64(1) if a == 0 else np.int64(0)
-    if f == POW:
+    if f == at.POW:
         return _power(t, a, b)
-    if f == DIV or f == MOD:
-        if t == T_UNSIGNED:
-            return _divide_unsigned(1 if f == MOD else 0, a, b)
+    if f == at.DIV or f == at.MOD:
+        if t == at.T_UNSIGNED:
+            return _divide_unsigned(1 if f == at.MOD else 0, a, b)
         if b == -1:  # the one quotient that overflows: -2**63 / -1 wraps around
-            return np.int64(-a) if f == DIV else np.int64(0)
+            return np.int64(-a) if f == at.DIV else np.int64(0)
         q = np.int64(a // b)
         if q < 0 and q * b != a:
             q += 1
-        return q if f == DIV else np.int64(a - q * b)
-    flip = np.int64(_SIGN) if t == T_UNSIGNED else np.int64(0)
-    if f == MINF:
+        return q if f == at.DIV else np.int64(a - q * b)
+    flip = np.int64(_SIGN) if t == at.T_UNSIGNED else np.int64(0)
+    if f == at.MINF:
         return np.int64(a) if (a ^ flip) <= (b ^ flip) else np.int64(b)
     return np.int64(a) if (a ^ flip) >= (b ^ flip) else np.int64(b)
 
@@ -273,19 +231,19 @@ def _real(f, a, b):
     """A functor on float patterns; the result is a canonical pattern (no -0.0, one NaN)."""
     x = as_float(a)
     y = as_float(b)
-    if f == ADD:
+    if f == at.ADD:
         z = x + y
-    elif f == SUB:
+    elif f == at.SUB:
         z = x - y
-    elif f == MUL:
+    elif f == at.MUL:
         z = x * y
-    elif f == DIV:
+    elif f == at.DIV:
         z = x / y
-    elif f == NEG:
+    elif f == at.NEG:
         z = -x
-    elif f == POW:
+    elif f == at.POW:
         z = x**y
-    elif f == MINF:
+    elif f == at.MINF:
         z = x if x < y or y != y else y
     else:
         z = x if x > y or x != x else y
@@ -301,28 +259,28 @@ def call(L, t, f, a, b):
     """
     x = decode(L, a)
     y = decode(L, b)
-    if f == ITOF or f == UTOF:
+    if f == at.ITOF or f == at.UTOF:
         z = float(x)
-        if f == UTOF and x < 0:
+        if f == at.UTOF and x < 0:
             z += 18446744073709551616.0
-        return encode(L, T_FLOAT, canonical(z))
-    if f == FTOI or f == FTOU:
+        return encode(L, at.T_FLOAT, canonical(z))
+    if f == at.FTOI or f == at.FTOU:
         z = np.trunc(as_float(x))
-        low = -9223372036854775808.0 if f == FTOI else 0.0
+        low = -9223372036854775808.0 if f == at.FTOI else 0.0
         if not (low <= z < low + 18446744073709551616.0):
             return NO_VALUE
         if z >= 9223372036854775808.0:
-            return encode(L, T_UNSIGNED, np.int64(z - 18446744073709551616.0))
-        return encode(L, T_NUMBER if f == FTOI else T_UNSIGNED, np.int64(z))
-    if t == T_FLOAT:
-        return encode(L, T_FLOAT, _real(f, x, y))
-    if (f == DIV or f == MOD) and y == 0:
+            return encode(L, at.T_UNSIGNED, np.int64(z - 18446744073709551616.0))
+        return encode(L, at.T_NUMBER if f == at.FTOI else at.T_UNSIGNED, np.int64(z))
+    if t == at.T_FLOAT:
+        return encode(L, at.T_FLOAT, _real(f, x, y))
+    if (f == at.DIV or f == at.MOD) and y == 0:
         return NO_VALUE
-    if f == POW and x == 0 and y < 0 and t == T_NUMBER:
+    if f == at.POW and x == 0 and y < 0 and t == at.T_NUMBER:
         return NO_VALUE
     result_type = t
-    if f == ITOU:
-        return encode(L, T_UNSIGNED, x)
-    if f == UTOI:
-        return encode(L, T_NUMBER, x)
+    if f == at.ITOU:
+        return encode(L, at.T_UNSIGNED, x)
+    if f == at.UTOI:
+        return encode(L, at.T_NUMBER, x)
     return encode(L, result_type, _integer(t, f, x, y))

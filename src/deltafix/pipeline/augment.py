@@ -26,10 +26,6 @@ from deltafix.rules.ast import And, Atom, Attribute, Comparison, Program, Relati
 from deltafix.rules.tables import TableKey, TableProgram
 from deltafix.rules.terms import Call, Term, Var, Wildcard
 
-__all__ = [
-    "FILE", "NOTHING", "PLAIN", "Additions", "augment", "homes_of", "kept_as", "key_checks",
-]  # fmt: skip
-
 FILE = "__file"
 """Appended to a relation's name: its rows by file; the first column is the file's path."""
 

@@ -28,8 +28,6 @@ from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.signed import SIGN, Signed, plain
 
-__all__ = ["KEPT", "Batches", "Name", "Rows"]
-
 KEPT = 100
 """Of so many batches the epochs are remembered; Spark replays only its last one."""
 

@@ -23,11 +23,6 @@ from deltafix.rules.strata import dependencies
 from deltafix.rules.tables import TableProgram
 from deltafix.store.folder import Where
 
-__all__ = [
-    "ProgramChange", "Way", "cones", "not_maintained", "require_kept_same",
-    "require_same", "require_tables_same", "tables_of", "what_changed",
-]  # fmt: skip
-
 Way: TypeAlias = Literal["refuse", "maintain", "rebuild"]
 """What to do about a changed program."""
 

@@ -33,8 +33,6 @@ from deltafix.pipeline.targets.registry import make_target, place_of
 from deltafix.rules.ast import Program
 from deltafix.store.folder import folder_at
 
-__all__ = ["check"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Peek:

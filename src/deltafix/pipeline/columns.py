@@ -24,8 +24,6 @@ from deltafix.facts.values import read_real, read_whole
 from deltafix.pipeline.keyed import NO_KEY, Keying, blank
 from deltafix.pipeline.signed import Bad, Signed, signed_table
 
-__all__ = ["choose", "fit", "with_deletes"]
-
 _PLUS = ("+", "+1", "1", "insert", "update_postimage", "true")
 _MINUS = ("-", "-1", "delete", "update_preimage", "false")
 _DECIMAL = r"^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$"

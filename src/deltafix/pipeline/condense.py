@@ -25,8 +25,6 @@ from deltafix.pipeline.keyed import highest
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.signed import SIGN
 
-__all__ = ["PLACE", "How", "by_place", "condense"]
-
 How = Literal["said", "sum", "whole"]
 
 PLACE: Final = "+/- place"

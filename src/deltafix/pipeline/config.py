@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from deltafix.datalog.program import Program as Text
-from deltafix.diagnostics import suggest
+from deltafix.diagnostics import did_you_mean, suggest
 from deltafix.errors import ConfigError, SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
@@ -299,8 +299,7 @@ def _place(base: Path, given: str) -> Folder:
 def _declared(where: str, name: str, schemas: Mapping[str, Schema]) -> Schema:
     schema = schemas.get(name)
     if schema is None:
-        close = suggest(name, list(schemas))
-        hint = f"did you mean {close!r}?" if close else f"it declares {', '.join(schemas)}"
+        hint = did_you_mean(name, schemas, f"it declares {', '.join(schemas)}", "'")
         raise ConfigError(f"{where} the program has no relation {name!r}; {hint}", value=name)
     if not schema.arity:
         message = f"{where} {schema.show()} has no columns; a pipeline moves rows of columns"

@@ -26,8 +26,6 @@ from deltafix.pipeline.columns import choose, fit
 from deltafix.pipeline.keyed import NO_KEY, Keying
 from deltafix.pipeline.signed import Bad, Signed
 
-__all__ = ["decode_envelopes"]
-
 _WANTED = {"c": ("after",), "r": ("after",), "u": ("before", "after"), "d": ("before",)}
 
 

@@ -25,16 +25,6 @@ from deltafix.errors import FactError, PipelineError
 from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.pipeline.signed import Bad
 
-__all__ = [
-    "SUFFIXES",
-    "Decoded",
-    "FileForm",
-    "decode_file",
-    "json_values",
-    "read_bytes",
-    "records_table",
-]
-
 SUFFIXES: Final = {
     form: tuple(f".{end}{packed}" for end in ends for packed in ("", ".gz", ".bz2", ".zst"))
     for form, ends in (("csv", ("csv",)), ("json", ("json", "jsonl", "ndjson")))

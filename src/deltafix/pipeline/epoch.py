@@ -10,8 +10,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
-__all__ = ["Epoch"]
-
 
 @dataclass(frozen=True, slots=True)
 class Epoch:

@@ -24,8 +24,6 @@ from deltafix.pipeline.epoch import Epoch
 from deltafix.store import disk
 from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 
-__all__ = ["LINE", "Journal"]
-
 LINE = "pipeline/epoch"
 """The mark that says of the last epoch what its line says, as far as it is known in its commit.
 

@@ -34,11 +34,6 @@ from deltafix.rules.ast import Program
 from deltafix.rules.tables import users_of
 from deltafix.store.folder import Folder, Head, LocalFolder, ReplacedError, Where, folder_at
 
-__all__ = [
-    "EXECUTOR", "SHARDS", "Driver", "Keep", "Keeper", "Open", "Peek", "Relations", "Said", "claim",
-    "due", "peek", "peek_marks", "shards_head",
-]  # fmt: skip
-
 SHARDS = "shards"
 """The folder inside a state's folder where its shards are, if it is kept in shards."""
 

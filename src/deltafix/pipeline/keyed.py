@@ -33,19 +33,6 @@ from deltafix.facts.schema import Column, Schema
 from deltafix.facts.values import row_order
 from deltafix.pipeline.signed import SIGN, VERSION, Signed, plain
 
-__all__ = [
-    "GONE",
-    "KEYED",
-    "NO_KEY",
-    "Keying",
-    "Rows",
-    "blank",
-    "drop_tombstones",
-    "highest",
-    "replace",
-    "sequence_columns",
-]
-
 KEYED, GONE = "__key", "__gone"
 """Appended to a relation's name: the row of each key, and the keys that were deleted."""
 

@@ -61,8 +61,6 @@ from deltafix.rules.ast import Program
 from deltafix.rules.tables import TableKey, TableProgram
 from deltafix.store.folder import Folder, Where, folder_at
 
-__all__ = ["CONES", "Maintainer", "OnChange", "compared", "key_breach"]
-
 CONES = "pipeline/program"
 """The mark that says which rules the outputs were made with."""
 

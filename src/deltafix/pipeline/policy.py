@@ -32,20 +32,6 @@ from deltafix.pipeline.keyed import NO_KEY, Keying, Rows, replace
 from deltafix.pipeline.signed import SIGN, VERSION, Bad, Signed, plain
 from deltafix.pipeline.times import COUNTS, Times
 
-__all__ = [
-    "REASONS",
-    "Highs",
-    "Judged",
-    "Policy",
-    "RecheckError",
-    "apply",
-    "bad_rows",
-    "high_mark",
-    "judge",
-    "late_rows",
-    "lowest",
-]
-
 Highs = Mapping[str, int | None]
 """The highest version so far by partition, None for one without rows; "" where there are none."""
 

@@ -19,8 +19,6 @@ from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.signed import Bad, Signed, difference
 from deltafix.pipeline.times import COUNTS
 
-__all__ = ["Lookable", "Portion", "Source", "State", "difference_with"]
-
 
 @dataclass(slots=True)
 class Portion:

@@ -23,8 +23,6 @@ from deltafix.facts.values import plain_text
 from deltafix.pipeline.signed import Bad
 from deltafix.store.folder import Where, folder_at
 
-__all__ = ["BAD_ROWS", "Quarantine", "refused", "require_few"]
-
 BAD_ROWS: Final = 100_000
 """An epoch with more bad rows of an input fails: the input is not what its section says."""
 

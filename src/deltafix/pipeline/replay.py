@@ -42,8 +42,6 @@ from deltafix.rules.show import show
 from deltafix.rules.tables import TableProgram, users_of
 from deltafix.store.folder import Folder
 
-__all__ = ["Around", "FindAround", "Replay", "replay"]
-
 Changes = frozenset[tuple[int, Row]]
 
 

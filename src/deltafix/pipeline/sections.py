@@ -15,15 +15,6 @@ from deltafix.facts.schema import Schema
 from deltafix.rules.ast import Program
 from deltafix.rules.tables import TableProgram
 
-__all__ = [
-    "of_bag",
-    "require_key",
-    "require_reading",
-    "require_slot",
-    "require_table",
-    "require_tables",
-]
-
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
 

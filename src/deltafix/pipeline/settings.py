@@ -11,20 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from deltafix.diagnostics import suggest
+from deltafix.diagnostics import did_you_mean
 from deltafix.errors import ConfigError
-
-__all__ = [
-    "INPUT",
-    "OUTPUT",
-    "PIPELINE",
-    "REQUIRED",
-    "Key",
-    "Section",
-    "flat",
-    "read_section",
-    "text",
-]
 
 _PLAIN: Final = (str, int, bool)
 
@@ -217,8 +205,7 @@ def read_section(where: str, given: Mapping[str, Any], keys: Section) -> dict[st
     for name, value in given.items():
         key = keys.get(name)
         if key is None:
-            close = suggest(name, list(keys))
-            hint = f"did you mean {close!r}?" if close else f"valid: {', '.join(sorted(keys))}"
+            hint = did_you_mean(name, keys, f"valid: {', '.join(sorted(keys))}", "'")
             raise ConfigError(f"{where} unknown key {name!r}; {hint}", key=name)
         if not key.fits(value):
             shown = f'"{value}"' if isinstance(value, str) else value

@@ -18,10 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.facts.arrow import arrow_schema, settled_columns, to_numpy
+from deltafix.facts.groups import group_columns
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.fold import net_sums
-
-__all__ = ["SIGN", "VERSION", "Bad", "Signed", "difference", "join", "plain", "signed_table"]
 
 SIGN = "+/-"
 """The column of signs; no relation has a column of this name, as it is no identifier."""
@@ -132,3 +130,21 @@ def difference(
     for test, sign in ((pc.less(high, 0), -1), (pc.greater(low, 0), 1)):
         sides.append(signed_table(schema, found.filter(test).select(names), sign))
     return pa.concat_tables(sides)
+
+
+def net_sums(table: pa.Table, names: Sequence[str], sign: str) -> pa.Table:
+    """The columns `names` of each distinct row, and `sign` (int64) its sum; zeros left out.
+
+    The columns hold no nulls. O(n log n).
+    """
+    if not table.num_rows:
+        return table.select(list(names)).append_column(sign, pa.array([], pa.int64()))
+    signs = to_numpy(table.column(sign)).astype(np.int64)
+    places, starts = group_columns([table.column(name) for name in names])
+    totals = np.add.reduceat(signs[places], starts)
+    firsts = np.minimum.reduceat(places, starts)
+    kept = totals != 0
+    firsts, totals = firsts[kept], totals[kept]
+    again = np.argsort(firsts)
+    rows = table.select(list(names)).take(pa.array(firsts[again]))
+    return rows.append_column(sign, pa.array(totals[again]))

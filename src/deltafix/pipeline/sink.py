@@ -32,8 +32,6 @@ from deltafix.pipeline.manifest import MANIFEST, DeltaFile, Manifest, parse_mani
 from deltafix.store.folder import Head, LocalFolder, Where, folder_at
 from deltafix.store.tables import read_table, schema_of, write_tables
 
-__all__ = ["MERGE", "ParquetSink", "delta_table"]
-
 T = TypeVar("T")
 
 MERGE = 50

@@ -17,8 +17,6 @@ from deltafix.pipeline.manifest import read_manifest
 from deltafix.pipeline.quarantine import Quarantine
 from deltafix.pipeline.targets.registry import place_of
 
-__all__ = ["status"]
-
 
 def status(config: Config) -> Iterator[str]:
     """Lines for people: the last epoch, each input, each output, the quarantine.

@@ -12,8 +12,6 @@ from typing import NamedTuple, cast
 
 from deltafix.facts.schema import Row
 
-__all__ = ["COUNTS", "Edits", "Times"]
-
 COUNTS = "__times"
 """Appended to a relation's name: its rows that were put in more than once, and how often."""
 

@@ -27,8 +27,6 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.depend import Layer
 
-__all__ = ["best_of"]
-
 _CAP = {"min": "max", "max": "min"}
 """The functor that can only make a value worse."""
 

@@ -22,8 +22,6 @@ from deltafix.plan.clause import (
     slots_of,
 )
 
-__all__ = ["binders", "connected", "evaluable", "tests_of", "unbound"]
-
 
 def evaluable(body: Iterable[Literal]) -> tuple[tuple[Literal, ...], set[Argument]]:
     """The positive literals that can run by themselves, and the variables bound then.

@@ -3,11 +3,18 @@
 Each pass takes what the one before it gave; `forms` prints what each gives, and so does
 `deltafix plan --stage`. Invariant: deterministic; the same program gives the same plan, text and
 all.
+
+What is given to a relation that keeps only some of its rows, or that even negation decides, lies in
+a hidden input relation of its own, and a clause proposes it (`dist(x, d) :- ~given dist(x, d).`): a
+stratum outside the kernel only ever hears of lower relations.
+
+A program is bounded by inputs that a negation, an aggregate or a merge reads: without rows in
+`lim`, `n(x + 1) :- n(x), !lim(x)` never ends, so it must not be evaluated before they are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,12 +23,10 @@ from weakref import WeakValueDictionary
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.plan.best import best_of
-from deltafix.plan.bounded import is_bounded
-from deltafix.plan.clause import Absent, Clause, Match, Subsumption
+from deltafix.plan.clause import Absent, Clause, Match, Subsumption, given_apart
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.derive import triggers_below, triggers_within
 from deltafix.plan.explain import explain
-from deltafix.plan.given import set_apart
 from deltafix.plan.ir import HEAD, KEY, Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import Core, normalize
 from deltafix.plan.order import Indexes, variant
@@ -29,14 +34,12 @@ from deltafix.plan.share import share
 from deltafix.plan.tell import tell
 from deltafix.rules.ast import Program
 from deltafix.rules.check import CheckedProgram, typed
-from deltafix.rules.passes.executable import executable
+from deltafix.rules.passes.magic import executable
 from deltafix.rules.show import show
 
 if TYPE_CHECKING:
     from deltafix.datalog.load import Analysis
-    from deltafix.facts.schema import BaseType
-
-__all__ = ["PASSES", "Prepared", "analysed", "forms", "lower", "plan", "plan_core", "prepared"]
+    from deltafix.facts.values import BaseType
 
 
 def lower(checked: CheckedProgram) -> Core:
@@ -271,3 +274,62 @@ def _by_clause(variants: list[Variant]) -> Iterator[tuple[Variant, ...]]:
         literals = group[0].clause.body
         assert any(isinstance(literal, Match | Absent) for literal in literals)  # noqa: S101
         yield tuple(group)
+
+
+def set_apart(
+    core: Core, ordered: tuple[Layer, ...]
+) -> tuple[Core, tuple[Layer, ...], dict[str, str]]:
+    """A core of these strata with given rows set apart, its strata, and where given rows lie."""
+    outside = {
+        name
+        for layer in ordered
+        if not layer.plain and layer.fold is None
+        for name in layer.relations
+    }
+    entered = {relation.name: relation.entry for relation in core.relations if relation.entry}
+    entered |= core.apart
+    relations = [
+        r for r in core.relations if r.name in outside and not r.hidden and r.name not in entered
+    ]
+    if not relations:
+        return core, ordered, entered
+    made = [given_apart(relation) for relation in relations]
+    whole = replace(
+        core,
+        relations=(*core.relations, *(hidden for hidden, _ in made)),
+        clauses=(*core.clauses, *(clause for _, clause in made)),
+    )
+    return whole, layers(whole), entered | {clause.head: hidden.name for hidden, clause in made}
+
+
+def is_bounded(core: Core, layers: Iterable[Layer]) -> bool:
+    """Whether some stratum looks at an input other than positively. Linear in the core.
+
+    Inputs are relations with `.input` and relations without a rule.
+    """
+    derived = {clause.head for clause in core.clauses}
+    declared = () if core.program is None else core.program.names("input")
+    inputs = [relation for relation in core.relations if relation.name in declared]
+    reached = {name for one in inputs for name in (one.name, one.entry)}
+    for layer in layers:
+        if layer.fold is not None:
+            if layer.fold.source in reached:
+                return True
+            continue
+        reached.update(name for name in layer.relations if name not in derived)
+        read = list(_reads(layer))
+        if reached.isdisjoint((*layer.relations, *(one.relation for one in read))):
+            continue
+        reached.update(layer.relations)
+        if layer.merges or any(isinstance(one, Absent) and one.relation in reached for one in read):
+            return True
+    return False
+
+
+def _reads(layer: Layer) -> Iterator[Match | Absent]:
+    bodies = [clause.body for clause in layer.clauses]
+    for _, merge in layer.merges:
+        if isinstance(merge, Subsumption):
+            bodies.extend(order.body for order in merge.orders)
+    for body in bodies:
+        yield from (one for one in body if isinstance(one, Match | Absent))

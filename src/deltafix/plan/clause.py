@@ -13,29 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from deltafix.facts.schema import BaseType, Value, show_value
-
-__all__ = [
-    "Absent",
-    "Apply",
-    "Argument",
-    "Choice",
-    "Clause",
-    "Code",
-    "Compare",
-    "Dominance",
-    "Fold",
-    "Lattice",
-    "LatticeColumn",
-    "Literal",
-    "Match",
-    "Merge",
-    "Relation",
-    "Slot",
-    "Subsumption",
-    "given_apart",
-    "slots_of",
-]
+from deltafix.facts.values import (
+    BaseType,
+    Value,
+    show_value,
+)
 
 
 @dataclass(frozen=True, slots=True)

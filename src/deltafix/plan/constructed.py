@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.plan.clause import Apply, Code, Compare, Slot
 from deltafix.rules.ast import Comparison, Formula
 from deltafix.rules.scope import grounded_by, needed
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from deltafix.plan.flatten import Flattening
-
-__all__ = ["as_constant", "field_types", "has_wildcard", "patterns", "unpack"]
 
 
 def as_constant(term: Term) -> Term:

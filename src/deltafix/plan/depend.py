@@ -30,10 +30,8 @@ from deltafix.plan.founded import Calls, calls
 from deltafix.plan.normalize import Core
 from deltafix.rules.apart import plain_name
 from deltafix.rules.scope import first_place
-from deltafix.rules.strata import aggregating, components
+from deltafix.rules.strata import aggregating, components, odd_side
 from deltafix.rules.terms import Aggregate
-
-__all__ = ["Layer", "falling_side", "layers", "needs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +158,7 @@ def falling_side(
     if not negated:
         return frozenset()
     first = next((r.name for r in relations if not r.hidden), relations[0].name)
-    side = {first: False}
-    todo = [first]
-    while todo:
-        name = todo.pop()
-        for other, odd in edges[name]:
-            wanted = side[name] != odd
-            if other not in side:
-                side[other] = wanted
-                todo.append(other)
-            elif side[other] != wanted:
-                return None
-    return frozenset(name for name, odd in side.items() if odd)
+    return odd_side(first, edges)
 
 
 def _refuse(core: Core, members: Iterable[str]) -> NoReturn:

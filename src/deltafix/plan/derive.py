@@ -27,8 +27,6 @@ from deltafix.plan.clause import Absent, Apply, Clause, Compare, Literal, Match
 from deltafix.plan.depend import Layer
 from deltafix.plan.ir import Sees
 
-__all__ = ["changes_with", "is_before", "pivots", "sees", "triggers_below", "triggers_within"]
-
 _FORMULAE: Mapping[type[Literal], tuple[type, ...]] = {
     Match: (Relation,),
     Absent: (Not, Relation),

@@ -42,8 +42,6 @@ from deltafix.plan.flatten import Made
 from deltafix.plan.narrow import cut_calls
 from deltafix.rules.strata import components
 
-__all__ = ["ask_domains"]
-
 _WAYS: Final = {"+": ("<", "<="), "-": (">", ">=")}
 """By how a value steps on, the tests that end it."""
 _TURNED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}

@@ -14,8 +14,6 @@ from typing import Any, TypeAlias
 from deltafix.plan.clause import Absent, Literal, Match, Relation
 from deltafix.plan.ir import Candidate, Node, Plan, Sees, Stage, Variant
 
-__all__ = ["Explanation", "Statistics", "explain"]
-
 Explanation: TypeAlias = dict[str, Any]
 """JSON-ready: `relations` and `strata`, see docs/reference/plan.md."""
 

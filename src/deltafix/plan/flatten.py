@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, product
 
 from deltafix.errors import InternalError
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.plan import folds
 from deltafix.plan.binding import binders, evaluable, tests_of, unbound
 from deltafix.plan.clause import (
@@ -46,8 +46,6 @@ from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, body_of, inside, is_constructor, occurrences
 from deltafix.rules.whole import asked
 
-__all__ = ["Demand", "Flattening", "Made"]
-
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _TWO = frozenset(("+", "*", "min", "max", "cat"))  # longer calls are chains of two arguments
 
@@ -73,7 +71,7 @@ class Made:
     calls: dict[tuple[int, int, int], int] = field(default_factory=dict)
     """The calls of `autoinc`, numbered: by rule, alternative and term."""
     apart: dict[str, str] = field(default_factory=dict)
-    """By relation, the hidden one in which the rows given to it lie (see `plan.given`)."""
+    """By relation, the hidden one in which the rows given to it lie (see `plan.build`)."""
     asking: dict[int, tuple[int, frozenset[str]]] = field(default_factory=dict)
     """Clauses of `demands`, by number: how many of their literals only say what is asked for, and
     the relations of the recursion."""

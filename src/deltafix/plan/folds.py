@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.values import BaseType, Value
 from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, Match, Slot
 from deltafix.plan.constructed import field_types
 from deltafix.plan.narrow import NARROW, cut
@@ -30,8 +30,6 @@ from deltafix.rules.walk import alternatives, body_of, is_constructor
 if TYPE_CHECKING:
     from deltafix.plan.clause import Argument
     from deltafix.plan.flatten import Flattening
-
-__all__ = ["literals"]
 
 _EMPTY = frozenset(("count", "sum"))
 """Aggregates that have a value, 0, for a group without rows."""

@@ -38,8 +38,6 @@ from deltafix.plan.clause import (
     slots_of,
 )
 
-__all__ = ["Calls", "Need", "calls"]
-
 _Pair = tuple[str, str, tuple[tuple[int, int], ...]]
 """A relation, one that it asks for the same key, and which column of it is which of the other."""
 

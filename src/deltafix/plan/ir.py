@@ -27,9 +27,6 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.depend import Layer
 
-__all__ = ["HEAD", "KEY", "Candidate", "Node", "Outside", "Plan", "Sees", "Stage", "Variant"]
-
-
 HEAD = -1
 KEY = -2
 """Triggers that are no literals."""
@@ -203,8 +200,8 @@ class Stage:
 class Plan:
     """Relations, strata in order, and the indexes (key columns) each relation needs.
 
-    `given` names the hidden relations where rows given to some relations lie (`plan.given`).
-    `bounded`: inputs can make its relations smaller (`plan.bounded`), so there is no sense in
+    `given` names the hidden relations where rows given to some relations lie (`plan.build`).
+    `bounded`: inputs can make its relations smaller (`plan.build`), so there is no sense in
     running it before they are there.
     """
 

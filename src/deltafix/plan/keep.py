@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.plan.clause import (
     Absent,
     Argument,
@@ -39,8 +39,6 @@ from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.check import CheckedProgram
 from deltafix.rules.terms import Call, constant
 from deltafix.rules.walk import alternatives, occurrences
-
-__all__ = ["keep"]
 
 
 def keep(checked: CheckedProgram, made: Made) -> None:

@@ -12,14 +12,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from deltafix.facts.schema import BaseType
-from deltafix.facts.values import RANGES
+from deltafix.facts.values import RANGES, BaseType
 from deltafix.plan.clause import Apply, Argument, Code, Compare, Literal, Slot
 
 if TYPE_CHECKING:
     from deltafix.plan.flatten import Flattening
-
-__all__ = ["NARROW", "cut", "cut_calls", "narrow_call"]
 
 NARROW: Final = 32
 _MASK: Final = (1 << 32) - 1

@@ -9,6 +9,7 @@ has 20. Invariant: a clause has the same rows; variables that an atom binds stay
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -27,8 +28,6 @@ from deltafix.plan.clause import (
 from deltafix.plan.normalize import Core
 from deltafix.rules.values import function
 
-__all__ = ["once"]
-
 _FOLDED = frozenset(("+", "-", "*"))
 """What is computed here where both arguments are constants: what always has a value."""
 
@@ -42,18 +41,22 @@ def _once(clause: Clause) -> Clause:
     while True:
         atoms = (one for one in clause.body if isinstance(one, Match | Absent))
         bound = {slot for one in atoms for slot in slots_of(one)}
+        targets = Counter(one.target for one in clause.body if isinstance(one, Apply))
         known: dict[object, Slot] = {}
         instead: dict[Slot, Argument] = {}
         body: list[Literal] = []
         for place, literal in enumerate(clause.body):
             if place >= clause.asks and isinstance(literal, Apply) and literal.target not in bound:
+                target = literal.target
                 value = _value(literal)
-                same = known.setdefault(replace(literal, target=_ANY), literal.target)
-                if value is not None:
-                    instead[literal.target] = value
+                same = known.setdefault(replace(literal, target=_ANY), target)
+                if value is not None and targets[target] == 1:
+                    instead[target] = value
                     continue
-                if same != literal.target:
-                    instead[literal.target] = same
+                # Several terms may say one variable: the next round looks at the others.
+                taken = {target, same} & instead.keys() or target in instead.values()
+                if same != target and not taken:
+                    instead[target] = same
                     continue
             body.append(literal)
         if not instead:
@@ -82,7 +85,10 @@ def _put(arg: Argument, instead: Mapping[Slot, Argument]) -> Argument:
 def _with(literal: Literal, instead: Mapping[Slot, Argument]) -> Literal:
     """A literal with other arguments in place of variables that only terms bind."""
     if isinstance(literal, Apply):
-        return replace(literal, args=tuple(_put(arg, instead) for arg in literal.args))
+        target = _put(literal.target, instead)
+        assert isinstance(target, Slot)  # noqa: S101  one that several terms say is no constant
+        args = tuple(_put(arg, instead) for arg in literal.args)
+        return replace(literal, target=target, args=args)
     if isinstance(literal, Compare):
         left, right = _put(literal.left, instead), _put(literal.right, instead)
         return replace(literal, left=left, right=right)

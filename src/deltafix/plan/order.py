@@ -8,11 +8,14 @@ Re-derivation takes only options whose index is there already, and adds one only
 (measured: tc needs no index for it on its large relation). Invariant: the nodes of a variant form a
 DAG from node 0; each path joins every literal once and runs every check as soon as its arguments
 are known.
+
+A constructor runs both ways: a known value gives its fields, known fields give their value; the
+literal then tests what it bound, so nothing is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 
@@ -25,6 +28,7 @@ from deltafix.plan.clause import (
     Clause,
     Code,
     Compare,
+    Literal,
     Match,
     Slot,
     slots_of,
@@ -32,9 +36,6 @@ from deltafix.plan.clause import (
 from deltafix.plan.depend import Layer
 from deltafix.plan.derive import changes_with, sees
 from deltafix.plan.ir import HEAD, Candidate, Check, Node, Variant
-from deltafix.plan.turned import turned
-
-__all__ = ["FREE", "Indexes", "variant"]
 
 FREE = 6
 
@@ -69,7 +70,7 @@ def variant(
 ) -> Variant:
     """The variant of `clause` started by the literal `trigger` (see `ir.Variant`).
 
-    Without `turns` it calls no functor that is not in the clause (see `plan.turned`).
+    Without `turns` it calls no functor that is not in the clause (see `turned`).
     """
     return _Builder(layer, clause, trigger, indexes, turns).build()
 
@@ -179,7 +180,7 @@ class _Builder:
         """A check that is ready; `known` grows by the variable it binds, if it binds one."""
         literal = self.clause.body[position]
         assert not isinstance(literal, Match)  # noqa: S101  matches are no checks
-        binds = _ready(literal, known)
+        binds = ready(literal, known)
         state = sees(self.layer, self.clause, self.trigger, position)
         if isinstance(binds, Slot):
             known.add(binds)
@@ -204,7 +205,7 @@ class _Builder:
             progress = False
             for position in sorted(left):
                 literal = self.clause.body[position]
-                if isinstance(literal, Match) or _ready(literal, known) is False:
+                if isinstance(literal, Match) or ready(literal, known) is False:
                     continue
                 found.append(self.check(position, known))
                 left.remove(position)
@@ -299,7 +300,7 @@ class _Progress:
         if isinstance(literal, Match):
             columns = len(_known_columns(literal, known))
             heappush(self.best, (-columns, bool(literal.args), position))
-        elif _ready(literal, known) is not False:
+        elif ready(literal, known) is not False:
             heappush(self.ready, position)
         elif isinstance(literal, Apply):
             heappush(self.waiting, position)
@@ -365,7 +366,7 @@ def _binding(
     return tuple(found)
 
 
-def _ready(literal: Compare | Apply | Absent, known: set[Slot]) -> Slot | bool:
+def ready(literal: Compare | Apply | Absent, known: set[Slot]) -> Slot | bool:
     """False: not yet. True: it tests. A slot: it binds that variable."""
 
     def has(arg: Argument) -> bool:
@@ -385,3 +386,46 @@ def _ready(literal: Compare | Apply | Absent, known: set[Slot]) -> Slot | bool:
     if literal.op == "=" and right and isinstance(literal.left, Slot):
         return literal.left
     return False
+
+
+def turned(literal: Literal, others: Iterable[Literal], known: Set[Slot]) -> tuple[Apply, ...]:
+    """Calls that bind what a literal waits for; none: nothing does yet.
+
+    `others` are the literals that wait beside it: a value is made once all its fields are known,
+    and each of those is read by a literal of its own.
+    """
+    if not isinstance(literal, Apply) or literal.functor[0] not in "[$":
+        return ()
+    return _made(literal, others, known) if literal.fields else _read(literal, known)
+
+
+def _read(literal: Apply, known: Set[Slot]) -> tuple[Apply, ...]:
+    """The fields of a value that is known."""
+    if literal.target not in known:
+        return ()
+    width, name = len(literal.args), literal.functor
+    places = {arg: n for n, arg in enumerate(literal.args) if isinstance(arg, Slot)}
+    return tuple(
+        Apply(slot, f"{name}.{n}", (literal.target,), ("record",), literal.types[n], width)
+        for slot, n in places.items()
+        if slot not in known
+    )
+
+
+def _made(literal: Apply, others: Iterable[Literal], known: Set[Slot]) -> tuple[Apply, ...]:
+    """The value whose fields are all known."""
+    (source,) = literal.args
+    if not isinstance(source, Slot) or source in known:
+        return ()
+    fields = {
+        other.functor: other
+        for other in others
+        if isinstance(other, Apply) and other.args == (source,) and other.target in known
+    }
+    name, _, _ = literal.functor.rpartition(".")
+    found = [fields.get(f"{name}.{n}") for n in range(literal.fields)]
+    read = [one for one in found if one is not None]
+    if len(read) < len(found):
+        return ()
+    kinds = tuple(one.result for one in read)
+    return (Apply(source, name, tuple(one.target for one in read), kinds, "record"),)

@@ -20,8 +20,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from deltafix.facts.schema import BaseType
-from deltafix.facts.values import WORD
+from deltafix.facts.values import WORD, BaseType
 from deltafix.plan.binding import evaluable, unbound
 from deltafix.plan.clause import (
     Apply,
@@ -33,8 +32,6 @@ from deltafix.plan.clause import (
     Slot,
 )
 from deltafix.plan.flatten import Made
-
-__all__ = ["write_out_ranges"]
 
 _START, _END, _STEP, _AT, _NEXT, _SUM = map(Slot, ("start", "end", "step", "at", "next", "sum"))
 _KEY = (_START, _END, _STEP)

@@ -35,11 +35,6 @@ from deltafix.rules.ast import And, Atom, Dominates, Formula, Rule, conjunction
 from deltafix.rules.terms import Term, Var
 from deltafix.rules.walk import Leaf, map_formula
 
-__all__ = [
-    "edits", "named_alike", "renamed", "same_layer", "same_rule", "spelled_without_name",
-    "with_names",
-]  # fmt: skip
-
 _NUMBERED = re.compile(r"~\d")
 """Hidden relations that are named by their place in the program."""
 

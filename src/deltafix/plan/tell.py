@@ -10,8 +10,6 @@ from typing import Any
 
 from deltafix.plan.explain import Explanation
 
-__all__ = ["tell"]
-
 
 def tell(explanation: Explanation) -> str:
     """The explanation as lines, each with its newline."""

@@ -6,12 +6,13 @@ row inserted, one that goes has it deleted, and the delta rules of the guards do
     Δpath(x, z) :- Δ~gone(), old path(x, y), old edge(y, z).     derivations that break
     Δpath(x, z) :- Δ~come(), new path(x, y), new edge(y, z).     derivations that begin to hold
 
-The guard stands first, so every other literal of its clause sees it as it was before: a clause
-that goes has no other delta rule, one that comes has those on facts of its own stratum, which
-change one at a time. So much is a change of rows like any other, in a stratum with the same
-relations before and after. Invariant: after the epoch supports and ranks are exact for the new
-plan. They are not where strata merge or split, nor where a stratum is no plain fixpoint: these are
-evaluated anew (`fresh`), and what that changes is their delta.
+The guard stands first, so every other literal of its clause sees it as it was before: a clause that
+goes has no other delta rule, one that comes has those on facts of its own stratum, which change one
+at a time. So much is a change of rows like any other, in a stratum with the same relations before
+and after. Invariant: after the epoch supports and ranks are exact for the new plan. They are not
+where strata merge or split, nor where a stratum is no plain fixpoint: these are evaluated anew
+(`fresh`), and what that changes is their delta. `rule_changes` is what one program has and another
+has not, as text; a rule that is only renamed or reordered is in both.
 
 The states of the two signals are those of schedules that see what is deleted and what is inserted
 in one wave (`wavefront`, `local`) or that start from nothing.
@@ -22,14 +23,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeAlias
 
 from deltafix.plan.clause import Clause, Match, Relation
 from deltafix.plan.depend import Layer
 from deltafix.plan.ir import HEAD, Plan, Stage, Variant
 from deltafix.plan.order import Indexes, variant
-from deltafix.plan.recognise import edits, same_layer
-
-__all__ = ["COME", "GONE", "SIGNALS", "Transition", "is_same", "transition"]
+from deltafix.plan.recognise import edits, same_layer, same_rule
+from deltafix.rules.ast import Dominates, Program, Rule
+from deltafix.rules.show import show_order, show_rule
 
 GONE, COME = "~gone", "~come"
 SIGNALS = (GONE, COME)
@@ -145,3 +147,43 @@ def _edited(was: Stage, stage: Stage, indexes: Indexes) -> Stage:
 
 def _guarded(layer: Layer, clause: Clause, signal: str, indexes: Indexes) -> Variant:
     return variant(layer, replace(clause, body=(Match(signal, ()), *clause.body)), 0, indexes)
+
+
+Said: TypeAlias = Rule | Dominates
+"""A rule or a subsumption."""
+
+
+class RuleChange(NamedTuple):
+    """A rule or subsumption, as text, that came (`sign` 1) or went (-1)."""
+
+    sign: int
+    rule: str
+
+    def __str__(self) -> str:
+        return f"rule {'+' if self.sign > 0 else '-'}{self.rule}"
+
+
+def rule_changes(old: Program, new: Program) -> dict[RuleChange, Said]:
+    """The rules of only one of two programs, without their names, by what became of them.
+
+    Linear in the programs, and quadratic in the rules that differ.
+    """
+    found: dict[RuleChange, Said] = {}
+    for sign, one, other in ((-1, old, new), (1, new, old)):
+        shown, others = _shown(one), _shown(other)
+        rest = [rule for text, rule in others.items() if text not in shown]
+        for text, rule in shown.items():
+            if text not in others and not any(same_rule(rule, like) for like in rest):
+                found[RuleChange(sign, text)] = rule
+    return found
+
+
+def _shown(program: Program) -> dict[str, Said]:
+    found: dict[str, Said] = {}
+    for rule in program.rules:
+        bare = replace(rule, name="")
+        found[show_rule(bare)] = bare
+    for order in program.orders:
+        plain = replace(order, name="")
+        found[show_order(plain)] = plain
+    return found

@@ -3,20 +3,23 @@
 A `Step` is a fact with the rule that derived it, or a given row. Steps are shared: a fact that is
 used twice stands once, so a proof is a graph without cycles, and its size is its number of facts.
 Invariant: premises stand behind the steps that use them. How a proof is found is `why`'s business,
-how it is drawn `text`'s and `drawing`'s.
+how it is drawn `text`'s. What explanations have in common is here: everywhere one is shown (print,
+prompt, notebook), it is the same text.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import escape
 from typing import Any, Literal, TypeAlias
 
-from deltafix.facts.schema import Row, Value, show_row, show_value
-
-__all__ = ["Form", "Proof", "Step"]
+from deltafix.facts.schema import Row, show_row
+from deltafix.facts.values import Value, show_value
+from deltafix.provenance.state import Edit
 
 Form: TypeAlias = Literal["text", "json", "dot", "svg"]
 
@@ -94,8 +97,7 @@ class Proof:
 
     def show(self, form: Form = "text") -> str:
         """The proof as a text tree, JSON, Graphviz DOT, or an SVG drawing."""
-        from deltafix.provenance.drawing import to_dot, to_svg  # noqa: PLC0415  they draw proofs
-        from deltafix.provenance.text import tree  # noqa: PLC0415
+        from deltafix.provenance.text import to_dot, to_svg, tree  # noqa: PLC0415  they draw proofs
 
         if form == "json":
             return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
@@ -147,3 +149,46 @@ def _cell(value: Value) -> int | float | str:
     if isinstance(value, int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     return show_value(value)
+
+
+class Explanation(ABC):
+    """An explanation of `row` of `relation`, which its dataclass holds as fields."""
+
+    __slots__ = ()
+
+    relation: str
+    row: Row
+
+    @property
+    def fact(self) -> str:
+        """The row as program text."""
+        return show_row(self.relation, self.row)
+
+    def show(self, form: str = "text") -> str:
+        """As text, or as JSON."""
+        if form == "json":
+            return json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+        return "\n".join(self.lines())
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """The lines of its text."""
+
+    def __str__(self) -> str:
+        return self.show()
+
+    def __repr__(self) -> str:
+        return self.show()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.show())}</pre>"
+
+
+def show_edit(edit: Edit) -> str:
+    """An edit as signed program text: `+edge("a", "b")`."""
+    sign, relation, row = edit
+    return f"{'+' if sign > 0 else '-'}{show_row(relation, row)}"

@@ -21,7 +21,8 @@ from deltafix.engine.beyond.facts import Fact as Record
 from deltafix.engine.functors import functor
 from deltafix.engine.store import codes_where
 from deltafix.engine.tables import Memo
-from deltafix.facts.schema import Branch, Pattern, Row, Value
+from deltafix.facts.schema import Pattern, Row
+from deltafix.facts.values import Branch, Value
 from deltafix.kernel.arena import Words as Codes
 from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Literal, Match, Slot
 from deltafix.provenance.state import State

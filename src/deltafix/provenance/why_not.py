@@ -17,17 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.errors import NoSuchFactError
 from deltafix.facts.schema import Row, show_row
 from deltafix.plan.clause import Absent, Clause, Literal, Match
-from deltafix.provenance.explanation import Explanation, show_edit
-from deltafix.provenance.repair import Repair
-from deltafix.provenance.rivals import rivals
+from deltafix.provenance.proof import Explanation, show_edit
+from deltafix.provenance.repair import Repair, rivals
 from deltafix.provenance.rows import Bindings, Rows, ground, opened, same_key, unify, values_of
 from deltafix.provenance.state import Edit, committed
 from deltafix.provenance.ways import Ways
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-
-__all__ = ["Attempt", "WhyNot", "why_not"]
 
 _RIVALS: Final = 3
 """Rows that are named in the place of one; more say no more."""

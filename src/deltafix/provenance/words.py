@@ -2,19 +2,28 @@
 
 Values come from the codes that the search wrote down. Invariant: nothing that planning made is
 named: a hidden relation (a negated group, see `plan.normalize`) is shown by its clauses with the
-values put in, a copy made for demand by its relation, a rule as it was written (`written`).
+values put in, a copy made for demand by its relation, a rule as it was written.
+
+A rule is given back as it was written, where inlining and demand have rewritten it to run: over the
+program's relations, and saying what the rule that runs says, its guard aside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from deltafix.facts.schema import BaseType, Row, Value, show_value
+from deltafix.facts.schema import Row
+from deltafix.facts.values import (
+    BaseType,
+    Value,
+    show_value,
+)
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -30,11 +39,14 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.narrow import NARROW, cut_calls
 from deltafix.provenance.program import clauses_of
-from deltafix.provenance.written import as_written, written_rules
 from deltafix.rules.apart import plain_name
+from deltafix.rules.ast import And, Atom, Formula, Program, Rule, conjunction
 from deltafix.rules.check import typed
 from deltafix.rules.functors import INFIX
-from deltafix.rules.passes.executable import executable
+from deltafix.rules.passes.magic import executable
+from deltafix.rules.show import show_formula, show_rule, show_term
+from deltafix.rules.terms import Term, Var
+from deltafix.rules.walk import Leaf, map_rule, occurrences
 
 if TYPE_CHECKING:
     from deltafix.engine.codes import Codes
@@ -42,6 +54,7 @@ if TYPE_CHECKING:
     from deltafix.plan.ir import Plan
     from deltafix.provenance.search import Derivation
     from deltafix.rules.ast import Program
+
 
 _WORDS: WeakKeyDictionary[Database, Words] = WeakKeyDictionary()
 
@@ -324,3 +337,66 @@ def _construction(functor: str, args: list[str]) -> str:
 def _is_move(literal: Compare, values: dict[Slot, Value]) -> bool:
     """Whether an equality only names a value: both sides are the same thing said twice."""
     return literal.op == "=" and _shown(literal.left, values) == _shown(literal.right, values)
+
+
+def as_written(relation: str) -> str:
+    """The name of the relation that a copy was made of."""
+    return relation.split("{", 1)[0].removeprefix("?")
+
+
+def written_rules(program: Program, run: Program) -> list[str]:
+    """The text of each rule of the program that runs, in its order."""
+    if run is program:
+        return [show_rule(rule) for rule in program.rules]
+    return [_as_written(rule) for rule in run.rules]
+
+
+def _as_written(rule: Rule) -> str:
+    (head, *_), written = rule.heads, _written(rule)
+    if not head.relation.startswith("?"):
+        return show_rule(written)
+    # The columns that are known when rows are asked for; of the others nothing is said.
+    known = iter(map(show_term, written.heads[0].args))
+    marks = head.relation.rsplit("{", 1)[1].removesuffix("}")
+    args = ", ".join(next(known) if mark == "b" else "_" for mark in marks)
+    asked = f"demand for {as_written(head.relation)}({args})"
+    return f"{asked}." if rule.is_fact else f"{asked} :- {show_formula(written.body)}."
+
+
+def _written(rule: Rule) -> Rule:
+    heads = tuple(map(_atom, rule.heads))
+    parts = rule.body.parts if isinstance(rule.body, And) else (rule.body,)
+    body = conjunction(tuple(_unguarded(parts)))
+    bare = Rule(heads, body, rule.span)
+    names = _names(occurrences((*heads, body)))
+
+    def leaf(term: Leaf) -> Term:
+        return Var(names[term.name]) if isinstance(term, Var) else term
+
+    return map_rule(bare, leaf)
+
+
+def _unguarded(parts: Iterable[Formula]) -> Iterable[Formula]:
+    for part in parts:
+        if not isinstance(part, Atom):
+            yield part
+        elif not part.relation.startswith("?"):
+            yield _atom(part)
+
+
+def _atom(atom: Atom) -> Atom:
+    return replace(atom, relation=as_written(atom.relation))
+
+
+def _names(found: Iterable[str]) -> Mapping[str, str]:
+    """Names that can be written, different ones for different variables."""
+    names: dict[str, str] = {}
+    taken = set(found)
+    for name in found:
+        plain = plain_name(name).replace(".", "_")
+        short, number = plain, 2
+        while "'" in name and (short in taken or short == "_"):
+            short, number = f"{plain}{number}", number + 1
+        names[name] = short
+        taken.add(short)
+    return names

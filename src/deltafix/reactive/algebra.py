@@ -13,7 +13,7 @@ None from a part («recompute») becomes None of the whole. User functions given
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from deltafix.errors import ReducerError
 from deltafix.reactive.reducer import Field, Partial, Reducer, WellFormed, getter
@@ -23,6 +23,7 @@ __all__ = ["contramap", "enriched", "group_of", "product", "scaled", "where"]
 AnyReducer: TypeAlias = Reducer[Any, Any, Any]
 AnyWellFormed: TypeAlias = WellFormed[Any, Any, Any]
 AnyPartial: TypeAlias = Partial[Any, Any, Any]
+Kind = TypeVar("Kind", AnyWellFormed, AnyPartial)
 
 
 def _checked(what: str, *parts: object) -> None:
@@ -262,20 +263,12 @@ def product(*parts: AnyReducer) -> AnyReducer:
     return _WellFormedProduct(parts)
 
 
-@overload
-def contramap(inner: AnyWellFormed, read: Callable[[Any], Hashable]) -> AnyWellFormed: ...
-@overload
-def contramap(inner: AnyPartial, read: Callable[[Any], Hashable]) -> AnyPartial: ...
-def contramap(inner: AnyReducer, read: Callable[[Any], Hashable]) -> AnyReducer:
+def contramap(inner: Kind, read: Callable[[Any], Hashable]) -> Kind:
     """`inner` over `read(value)` instead of the value."""
     return _weighted("contramap", inner, read, _once)
 
 
-@overload
-def where(inner: AnyWellFormed, test: Callable[[Any], bool]) -> AnyWellFormed: ...
-@overload
-def where(inner: AnyPartial, test: Callable[[Any], bool]) -> AnyPartial: ...
-def where(inner: AnyReducer, test: Callable[[Any], bool]) -> AnyReducer:
+def where(inner: Kind, test: Callable[[Any], bool]) -> Kind:
     """`inner` over the values for which `test(value)` is true.
 
     A key none of whose values pass keeps `inner`'s result over nothing; `Collection.filter` drops
@@ -284,33 +277,20 @@ def where(inner: AnyReducer, test: Callable[[Any], bool]) -> AnyReducer:
     return _weighted("where", inner, None, lambda value: bool(test(value)))
 
 
-@overload
-def scaled(inner: AnyWellFormed, weight: Callable[[Any], int]) -> AnyWellFormed: ...
-@overload
-def scaled(inner: AnyPartial, weight: Callable[[Any], int]) -> AnyPartial: ...
-def scaled(inner: AnyReducer, weight: Callable[[Any], int]) -> AnyReducer:
+def scaled(inner: Kind, weight: Callable[[Any], int]) -> Kind:
     """`inner` with each value counted `weight(value)` times, a whole number from 0 up."""
     return _weighted("scaled", inner, None, weight)
 
 
-@overload
-def enriched(inner: AnyWellFormed, finish: Callable[[Any], Any]) -> AnyWellFormed: ...
-@overload
-def enriched(inner: AnyPartial, finish: Callable[[Any], Any]) -> AnyPartial: ...
-def enriched(inner: AnyReducer, finish: Callable[[Any], Any]) -> AnyReducer:
+def enriched(inner: Kind, finish: Callable[[Any], Any]) -> Kind:
     """`inner` with its result passed through `finish`: an algebraic aggregate (paper, 4.2)."""
     _checked("enriched", inner)
     label = f"enriched({inner.name})"
-    if isinstance(inner, Partial):
-        return _PartialEnriched(inner, label, finish)
-    return _WellFormedEnriched(inner, label, finish)
+    made = _PartialEnriched if isinstance(inner, Partial) else _WellFormedEnriched
+    return cast("Kind", made(inner, label, finish))
 
 
-@overload
-def group_of(inner: AnyWellFormed, by: Field) -> AnyWellFormed: ...
-@overload
-def group_of(inner: AnyPartial, by: Field) -> AnyPartial: ...
-def group_of(inner: AnyReducer, by: Field) -> AnyReducer:
+def group_of(inner: Kind, by: Field) -> Kind:
     """`inner` per group within each key; the result is sorted `(group, result)` pairs.
 
     O(groups of the key) a change, for copying them; with many groups, make the group part of the
@@ -318,9 +298,8 @@ def group_of(inner: AnyReducer, by: Field) -> AnyReducer:
     """
     _checked("group_of", inner)
     label = f"group_of({inner.name})"
-    if isinstance(inner, Partial):
-        return _PartialGroupOf(inner, by, label)
-    return _WellFormedGroupOf(inner, by, label)
+    made = _PartialGroupOf if isinstance(inner, Partial) else _WellFormedGroupOf
+    return cast("Kind", made(inner, by, label))
 
 
 def _once(_: Any) -> int:
@@ -329,12 +308,11 @@ def _once(_: Any) -> int:
 
 def _weighted(
     what: str,
-    inner: AnyReducer,
+    inner: Kind,
     read: Callable[[Any], Any] | None,
     weight: Callable[[Any], int],
-) -> AnyReducer:
+) -> Kind:
     _checked(what, inner)
     label = f"{what}({inner.name})"
-    if isinstance(inner, Partial):
-        return _PartialWeighted(inner, label, read, weight)
-    return _WellFormedWeighted(inner, label, read, weight)
+    made = _PartialWeighted if isinstance(inner, Partial) else _WellFormedWeighted
+    return cast("Kind", made(inner, label, read, weight))

@@ -7,6 +7,10 @@ with its side condition checked: only what is there can be removed.
 
 Invariant: both are net. A `State` takes over whole tables lazily: keys of a loaded `Segment` are
 turned into dictionaries when they first change.
+
+A loaded table is held by several operators, which share its dictionary of keys: a holder notes one
+byte a key that it has changed, and a key is there or in its own dictionary, never in both. Copying
+the dictionary for each would take longer than sorting the rows.
 """
 
 from __future__ import annotations
@@ -15,22 +19,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.errors import MissingRowError
-from deltafix.reactive.untouched import Untouched
 
 if TYPE_CHECKING:
     from deltafix.reactive.columns import Segment
     from deltafix.reactive.merge import Merge
 
-__all__ = [
-    "ABSENT",
-    "Changes",
-    "Counts",
-    "State",
-    "add_change",
-    "missing_message",
-    "negated",
-    "summed",
-]
 
 Counts: TypeAlias = dict[Any, int]
 Changes: TypeAlias = "dict[Any, Counts] | Segment | Merge"
@@ -220,3 +213,40 @@ def missing_message(key: Any, value: Any, held: int, wanted: int) -> str:
     there = "it is not there" if not held else f"it is there {held} time{'s' * (held > 1)}"
     times = "" if wanted - held == 1 and not held else f" {wanted} times"
     return f"cannot delete {value!r} at key {key!r}{times}: {there}"
+
+
+class Untouched:
+    """key -> place in the loaded table, of the keys not taken yet. False when none is left."""
+
+    __slots__ = ("_left", "codes", "taken")
+
+    def __init__(self, codes: dict[Any, int]) -> None:
+        self.codes = codes
+        self.taken = bytearray(len(codes))
+        """By place: 1 where the key is the holder's."""
+        self._left = len(codes)
+
+    def take(self, key: Any) -> int | None:
+        """The place of a key, which is the holder's from now on; None if it is not here."""
+        place = self.codes.get(key)
+        if place is None or self.taken[place]:
+            return None
+        self.taken[place] = 1
+        self._left -= 1
+        return place
+
+    def get(self, key: Any) -> int | None:
+        """The place of a key that stays here; None if it is not here."""
+        place = self.codes.get(key)
+        return None if place is None or self.taken[place] else place
+
+    def items(self) -> Iterator[tuple[Any, int]]:
+        """(key, place) of all that are here."""
+        if self._left:
+            taken = self.taken
+            for key, place in self.codes.items():
+                if not taken[place]:
+                    yield key, place
+
+    def __len__(self) -> int:
+        return self._left

@@ -25,8 +25,6 @@ from deltafix.changes.exact import SHIFT, Total
 from deltafix.errors import FactError
 from deltafix.reactive.changes import Counts
 
-__all__ = ["Segment", "require_columns", "row_class", "taken"]
-
 _Ints = npt.NDArray[np.int64]
 
 # A digit of a float's mantissa: 2**31 rows of one key sum without leaving 63 bits.

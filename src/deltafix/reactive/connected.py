@@ -16,8 +16,6 @@ from deltafix.changes.formula import Connective
 from deltafix.errors import ReducerError
 from deltafix.reactive.reducer import WellFormed
 
-__all__ = ["Holds"]
-
 Acc: TypeAlias = tuple[tuple[int, ...], bool]
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from deltafix.reactive.changes import Changes
 from deltafix.reactive.node import Node, rows_of
 
-__all__ = ["CollectionDelta", "Subscription"]
-
 
 class CollectionDelta:
     """Net changes of a collection: iterate it for signed rows `(key, value, count)`."""

@@ -32,8 +32,6 @@ from deltafix.errors import (
 from deltafix.reactive.changes import ABSENT, Changes, Counts
 from deltafix.reactive.node import Leaf, Node, rows_of
 
-__all__ = ["EpochPass", "Graph"]
-
 
 @dataclass(frozen=True, slots=True)
 class EpochPass:

@@ -20,8 +20,6 @@ from deltafix.reactive.transaction import CollectionTransaction
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["InputCollection"]
-
 
 class InputCollection(Collection):
     """A collection that is filled from outside; made by `Collection.input`."""

@@ -19,8 +19,6 @@ from deltafix.reactive.changes import Changes, Counts, add_change
 from deltafix.reactive.graph import Graph
 from deltafix.reactive.node import Node, guarded
 
-__all__ = ["Join", "SemiJoin", "SetOperation"]
-
 _NONE: Mapping[Any, int] = {}
 
 

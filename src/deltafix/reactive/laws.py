@@ -19,8 +19,6 @@ from typing import Any, TypeAlias, cast
 from deltafix.reactive.changes import Counts
 from deltafix.reactive.reducer import Mergeable, Partial, Reducer
 
-__all__ = ["LawError", "Trial", "Values", "laws_of", "updates_equal_recomputation"]
-
 Values: TypeAlias = tuple[Any, ...]
 Law: TypeAlias = "tuple[str, int, Callable[[Trial, Values], None]]"
 """Name, least number of values, check."""

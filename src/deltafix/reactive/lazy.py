@@ -23,8 +23,6 @@ from deltafix.reactive.collection import Collection
 from deltafix.reactive.graph import Graph
 from deltafix.reactive.node import Node, guarded
 
-__all__ = ["KeyWatch", "Lazy", "LazyCall", "LazyCollection"]
-
 # Entries kept between reads that no watched key needs; beyond so many, all of them go.
 _CACHED = 10_000
 # Calls within calls; a key that is asked deeper is computed first, and those above it again.

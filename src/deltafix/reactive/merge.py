@@ -25,8 +25,6 @@ from deltafix.facts.values import settled
 from deltafix.reactive.changes import Counts, State, missing_message
 from deltafix.reactive.columns import Segment, row_class, taken
 
-__all__ = ["Merge", "signed_tuples"]
-
 _Ints: TypeAlias = "npt.NDArray[np.int64]"
 
 _FEW: Final = 4096

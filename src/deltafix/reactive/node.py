@@ -20,8 +20,6 @@ from deltafix.reactive.changes import Changes, Counts, State, negated, summed
 if TYPE_CHECKING:
     from deltafix.reactive.graph import Graph
 
-__all__ = ["Leaf", "Node", "contents", "guarded", "rows_of"]
-
 _next_id = counter().__next__
 
 

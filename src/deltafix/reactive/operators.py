@@ -16,8 +16,6 @@ from deltafix.reactive.changes import Changes, Counts, State, add_change, negate
 from deltafix.reactive.graph import Graph
 from deltafix.reactive.node import Node, guarded, rows_of
 
-__all__ = ["Filter", "InputNode", "Mapper", "Merge", "label_of"]
-
 
 def label_of(operator: str, function: object = None) -> str:
     """How messages call an operator: its kind and the name of its function."""

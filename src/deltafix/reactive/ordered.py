@@ -20,8 +20,6 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from deltafix.facts.values import ABOVE, with_items
 
-__all__ = ["Ordered", "placed", "restored"]
-
 V = TypeVar("V")
 
 # Copying 64 references takes about 0.15 µs: below that, levels cost more than they save.

@@ -16,13 +16,10 @@ from typing import Any, Literal, TypeAlias
 
 from deltafix.errors import ReducerError
 from deltafix.facts.values import settled
-from deltafix.reactive.changes import ABSENT, Changes, Counts
+from deltafix.reactive.changes import ABSENT, Changes, Counts, Untouched
 from deltafix.reactive.graph import Graph
 from deltafix.reactive.node import Leaf, Node, contents, guarded
 from deltafix.reactive.reducer import Partial, Reducer
-from deltafix.reactive.untouched import Untouched
-
-__all__ = ["Drift", "Reduce", "ReducerDriftWarning", "Spread"]
 
 _NONE: Mapping[Any, int] = {}
 _Entry: TypeAlias = tuple[int, Any, Any]

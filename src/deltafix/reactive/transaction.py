@@ -19,8 +19,6 @@ from deltafix.reactive.operators import InputNode
 if TYPE_CHECKING:
     from deltafix.reactive.inputs import InputCollection
 
-__all__ = ["CollectionTransaction"]
-
 _NONE: Mapping[Any, int] = {}
 
 

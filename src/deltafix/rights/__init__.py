@@ -8,7 +8,7 @@
 
 Reading order, which is the way of a model and then that of a question:
 
-    model.py        a model as data; dsl.py, json_form.py: from text; reading.py: from files
+    model.py        a model as data; dsl.py: from text; reading.py: from files and JSON
     validate.py     what is wrong with one
     graph.py        a model as nodes and leaves, which all below work on
     program.py      the relations that are kept, as rules of a deltafix program

@@ -15,8 +15,6 @@ from deltafix.errors import RightsTupleError
 from deltafix.rights.graph import Graph
 from deltafix.rights.tuples import Tuple, placed
 
-__all__ = ["rows_of_table"]
-
 _PATTERN: Final = r"^(?P<type>[^:]*):(?P<id>[^#]*)(?P<mark>#?)(?P<relation>.*)$"
 _BAD_ID: Final = r"^$|\s"
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from deltafix.facts.delta import Delta
     from deltafix.facts.schema import Row
 
-__all__ = ["Change", "Part", "RightsDelta"]
-
 Part: TypeAlias = tuple[str, str, str, str]
 """Of a view: its type, relation, type of users; and `|` for users, `*` everyone, `-` exceptions."""
 

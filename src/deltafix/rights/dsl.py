@@ -27,8 +27,6 @@ from deltafix.rights.model import (
     Union,
 )
 
-__all__ = ["NAME", "parse_dsl"]
-
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_\-./]*"
 """A type or relation, as a regular expression."""
 

@@ -24,8 +24,6 @@ from deltafix.rights.model import (
 )
 from deltafix.rights.reader import Reader
 
-__all__ = ["Expansion", "expansion_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Expansion:

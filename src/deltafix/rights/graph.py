@@ -27,8 +27,6 @@ from deltafix.rights.model import (
     Union,
 )
 
-__all__ = ["Graph", "Leaf", "Node", "Source", "graph_of", "tuple_relation"]
-
 
 def tuple_relation(type: str, relation: str, restriction: Restriction | str) -> str:  # noqa: A002
     """The input relation with the tuples of `type#relation` that name one kind of user."""

@@ -21,8 +21,6 @@ from deltafix.rights.program import View
 from deltafix.rights.reader import Reader
 from deltafix.rights.search import Goal, Search
 
-__all__ = ["Crowd", "Downwards", "Upwards"]
-
 _Views: TypeAlias = Mapping[tuple[int, str], View]
 _NOBODY: frozenset[int] = frozenset()
 

@@ -14,21 +14,6 @@ from typing import TypeAlias
 
 from deltafix.diagnostics import Span
 
-__all__ = [
-    "Computed",
-    "Direct",
-    "Exclusion",
-    "FromRelated",
-    "Intersection",
-    "Model",
-    "RelationDefinition",
-    "Restriction",
-    "Rewrite",
-    "TypeDefinition",
-    "Union",
-    "walk",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Restriction:

@@ -36,8 +36,6 @@ from deltafix.rules.ast import (
 )
 from deltafix.rules.terms import Var
 
-__all__ = ["View", "program_of"]
-
 _USER, _OBJECT, _VIA = Var("user"), Var("object"), Var("via")
 _ASKED, _FOUND = "asked", "found"
 

@@ -15,8 +15,6 @@ from deltafix.rights.graph import Graph, Source
 from deltafix.rights.search import Goal, Search
 from deltafix.rights.tuples import Tuple, shown
 
-__all__ = ["proof_of"]
-
 
 @dataclass(slots=True)
 class _Inside:

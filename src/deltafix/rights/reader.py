@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from deltafix.engine.probe import Probe
+from deltafix.engine.query import Probe
 from deltafix.rights.tuples import Placed
-
-__all__ = ["Contextual", "Plain", "Reader"]
 
 
 class Reader(Protocol):

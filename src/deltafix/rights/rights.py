@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from deltafix.provenance.proof import Proof
     from deltafix.rules.ast import Program
 
-__all__ = ["Rights", "RightsTransaction", "Users", "open"]
-
 _MARK = "rights"
 """Under which a state folder notes the model, and what is kept."""
 

@@ -21,8 +21,6 @@ from deltafix.rights.program import View
 from deltafix.rights.reader import Reader
 from deltafix.rights.tuples import Subject
 
-__all__ = ["Goal", "Reason", "Search", "viewed"]
-
 Goal: TypeAlias = tuple[int, int]
 """The number of a node, and the code of an object."""
 

@@ -33,8 +33,6 @@ from deltafix.rights.reading import read_store, read_tuples
 from deltafix.rights.rights import Rights, open  # noqa: A004  its name
 from deltafix.rights.tuples import Tuple, tuple_of
 
-__all__ = ["Outcome", "run_store"]
-
 _PARTS: Final = (
     "name",
     "description",

@@ -14,19 +14,6 @@ from deltafix.diagnostics import suggest
 from deltafix.errors import RightsQuestionError, RightsTupleError
 from deltafix.rights.graph import Graph, Node, Source, tuple_relation
 
-__all__ = [
-    "Placed",
-    "Subject",
-    "Tuple",
-    "listed",
-    "object_of",
-    "placed",
-    "relation_node",
-    "shown",
-    "subject_of",
-    "tuple_of",
-]
-
 
 class Tuple(NamedTuple):
     """`user` has `relation` to `object`: `Tuple("user:anne", "viewer", "document:roadmap")`.

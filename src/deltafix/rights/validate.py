@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from deltafix.diagnostics import Diagnostic, Span, render, render_all, suggest
+from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render, render_all
 from deltafix.errors import RightsModelError
 from deltafix.rights.dsl import NAME
 from deltafix.rights.graph import Graph, Node, graph_of
@@ -25,8 +25,6 @@ from deltafix.rights.model import (
     TypeDefinition,
     walk,
 )
-
-__all__ = ["checked"]
 
 _RESERVED: Final = ("this", "self")
 
@@ -55,9 +53,8 @@ def _wrong(message: str, span: Span | None, valid: str) -> Diagnostic:
 
 
 def _unknown(what: str, name: str, known: Sequence[str], span: Span | None) -> Diagnostic:
-    close = suggest(name, known)
     there = ", ".join(known) or "none"
-    valid = f"did you mean `{close}`?" if close else f"there is: {there}"
+    valid = did_you_mean(name, known, f"there is: {there}")
     return _wrong(f"unknown {what} `{name}`", span, valid)
 
 

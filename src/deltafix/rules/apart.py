@@ -10,7 +10,7 @@ shared. A renamed variable is `x'2`, which no text can write.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Rule
@@ -38,23 +38,36 @@ def own_names(node: Term | Formula) -> set[str]:
     return set()
 
 
+def fresh_name(name: str, taken: set[str]) -> str:
+    """A name for another variable that is written like this one; it becomes taken."""
+    plain, number = plain_name(name), 2
+    while f"{plain}'{number}" in taken:
+        number += 1
+    taken.add(f"{plain}'{number}")
+    return f"{plain}'{number}"
+
+
+def renaming(names: Mapping[str, str]) -> Callable[[Leaf], Term]:
+    """Gives variables other names: for `map_term` and `map_formula`."""
+
+    def rename(leaf: Leaf) -> Term:
+        if isinstance(leaf, Var) and leaf.name in names:
+            return replace(leaf, name=names[leaf.name])
+        return leaf
+
+    return rename
+
+
 class _Renamer:
     def __init__(self, total: Counter[str]) -> None:
         self.total = total  # occurrences in the whole rule, under the names given so far
         self.taken = set(total)
 
-    def fresh(self, name: str) -> str:
-        number = 2
-        while f"{name}'{number}" in self.taken:
-            number += 1
-        self.taken.add(f"{name}'{number}")
-        return f"{name}'{number}"
-
     def names(self, scope: Formula | Aggregate, outer: set[str]) -> dict[str, str]:
         """New names for the local variables that occur outside this scope too."""
         inside = occurrences(scope)
         return {
-            name: self.fresh(plain_name(name))
+            name: fresh_name(name, self.taken)
             for name, count in inside.items()
             if name not in outer and self.total[name] > count
         }
@@ -77,7 +90,7 @@ class _Renamer:
             return replace(formula, body=self.formula(body, outer))
         names = self.names(body, outer)
         self.rename(occurrences(body), names)
-        body = map_formula(body, _leaf(names))
+        body = map_formula(body, renaming(names))
         return replace(formula, body=self.formula(body, outer | own_names(body)))
 
     def terms(self, terms: Iterable[Term], outer: set[str]) -> tuple[Term, ...]:
@@ -90,7 +103,7 @@ class _Renamer:
             return term
         names = self.names(term, outer)
         self.rename(occurrences(term), names)
-        renamed = map_term(term, _leaf(names))
+        renamed = map_term(term, renaming(names))
         if not isinstance(renamed, Aggregate):
             return term
         inner = outer | own_names(body_of(renamed))
@@ -99,15 +112,6 @@ class _Renamer:
             inner |= own_names(target)
             target = self.term(target, inner)
         return replace(renamed, target=target, body=self.formula(body_of(renamed), inner))
-
-
-def _leaf(names: dict[str, str]) -> Callable[[Leaf], Term]:
-    def leaf(term: Leaf) -> Term:
-        if isinstance(term, Var) and term.name in names:
-            return replace(term, name=names[term.name])
-        return term
-
-    return leaf
 
 
 def apart(rule: Rule) -> Rule:

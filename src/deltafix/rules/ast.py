@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from deltafix.diagnostics import Span
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.rules.feed import Feed
 from deltafix.rules.terms import Term, has_aggregate
 

@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import ProgramError
-from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.values import BaseType, Value
 from deltafix.rules.ast import (
     And,
     Atom,

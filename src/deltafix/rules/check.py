@@ -8,29 +8,45 @@ Codes: DF110 undeclared, DF111 declared twice, DF112 arity, DF113 type name, DF1
 DF115 functor, DF116 directive given twice, DF120 types (also `rules.subtypes`), DF121 range, DF130
 ungrounded, DF131 `_`, DF132 fact with variable, DF133 too many alternatives, DF140 strata, DF150
 and DF151 constructors, DF153 to DF156 what a relation keeps of its rows, DF157 user functors, DF158
-`autoinc`; warnings: DF160, DF165 and DF166 (`rules.cautions`), DF164 two relations that negate each
+`autoinc`; warnings: DF160, DF165 and DF166 (`cautions`), DF164 two relations that negate each
 other.
+
+Records of a width that no type has are only compared (`[x, y] = [1, z]`): they are equal where
+their fields are, and need no type.
+
+Warnings refuse nothing: a variable used once, a pattern that is no regular expression, an answer
+that follows the order in which symbols or rows came.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from deltafix.diagnostics import Diagnostic, render_all, suggest
+from deltafix.diagnostics import Diagnostic, did_you_mean, render_all
 from deltafix.errors import ProgramError
-from deltafix.rules.anonymous import by_fields
 from deltafix.rules.apart import apart, plain_name
-from deltafix.rules.ast import Atom, Program, Rule
-from deltafix.rules.autoinc import check_autoinc
-from deltafix.rules.cautions import cautions
+from deltafix.rules.ast import (
+    And,
+    Atom,
+    Comparison,
+    Formula,
+    Not,
+    Or,
+    Program,
+    Rule,
+    conjunction,
+    disjunction,
+)
+from deltafix.rules.autoinc import AUTOINC, check_autoinc
 from deltafix.rules.declarations import check_declarations
 from deltafix.rules.infer import Typed, infer
 from deltafix.rules.passes.hints import check_hints, inline_names
 from deltafix.rules.passes.inline import inlined
-from deltafix.rules.results import with_local_results
+from deltafix.rules.regex import RegexError, compile_regex
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.scope import check_scope
 from deltafix.rules.show import show_formula
@@ -42,11 +58,12 @@ from deltafix.rules.strata import (
     unstratified,
 )
 from deltafix.rules.subtypes import Subtypes
-from deltafix.rules.terms import Aggregate
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import (
     MAX_ALTERNATIVES,
     body_of,
     count_alternatives,
+    occurrences,
     subterms,
     terms_of,
     uses,
@@ -59,7 +76,7 @@ from deltafix.rules.whole import (
     keep_whole,
     written_out,
 )
-from deltafix.rules.witness import with_witnesses
+from deltafix.rules.witness import with_local_results, with_witnesses
 
 _COUNT = re.compile(r"[0-9]{1,18}")
 
@@ -228,8 +245,7 @@ def _limits(program: Program, order: tuple[Stratum, ...]) -> Iterator[Diagnostic
 
 
 def _declare(name: str, names: list[str]) -> str:
-    close = suggest(name, names)
-    return f"did you mean `{close}`?" if close else f"declare it: `.decl {name}(...)`"
+    return did_you_mean(name, names, f"declare it: `.decl {name}(...)`")
 
 
 def _names(rule: Rule, arity: dict[str, int]) -> Iterator[Diagnostic]:
@@ -280,3 +296,123 @@ def _multiplied(
     for one in rules:
         if is_marked(one.rule.body) and recursions.multiply(one.rule):
             yield from _sizes(replace(one.rule, body=written_out(one.rule.body)))
+
+
+def by_fields(rule: Rule, widths: AbstractSet[int]) -> Rule:
+    """The rule with comparisons of such records written out; `widths` are those of the types."""
+    found = _compared(rule.body, widths)
+    heads = tuple(
+        replace(head, args=tuple(_term(arg, widths) for arg in head.args)) for head in rule.heads
+    )
+    same = (heads, found) == (rule.heads, rule.body)
+    return rule if same else replace(rule, heads=heads, body=found)
+
+
+def _compared(formula: Formula, widths: AbstractSet[int]) -> Formula:
+    if isinstance(formula, Not):
+        return replace(formula, body=_compared(formula.body, widths))
+    if isinstance(formula, And):
+        return conjunction((_compared(part, widths) for part in formula.parts), formula.span)
+    if isinstance(formula, Or):
+        return disjunction((_compared(part, widths) for part in formula.parts), formula.span)
+    if not isinstance(formula, Comparison):
+        return replace(formula, args=tuple(_term(arg, widths) for arg in formula.args))
+    left, right = _term(formula.left, widths), _term(formula.right, widths)
+    if not (_is_anonymous(left, widths) and _is_anonymous(right, widths)):
+        return replace(formula, left=left, right=right)
+    assert isinstance(left, Call)  # noqa: S101  `_is_anonymous`
+    assert isinstance(right, Call)  # noqa: S101  `_is_anonymous`
+    if formula.op not in ("=", "!=") or len(left.args) != len(right.args):
+        return replace(formula, left=left, right=right)
+    pairs = [
+        _compared(Comparison(formula.op, one, other, formula.span), widths)
+        for one, other in zip(left.args, right.args, strict=True)
+        if not isinstance(one, Wildcard) and not isinstance(other, Wildcard)
+    ]
+    return (conjunction if formula.op == "=" else disjunction)(pairs, formula.span)
+
+
+def _is_anonymous(term: Term, widths: AbstractSet[int]) -> bool:
+    return isinstance(term, Call) and term.functor == "[]" and len(term.args) not in widths
+
+
+def _term(term: Term, widths: AbstractSet[int]) -> Term:
+    """Bodies of aggregates inside a term."""
+    if isinstance(term, Aggregate):
+        return replace(term, body=_compared(body_of(term), widths))
+    if isinstance(term, Call):
+        return replace(term, args=tuple(_term(arg, widths) for arg in term.args))
+    return term
+
+
+def cautions(rule: Rule) -> Iterator[Diagnostic]:
+    """The warnings of one rule whose names are sound. Linear in the rule."""
+    if not rule.is_fact:
+        yield from _unused(rule)
+    for formula in (*rule.heads, rule.body):
+        yield from _surprises(formula)
+
+
+def _unused(rule: Rule) -> Iterator[Diagnostic]:
+    total = occurrences((*rule.heads, rule.body))
+    for term in terms_of(rule.body):
+        for part in subterms(term):
+            if isinstance(part, Var) and total[part.name] == 1 and not part.name.startswith("_"):
+                name = plain_name(part.name)
+                yield Diagnostic(
+                    "DF160",
+                    f"variable `{name}` occurs only once",
+                    part.span,
+                    f"write `_`, or `_{name}` to keep the name",
+                    "warning",
+                )
+
+
+def _surprises(formula: Formula) -> Iterator[Diagnostic]:
+    if isinstance(formula, Not):
+        yield from _surprises(formula.body)
+    elif isinstance(formula, And | Or):
+        for part in formula.parts:
+            yield from _surprises(part)
+    elif isinstance(formula, Atom):
+        for arg in formula.args:
+            yield from _in_term(arg)
+    else:
+        yield from _in_comparison(formula)
+
+
+def _in_comparison(test: Comparison) -> Iterator[Diagnostic]:
+    if test.op == "match" and isinstance(test.left, Const):
+        try:
+            compile_regex(str(test.left.value))
+        except RegexError as error:
+            message = f"this pattern matches nothing: {error}"
+            hint = "patterns are ECMAScript's regular expressions"
+            yield Diagnostic("DF165", message, test.left.span or test.span, hint, "warning")
+    # Two symbols have one number only if they are one symbol: that depends on no order.
+    both = _is_ord(test.left) and _is_ord(test.right) and test.op in ("=", "!=")
+    for side in (test.left, test.right):
+        for term in side.args if both and isinstance(side, Call) else (side,):
+            yield from _in_term(term)
+
+
+def _in_term(term: Term) -> Iterator[Diagnostic]:
+    if isinstance(term, Call):
+        if _is_ord(term):
+            message = "this answer follows the order in which symbols came into the database"
+            hint = "compare the symbols themselves, or number them in a relation of your own"
+            yield Diagnostic("DF166", message, term.span, hint, "warning")
+        elif term.functor == AUTOINC:
+            message = "these numbers follow the order in which rows came into the database"
+            hint = "use the rows' own columns as the key"
+            yield Diagnostic("DF166", message, term.span, hint, "warning")
+        for arg in term.args:
+            yield from _in_term(arg)
+    elif isinstance(term, Aggregate):
+        if term.target is not None:
+            yield from _in_term(term.target)
+        yield from _surprises(body_of(term))
+
+
+def _is_ord(term: Term) -> bool:
+    return isinstance(term, Call) and term.functor == "ord"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from deltafix.diagnostics import Diagnostic, Span, suggest
+from deltafix.diagnostics import Diagnostic, Span, did_you_mean, suggest
 from deltafix.rules.ast import BASES, Attribute, Dominates, LatticeDecl, Program, RelationDecl, Rule
 from deltafix.rules.terms import Aggregate, Call, Const, Wildcard
 from deltafix.rules.walk import is_constructor, subterms, terms_of
@@ -30,8 +30,7 @@ def check_declarations(program: Program) -> Iterator[Diagnostic]:
     ]
     unknown = [attribute for attribute in named if attribute.type not in types]
     for attribute in unknown:
-        close = suggest(attribute.type, types)
-        hint = f"did you mean `{close}`?" if close else f"valid: {' '.join(types)}"
+        hint = did_you_mean(attribute.type, types, f"valid: {' '.join(types)}")
         yield Diagnostic("DF113", f"there is no type `{attribute.type}`", attribute.span, hint)
     if unknown:
         return
@@ -113,8 +112,7 @@ def _kept(program: Program, relation: RelationDecl) -> Iterator[Diagnostic]:
     for word, keys in (("choice-domain", relation.choices), ("index-on", relation.indexes)):
         for name in dict.fromkeys(name for key in keys for name in key):
             if name not in names:
-                close = suggest(name, names)
-                hint = f"did you mean `{close}`?" if close else f"columns: {' '.join(names)}"
+                hint = did_you_mean(name, names, f"columns: {' '.join(names)}")
                 message = f"{word} names no column `{name}` of `{relation.name}`"
                 yield Diagnostic("DF155", message, relation.span, hint)
     for choice in relation.choices:

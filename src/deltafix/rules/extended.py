@@ -19,23 +19,6 @@ from deltafix.rules.builder import Builder, Column, Joined, Relation
 from deltafix.rules.expressions import AtomExpr, FormulaExpr, Operand, TermExpr, term_of
 from deltafix.rules.terms import Aggregate, Call, Wildcard
 
-__all__ = [
-    "Functor",
-    "Lattice",
-    "Max",
-    "Min",
-    "branch",
-    "choose",
-    "declare_functor",
-    "declare_lattice",
-    "declare_record",
-    "declare_union",
-    "equivalence",
-    "index",
-    "reduce_of",
-    "subsume",
-]
-
 
 def Min(column: type[int] | type[float] | type[str] | str) -> Joined:  # noqa: N802  reads as a type
     """A column that holds the least value derived for the other columns."""

@@ -5,24 +5,70 @@ name; columns, operators and comparisons intersect sets, unions-of-sets are neve
 Invariant: a variable has one kind in the whole rule. What stays open (a `1` compared with a `2`)
 is a number, as in Soufflé; a record or `nil` of no known type is an error. Records leave here with
 their type in the functor's name, `[Pair]`.
+
+A record `[x, y]` does not say its type: it is settled when the places it stands in leave one record
+type of its width; only then are its fields looked at, outer records before inner ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
-from deltafix.facts.schema import BaseType
-from deltafix.facts.values import RANGES
+from deltafix.facts.values import RANGES, BaseType
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
-from deltafix.rules.constructed import Constructions
 from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
-from deltafix.rules.nodes import CLASSES, Node
 from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import Leaf, body_of, map_rule
+
+CLASSES: Final[dict[str, frozenset[str]]] = {
+    "numeric": frozenset(("number", "unsigned", "float")),
+    "integral": frozenset(("number", "unsigned")),
+    "addable": frozenset(BASES),
+    "same": frozenset(BASES),
+    "any": frozenset(BASES),
+    **{base: frozenset((base,)) for base in BASES},
+}
+
+EXAMPLES: Final = {"number": "3", "unsigned": "3u", "float": "3.0", "symbol": '"abc"'}
+
+
+class Node:
+    """A set of possible types, why it is no larger, and the node it was merged into."""
+
+    __slots__ = ("allowed", "parent", "reason", "what")
+
+    def __init__(self, what: str, allowed: frozenset[str], reason: str) -> None:
+        self.what, self.allowed, self.reason = what, allowed, reason
+        self.parent: Node | None = None
+
+    def root(self) -> Node:
+        """The node this one was merged into, itself if into none."""
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+
+def any_of(types: frozenset[str]) -> str:
+    """Types as an error names them."""
+    return " or ".join((*(b for b in BASES if b in types), *sorted(types.difference(BASES))))
+
+
+def advice(left: Node, right: Node) -> str:
+    """What would be valid: another constant, or a conversion."""
+    one, two = left.root().allowed, right.root().allowed
+    if (one | two).difference(BASES):
+        return "values of a constructed type fit that type only"
+    for constant, other in ((left, right), (right, left)):
+        if constant.root().reason.startswith("constant "):
+            base = next(base for base in BASES if base in other.root().allowed)
+            return f"a {base} is written like {EXAMPLES[base]}"
+    return "convert one side with to_number, to_unsigned, to_float or to_string"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +79,155 @@ class Typed:
     variables: Mapping[str, BaseType]
 
 
-class _Inference(Constructions):
+class _Inference:
     def __init__(self, program: Program, schemas: Schemas, place: Span | None) -> None:
-        super().__init__(program, schemas, place)
+        self.program = program
+        self.schemas = schemas
+        self.place = place
+        self.any = CLASSES["any"].union(schemas.constructed)
+        self.found: list[Diagnostic] = []
+        constructed = schemas.constructed
+        self.records = frozenset(name for name, shape in constructed.items() if "" in shape)
+        self.waiting: list[tuple[Call, Node]] = []
+        self.settled: dict[int, str] = {}
         self.variables: dict[str, Node] = {}
         self.constants: dict[str, Const] = {}
         self.casts: list[tuple[Node, str]] = []
         self.sums: dict[int, Node] = {}
+
+    def chosen(self, node: Node) -> str:
+        """The kind of a node: a number if that is open, nothing if it could be any record."""
+        allowed = node.root().allowed
+        base = next((base for base in BASES if base in allowed), "")
+        return base or (next(iter(allowed)) if len(allowed) == 1 else "")
+
+    def report(self, code: str, message: str, span: Span | None, hint: str | None = None) -> None:
+        """Note what is wrong; without a place of its own, at the rule."""
+        self.found.append(Diagnostic(code, message, span or self.place, hint))
+
+    def unify(self, left: Node, right: Node, span: Span | None) -> Node:
+        """Merge two nodes (DF120 if nothing fits both); the merged node."""
+        one, two = left.root(), right.root()
+        if one is two:
+            return one
+        common = one.allowed & two.allowed
+        if not common:
+            what = left.what if left.what.isidentifier() or not right.what else right.what
+            self.found.append(
+                Diagnostic(
+                    "DF120",
+                    f"`{what}` cannot be both {any_of(one.allowed)} ({one.reason}) "
+                    f"and {any_of(two.allowed)} ({two.reason})",
+                    span or self.place,
+                    advice(left, right),
+                )
+            )
+            # From here on this value fits anything: one slip, one error.
+            two.parent = one
+            one.allowed = self.any
+            return one
+        reason = one.reason if len(one.allowed) <= len(two.allowed) else two.reason
+        two.parent = one
+        one.allowed, one.reason = common, reason
+        return one
+
+    def class_of(self, kind: str) -> frozenset[str]:
+        """The kinds that a class of a signature, or one kind's name, stands for."""
+        return CLASSES.get(kind) or frozenset((kind,))
+
+    def want(self, term: Term, kind: str, reason: str) -> None:
+        """The term must be of this kind or class, for this reason."""
+        if not isinstance(term, Wildcard):
+            node = Node("", self.class_of(kind), reason)
+            self.unify(self.term(term), node, term.span)
+
+    def construct(self, term: Call) -> Node:
+        """A record, a branch, or a user functor."""
+        if term.functor[0] == "@":
+            return self.declared(term.functor[1:], term.args, term.functor, term.span)
+        if term.functor[0] == "$":
+            return self.branch(term)
+        if term.functor != "[]":  # typed before, by a pass over the rules
+            kind = term.functor[1:-1]
+            self.fields(term, kind, "")
+            return Node("[..]", frozenset((kind,)), f"a {kind}")
+        # Which record type it is may be known only later: by its place, or by its width.
+        wide = len(term.args)
+        fitting = frozenset(t for t in self.records if self.width(t) == wide)
+        if not fitting:
+            plural = "" if wide == 1 else "s"
+            hint = "declare it: `.type name = [field: type, …]`"
+            message = f"there is no record type of {wide} field{plural}"
+            self.report("DF150", message, term.span, hint)
+            return Node("[..]", self.any, "a record")
+        node = Node("[..]", fitting, f"a record of {wide}")
+        self.waiting.append((term, node))
+        return node
+
+    def width(self, record: str) -> int:
+        """How many fields a record type has."""
+        return len(self.schemas.constructed[record][""])
+
+    def branch(self, term: Call) -> Node:
+        """`$name(..)`: its type is the one that declares the branch."""
+        kind = self.schemas.branches.get(term.functor[1:])
+        if kind is None:
+            close = suggest(term.functor[1:], list(self.schemas.branches))
+            hint = f"did you mean `${close}`?" if close else "declare it in a `.type`"
+            self.report("DF151", f"there is no branch `{term.functor}`", term.span, hint)
+            for arg in term.args:
+                self.term(arg)
+            return Node(term.functor, self.any, f"`{term.functor}`")
+        self.fields(term, kind, term.functor[1:])
+        return Node(term.functor, frozenset((kind,)), f"branch `{term.functor}`")
+
+    def fields(self, term: Call, kind: str, branch: str) -> None:
+        """The fields of a constructor against the declaration of its type."""
+        wanted = self.schemas.constructed[kind][branch]
+        if len(wanted) != len(term.args):
+            plural = "" if len(wanted) == 1 else "s"
+            message = f"`{term.functor}` has {len(wanted)} field{plural}, {len(term.args)} given"
+            self.report("DF112", message, term.span)
+        for arg, (name, inner) in zip(term.args, wanted, strict=False):
+            self.want(arg, inner, f"field `{name}` of `{branch or kind}`")
+
+    def settle(self) -> None:
+        """Give every record its type; the fields of one may settle others and add inner ones."""
+        while self.waiting:
+            ready = (i for i, (_, node) in enumerate(self.waiting) if len(self.fits(node)) == 1)
+            term, node = self.waiting.pop(next(ready, 0))
+            fits = self.fits(node)
+            if len(fits) == 1:
+                (kind,) = fits
+                self.settled[id(term)] = kind
+                self.fields(term, kind, "")
+            elif "number" not in node.root().allowed:
+                hint = f"it fits {' and '.join(sorted(fits))}: bind it by a column or field"
+                self.report("DF150", "the type of this record is not known", term.span, hint)
+
+    def fits(self, node: Node) -> frozenset[str]:
+        """The record types that a node may still be."""
+        return node.root().allowed & self.records
+
+    def declared(self, name: str, args: tuple[Term, ...], shown: str, span: Span | None) -> Node:
+        """A functor or reducer of the program: its `.functor` gives the types."""
+        functor = self.schemas.functors.get(name)
+        if functor is None:
+            close = suggest(name, list(self.schemas.functors))
+            hint = f"declare it: `.functor {name}(..): ..`"
+            hint = f"did you mean `{shown[: -len(name)]}{close}`?" if close else hint
+            self.report("DF157", f"the functor `{shown}` is not declared", span, hint)
+            for arg in args:
+                self.term(arg)
+            return Node(shown, self.any, f"the result of `{shown}`")
+        arguments, result = functor
+        if len(arguments) != len(args):
+            plural = "" if len(arguments) == 1 else "s"
+            message = f"`{shown}` wants {len(arguments)} argument{plural}, {len(args)} given"
+            self.report("DF112", message, span)
+        for position, (arg, kind) in enumerate(zip(args, arguments, strict=False)):
+            self.want(arg, kind, f"argument {position + 1} of `{shown}`")
+        return Node(shown, frozenset((result,)), f"the result of `{shown}`")
 
     # Constants travel through inference as variables that no text can name.
 
@@ -160,7 +348,9 @@ class _Inference(Constructions):
         found = self.sums.get(id(call))
         if found is not None:
             return replace(call, functor="cat") if self.chosen(found) == "symbol" else call
-        return super().named(call)
+        if call.functor != "[]":
+            return call
+        return replace(call, functor=f"[{self.settled.get(id(call), '')}]")
 
     def cast(self, term: Call) -> Node:
         inner, name = term.args

@@ -28,8 +28,6 @@ from deltafix.rules.comprehension import (
 )
 from deltafix.rules.walk import uses
 
-__all__ = ["free_name", "lfp"]
-
 
 @overload
 def lfp(function: Callable[[Rows], Source], *, name: str | None = None) -> FixpointRelation: ...

@@ -16,7 +16,7 @@ from typing import Final, Literal, overload
 
 from deltafix.changes.formula import Connective
 from deltafix.errors import ProgramError
-from deltafix.facts.schema import Value
+from deltafix.facts.values import Value
 from deltafix.rules.ast import And, Atom, Attribute, Comparison, Formula, conjunction
 from deltafix.rules.builder import Builder, Column, Relation, current_builder
 from deltafix.rules.comprehension import Rows, Source, absent, apart, below, rows_of, variable

@@ -8,7 +8,7 @@ it may negate itself where every cycle has an even number of negations.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -207,8 +207,13 @@ def _sides(stratum: Stratum, edges: list[Edge]) -> frozenset[str] | None:
     for edge in edges:
         near[edge.head].append((edge.body, edge.odd))
         near[edge.body].append((edge.head, edge.odd))
-    side = {stratum.relations[0]: False}
-    todo = [stratum.relations[0]]
+    return odd_side(stratum.relations[0], near)
+
+
+def odd_side(first: str, near: Mapping[str, Sequence[tuple[str, bool]]]) -> frozenset[str] | None:
+    """What lies an odd number of odd steps from the first; None if something is both. Linear."""
+    side = {first: False}
+    todo = [first]
     while todo:
         name = todo.pop()
         for other, odd in near[name]:

@@ -46,7 +46,7 @@ class Subtypes:
             below.setdefault(declared.name, {declared.name} if declared.subtype else set())
             if declared.branches:
                 below[declared.name].add(declared.name)
-        # Declarations form a tree or a lattice without cycles (`datalog.lower`): passes settle it.
+        # Declarations form a tree or a lattice without cycles (`datalog.load`): passes settle it.
         for _ in self.program.types:
             for declared in self.program.types:
                 for parent in declared.parents:

@@ -17,8 +17,6 @@ from deltafix.rules.ast import Program
 if TYPE_CHECKING:
     from deltafix.engine.folds.users import UserReducer
 
-__all__ = ["TableKey", "TableProgram", "logical_of", "users_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class TableKey:

@@ -10,7 +10,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from deltafix.diagnostics import Span
-from deltafix.facts.schema import BaseType, Branch, Value
+from deltafix.facts.values import (
+    BaseType,
+    Branch,
+    Value,
+)
 
 
 @dataclass(frozen=True, slots=True)

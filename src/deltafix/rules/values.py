@@ -16,8 +16,15 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, cast
 
-from deltafix.facts.schema import BaseType, Branch, Value
-from deltafix.facts.values import WORD, canonical, read_real, read_whole
+from deltafix.facts.values import (
+    WORD,
+    BaseType,
+    Branch,
+    Value,
+    canonical,
+    read_real,
+    read_whole,
+)
 from deltafix.rules.regex import RegexError, compile_regex
 
 

@@ -35,18 +35,6 @@ from deltafix.rules.walk import (
     uses,
 )
 
-__all__ = [
-    "MOST",
-    "Recursions",
-    "Stuck",
-    "asked",
-    "groups",
-    "is_marked",
-    "keep_whole",
-    "looks_around",
-    "written_out",
-]
-
 MOST: Final = 4
 """Conjunctions of one body before its disjunctions stay whole. So few are faster than a relation
 for each: at 8 the rules of Datalog take edits a quarter faster, those of SQL half as fast again."""

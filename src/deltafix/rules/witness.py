@@ -1,4 +1,6 @@
-"""Witnesses: variables that a `min` or `max` binds by where its value is found.
+"""What aggregates bind outside themselves: witnesses, and a result of the same name as one inside.
+
+A witness is a variable that a `min` or `max` binds by where its value is found.
 
     cheapest(shop, p) :- p = min x : { price(shop, x) }.
 
@@ -9,23 +11,37 @@ then means, and from here on is,
 
 A witness of several is where all their values are found, and the value of each is that of all rows:
 what one of them binds is not given to another. To every other literal it is.
-Invariant: a rule without witnesses comes back as it is; names stay apart (`rules.apart`).
-Source: Soufflé's manual, "Aggregates" (witnesses).
+
+    top(k) :- k = max i * k : { p(i), q(k) }.
+
+Nothing else gives `k` a value, so it is the result outside, and inside a variable of the
+aggregate's own, as in Soufflé. Where another literal binds `k`, or the scope around does, there is
+one `k` and the equation tests it. Invariant: a rule without either comes back as it is; names stay
+apart (`rules.apart`). Source: Soufflé's manual, "Aggregates" (witnesses).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
-from deltafix.rules.apart import plain_name
-from deltafix.rules.ast import Comparison, Formula, Rule, conjunction, disjunction
+from deltafix.rules.apart import fresh_name, own_names, renaming
+from deltafix.rules.ast import (
+    And,
+    Atom,
+    Comparison,
+    Formula,
+    Not,
+    Or,
+    Rule,
+    conjunction,
+    disjunction,
+)
 from deltafix.rules.scope import grounded_by, shared
-from deltafix.rules.terms import Aggregate, Term, Var
+from deltafix.rules.terms import Aggregate, Call, Term, Var
 from deltafix.rules.walk import (
     MAX_ALTERNATIVES,
-    Leaf,
     alternatives,
     body_of,
     count_alternatives,
@@ -33,6 +49,8 @@ from deltafix.rules.walk import (
     map_term,
     occurrences,
     pattern_variables,
+    subterms,
+    terms_of,
 )
 
 
@@ -109,37 +127,83 @@ def _joined(
 ) -> tuple[Formula, ...]:
     """The aggregate with witnesses of its own, and its body where the value is found."""
     own = set(occurrences(aggregate)) - shared(aggregate, total)
-    alone = _renaming(sorted(witnesses), taken)
-    copied = _renaming(sorted(own), taken)
+    alone = renaming({name: fresh_name(name, taken) for name in sorted(witnesses)})
+    copied = renaming({name: fresh_name(name, taken) for name in sorted(own)})
     target = aggregate.target
     assert target is not None  # noqa: S101  min and max have one
     return (
-        Comparison("=", value, _renamed_term(aggregate, alone), aggregate.span),
-        map_formula(body_of(aggregate), _leaf(copied)),
-        Comparison("=", _renamed_term(target, copied), value, aggregate.span),
+        Comparison("=", value, map_term(aggregate, alone), aggregate.span),
+        map_formula(body_of(aggregate), copied),
+        Comparison("=", map_term(target, copied), value, aggregate.span),
     )
 
 
-def _renaming(names: Iterable[str], taken: set[str]) -> dict[str, str]:
-    """A name for each that nothing in the rule has; they become taken."""
-    found = {}
-    for name in names:
-        number = 2
-        while f"{plain_name(name)}'{number}" in taken:
-            number += 1
-        found[name] = f"{plain_name(name)}'{number}"
-        taken.add(found[name])
-    return found
+def with_local_results(rule: Rule) -> Rule:
+    """The rule with the results of aggregates apart from what is inside these."""
+    if not _aggregates(rule.body):
+        return rule
+    work = _Results(occurrences((*rule.heads, rule.body)))
+    body = work.scope(rule.body, frozenset())
+    return replace(rule, body=body) if len(work.taken) > len(work.total) else rule
 
 
-def _renamed_term(term: Term, names: dict[str, str]) -> Term:
-    return map_term(term, _leaf(names))
+class _Results:
+    def __init__(self, total: Counter[str]) -> None:
+        self.total = total
+        self.taken = set(total)
+
+    def scope(self, body: Formula, outer: frozenset[str]) -> Formula:
+        """The body of a rule, a negated group or an aggregate; `outer` has the scopes around."""
+        if not _aggregates(body):
+            return body
+        local: dict[int, str] = {}
+        for case in alternatives(body):
+            for part in case:
+                name = _result(part)
+                if name is not None and name not in outer:
+                    rest = [other for other in case if other is not part]
+                    if name not in grounded_by(rest, self.total):
+                        local[id(part)] = name
+        return self.formula(body, local, outer | own_names(body))
+
+    def formula(self, formula: Formula, local: dict[int, str], outer: frozenset[str]) -> Formula:
+        if isinstance(formula, And | Or):
+            parts = (self.formula(part, local, outer) for part in formula.parts)
+            return replace(formula, parts=tuple(parts))
+        if isinstance(formula, Not):
+            if isinstance(formula.body, Atom | Comparison):
+                return replace(formula, body=self.formula(formula.body, {}, outer))
+            return replace(formula, body=self.scope(formula.body, outer))
+        names: dict[str, str] = {}
+        name = local.get(id(formula))
+        if name is not None:
+            names[name] = fresh_name(name, self.taken)
+        if isinstance(formula, Atom):
+            return replace(formula, args=tuple(self.term(a, names, outer) for a in formula.args))
+        left, right = (self.term(t, names, outer) for t in (formula.left, formula.right))
+        return replace(formula, left=left, right=right)
+
+    def term(self, term: Term, names: dict[str, str], outer: frozenset[str]) -> Term:
+        if isinstance(term, Call):
+            return replace(term, args=tuple(self.term(arg, names, outer) for arg in term.args))
+        if not isinstance(term, Aggregate):
+            return term
+
+        mine = map_term(term, renaming(names))
+        assert isinstance(mine, Aggregate)  # noqa: S101  only leaves are mapped
+        target = None if mine.target is None else self.term(mine.target, {}, outer)
+        return replace(mine, target=target, body=self.scope(body_of(mine), outer))
 
 
-def _leaf(names: dict[str, str]) -> Callable[[Leaf], Term]:
-    def rename(leaf: Leaf) -> Term:
-        if isinstance(leaf, Var) and leaf.name in names:
-            return replace(leaf, name=names[leaf.name])
-        return leaf
+def _aggregates(body: Formula) -> bool:
+    return any(isinstance(part, Aggregate) for t in terms_of(body) for part in subterms(t))
 
-    return rename
+
+def _result(part: Formula) -> str | None:
+    """The variable of `variable = … aggregate …` where it occurs inside the aggregate too."""
+    if isinstance(part, Comparison) and part.op == "=":
+        for value, other in ((part.left, part.right), (part.right, part.left)):
+            inside = (p for p in subterms(other) if isinstance(p, Aggregate))
+            if isinstance(value, Var) and any(value.name in occurrences(p) for p in inside):
+                return value.name
+    return None

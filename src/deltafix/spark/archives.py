@@ -13,8 +13,6 @@ import os
 import sys
 from zipimport import zipimporter
 
-__all__ = ["in_worker", "read_when_changed"]
-
 
 def in_worker() -> bool:
     """Whether this process was started by Spark to run tasks."""

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Checkpoint"]
-
 _ABOUT = 2
 """Lines of an offsets file before the offsets: its format, and when and how the batch was made."""
 

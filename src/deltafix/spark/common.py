@@ -9,8 +9,6 @@ from __future__ import annotations
 from deltafix.errors import StateError
 from deltafix.store.folder import Folder
 
-__all__ = ["require_here"]
-
 
 def require_here(folder: Folder, name: str, size: int | None, who: str) -> None:
     """Raise StateError if what somebody wrote, of that size if it is known, is not there here.

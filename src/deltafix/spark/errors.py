@@ -16,8 +16,6 @@ from typing import Any
 import deltafix.errors
 from deltafix.errors import DeltafixError, InternalError, PipelineError
 
-__all__ = ["error_of", "note_of", "spark_errors"]
-
 
 def note_of(error: DeltafixError) -> list[Any]:
     """An error as JSON says it."""

@@ -33,8 +33,6 @@ from deltafix.spark.errors import note_of
 from deltafix.spark.sent import Found, Rows, told
 from deltafix.store.folder import Folder, folder_at
 
-__all__ = ["NET_FILES", "Filed", "Filing", "NetFile", "NetFolder", "file_net", "read_net"]
-
 _NETS = "net-"
 _SPOOL = 32 << 20
 """Bytes of a file that is being written which are kept in memory."""

@@ -20,19 +20,6 @@ from deltafix.pipeline.targets.ancestry import Ancestor
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = [
-    "DELTA",
-    "ICEBERG",
-    "Format",
-    "ancestry",
-    "catalog_settings",
-    "iceberg_table",
-    "marking",
-    "named",
-    "quoted",
-    "require",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Format:

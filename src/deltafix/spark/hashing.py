@@ -16,8 +16,6 @@ import pyarrow as pa
 
 from deltafix.facts.arrow import to_numpy
 
-__all__ = ["Hashes", "Heavy", "Key", "cut", "hash_columns", "hash_rows"]
-
 Hashes: TypeAlias = np.ndarray[Any, np.dtype[np.uint64]]
 
 _SEED = np.uint64(0x9E3779B97F4A7C15)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-__all__ = ["Progress", "map_batches"]
-
 Progress = Callable[[int, int], None]
 """Called with (tasks done, tasks known) while a job runs."""
 

@@ -25,8 +25,6 @@ from deltafix.store.folder import Folder, LocalFolder
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Where", "keeping"]
-
 Where = Literal["auto", "driver", "shards"]
 
 

@@ -17,8 +17,6 @@ from pyspark.sql.streaming import StreamingQueryListener
 from deltafix.pipeline.epoch import Epoch
 from deltafix.spark.views import Maintained
 
-__all__ = ["EpochListener"]
-
 
 class EpochListener(StreamingQueryListener):  # type: ignore[misc]  # pyspark is not typed for mypy
     """Hands a record per batch to `tell`.

@@ -41,18 +41,6 @@ from deltafix.spark.wire import route
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "WIDTH",
-    "Decode",
-    "Look",
-    "Net",
-    "Piece",
-    "by_batch",
-    "by_item",
-    "net_frames",
-    "read_nets",
-]
-
 WIDTH: Final = 36
 """Bits of a row's place in its partition or item."""
 

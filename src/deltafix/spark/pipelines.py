@@ -35,8 +35,6 @@ from deltafix.spark.session import spark_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkPipeline", "pipeline"]
-
 _EPOCHS: Final = (
     "epoch long, time double, read map<string,long>, given struct<added:long,removed:long>, "
     "bad map<string,long>, out map<string,struct<added:long,removed:long>>, touched long, "

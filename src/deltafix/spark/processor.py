@@ -26,8 +26,6 @@ from deltafix.errors import FactError, MissingRowError
 from deltafix.facts.values import settled
 from deltafix.reactive.reducer import Partial, Reducer
 
-__all__ = ["ReducerProcessor"]
-
 
 class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for mypy
     """Signed rows of a key in, signed results out: -1 for the old result, +1 for the new one.

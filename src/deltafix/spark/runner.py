@@ -18,8 +18,6 @@ from deltafix.spark.sources import on_spark
 from deltafix.spark.sources.live import LiveSpark
 from deltafix.spark.tables import on_tables
 
-__all__ = ["SparkRunner", "spark_runner"]
-
 
 class SparkRunner(NamedTuple):
     """Arguments of `Pipeline`: `Pipeline(config, **runner._asdict())`."""

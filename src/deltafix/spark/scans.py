@@ -22,8 +22,6 @@ from deltafix.errors import SourceError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Piece", "pieces_of", "read_piece"]
-
 _SOURCE = "org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat"
 _TYPES = {
     "tinyint": pa.types.is_int8,

@@ -16,8 +16,6 @@ import pyarrow as pa
 
 from deltafix.spark.wire import Batch, pack, unpack
 
-__all__ = ["SENT", "Ended", "Found", "Note", "Rows", "opened", "packed", "send", "told"]
-
 SENT = pa.schema([("target", pa.int32()), ("note", pa.string()), ("rows", pa.binary())])
 
 Note: TypeAlias = dict[str, Any]

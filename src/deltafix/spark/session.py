@@ -28,8 +28,6 @@ from deltafix.spark.java import find_java, wrap_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LOCAL", "OPTIONS", "SHIP", "ship", "spark_session"]
-
 OPTIONS: Mapping[str, str] = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",

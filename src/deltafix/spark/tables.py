@@ -47,8 +47,6 @@ from deltafix.spark.sources.live import LiveSpark
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["DeltaTable", "IcebergTable", "on_tables"]
-
 
 def on_tables(live: LiveSpark) -> MakeTarget:
     """What makes the targets of a pipeline on Spark: tables by Spark, the others as without it."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.datalog.program import Program as Text
-from deltafix.diagnostics import suggest
+from deltafix.diagnostics import did_you_mean
 from deltafix.errors import ConfigError, PipelineError, UnknownRelationError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.augment import Additions
@@ -46,8 +46,6 @@ from deltafix.store.folder import Folder, folder_at
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-__all__ = ["Maintained", "maintain"]
 
 _RELATION = "+/- relation"
 _UNNAMED = Name()
@@ -131,8 +129,7 @@ def maintain(
     duplicates = duplicates or "ignore"
     for name in [*inputs, *views, *whole, *(key or ()), *(sequence_by or ())]:
         if name not in declared:
-            close = suggest(name, list(declared))
-            hint = f"did you mean {close!r}?" if close else f"it declares {', '.join(declared)}"
+            hint = did_you_mean(name, declared, f"it declares {', '.join(declared)}", "'")
             raise UnknownRelationError(f"the program has no relation {name!r}; {hint}", value=name)
     streams = {name: frame.isStreaming for name, frame in inputs.items()}
     if len(set(streams.values())) > 1 or (any(streams.values()) and whole):

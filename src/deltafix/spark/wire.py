@@ -15,13 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.facts.arrow import ARROW_TYPES, to_numpy
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.spark.hashing import Key, cut, hash_rows
-
-__all__ = [
-    "ROWS", "Batch", "fold", "pack", "route", "signed", "split", "table_schema", "unpack"
-]  # fmt: skip
-
 
 ROWS = 500_000
 """Rows in one piece of bytes at most: a Spark row, and the Arrow batch it is in, stay small."""

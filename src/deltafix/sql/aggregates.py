@@ -128,9 +128,19 @@ class Wanted:
     @property
     def operands(self) -> list[exp.Expr]:
         """The argument, the value that is listed, then what the values are sorted by."""
-        sorted_by = [one.this for one in self.order] if self.op in _UNITED else []
+        sorted_by = [one.this for one in self.order] if self.is_united else []
         listed = [] if self.listed is None else [self.listed]
         return [] if self.argument is None else [self.argument, *listed, *sorted_by]
+
+    @property
+    def is_united(self) -> bool:
+        """Whether it makes one value of many, in an order."""
+        return self.op in _UNITED
+
+    @property
+    def is_picked(self) -> bool:
+        """Whether it is one of the values in their order."""
+        return self.op in _PICKED
 
     @property
     def least(self) -> int:
@@ -196,7 +206,7 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         argument, setting = order[0].this, argument
     if op == "any_value" and not isinstance(argument, exp.Order):
         op = "min"  # as good as any, and the same whatever order the rows came in
-    elif op in _PICKED and not isinstance(argument, exp.Order):
+    elif op in _PICKED and not (window or isinstance(argument, exp.Order)):
         what = f"{inner.key.upper()} without ORDER BY, whose rows have no order,"
         way_out = f"write {inner.key.upper()}(x ORDER BY y), or MIN, MAX or ANY_VALUE"
         raise builder.refused(what, node, way_out)
@@ -326,18 +336,19 @@ def way(key: Operand | Column, node: exp.Ordered | None) -> reducers.Way:
     return reducers.Way(key.nullable, bool(down), bool(first))
 
 
-def reducer_of(formulas: Formulas, asked: Wanted, kind: SqlType) -> tuple[UserReducer, SqlType]:
+def reducer_of(
+    formulas: Formulas, asked: Wanted, kind: SqlType, keys: Sequence[Column] = ()
+) -> tuple[UserReducer, SqlType]:
     """An aggregate of values of a type that are not NULL as a reducer, and the type of its value.
 
-    Raises SqlRefusedError for those that are of several columns, or of different values.
+    `keys` are what comes with a value of one that puts them in an order (`is_united`).
     """
-    if asked.op in _UNITED or (asked.by_value and asked.op not in ("min", "max")):
-        what = "STRING_AGG, ARRAY_AGG, FIRST, LAST or DISTINCT in a window"
-        raise formulas.builder.refused(what, asked.node, "join with a grouped subquery")
-    op, result = _typed(formulas, asked, kind, ())
-    if op.startswith("@@"):
-        return formulas.builder.reducers[op.removeprefix("@@")][1], result
-    return _KERNELS[op], result
+    op, result = _typed(formulas, asked, kind, keys)
+    if not op.startswith("@@"):
+        return _KERNELS[op], result
+    if asked.op in _PICKED and result.element is not None:
+        result = result.element
+    return formulas.builder.reducers[op.removeprefix("@@")][1], result
 
 
 _KERNELS: Final[dict[str, UserReducer]] = {

@@ -16,8 +16,7 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any, Final, TypeAlias
 
-from deltafix.facts.schema import BaseType
-from deltafix.facts.values import float_at, float_order
+from deltafix.facts.values import BaseType, float_at, float_order
 
 __all__ = ["Bases", "packed", "unpacked"]
 

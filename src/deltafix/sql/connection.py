@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +34,7 @@ from deltafix.facts.schema import Row
 from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.show import show_rule
 from deltafix.sql import durable, edits, reading
+from deltafix.sql.again import remembered
 from deltafix.sql.altering import ALTERS, Altered, altered
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.catalog import Catalog, Key, Table, check_rules, created, require_made
@@ -54,7 +55,7 @@ from deltafix.sql.pending import Pending
 from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.rows import Edit, among_given, checked, given, replaced
 from deltafix.sql.scope import Scope
-from deltafix.sql.text import DIALECTS, Statement, Wrong, exp, statements
+from deltafix.sql.text import DIALECTS, Statement, Wrong, exp
 from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
 from deltafix.sql.why import Reason, why, why_not
 
@@ -134,7 +135,7 @@ class Connection:
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """
         statement, found = self._edited("INSERT INTO", table)
-        with self.mapped(statement), self._transaction():
+        with _Transaction(self, statement):
             return self._edit(statement, given(statement, found, rows, columns))
 
     def replace(self, table: str, rows: Any) -> int:
@@ -147,7 +148,7 @@ class Connection:
             SqlProgrammingError, SqlDataError, SqlIntegrityError: as `insert`; nothing has changed.
         """
         statement, found = self._edited("REPLACE", table)
-        with self.mapped(statement), self._transaction():
+        with _Transaction(self, statement):
             there = self.rows_of(found.relation.name)
             return self._edit(statement, replaced(statement, found, rows, there))
 
@@ -170,7 +171,7 @@ class Connection:
         """
         self._require_open()
         try:
-            for statement in statements(sql, self.dialect, path, wrong):
+            for statement in remembered(sql, self.dialect, path, wrong):
                 if hearer() is not None:  # a script's INSERT may be a megabyte of words
                     tell(" ".join(statement.sql.split()))
                 node = statement.node
@@ -195,9 +196,9 @@ class Connection:
     def run_many(self, sql: str, rows: Iterable[Parameters]) -> int:
         """Run one statement for each row of parameters, as one transaction."""
         self._require_open()
-        (statement,) = statements(sql, self.dialect)
+        (statement,) = remembered(sql, self.dialect)
         total = 0
-        with self.mapped(statement), self._transaction():
+        with _Transaction(self, statement):
             for row in rows:
                 with bound(statement, row) as one:
                     result = self._one(one)
@@ -209,21 +210,22 @@ class Connection:
         node = statement.node
         if isinstance(node, exp.Transaction | exp.Commit | exp.Rollback):
             return self._control(statement)
-        with self.mapped(statement), self._transaction():
+        with _Transaction(self, statement):
             return self._one(statement)
 
     def _one(self, statement: Statement) -> Any:
-        node = statement.node
         if statement.explain:
             return self._explain(statement)
+        node = statement.node
+        if isinstance(node, exp.Insert | exp.Update | exp.Delete):
+            edit = edits.edit_of(self, statement)
+            count, shown = self._edit(statement, edit), node.args.get("returning")
+            return count if shown is None else edits.returned(statement, edit, shown)
+        if isinstance(node, exp.Merge):
+            return self._edit(statement, merge(self, statement, node))
         for kind, method in _STATEMENTS.items():
             if isinstance(node, kind):
                 return method(self, statement, node)
-        for kind, compute in _EDITS.items():
-            if isinstance(node, kind):
-                edit = compute(self, statement, node)
-                count, shown = self._edit(statement, edit), node.args.get("returning")
-                return count if shown is None else edits.returned(statement, edit, shown)
         if isinstance(node, exp.Query | exp.Values):
             return reading.select(self, statement, node)
         if statement.verb.startswith("ALTER"):
@@ -354,21 +356,6 @@ class Connection:
         db: Any = self._engine()
         return f"{durable.UNDO}0" not in db.marks
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        """The statement inside is a transaction of its own, unless one is open."""
-        alone, mark = not self._open, len(self._journal)
-        try:
-            yield
-            if alone:
-                self.commit()
-        except BaseException:
-            if alone:
-                self.rollback()
-            elif len(self._journal) > mark:
-                self._undo(mark)
-            raise
-
     def _undo(self, mark: int) -> None:
         """Take back edits from a point on, where they are noted; the engine's are the caller's."""
         try:
@@ -381,27 +368,26 @@ class Connection:
     # --- edits ---------------------------------------------------------------------------------
 
     def _edit(self, statement: Statement, edit: Edit) -> int:
-        """Make an edit, and those that follow from it; `_transaction` undoes what is refused."""
-        with self._interruptible():
-            return self._make_all(statement, edit)
-
-    def _truncate(self, statement: Statement, node: exp.TruncateTable) -> int:
-        found = edits.truncate(self, statement, node)
-        with self._interruptible():
-            for edit in found:
-                self._make(statement, edit)
-        return sum(len(edit.removed) for edit in found)
-
-    @contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Edits inside that something other than their own error ends are rolled back."""
+        """Make an edit, and those that follow from it; `_Transaction` undoes what is refused."""
         try:
-            yield
+            return self._make_all(statement, edit)
         except SqlError:
             raise
         except BaseException:
             self.rollback()  # an interrupt may leave half of a row's edit behind
             raise
+
+    def _truncate(self, statement: Statement, node: exp.TruncateTable) -> int:
+        found = edits.truncate(self, statement, node)
+        try:
+            for edit in found:
+                self._make(statement, edit)
+        except SqlError:
+            raise
+        except BaseException:
+            self.rollback()  # as above
+            raise
+        return sum(len(edit.removed) for edit in found)
 
     def _make_all(self, statement: Statement, edit: Edit) -> int:
         table, removed, added, replaced, _ = edit
@@ -469,6 +455,30 @@ class Connection:
             sure = (value for value in asked if None not in value)
             names = [table.relation.columns[place].name for place in key.places]
             found.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))
+        return found
+
+    def rows_at(
+        self, table: Table, places: Sequence[int], values: Collection[tuple[Any, ...]]
+    ) -> list[Row]:
+        """The rows that have one of these values at some places; edits that wait are included.
+
+        O(values + rows found) where the places are a key's, of this table or of one that it refers
+        to; or one pass over the table where they are many.
+        """
+        name = table.relation.name
+        waiting = self._pending.few(name)
+        if waiting is None:
+            self._settle_edits()
+            waiting = {}
+        found: list[Row] = []
+        if self._db is not None and name in self._held:
+            names = [table.relation.columns[place].name for place in places]
+            found = self._engine().semijoin(name, names, values)
+        if waiting:
+            found = [row for row in found if row not in waiting]
+            for row, sign in waiting.items():
+                if sign > 0 and tuple([row[place] for place in places]) in values:
+                    found.append(row)
         return found
 
     def _settle_edits(self, *, last: bool = False) -> None:
@@ -818,21 +828,31 @@ class Connection:
         """Errors of computing a value inside are errors of SQL; a view without end is named."""
         try:
             yield
-        except BudgetError as error:
+        except (BudgetError, FunctorError) as error:
+            said = self._said(statement, error)
+            if said is None:
+                raise
+            raise said from error
+
+    def _said(self, statement: Statement, error: BaseException) -> Exception | None:
+        """An error of the engine as one of SQL; None for any other, and for one that says it."""
+        if isinstance(error, BudgetError):
             found: Any = error.values.get("relations", ())
             views = {*found} & {*self.catalog.views}
             if not views:
-                raise
+                return None
             view = min(views)
             said = re.sub(", in `.*(?=; rolled back)", f", in view {view!r}", str(error))
             message = f"{said}: bound its recursion, or DROP VIEW {view}"
-            raise BudgetError(message, relations=found) from error
-        except FunctorError as error:
-            cause = error.__cause__
-            if isinstance(cause, ArithmeticError | ValueError) and not isinstance(cause, SqlError):
-                message = f"{cause}; the transaction was rolled back"
-                raise statement.error(SqlDataError, message) from error
-            raise
+            return BudgetError(message, relations=found)
+        cause = error.__cause__
+        if (
+            isinstance(error, FunctorError)
+            and isinstance(cause, ArithmeticError | ValueError)
+            and not isinstance(cause, SqlError)
+        ):
+            return statement.error(SqlDataError, f"{cause}; the transaction was rolled back")
+        return None
 
     def rows_of(self, name: str) -> list[Row]:
         """The engine's rows of a table or view, as they are for the next statement."""
@@ -885,7 +905,7 @@ class Connection:
         Raises SqlRefusedError for a query of more than one table or view.
         """
         self._require_open()
-        (statement,) = statements(query, self.dialect)
+        (statement,) = remembered(query, self.dialect)
         with bound(statement, parameters) as one, self.mapped(one):
             return list(why(self, one))
 
@@ -954,6 +974,43 @@ class Connection:
             self.rollback()
 
 
+class _Transaction:
+    """The statement inside is a transaction of its own, or a part of the open one, undone alone.
+
+    Errors of computing a value are errors of SQL, as by `mapped`. A class: each generator of a
+    context manager was a twentieth of an INSERT.
+    """
+
+    __slots__ = ("_alone", "_connection", "_mark", "_statement")
+
+    def __init__(self, connection: Connection, statement: Statement) -> None:
+        self._connection, self._statement = connection, statement
+        self._alone, self._mark = not connection._open, len(connection._journal)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        if error is not None:
+            self._fail(error)
+        elif self._alone:
+            try:
+                self._connection.commit()
+            except BaseException as failed:
+                self._fail(failed)
+                raise
+
+    def _fail(self, error: BaseException) -> None:
+        connection = self._connection
+        if self._alone:
+            connection.rollback()
+        elif len(connection._journal) > self._mark:
+            connection._undo(self._mark)
+        said = connection._said(self._statement, error)
+        if said is not None:
+            raise said from error
+
+
 _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = MappingProxyType(
     {
         exp.Alter: Connection._alter,
@@ -961,9 +1018,6 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
         exp.Drop: Connection._drop,
         exp.TruncateTable: Connection._truncate,
     }
-)
-_EDITS: Mapping[Any, Callable[[Connection, Statement, Any], Edit]] = MappingProxyType(
-    {exp.Insert: edits.insert, exp.Update: edits.update, exp.Delete: edits.delete, exp.Merge: merge}
 )
 
 

@@ -1,14 +1,16 @@
 """INSERT, UPDATE, DELETE, TRUNCATE: which rows of a table go and come.
 
-Nothing is changed here: each function gives the rows removed and the rows added, as the engine has
+Nothing is changed here: `edit_of` gives the rows removed and the rows added, as the engine has
 them, and the connection applies them, keys checked. Invariant: every value was checked against its
-column; a statement that fails has no effect.
+column; a statement that fails has no effect. A statement that comes again with other parameters of
+the same types is planned once: what a plan knows is its tree and its table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from deltafix.facts.schema import Row
 from deltafix.sql import reading
@@ -17,17 +19,44 @@ from deltafix.sql.catalog import Key, Table
 from deltafix.sql.parameters import literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
-from deltafix.sql.scalar import EXCLUDED, Scalar, Scalars, over, typed
+from deltafix.sql.scalar import EXCLUDED, Compute, Given, Scalar, Scalars, over, typed
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, shown_rows
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = [
-    "check_table", "delete", "edited_table", "insert", "returned", "set_places", "truncate",
-    "update",
-]  # fmt: skip
+__all__ = ["check_table", "edit_of", "edited_table", "returned", "set_places", "truncate"]
+
+_Run: TypeAlias = "Callable[[Connection, Statement], Edit]"
+
+
+class _Plan(NamedTuple):
+    """How a statement edits a table; it fits as long as that is the table of its name."""
+
+    table: Table
+    run: _Run
+
+
+_PLANS: Final = 16
+"""A statement is planned for so many lists of types before all are forgotten."""
+
+
+def edit_of(connection: Connection, statement: Statement) -> Edit:
+    """The edit of an INSERT, UPDATE or DELETE. Raises SqlError; O(its rows) where it came before.
+
+    A WHERE that no key fixes adds a pass over the table.
+    """
+    form = statement.form
+    kinds = form.kinds if form is not None and form.stays else None
+    plan = form.plans.get(kinds) if kinds is not None else None
+    if plan is None or connection.catalog.tables.get(plan.table.relation.name) is not plan.table:
+        plan = _PLANNERS[type(statement.node)](connection, statement, statement.node)
+        if kinds is not None:
+            if len(form.plans) >= _PLANS:
+                form.plans.clear()
+            form.plans[kinds] = plan
+    return plan.run(connection, statement)
 
 
 def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -> Table:
@@ -42,7 +71,7 @@ def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -
     return found
 
 
-def insert(connection: Connection, statement: Statement, node: exp.Insert) -> Edit:
+def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _Plan:
     """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
     builder = Builder(statement, "", {})
     check_clauses(builder, node, ("this", "expression", "conflict", "returning"))
@@ -60,24 +89,25 @@ def insert(connection: Connection, statement: Statement, node: exp.Insert) -> Ed
         if name in wanted[:place]:
             raise statement.wrong(f"column {name!r} is given twice", one, "give it once")
     query = node.args.get("expression")
+    rows: Callable[[Connection, Statement], Sequence[Sequence[SqlValue]]]
     if isinstance(query, exp.Values):
         kinds = [columns[names.index(name)].type for name in wanted]
-        rows: Sequence[Sequence[SqlValue]] = _cells(statement, query, kinds)
+        rows = _cells(statement, query, kinds)
     elif query is None:
         raise builder.refused("INSERT of nothing", node, "write VALUES (...) or a SELECT")
     else:
-        rows = reading.select(connection, statement, query).rows
-    edit = inserted(statement, table, wanted, rows)
+        rows = lambda c, s: reading.select(c, s, query).rows  # noqa: E731  as `_cells` gives one
     conflict = node.args.get("conflict")
-    return edit if conflict is None else _upserted(connection, statement, edit, conflict)
+    if conflict is None:
+        return _Plan(table, lambda c, s: inserted(s, table, wanted, rows(c, s)))
+    upserted = _upsert(statement, table, conflict)
+    return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, rows(c, s)).added))
 
 
-def _upserted(
-    connection: Connection, statement: Statement, edit: Edit, conflict: exp.OnConflict
-) -> Edit:
+def _upsert(
+    statement: Statement, table: Table, conflict: exp.OnConflict
+) -> Callable[[Connection, Statement, Any], Edit]:
     """Rows to insert where those whose key is there are left out, or change the row that has it."""
-    table, removed, rows = edit.table, list[Row](), edit.added
-    replaced: list[Row] = []
     check_clauses(
         Builder(statement, "", {}), conflict, ("action", "conflict_keys", "expressions", "where")
     )
@@ -93,31 +123,36 @@ def _upserted(
     values = [scalars.compile(one).compute for one in nodes]
     where = _where(conflict)
     test = None if where is None else scalars.truth(where, where).compute
-    added: list[Row] = []
-    seen: set[tuple[Key, tuple[Any, ...]]] = set()
-    held = {key: connection.rows_with(table, key, map(key.of, rows)) for key in keys}
-    for row in rows:
-        mine = [(key, key.of(row)) for key in keys if None not in key.of(row)]
-        there = next((held[k][v] for k, v in mine if v in held[k]), None)
-        if not seen.isdisjoint(mine):
-            if changes:
-                (shown,) = shown_rows(decode_rows([row], columns), columns)
-                message = f"two rows of the statement have one key; the second is {shown}"
-                raise statement.integrity(message, "insert each key once")
-            continue
-        seen.update(mine)
-        if there is None:
-            added.append(row)
-        elif changes:
-            both = [*decode_rows([there], columns)[0], *decode_rows([row], columns)[0]]
-            if test is None or test(both) is True:
-                changed = list(there)
-                for place, compute in zip(places, values, strict=True):
-                    changed[place] = encoded(statement, columns[place], compute(both))
-                removed.append(there)
-                replaced.append(tuple(changed))
-                added.append(replaced[-1])
-    return checked(statement, Edit(table, removed, added, replaced))
+
+    def edit(connection: Connection, statement: Statement, rows: Sequence[Row]) -> Edit:
+        removed, added, replaced = list[Row](), list[Row](), list[Row]()
+        seen: set[tuple[Key, tuple[Any, ...]]] = set()
+        held = {key: connection.rows_with(table, key, map(key.of, rows)) for key in keys}
+        for row in rows:
+            mine = [(key, key.of(row)) for key in keys if None not in key.of(row)]
+            there = next((held[k][v] for k, v in mine if v in held[k]), None)
+            if not seen.isdisjoint(mine):
+                if changes:
+                    (shown,) = shown_rows(decode_rows([row], columns), columns)
+                    message = f"two rows of the statement have one key; the second is {shown}"
+                    raise statement.integrity(message, "insert each key once")
+                continue
+            seen.update(mine)
+            if there is None:
+                added.append(row)
+            elif changes:
+                both = [*decode_rows([there], columns)[0], *decode_rows([row], columns)[0]]
+                if test is None or _computed(statement, test, both) is True:
+                    changed = list(there)
+                    for place, compute in zip(places, values, strict=True):
+                        value = _computed(statement, compute, both)
+                        changed[place] = encoded(statement, columns[place], value)
+                    removed.append(there)
+                    replaced.append(tuple(changed))
+                    added.append(replaced[-1])
+        return checked(statement, Edit(table, removed, added, replaced))
+
+    return edit
 
 
 def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -> Sequence[Key]:
@@ -152,45 +187,67 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
     changed = edit.removed if isinstance(node.parent, exp.Delete) else edit.added
     rows = decode_rows(changed, relation.columns)
     columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
-    return reading.Result(columns, [tuple(one.compute(row) for _, one in shown) for row in rows])
+    computes = [one.compute for _, one in shown]
+    made = [tuple([_computed(statement, one, row) for one in computes]) for row in rows]
+    return reading.Result(columns, made)
+
+
+def _computed(
+    statement: Statement, compute: Compute, row: Sequence[SqlValue], node: exp.Expr | None = None
+) -> SqlValue:
+    """A value of a row, or of a node without one. Raises SqlDataError."""
+    try:
+        return compute(row)  # type: ignore[no-any-return]
+    except (ValueError, ArithmeticError) as error:
+        raise statement.data(str(error), node) from None
 
 
 def _cells(
     statement: Statement, values: exp.Values, kinds: Sequence[SqlType]
-) -> list[list[SqlValue]]:
-    """The values of VALUES, for columns of these types."""
-    found = []
-    scalars = Scalars(statement, lambda _: None)
+) -> Callable[[Connection, Statement], list[list[SqlValue]]]:
+    """What gives the values of VALUES, for columns of these types."""
+    table: list[list[tuple[exp.Expr, SqlType, Given | None, Compute | None]]] = []
     for row in values.expressions:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
-        shown: list[SqlValue] = []
+        table.append([])
         for place, cell in enumerate(cells):
             if isinstance(cell.meta.get("column", cell), exp.Column):
                 message = f"{cell.sql()} is a name, not a value"
                 way_out = "write text in single quotes: 'text'"
                 raise statement.wrong(message, cell, way_out)
             kind = kinds[place] if place < len(kinds) else NULL
-            value = cell.meta.get("value", ...)  # of a parameter
-            if value is None or (value is not ... and kind.holds(value)):
-                shown.append(value)
-                continue
-            node = cell if value is ... else literal_of(statement, value)
-            scalar = scalars.compile(typed(node, kind))
-            try:
-                shown.append(scalar.compute(()))
-            except (ValueError, ArithmeticError) as error:
-                raise statement.data(str(error), cell) from None
-        found.append(shown)
-    return found
+            given = Given.at(cell)
+            compute = _value(statement, cell, kind) if given is None else None
+            table[-1].append((cell, kind, given, compute))
+
+    def rows(_: Connection, statement: Statement) -> list[list[SqlValue]]:
+        found = []
+        for cells in table:
+            shown: list[SqlValue] = []
+            for cell, kind, given, compute in cells:
+                value = None if given is None else given.value
+                if given is not None and (value is None or kind.holds(value)):
+                    shown.append(value)
+                    continue
+                one = compute or _value(statement, literal_of(statement, value), kind)
+                shown.append(_computed(statement, one, (), cell))
+            found.append(shown)
+        return found
+
+    return rows
 
 
-def delete(connection: Connection, statement: Statement, node: exp.Delete) -> Edit:
+def _value(statement: Statement, cell: exp.Expr, kind: SqlType) -> Compute:
+    return Scalars(statement, lambda _: None).compile(typed(cell, kind)).compute
+
+
+def _delete(connection: Connection, statement: Statement, node: exp.Delete) -> _Plan:
     """DELETE FROM ... WHERE."""
     check_clauses(Builder(statement, "", {}), node, ("this", "where", "returning"))
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
-    found = reading.matching(connection, statement, node.this, _where(node))
-    return Edit(table, [row for row, _ in found], [])
+    rows = reading.matcher(connection, statement, node.this, _where(node))
+    return _Plan(table, lambda c, s: Edit(table, [row for row, _ in rows(c, s)], []))
 
 
 def truncate(connection: Connection, statement: Statement, node: exp.TruncateTable) -> list[Edit]:
@@ -218,7 +275,7 @@ def truncate(connection: Connection, statement: Statement, node: exp.TruncateTab
     return [Edit(table, list(connection.rows_of(name)), []) for name, table in found.items()]
 
 
-def update(connection: Connection, statement: Statement, node: exp.Update) -> Edit:
+def _update(connection: Connection, statement: Statement, node: exp.Update) -> _Plan:
     """UPDATE ... SET ... WHERE."""
     check_clauses(Builder(statement, "", {}), node, ("this", "expressions", "where", "returning"))
     check_table(statement, node.this)
@@ -229,14 +286,19 @@ def update(connection: Connection, statement: Statement, node: exp.Update) -> Ed
     places = list(set_places(statement, node, node.this.alias_or_name, columns))
     kinds = [columns[place].type for place in places]
     computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
-    removed, added = [], []
-    for row, values in reading.matching(connection, statement, node.this, _where(node), computed):
-        changed = list(row)
-        for place, value in zip(places, values, strict=True):
-            changed[place] = encoded(statement, columns[place], value)
-        removed.append(row)
-        added.append(tuple(changed))
-    return checked(statement, Edit(table, removed, added, added))
+    rows = reading.matcher(connection, statement, node.this, _where(node), computed)
+
+    def edit(connection: Connection, statement: Statement) -> Edit:
+        removed, added = [], []
+        for row, values in rows(connection, statement):
+            changed = list(row)
+            for place, value in zip(places, values, strict=True):
+                changed[place] = encoded(statement, columns[place], value)
+            removed.append(row)
+            added.append(tuple(changed))
+        return checked(statement, Edit(table, removed, added, added))
+
+    return _Plan(table, edit)
 
 
 def check_table(statement: Statement, node: exp.Expr) -> None:
@@ -266,3 +328,8 @@ def set_places(
 def _where(node: exp.Expr) -> exp.Expr | None:
     where = node.args.get("where")
     return None if where is None else where.this
+
+
+_PLANNERS: Final[Mapping[type, Callable[[Any, Statement, Any], _Plan]]] = MappingProxyType(
+    {exp.Insert: _insert, exp.Update: _update, exp.Delete: _delete}
+)

@@ -100,7 +100,7 @@ def require_references(connection: Connection, statement: Statement, edit: Edit)
     lost = _lost(connection, edit)
     if lost is not None:
         raise _dangling(statement, edit, *lost)
-    for table, one in connection.catalog.referring(name):
+    for table, one in connection.catalog.referring(name) if edit.removed else ():
         gone = {*map(one.key.of, edit.removed)}.difference(map(one.key.of, edit.added))
         found = _referring(connection, table, one, gone)
         if found:
@@ -116,11 +116,8 @@ def _referring(
     connection: Connection, table: Table, one: ForeignKey, keys: Iterable[tuple[Any, ...]]
 ) -> list[Row]:
     """The rows that refer to some of these keys."""
-    asked = [one.referring(value) for value in keys if None not in value]
-    if not asked:
-        return []
-    names = [table.relation.columns[place].name for place in one.places]
-    return connection.engine.semijoin(table.relation.name, names, asked)
+    asked = {one.referring(value) for value in keys if None not in value}
+    return connection.rows_at(table, one.places, asked) if asked else []
 
 
 def actions(
@@ -134,6 +131,8 @@ def actions(
     A row deleted for which another of its key is inserted has changed, and has no ON DELETE. All
     that an UPDATE does to keys happens at once: 1 may become 2 and 2 become 1.
     """
+    if not edit.removed:
+        return
     count = len(edit.replaced)
     for table, one in connection.catalog.referring(edit.table.relation.name):
         of = one.key.of

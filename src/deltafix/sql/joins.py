@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from deltafix.rules.ast import And, Formula, Or, conjunction
+from deltafix.rules.ast import And, Atom, Formula, Or, conjunction
 from deltafix.rules.terms import Const, Term, Var
-from deltafix.rules.walk import map_formula
+from deltafix.rules.walk import map_formula, occurrences
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
-from deltafix.sql.formulas import Formulas
+from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column
@@ -40,8 +40,31 @@ def sources(formulas: Formulas, select: exp.Select) -> None:
         return
     used = _used(select)
     _item(formulas, clause.this, used)
-    for join in select.args.get("joins") or ():
-        _join(formulas, join, used)
+    written: list[exp.Join] = select.args.get("joins") or []
+    where = select.args.get("where")
+    simple = [one for one in conditions(where.this if where is not None else None) if _is_test(one)]
+    for place, join in enumerate(written):
+        holds = not any(one.side in ("RIGHT", "FULL") for one in written[place + 1 :])
+        _join(formulas, join, used, simple if holds else ())
+
+
+_TESTS = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.EQ, exp.NEQ, exp.LT,
+    exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Not, exp.Paren, exp.And, exp.Or, exp.In, exp.Between,
+)  # fmt: skip
+
+
+def _is_test(node: exp.Expr) -> bool:
+    """Whether a condition compares columns and constants, and computes nothing that could fail."""
+    return all(isinstance(one, _TESTS) for one in node.walk())
+
+
+def domain(formulas: Formulas) -> list[Formula]:
+    """That what a correlated query reads of the one around is what some row there has."""
+    scope = formulas.scope
+    if scope.domain_rows is None:
+        return []
+    return [Atom(scope.domain_rows.name, tuple(one.term for one in scope.outer()))]
 
 
 def _used(select: exp.Select) -> set[str] | None:
@@ -68,7 +91,7 @@ def _item(formulas: Formulas, node: exp.Expr, used: set[str] | None) -> None:
     formulas.body.extend(body)
     _add(formulas, source, node)
     for join in node.args.get("joins") or ():
-        _join(formulas, join, used)
+        _join(formulas, join, used, ())
 
 
 def _add(formulas: Formulas, source: Source, node: exp.Expr) -> None:
@@ -98,11 +121,13 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         if isinstance(node.this, exp.Table):
             way_out = "write the joins without parentheses"
             raise builder.refused("a join in parentheses", node, way_out)
+        mark = builder.mark()
         try:
             found = queries.relation(builder, node.this, scope.inner(alone=True))
         except CorrelatedError as error:
-            if scope.here(error.node) is None:
-                raise
+            builder.back(mark)
+            if scope.here(error.node) is None:  # of the query around this one
+                return _lateral(formulas, node, names)
             message = f"{error.node.sql()} is of another item of FROM"
             raise scope.statement.wrong(message, error.node, "write LATERAL (SELECT ...)") from None
         name = node.alias or builder.fresh("subquery").name
@@ -128,12 +153,12 @@ def _shown(scope: Scope, node: exp.Expr, names: list[str], shown: list[str]) -> 
 
 
 def _lateral(
-    formulas: Formulas, node: exp.Lateral, names: list[str]
+    formulas: Formulas, node: exp.Lateral | exp.Subquery, names: list[str]
 ) -> tuple[list[Formula], Source]:
     """LATERAL (SELECT ...): the rows of a subquery for each of those before it."""
     from deltafix.sql.subqueries import lateral  # noqa: PLC0415  the two need each other
 
-    queries.check_clauses(formulas.builder, node, ("this", "alias"))
+    queries.check_clauses(formulas.builder, node, ("this", "alias", "joins"))
     body, outputs, identity = lateral(formulas, node.this)
     shown = _shown(formulas.scope, node, names, [name for name, _ in outputs])
     columns = dict(zip(shown, (one for _, one in outputs), strict=True))
@@ -179,13 +204,21 @@ def _number(number: int) -> Operand:
 # --- joins ---------------------------------------------------------------------------------------
 
 
-def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
-    """Join one more table to what the scope has."""
+def _join(
+    formulas: Formulas, join: exp.Join, used: set[str] | None, tests: Sequence[exp.Expr]
+) -> None:
+    """Join one more table to what the scope has; no row that fails one of the tests is asked for.
+
+    WHERE has them again: rows that go here need not be kept in the relation of a RIGHT or FULL one.
+    """
     builder, scope = formulas.builder, formulas.scope
     queries.check_clauses(builder, join, ("this", "on", "using", "side", "kind", "method"))
     method, side, kind = (
         str(join.args.get(key) or "").upper() for key in ("method", "side", "kind")
     )
+    if method == "ASOF":
+        _asof(formulas, join, side)
+        return
     if method not in ("", "NATURAL"):
         raise builder.refused(f"{method} JOIN", join.this, "write the condition with ON")
     if kind not in ("", "INNER", "CROSS", "OUTER", "SEMI", "ANTI"):
@@ -218,7 +251,77 @@ def _join(formulas: Formulas, join: exp.Join, used: set[str] | None) -> None:
         _add(formulas, source, join.this)
         scope.merged.update(right.merged)
         return
-    {"LEFT": _left, "RIGHT": _right, "FULL": _full}[side](formulas, join, right, used)
+    if side == "LEFT":
+        _left(formulas, join, right, used)
+    else:
+        _outer(formulas, join, right, used, tests)
+
+
+def _asof(formulas: Formulas, join: exp.Join, side: str) -> None:
+    """ASOF JOIN: for each row on the left the last of the right side's that is not behind it.
+
+    t ASOF JOIN u ON t.k = u.k AND t.at >= u.at
+    t JOIN LATERAL (SELECT * FROM u WHERE t.k = u.k AND t.at >= u.at
+                    ORDER BY u.at DESC LIMIT 1) AS u ON TRUE
+    """
+    builder, scope = formulas.builder, formulas.scope
+    if side not in ("", "LEFT"):
+        raise builder.refused(f"ASOF {side} JOIN", join.this, "write ASOF JOIN or ASOF LEFT JOIN")
+    _, right = _table(formulas, join.this)
+    on, names = join.args.get("on"), [one.name for one in join.args.get("using") or ()]
+    merged = {name: scope.column(exp.column(name)) for name in names}
+    for place, name in enumerate(names):
+        of = next((s.alias for s in scope.sources if name in s.columns), "")
+        if not of or name in scope.merged:
+            way_out = "write ON, and the table of each column"
+            raise builder.refused("this USING of an ASOF JOIN", join.args["using"][place], way_out)
+        kind = exp.GTE if place == len(names) - 1 else exp.EQ
+        one = kind(this=exp.column(name, of), expression=exp.column(name, right.alias))
+        on = one if on is None else exp.And(this=on, expression=one)
+    key, descends = _nearest(formulas, join, right, on)
+    order = exp.Ordered(this=key, desc=descends, nulls_first=False)
+    query = exp.Select(
+        expressions=[exp.Star()],
+        from_=exp.From(this=join.this),
+        where=exp.Where(this=on),
+        order=exp.Order(expressions=[order]),
+        limit=exp.Limit(expression=exp.Literal.number(1)),
+    )
+    alias = exp.TableAlias(this=exp.to_identifier(right.alias))
+    lateral = exp.Lateral(this=exp.Subquery(this=query), alias=alias)
+    builder.alive.append(lateral)
+    there = exp.Join(this=lateral, on=exp.true(), side=side, kind="" if side else "CROSS")
+    _join(formulas, there, None, ())
+    scope.merged.update(merged)
+
+
+def _nearest(
+    formulas: Formulas, join: exp.Join, right: Source, on: exp.Expr | None
+) -> tuple[exp.Expr, bool]:
+    """What the inequality of an ASOF JOIN sorts the right side by, and whether that descends."""
+    scope = formulas.scope
+    both = Scope(scope.statement, scope.ctes, scope.around, scope.alone, domain=scope.domain)
+    both.sources = [*scope.sources, right]
+    found = []
+    for one in conditions(on):
+        for column in one.find_all(exp.Column):
+            both.here(column)  # one that both sides have must say of which it is
+        if type(one) in _SIDES:
+            for node, turned in ((one.this, True), (one.expression, False)):
+                columns = [*node.find_all(exp.Column)]
+                if columns and all(
+                    c.table in ("", right.alias) and c.name in right.columns for c in columns
+                ):
+                    found.append((node.copy(), _SIDES[type(one)] is not turned))
+    if len(found) != 1:
+        message = "an ASOF JOIN without one inequality"
+        way_out = "write ON t.key = u.key AND t.at >= u.at"
+        raise scope.statement.wrong(message, join.this, way_out)
+    return found[0]
+
+
+_SIDES: dict[type, bool] = {exp.GTE: True, exp.GT: True, exp.LTE: False, exp.LT: False}
+"""Inequalities, and whether what stands on their right is to be the greatest."""
 
 
 class _Right:
@@ -242,20 +345,23 @@ class _Right:
     ) -> tuple[list[Formula], Source]:
         """The table and the condition, against these sources on the left."""
         body, source = self.alone()
-        return [*body, *self.condition(source, left, merged)], source
+        rows = [*self.formulas.body, *body]
+        return [*body, *self.condition(rows, source, left, merged)], source
 
     def condition(
         self,
+        rows: list[Formula],
         source: Source,
         left: Sequence[Source] | None = None,
         merged: dict[str, Operand] | None = None,
     ) -> list[Formula]:
-        """The condition between the left side and a source."""
+        """The condition between the left side and a source; `rows` are those of both."""
         outer = self.formulas.scope
         scope = Scope(outer.statement, outer.ctes, outer.around, outer.alone, domain=outer.domain)
         scope.sources = list(self.left if left is None else left)
         scope.merged = dict(self.left_merged if merged is None else merged)
         formulas = Formulas(self.formulas.builder, scope, [])
+        formulas.rows = rows
         using = [one.name for one in self.join.args.get("using") or ()]
         if self.natural:
             using = [n for n in source.columns if any(n in s.columns for s in scope.sources)]
@@ -329,10 +435,10 @@ def _left(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | No
 
 
 def _renamed(
-    builder: Builder, body: Sequence[Formula]
+    builder: Builder, body: Sequence[Formula], around: Sequence[Formula]
 ) -> tuple[Formula, Callable[[Operand], Operand]]:
-    """A body with variables of its own, and what its operands are there."""
-    names: dict[str, Var] = {}
+    """A body with variables of its own, but for those around, and what its operands are there."""
+    names: dict[str, Var] = {name: Var(name) for name in occurrences(around)}
 
     def leaf(term: Term) -> Term:
         if not isinstance(term, Var):
@@ -346,14 +452,17 @@ def _renamed(
 
 
 def _outer(
-    formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None, *, full: bool
+    formulas: Formulas,
+    join: exp.Join,
+    right: _Right,
+    used: set[str] | None,
+    tests: Sequence[exp.Expr],
 ) -> None:
     """RIGHT and FULL: the left side may be missing, so it moves into the alternatives."""
-    builder, scope = formulas.builder, formulas.scope
-    if scope.outer_used or scope.domain:
-        way_out = "write it as a LEFT JOIN, or join before the subquery"
-        raise builder.refused("RIGHT or FULL JOIN in a correlated subquery", join.this, way_out)
-    left_body, left_sources = list(formulas.body), list(scope.sources)
+    builder, scope, full = formulas.builder, formulas.scope, join.side == "FULL"
+    around = domain(formulas)
+    fixed = [source for source in scope.sources if source.alias == OUTER]
+    left_body, left_sources = list(formulas.body), scope.sources[len(fixed) :]
     both, source = right.matching()
     keys = dict(right.pairs)
     shown_left, pairs_left = [], []
@@ -381,15 +490,16 @@ def _outer(
     matched += _present(builder, [(keyed[name], one) for name, (one, _) in keys.items()])
     # the right side alone: the left one, with other variables, has no match for it
     body, fresh = right.alone()
-    renamed, of = _renamed(builder, left_body)
-    moved = [
+    renamed, of = _renamed(builder, left_body, around)
+    moved = fixed + [
         Source(s.alias, {n: of(c) for n, c in s.columns.items()}, tuple(map(of, s.identity)))
         for s in left_sources
     ]
     old = {name: of(one) for name, one in scope.merged.items()}
-    no_match = absent(conjunction((renamed, *right.condition(fresh, moved, old))))
+    rows = [renamed, *body]
+    no_match = absent(conjunction((renamed, *right.condition(rows, fresh, moved, old))))
     there = _same_source(source, fresh)
-    alone = [*body, no_match, *_missing(pairs_left)]
+    alone = [*around, *body, no_match, *_missing(pairs_left)]
     alone += _present(builder, [(keyed[n], fresh.columns[n]) for n in keys])
     if full:
         alone += _present(builder, [(shown, there[one.term]) for shown, one in pairs_right])
@@ -405,9 +515,12 @@ def _outer(
         for number, choice in enumerate(choices):
             choice.append(equal(side.term, Const(number, "number")))
     formulas.body[:] = [Or(tuple(And(tuple(choice)) for choice in choices))]
-    scope.sources[:] = shown_left
+    scope.sources[:] = [*fixed, *shown_left]
     _add(formulas, shown_right, join.this)
     scope.merged = {**merged, **keyed}
+    for test in tests:
+        if all(scope.here(one) is not None for one in test.find_all(exp.Column)):
+            formulas.require(test)
     kept(formulas)
 
 
@@ -426,22 +539,9 @@ def _same_source(source: Source, other: Source) -> dict[Term, Operand]:
     return {one.term: two for one, two in pairs}
 
 
-def _right(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None) -> None:
-    """Every row of the right side, with its matches or with NULLs."""
-    _outer(formulas, join, right, used, full=False)
-
-
-def _full(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None) -> None:
-    """Every row of both sides."""
-    _outer(formulas, join, right, used, full=True)
-
-
 def kept(formulas: Formulas) -> None:
     """The rows so far as a relation: its alternatives do not multiply, and other rules read it."""
     builder, scope = formulas.builder, formulas.scope
-    if scope.around is not None and not scope.alone:
-        way_out = "write it as a LEFT JOIN, or join before the subquery"
-        raise builder.refused("this join inside a subquery", None, way_out)
     operands = list(dict.fromkeys(one for s in scope.sources for one in _operands(s)))
     operands += [one for one in scope.merged.values() if one not in operands]
     if scope.known is not None:  # after grouping nothing else is seen

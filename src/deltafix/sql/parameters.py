@@ -1,35 +1,35 @@
-"""Parameters: values for `?` and `:name` in a statement.
+"""Parameters: values for `?` and `:name` in a statement, and for literals that change.
 
-Invariant: a value becomes a literal of the tree, or is a value to insert; never text of the
-statement.
+Invariant: a value becomes a literal of the tree, or stands in its place (`scalar.Given`); it is
+never text of the statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
-from typing import NamedTuple, TypeAlias
-
-from sqlglot.dialects.dialect import Dialect
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.errors import SqlError
 from deltafix.sql.binary import to_text
-from deltafix.sql.scalar import literal
+from deltafix.sql.scalar import Given, literal
 from deltafix.sql.text import Statement, data_type, exp, shown_name
-from deltafix.sql.types import SqlValue, Struct, fits
+from deltafix.sql.types import BIGINT, INTEGER, SqlType, SqlValue, Struct, fits
 
-__all__ = ["Parameters", "bound", "equalities", "literal_of", "written"]
+__all__ = [
+    "Form", "Parameters", "bound", "equalities", "is_value", "literal_of", "signed", "written",
+]  # fmt: skip
 
 Parameters: TypeAlias = "Sequence[SqlValue] | Mapping[str, SqlValue]"
 
 
 class _Place(NamedTuple):
-    """Where a parameter goes, and its name, if it has one.
+    """Where a value goes, and the name of the parameter that has it, if it has one.
 
-    One that is a value of an INSERT stays, and notes its own: most need to be no expression.
+    `given` stands there where the value is only a value. `is_cell`: it is one of an INSERT, and may
+    need to be no expression. `sign` is the one before a literal.
     """
 
     name: str
@@ -37,119 +37,185 @@ class _Place(NamedTuple):
     parent: exp.Expr
     key: str
     at: int | None
-    inserted: bool
+    given: Given | None
+    is_cell: bool
+    sign: int = 1
 
 
-class _Form(NamedTuple):
+@dataclass(eq=False, slots=True)
+class Form:
     """A tree to put values in, their places in the order of the text.
 
-    It stays as it is where running the statement does not change it.
+    Attributes:
+        named: the first parameter that has a name; "" where none has.
+        stays: running the statement leaves the tree as it is.
+        kinds: the types of the values that stand in it; None where a value became a literal.
+        plans: what runs the statement, by these types (`sql.edits`).
     """
 
     node: exp.Expr
     places: list[_Place]
+    named: str = ""
     stays: bool = True
+    kinds: tuple[SqlType, ...] | None = ()
+    plans: dict[tuple[SqlType, ...], Any] = field(default_factory=dict)
+
+    def bind(self, statement: Statement, values: Sequence[SqlValue]) -> None:
+        """Put the values in."""
+        kinds: list[SqlType] | None = []
+        for one, value in zip(self.places, values, strict=True):
+            given = one.given
+            kind = None
+            if given is not None:
+                given.value = value if one.sign > 0 else -value  # type: ignore[operator]
+                kind = None if one.is_cell else _kind(given.value)
+                if one.is_cell:
+                    continue
+            if kind is None:
+                made = literal_of(statement, value)
+                made.meta.update({word: one.node.meta[word] for word in ("start", "end")})
+                one.parent.set(one.key, made, one.at)
+                kinds = None
+                continue
+            if self.kinds is None:  # a literal may be there since the last time
+                one.parent.set(one.key, one.node, one.at)
+            if kinds is not None:
+                kinds.append(kind)
+        self.kinds = None if kinds is None else tuple(kinds)
 
 
-@contextmanager
-def bound(statement: Statement, parameters: Parameters) -> Iterator[Statement]:
-    """The statement with its parameters in place. Raises SqlProgrammingError.
+class bound:  # noqa: N801  it is called as a function is, and a generator cost three times as much
+    """`with bound(statement, parameters) as one`: the statement with its parameters in place.
 
-    Whoever runs it leaves its tree as it is, and has it while the block lasts: the next one gets
-    the same tree with other values. Copying it was a third of an INSERT of
-    sixteen values. A tree that is kept (of a view) or rewritten (with subqueries) is bound
-    once.
+    Raises SqlProgrammingError. Whoever runs it leaves its tree as it is, and has it while the block
+    lasts: the next one gets the same tree with other values. Copying it was a third of an INSERT of
+    sixteen values. A tree that is kept (of a view) or rewritten (with subqueries) is bound once.
     """
-    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping):
-        kind = type(parameters).__name__
-        message = f"parameters are given as a sequence of values, or a dict by name, not as {kind}"
-        raise statement.wrong(message, None, "one value alone goes in a tuple: (1,)")
-    try:
-        form = statement.forms.pop()
-    except IndexError:
-        form = _form(statement)
-    values = _values(statement, parameters, form)
-    for one, value in zip(form.places, values, strict=True):
-        if one.inserted:
-            one.node.meta["value"] = value
-            continue
-        is_place = one.key == "expressions" and isinstance(one.parent, exp.Bracket)
-        value_there = _from_0(value, statement) if is_place else value
-        one.parent.set(one.key, literal_of(statement, value_there), one.at)
-    yield replace(statement, node=form.node) if form.places else statement
-    if form.stays:
-        statement.forms.append(form)
+
+    __slots__ = ("_form", "_parameters", "_statement")
+
+    def __init__(self, statement: Statement, parameters: Parameters) -> None:
+        self._statement, self._parameters = statement, parameters
+
+    def __enter__(self) -> Statement:
+        statement, parameters = self._statement, self._parameters
+        if type(parameters) is not tuple and (
+            isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | Mapping)
+        ):
+            kind = type(parameters).__name__
+            message = (
+                f"parameters are given as a sequence of values, or a dict by name, not as {kind}"
+            )
+            raise statement.wrong(message, None, "one value alone goes in a tuple: (1,)")
+        try:
+            form: Form = statement.forms.pop()
+        except IndexError:
+            form = _form(statement)
+        self._form = form
+        values = _values(statement, parameters, form)
+        if not form.places:
+            return statement
+        form.bind(statement, values)
+        return statement.on(form.node, form)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None and self._form.stays:
+            self._statement.forms.append(self._form)
 
 
-def _form(statement: Statement) -> _Form:
-    if statement.node.find(exp.Placeholder) is None:
-        return _Form(statement.node, [])
+def _form(statement: Statement) -> Form:
+    if not statement.literals and statement.node.find(exp.Placeholder) is None:
+        return Form(statement.node, [])
     tree = statement.node.copy()
-    places = [
-        _Place(
-            one.name if one.this else "",
-            one,
-            one.parent,
-            one.arg_key or "",
-            one.index,
-            _is_inserted(one),
-        )
-        for one in sorted(tree.find_all(exp.Placeholder), key=_order)
-        if one.parent is not None
-    ]
     stays = not statement.explain and (
         isinstance(tree, exp.Query)  # which is read as a copy
         or (isinstance(tree, exp.Insert | exp.Update | exp.Delete) and not tree.find(exp.Query))
     )
-    return _Form(tree, places, stays)
+    found = sorted(tree.find_all(exp.Placeholder), key=lambda one: one.meta["start"])
+    places = [_place(one, stays) for one in found if one.parent is not None]
+    named = next((one.name for one in places if one.name), "")
+    return Form(tree, [*places, *_literals(statement, tree)], named, stays)
 
 
-def _is_inserted(node: exp.Expr) -> bool:
-    """Whether a node is a value of an INSERT ... VALUES."""
-    row = node.parent
-    values = row.parent if isinstance(row, exp.Tuple) else None
+def _literals(statement: Statement, tree: exp.Expr) -> Iterator[_Place]:
+    """The places of the literals that change, with a parameter in each."""
+    literals = {one.meta.get("start"): one for one in tree.find_all(exp.Literal)}
+    for start in statement.literals:
+        node = literals[start]
+        mark = exp.Placeholder()
+        mark.meta.update(node.meta)
+        whole = signed(node)
+        whole.replace(mark)
+        yield _place(mark, True)._replace(sign=1 if whole is node else -1)
+
+
+def _place(node: exp.Expr, stays: bool) -> _Place:
+    parent: Any = node.parent
+    given = None
+    if stays and not isinstance(parent.root(), exp.Query) and is_value(node):
+        given = node.meta["given"] = Given()
+    name = node.name if node.this else ""
+    is_cell = isinstance(parent, exp.Tuple) and given is not None
+    return _Place(name, node, parent, node.arg_key or "", node.index, given, is_cell)
+
+
+def signed(node: exp.Expr) -> exp.Expr:
+    """A literal with the sign before it, which is part of a number."""
+    return node.parent if isinstance(node.parent, exp.Neg) else node
+
+
+_OPERATORS: Final = (
+    exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Add, exp.Sub, exp.Mul, exp.And, exp.Or,
+    exp.Not, exp.Paren, exp.Where,
+)  # fmt: skip
+
+
+def is_value(node: exp.Expr) -> bool:
+    """Whether a node of an INSERT, UPDATE or DELETE without a query is only a value there.
+
+    What it is part of computes with it, whatever it is.
+    """
+    inner, one = node, node.parent
+    while isinstance(one, _OPERATORS):
+        inner, one = one, one.parent
+    if isinstance(one, exp.Update | exp.Delete):
+        return inner.arg_key in ("expressions", "where")
+    values = one.parent if isinstance(one, exp.Tuple) else None
     return isinstance(values, exp.Values) and isinstance(values.parent, exp.Insert)
 
 
-def _values(statement: Statement, parameters: Parameters, form: _Form) -> Sequence[SqlValue]:
+_KINDS: Final = {type(one): literal(one).type for one in ("", 0.0, True, b"", None)}
+
+
+def _kind(value: Any) -> SqlType | None:
+    """The type of a value that can stand in its place as it is."""
+    kind = _KINDS.get(type(value))
+    if kind is not None:
+        return kind
+    if type(value) is int:
+        return INTEGER if INTEGER.holds(value) else BIGINT if BIGINT.holds(value) else None
+    if type(value) in (date, datetime) or (type(value) is Decimal and value.is_finite()):
+        kind = literal(value).type
+        return kind if fits(value, kind) else None
+    return None
+
+
+def _values(statement: Statement, parameters: Parameters, form: Form) -> Sequence[SqlValue]:
     """The values of a statement's places, in order. Raises SqlProgrammingError."""
-    names = [one.name for one in form.places]
+    count = len(form.places) - len(statement.given)
     if not isinstance(parameters, Mapping):
-        named = next(filter(None, names), None)
-        if named is not None:
-            message = f"parameter :{named} wants parameters by name"
+        if form.named:
+            message = f"parameter :{form.named} wants parameters by name"
             raise statement.wrong(message, None, "give a dict")
-        if len(names) != len(parameters):
-            raise _count(statement, len(names), len(parameters))
-        return parameters
+        if len(parameters) != count:
+            raise _count(statement, count, len(parameters))
+        return statement.given or parameters
+    names = [one.name for one in form.places[:count]]
     for name in names:
         if name not in parameters:
             known = [str(name) for name in parameters]
             raise statement.unknown("parameter", name or "?", known, None)
-    return [parameters[name] for name in names]
-
-
-def _order(node: exp.Expr) -> tuple[int, ...]:
-    """Where a node stands in its statement: sqlglot notes no offsets for `?`."""
-    path: list[int] = []
-    while node.parent is not None:
-        path.append(node.index or 0)
-        path.append(_ORDER.get(node.arg_key or "", 50))
-        node = node.parent
-    return tuple(reversed(path))
-
-
-_ORDER = {
-    "with_": 0, "this": 10, "expressions": 20, "from_": 30, "joins": 40, "ifs": 50, "low": 55,
-    "high": 56, "true": 57, "default": 60, "false": 60, "expression": 65, "where": 70, "query": 72,
-    "group": 75, "having": 80, "order": 85, "limit": 90, "offset": 95,
-}  # fmt: skip
-
-
-def _from_0(value: SqlValue, statement: Statement) -> SqlValue:
-    """A place in an array as trees have it: sqlglot counts those in the text from 0."""
-    first: int = Dialect.get_or_raise(statement.dialect).INDEX_OFFSET
-    return value - first if isinstance(value, int) and not isinstance(value, bool) else value
+    return statement.given or [parameters[name] for name in names]
 
 
 def _count(statement: Statement, wanted: int, given: int) -> SqlError:

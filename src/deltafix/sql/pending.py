@@ -9,7 +9,7 @@ undone, is the connection's business.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.facts.schema import Row
 from deltafix.sql.catalog import Key, Table
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
 
 __all__ = ["Pending"]
+
+_FEW: Final = 64
+"""An epoch costs as much as a look at a few times as many rows."""
 
 
 class Pending:
@@ -35,6 +38,11 @@ class Pending:
     def waits(self, table: str) -> bool:
         """Whether the engine does not have all edits of a table."""
         return bool(self._rows.get(table)) or table in self._batches
+
+    def few(self, table: str) -> Mapping[Row, int] | None:
+        """The rows of a table that wait, with their signs; None where they are many to look at."""
+        rows = self._rows.get(table, {})
+        return None if len(rows) > _FEW or table in self._batches else rows
 
     def by_column(self, table: str) -> bool:
         """Whether rows of a table wait by column: they are not among `keyed`."""

@@ -65,6 +65,8 @@ def rows(builder: Builder, node: exp.Expr, scope: Scope) -> Rows:
         return plain(builder, query, scope)
     if isinstance(query, exp.SetOperation):
         found = bound(builder, combined(builder, query, scope))
+        outer = [one for _, one in found.outputs[: len(scope.domain)]]
+        found = replace(found, outputs=found.outputs[len(outer) :], outer=tuple(outer))
         return limited(Formulas(builder, scope, found.body), query, found)
     if isinstance(query, exp.Values):
         return bound(builder, joins.values(builder, query, scope))
@@ -89,7 +91,7 @@ def relation(
 ) -> Relation:
     """A query as a relation, with these column names if there are any; a `name` makes it a view."""
     made = builder.made.get(id(node))
-    if made is not None and name is None:
+    if made is not None and name is None and not scope.domain:
         return made
     if name is not None:
         builder.root = unwrapped(node)
@@ -107,6 +109,11 @@ def relation(
     return made
 
 
+def _columns(found: Rows) -> list[Column]:
+    """The columns of a query: what it reads of the one around, if it is correlated, comes first."""
+    return [*(one.column(f"{OUTER}{n}") for n, one in enumerate(found.outer)), *found.columns]
+
+
 def settled(
     builder: Builder, found: Rows, names: Sequence[str], name: str | None = None
 ) -> Relation:
@@ -115,9 +122,9 @@ def settled(
     Hidden ones are what it is sorted by beside them, and tell duplicates apart. Of a correlated
     query what it reads of the one around comes first.
     """
-    named = [f"{OUTER}{place}" for place in range(len(found.outer))]
     outputs = [*found.outer, *(operand for _, operand in found.outputs)]
-    columns = [one.column(name) for name, one in zip([*named, *names], outputs, strict=True)]
+    shown = [(name, one) for name, (_, one) in zip(names, found.outputs, strict=True)]
+    columns = _columns(replace(found, outputs=shown))
     hidden = list(found.sorts)
     identity = list(range(len(outputs))) if found.identity is None else []
     for one in found.identity or ():
@@ -228,7 +235,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     check_clauses(builder, select, _SELECT)
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
-    domain = before.body[: bool(scope.domain)]
+    domain = joins.domain(before)
     where = select.args.get("where")
     if where is not None:
         before.require(where.this)
@@ -295,7 +302,9 @@ def unified(builder: Builder, node: exp.Expr, sides: Sequence[Sequence[Column]])
     found = list(sides[0])
     for side in sides[1:]:
         if len(side) != len(found):
-            message = f"{node.key.upper()} of {len(found)} and {len(side)} columns"
+            outer = sum(one.name.startswith(OUTER) for one in found)
+            counts = f"{len(found) - outer} and {len(side) - outer}"
+            message = f"{node.key.upper()} of {counts} columns"
             raise builder.statement.wrong(message, node, "select as many on both sides")
         for place, (one, other) in enumerate(zip(found, side, strict=True)):
             kind = common_type(one.type, other.type)
@@ -315,9 +324,7 @@ def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation
     distinct = bool(node.args.get("distinct"))
     if isinstance(node, exp.Union):
         return united(builder, node, scope, distinct=distinct)
-    sides = [
-        relation(builder, side, scope.inner(alone=True)) for side in (node.this, node.expression)
-    ]
+    sides = [relation(builder, side, scope.side()) for side in (node.this, node.expression)]
     columns = unified(builder, node, [side.columns for side in sides])
     bags = [_converted(builder, side, columns, counted=not distinct) for side in sides]
     if distinct:
@@ -396,20 +403,20 @@ def sides_of(node: exp.Expr, *, distinct: bool) -> list[exp.Expr]:
 def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -> Relation:
     """UNION: one relation with a rule for each side; ALL: rows tell their side."""
     parts = [
-        rows(builder, side, scope.inner(alone=True))
+        rows(builder, side, scope.side())
         for side in (
             *sides_of(node.this, distinct=distinct),
             *sides_of(node.expression, distinct=distinct),
         )
     ]
-    columns = unified(builder, node, [part.columns for part in parts])
+    columns = unified(builder, node, [_columns(part) for part in parts])
     hidden: list[Column] = []
     if not distinct:
         hidden = [Column("side", BIGINT, nullable=False)]
         hidden += [one.column("") for part in parts for one in part.identity or ()]
     found = builder.relation(columns, hidden)
     for number, part in enumerate(parts):
-        outputs = [one for _, one in part.outputs]
+        outputs = [*part.outer, *(one for _, one in part.outputs)]
         if not distinct:
             outputs.append(Operand(Const(number, "number"), BIGINT, nullable=False))
             for place, other in enumerate(parts):

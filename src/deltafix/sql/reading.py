@@ -8,9 +8,9 @@ are applied here, and the ORDER BY of a view where its rows are read without ano
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.engine.connect import connect
 from deltafix.facts.logical import logical_order
@@ -23,7 +23,7 @@ from deltafix.sql.catalog import View, program, used_by
 from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.query import projection, rows, settled, unwrapped
 from deltafix.sql.ranking import number
-from deltafix.sql.scalar import Scalar, Scalars, constant, over, typed
+from deltafix.sql.scalar import Compute, Scalar, Scalars, constant, over, typed
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
@@ -34,7 +34,7 @@ from deltafix.sql.windows import windows_of
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["Result", "fixed", "matching", "select", "source_of"]
+__all__ = ["Result", "fixed", "matcher", "matching", "select", "source_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,48 +168,67 @@ def _sorted(
 
 
 def matching(
+    connection: Connection, statement: Statement, source: exp.Table, where: exp.Expr | None
+) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+    """The engine's rows of a table that a condition holds of."""
+    return matcher(connection, statement, source, where)(connection, statement)
+
+
+Matcher: TypeAlias = "Callable[[Connection, Statement], list[tuple[Row, tuple[SqlValue, ...]]]]"
+"""Finds rows of a table, as the engine has them, each with computed values."""
+
+
+def matcher(
     connection: Connection,
     statement: Statement,
     source: exp.Table,
     where: exp.Expr | None,
     computed: Sequence[exp.Expr] = (),
-) -> list[tuple[Row, tuple[SqlValue, ...]]]:
-    """The engine's rows of a table that a condition holds of, each with computed values."""
+) -> Matcher:
+    """What finds the rows of a table that a condition holds of.
+
+    It does so again with other parameters of the same types, unless there are subqueries.
+    """
     asked = [one for one in (where, *computed) if one is not None]
     if any(within(one) for one in asked):
-        return _matching_query(connection, statement, source, where, computed)
+        return lambda c, s: _matching_query(c, s, source, where, computed)
     known = connection.catalog.relations
-    return _matching(connection, statement, source, where, known, computed=computed)[1]
+    return _matcher(statement, source, where, known, computed)[1]
 
 
-def _matching(
-    connection: Connection,
+def _matcher(
     statement: Statement,
     source: exp.Table,
     where: exp.Expr | None,
     known: Mapping[str, Relation],
-    *,
     computed: Sequence[exp.Expr],
-) -> tuple[list[Scalar], list[tuple[Row, tuple[SqlValue, ...]]]]:
+) -> tuple[list[Scalar], Matcher]:
     found = known.get(source.name)
     if found is None:
         raise statement.unknown("table", source.name, list(known), source)
-    scalars = over(statement, (source.alias_or_name, found.columns))
+    shape = found.columns
+    scalars = over(statement, (source.alias_or_name, shape))
     test = None
     if where is not None:
         test = scalars.truth(exp.Where(this=where), where).compute
     values = [scalars.compile(one) for one in computed]
-    wanted = fixed(statement, found, where)
-    result = []
-    shape = found.columns
-    try:
-        for row in connection.lookup(found, wanted):
-            shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
-            if test is None or test(shown) is True:
-                result.append((row, tuple(value.compute(shown) for value in values)))
-    except (ArithmeticError, ValueError) as error:
-        raise statement.data(str(error)) from None
-    return values, result
+    computes = [value.compute for value in values]
+    wanted = _fixing(statement, found, where)
+
+    def rows(
+        connection: Connection, statement: Statement
+    ) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+        result = []
+        try:
+            for row in connection.lookup(found, wanted()):
+                shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
+                if test is None or test(shown) is True:
+                    result.append((row, tuple([compute(shown) for compute in computes])))
+        except (ArithmeticError, ValueError) as error:
+            raise statement.data(str(error)) from None
+        return result
+
+    return values, rows
 
 
 def fixed(statement: Statement, found: Relation, where: exp.Expr | None) -> dict[int, Any]:
@@ -217,29 +236,47 @@ def fixed(statement: Statement, found: Relation, where: exp.Expr | None) -> dict
 
     IS NULL is one of these. Its columns are known to be the relation's.
     """
-    known: dict[int, Any] = {}
+    return _fixing(statement, found, where)()
+
+
+def _fixing(
+    statement: Statement, found: Relation, where: exp.Expr | None
+) -> Callable[[], dict[int, Any]]:
+    """What gives the values of `fixed`, of the parameters of then."""
+    parts: list[tuple[int, Compute | None]] = []
     names = [column.name for column in found.columns]
     for part in conditions(where):
         if isinstance(part, exp.Is) and isinstance(part.this, exp.Column):
             place = names.index(part.this.name)
             if isinstance(part.expression, exp.Null) and found.columns[place].nullable:
-                known[place] = None
+                parts.append((place, None))
         if not isinstance(part, exp.EQ):
             continue
         for one, other in ((part.this, part.expression), (part.expression, part.this)):
             if not isinstance(one, exp.Column):
                 continue
             place = names.index(one.name)
-            column = found.columns[place]
-            literal = typed(other, column.type)
-            if constant(literal.this if isinstance(literal, exp.Cast) else literal) is None:
+            literal = typed(other, found.columns[place].type)
+            if constant(literal.this if isinstance(literal, exp.Cast) else literal) is not None:
+                parts.append((place, Scalars(statement, lambda _: None).compile(literal).compute))
+
+    def values() -> dict[int, Any]:
+        known: dict[int, Any] = {}
+        for place, compute in parts:
+            if compute is None:
+                known[place] = None
                 continue
             try:
-                value = Scalars(statement, lambda _: None).compile(literal).compute(())
-                known[place] = column.encode(value) if value is not None else ...
+                value = compute(())
+                if value is None:  # nothing is equal to it
+                    known.pop(place, None)
+                else:
+                    known[place] = found.columns[place].encode(value)
             except (ValueError, ArithmeticError):
                 known.pop(place, None)
-    return {place: value for place, value in known.items() if value is not ...}
+        return known
+
+    return values
 
 
 def source_of(query: exp.Expr) -> exp.Table | None:
@@ -283,7 +320,8 @@ def _direct(
         raise statement.unknown("table", source.name, list(known), source)
     named = _spelled(statement, _scope_of(statement, source, known[source.name]), query)
     nodes = [node for _, node in named]
-    values, table = _matching(connection, statement, source, where, known, computed=nodes)
+    values, found = _matcher(statement, source, where, known, nodes)
+    table = found(connection, statement)
     shown = [
         Column(name, value.type, value.nullable)
         for (name, _), value in zip(named, values, strict=True)

@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from deltafix.engine.folds.users import Several
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, placed
@@ -259,19 +259,19 @@ class Mode(Kept):
 
 
 class United(Kept):
-    """STRING_AGG and ARRAY_AGG: the values in an order, made one."""
+    """STRING_AGG and ARRAY_AGG: the values in an order, which `rank` decides, made one."""
 
-    def __init__(self, key: Callable[[Any], Any], unite: Callable[[Iterable[Any]], str]) -> None:
-        self._key = key
-        self._unite = unite
+    def __init__(self, rank: Callable[[Any], Any], unite: Callable[[Iterable[Any]], str]) -> None:
+        self.rank = rank
+        self.unite = unite
 
     def key(self, value: Any) -> Any:
         """What is kept of a value: it decides the order."""
-        return (self._key(value), value)
+        return (self.rank(value), value)
 
     def finish(self, acc: Ordered[Any], /) -> str:
         """The result."""
-        return self._unite(value for _, value in acc)
+        return self.unite(value for _, value in acc)
 
 
 def string_agg(separator: str, ways: Sequence[Way]) -> United:

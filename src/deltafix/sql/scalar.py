@@ -10,7 +10,7 @@ the type said. What is not in the tables here is refused, with its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache, partial
@@ -46,7 +46,10 @@ from deltafix.sql.types import (
     written_type,
 )
 
-__all__ = ["COMPARISONS", "Scalar", "Scalars", "constant", "literal", "over", "typed", "whole"]
+__all__ = [
+    "COMPARISONS", "Given", "Scalar", "Scalars", "constant", "literal", "number", "over", "typed",
+    "whole",
+]  # fmt: skip
 
 Compute: TypeAlias = Callable[[Any], Any]
 
@@ -100,24 +103,51 @@ def literal(value: SqlValue) -> Scalar:
     return Scalar(lambda _: value, kind, value is None)
 
 
+class Given:
+    """What a parameter stands for, in its place in a tree: a value, another one each time.
+
+    It is that of every copy of the tree, so that what was compiled of one computes with it.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: SqlValue = None
+
+    def __deepcopy__(self, _: object) -> Given:
+        return self
+
+    @staticmethod
+    def at(node: exp.Expr) -> Given | None:
+        """What stands in a node's place."""
+        return node.meta.get("given") if isinstance(node, exp.Placeholder) else None
+
+
+def number(text: str) -> SqlValue:
+    """The value of a number as it is written."""
+    if text.isdigit():
+        return int(text) if int(text) < 1 << 63 else float(text)
+    exact = len(text) <= MOST_DIGITS and text.replace(".", "", 1).isdigit()
+    return Decimal(text) if exact else float(text)
+
+
 def constant(node: exp.Expr) -> Scalar | None:
-    """The Scalar of a literal; None for any other node."""
+    """The Scalar of a literal, or of what is given for one; None for any other node."""
     if isinstance(node, exp.Null):
         return literal(None)
     if isinstance(node, exp.Boolean):
         return literal(bool(node.this))
     if isinstance(node, exp.Literal):
         text = str(node.this)
-        if node.is_string:
-            return literal(text)
-        if text.isdigit():
-            return literal(int(text) if int(text) < 1 << 63 else float(text))
-        exact = len(text) <= MOST_DIGITS and text.replace(".", "", 1).isdigit()
-        return literal(Decimal(text) if exact else float(text))
+        return literal(text if node.is_string else number(text))
     if isinstance(node, exp.Neg):
         inner = constant(node.this)
         if inner is not None and inner.type.is_numeric:
             return literal(-inner.compute(None))
+    if isinstance(node, exp.Placeholder):
+        given = Given.at(node)
+        if given is not None:
+            return replace(literal(given.value), compute=lambda _: given.value)
     return constant(node.this) if isinstance(node, exp.Paren) else None
 
 
@@ -147,7 +177,9 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
             for (name, of), one in zip(kind.fields, inner.expressions, strict=True)
         ]
         return exp.Struct(expressions=named)
+    given = Given.at(inner)
     quoted = isinstance(inner, exp.Literal) and inner.is_string
+    quoted = quoted or (given is not None and isinstance(given.value, str))
     if quoted and kind not in (TEXT, NULL) and not kind.is_nested:
         return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node
@@ -209,6 +241,8 @@ EXCLUDED: Final = "excluded"
 _OF_ONE: Final = {"CARDINALITY": exp.ArraySize, "OCTET_LENGTH": exp.ByteLength}
 """Functions of one argument that sqlglot has no node for in some dialects."""
 
+_ELEMENTS: Final = ("LIST_EXTRACT", "LIST_ELEMENT", "ARRAY_EXTRACT")
+
 _CHANGING: Final = (
     exp.CurrentDate, exp.CurrentDatetime, exp.CurrentTime, exp.CurrentTimestamp, exp.Localtime,
     exp.Localtimestamp, exp.Rand, exp.Uuid,
@@ -241,6 +275,9 @@ class Scalars:
             raise self.statement.refused("a window function here", node, way_out)
         if isinstance(node, exp.Anonymous) and node.name.upper() in _OF_ONE:
             node = _OF_ONE[node.name.upper()](this=next(iter(node.expressions), None))
+        if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
+            array, *places = node.expressions
+            return self.at(exp.Bracket(this=array, expressions=places, offset=1))
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
             given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
             if len(given) > 2:
@@ -540,7 +577,7 @@ class Scalars:
         return Scalar(lambda row: tuple(part(row) for part in parts), made, False)
 
     def at(self, node: exp.Expr) -> Scalar:
-        """`array[1]`: sqlglot counts numbers from 0 in every dialect, but in slices."""
+        """`array[1]`, `array[-1]`: DuckDB counts from the end, too, Spark from 0."""
         if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Slice):
             return self.slice(node, node.expressions[0])
         if len(node.expressions) == 1 and node.expressions[0].is_string:
@@ -549,15 +586,21 @@ class Scalars:
         if array.type.element is None:
             message = f"an element of {array.type.name}"
             raise self.statement.wrong(message, node, "it takes an array")
-        place = whole(node.expressions[0]) if len(node.expressions) == 1 else None
-        if place is None or place < 0 or node.args.get("offset"):
-            way_out = "write a number from the first place on, or join with UNNEST WITH ORDINALITY"
-            raise self.statement.refused("this place in an array", node, way_out)
+        if len(node.expressions) != 1:
+            raise self.statement.refused("this place in an array", node, "write array[place]")
+        place = self.compile(node.expressions[0])
+        if not (place.type.is_integer or place.type is NULL):
+            message = f"a place of type {place.type.name} in an array"
+            raise self.statement.wrong(message, node, "places are whole numbers")
+        first = node.args.get("offset") or 0
+        dialect = self.statement.dialect
+        is_from_end = dialect == "duckdb" or (dialect == "spark" and first == 1)
 
-        def compute(row: Any) -> Any:
-            found = array.compute(row)
-            return None if found is None or place >= len(found) else found[place]
+        def element(found: Sequence[Any], at: int) -> Any:
+            number = at - first if at >= first else at + len(found) if is_from_end and at else -1
+            return found[number] if 0 <= number < len(found) else None
 
+        compute = _strict(element, array.compute, place.compute)
         return Scalar(compute, array.type.element, nullable=True)
 
     def struct(self, node: exp.Expr) -> Scalar:

@@ -73,6 +73,14 @@ class Scope:
         """The scope of a query inside."""
         return Scope(self.statement, self.ctes, self, alone)
 
+    def side(self) -> Scope:
+        """The scope of a side of a set operation, which sees what that sees."""
+        if not self.domain:
+            return self.inner(alone=True)
+        found = Scope(self.statement, self.ctes, self.around, alone=True, domain=self.domain)
+        found.domain_rows = self.domain_rows
+        return found
+
     def column(self, node: exp.Column) -> Operand:
         """The operand of a column. Raises SqlProgrammingError, CorrelatedError."""
         found = self.here(node)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from deltafix.errors import SqlRefusedError
 from deltafix.rules.ast import And, Atom, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Var
 from deltafix.rules.walk import occurrences
@@ -109,7 +110,13 @@ def _is_plain(query: exp.Expr) -> bool:
         and not any(query.args.get(key) for key in _STANDS_ALONE)
         and not aggregates_of(query)
         and not windows_of(query)
+        and not _joins_both_ways(query)
     )
+
+
+def _joins_both_ways(query: exp.Select) -> bool:
+    """Whether a row on its right side may have none on its left: such a join is a relation."""
+    return any(one.side in ("RIGHT", "FULL") for one in query.args.get("joins") or ())
 
 
 def _inside(
@@ -117,10 +124,22 @@ def _inside(
 ) -> tuple[list[Formula], list[Operand]]:
     """A subquery's rows as literals of the rule around it."""
     query = queries.unwrapped(node)
+    refused = None
     if isinstance(query, exp.Select) and _is_plain(query):
-        found = queries.plain(formulas.builder, query, formulas.scope.inner(), outputs=outputs)
-        return found.body, [one for _, one in found.outputs]
-    standing = _standing(formulas, query)
+        mark = formulas.builder.mark()
+        try:
+            found = queries.plain(formulas.builder, query, formulas.scope.inner(), outputs=outputs)
+        except SqlRefusedError as error:  # a subquery of it may need its rows as a relation
+            refused = error
+            formulas.builder.back(mark)
+        else:
+            return found.body, [one for _, one in found.outputs]
+    try:
+        standing = _standing(formulas, query)
+    except SqlRefusedError:
+        if refused is not None:
+            raise refused from None
+        raise
     atom, operands = standing.bind(formulas.builder)
     return [atom], operands[: len(standing.columns)]
 
@@ -249,7 +268,16 @@ def operand(formulas: Formulas, node: exp.Expr) -> Operand:
         raise _may_have_rows(formulas, node)
     if isinstance(query, exp.Select) and aggregates_of(query) and not query.args.get("group"):
         if _uncorrelated(formulas, query) is None and _is_folded(query):
-            return _folded(formulas, query)
+            mark, body = builder.mark(), len(formulas.body)
+            try:
+                return _folded(formulas, query)
+            except SqlRefusedError as refused:  # as in `_inside`
+                builder.back(mark)
+                del formulas.body[body:]
+                try:
+                    return _only_row(formulas, _standing(formulas, query), certain=True)
+                except SqlRefusedError:
+                    raise refused from None
         certain = not any(query.args.get(key) for key in ("having", "qualify", "limit", "offset"))
         return _only_row(formulas, _standing(formulas, query), certain=certain)
     if most is not None and number(builder.statement, most) in (0, 1):
@@ -333,6 +361,7 @@ def _is_folded(query: exp.Select) -> bool:
         any(query.args.get(key) for key in _NOT_FOLDED)
         or len(query.expressions) != 1
         or windows_of(query)
+        or _joins_both_ways(query)
         or any(one.find(exp.Distinct) for one in aggregates_of(query))
     )
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
-from itertools import islice
+from functools import cache
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
@@ -39,12 +38,6 @@ except ImportError as error:
 __all__ = ["DIALECTS", "Product", "Statement", "data_type", "exp", "shown_name", "statements"]
 
 DIALECTS: Final = ("duckdb", "postgres", "spark")
-
-_SHORT: Final = 4096
-"""A text longer than this, in characters, is not remembered."""
-
-_WORDS: Final = 32
-"""The longest text of BEGIN, COMMIT or ROLLBACK that is remembered."""
 
 _HOW: Final = re.compile(
     r"\s*\(?\s*(ANALYZE|VERBOSE|EXTENDED|CODEGEN|COSTS?|FORMATTED|FORMAT|BUFFERS|QUERY\s+PLAN)\b",
@@ -77,6 +70,11 @@ class Statement:
         explain: the words before it: "EXPLAIN", "EXPLAIN WHY", "EXPLAIN WHY NOT", or "".
         dialect: where what is written alike means another thing.
         forms: trees of it that nobody uses, to put parameters in (`sql.parameters`).
+        literals: where those begin in the tree that another text of it has others of (`sql.again`),
+            from `start` on.
+        given: what this text has for them.
+        moved: where the text of the tree has other places: behind its first, by its second.
+        form: what the tree is of, if it comes again with other values.
     """
 
     text: str
@@ -87,6 +85,17 @@ class Statement:
     path: str | None = None
     dialect: str = "duckdb"
     forms: list[Any] = field(default_factory=list, compare=False, repr=False)
+    literals: tuple[int, ...] = ()
+    given: tuple[Any, ...] = ()
+    moved: Sequence[tuple[int, int]] = ()
+    form: Any = None
+
+    def on(self, node: exp.Expr, form: Any) -> Statement:
+        """The statement with another tree."""
+        return Statement(
+            self.text, self.start, self.end, node, self.explain, self.path, self.dialect,
+            self.forms, self.literals, self.given, self.moved, form,
+        )  # fmt: skip
 
     @property
     def sql(self) -> str:
@@ -113,9 +122,13 @@ class Statement:
             words = self.text[self.start : self.end]
             first = self.start + len(words) - len(words.lstrip())
             return _span(self.text, first, max(first + 1, self.end), self.path)
-        first = min(meta["start"] for meta in found)
-        last = max(meta["end"] for meta in found) + 1
+        first = self._place(min(meta["start"] for meta in found))
+        last = self._place(max(meta["end"] for meta in found) + 1)
         return _span(self.text, self.start + first, self.start + last, self.path)
+
+    def _place(self, place: int) -> int:
+        """Where in this text is what is at a place of the tree's."""
+        return place + next((by for end, by in reversed(self.moved) if end <= place), 0)
 
     def _word_of(self, node: exp.Expr, parts: list[dict[str, int]]) -> list[dict[str, int]]:
         """The place of a function's name, where sqlglot notes none: of CURRENT_DATE, and of MAX."""
@@ -124,7 +137,7 @@ class Statement:
         tokens = Dialect.get_or_raise(None).tokenize(self.text[self.start : self.end])
         names = [one for one in tokens if one.text.upper() == node.sql_name()]
         if parts:  # it stands before what it is given
-            first = min(meta["start"] for meta in parts)
+            first = self._place(min(meta["start"] for meta in parts))
             names = [one for one in names if one.end < first][-1:]
         return [{"start": one.start, "end": one.end} for one in names[:1]]
 
@@ -197,36 +210,6 @@ Wrong: TypeAlias = Callable[[SqlError, str], None]
 """Is told of a statement that cannot be run, with its text."""
 
 
-def statements(
-    text: str, dialect: str, path: str | None = None, wrong: Wrong | None = None
-) -> Iterator[Statement]:
-    """The statements of a text, one after another, each parsed when its turn comes.
-
-    Raises SqlProgrammingError for text that is no SQL; of one statement `wrong` is told instead.
-    """
-    if len(text) <= _WORDS or (len(text) <= _SHORT and ("?" in text or ":" in text)):
-        known = _said_again(text, dialect, path)
-        if known is not None:
-            yield known
-            return
-    yield from _read(text, dialect, path, wrong)
-
-
-@lru_cache(maxsize=256)
-def _said_again(text: str, dialect: str, path: str | None) -> Statement | None:
-    """The statement of a text that has one, if it is likely to come again: it is read once.
-
-    That is one with parameters, of which whoever runs it binds a copy, and one that ends or begins
-    a transaction. Parsing took half of an INSERT of sixteen values, and a quarter of a COMMIT.
-    """
-    found = list(islice(_read(text, dialect, path), 2))
-    if len(found) != 1:
-        return None
-    (one,) = found
-    control = isinstance(one.node, exp.Transaction | exp.Commit | exp.Rollback)
-    return one if control or one.node.find(exp.Placeholder) else None
-
-
 @cache
 def _built(kind: str) -> exp.Expr:
     return exp.DataType.build(kind)
@@ -243,9 +226,13 @@ def data_type(kind: str) -> exp.Expr:
     return exp.DataType(**{**built.args, "expressions": fresh or None})
 
 
-def _read(
-    text: str, dialect: str, path: str | None, wrong: Wrong | None = None
+def statements(
+    text: str, dialect: str, path: str | None = None, wrong: Wrong | None = None
 ) -> Iterator[Statement]:
+    """The statements of a text, one after another, each parsed when its turn comes.
+
+    Raises SqlProgrammingError for text that is no SQL; of one statement `wrong` is told instead.
+    """
     reader = Dialect.get_or_raise(dialect)
     try:
         tokens = reader.tokenize(text)
@@ -348,6 +335,7 @@ class _Wrong(NamedTuple):
 
 def _tree(words: str, reader: Dialect) -> exp.Expr | _Wrong | None:
     tokens = reader.tokenize(words)
+    reader.INDEX_OFFSET = 0  # of this object
     try:
         (tree,) = _parser(reader.parser_class)(dialect=reader).parse(tokens, words)
     except ParseError as error:
@@ -369,7 +357,9 @@ def _parser(base: type[Parser]) -> type[Parser]:
 
     It logs a warning, and takes the statement for a command, whatever is in it: of a table or view,
     that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
-    where sqlglot reads a parameter; `ADD CHECK (...)` and PRODUCT are understood.
+    where sqlglot reads a parameter; `ADD CHECK (...)` and PRODUCT are understood. Parameters have
+    their places, which it does not note, and places in arrays are as they are written, with the
+    number of the first as `offset`: it counts from 0 those that it takes for numbers.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
@@ -377,6 +367,8 @@ def _parser(base: type[Parser]) -> type[Parser]:
         FUNCTIONS = {**base.FUNCTIONS, "PRODUCT": Product.from_arg_list}  # noqa: RUF012  as its base
 
         def _parse_bracket(self, this: Any = None) -> Any:
+            if isinstance(this, exp.Bracket) and "offset" not in this.args:
+                this.set("offset", type(self.dialect).INDEX_OFFSET)
             outer, self._is_part = self._is_part, this is not None
             try:
                 return super()._parse_bracket(this)
@@ -387,6 +379,12 @@ def _parser(base: type[Parser]) -> type[Parser]:
             if self._is_part and self._curr and self._curr.token_type == TokenType.COLON:
                 return self._parse_slice(None)
             return super()._parse_bracket_key_value(is_map)
+
+        def _parse_placeholder(self) -> Any:
+            first, found = self._curr, super()._parse_placeholder()
+            if isinstance(found, exp.Placeholder):
+                found.update_positions(start=first.start, end=self._prev.end)
+            return found
 
         def _parse_alter_table_add(self) -> Any:
             if self._match_text_seq("CHECK", advance=False):

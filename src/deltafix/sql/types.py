@@ -20,8 +20,8 @@ from decimal import Decimal
 from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
-from deltafix.facts.schema import BaseType, Row
-from deltafix.facts.values import encodable
+from deltafix.facts.schema import Row
+from deltafix.facts.values import BaseType, encodable
 from deltafix.rules.ast import Attribute, Constructor, TypeDecl
 from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.text import Statement, exp

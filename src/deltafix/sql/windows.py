@@ -8,16 +8,18 @@ data: rows that ORDER BY leaves equal are sorted by what tells them apart, for a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 from deltafix.rules.ast import Atom
 from deltafix.rules.terms import Const
 from deltafix.sql import frames
-from deltafix.sql.aggregates import AGGREGATE, reducer_of, wanted, way
+from deltafix.sql.aggregates import AGGREGATE, Wanted, reducer_of, wanted, way
 from deltafix.sql.builder import NIL, Operand
 from deltafix.sql.formulas import Formulas
+from deltafix.sql.offsets import measure, offset
 from deltafix.sql.ranking import several
+from deltafix.sql.reducers import United
 from deltafix.sql.scalar import whole
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import BIGINT, DOUBLE, NULL, Column, SqlType, common_type
@@ -32,6 +34,7 @@ _RANKINGS: Final[dict[type, tuple[str, SqlType]]] = {
     exp.CumeDist: ("cume_dist", DOUBLE),
     exp.Ntile: ("ntile", BIGINT),
 }
+_PLACES: Final = (exp.FirstValue, exp.LastValue, exp.NthValue, exp.First, exp.Last)
 _USAGE = (
     "window functions are ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, NTILE, LAG, LEAD, "
     "FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates"
@@ -128,13 +131,20 @@ class _Window:
     def function(self) -> _Computed:
         """What it computes."""
         call = self.node.this
+        ignores = isinstance(call, exp.IgnoreNulls)
+        if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
+            call = call.this
         kind = type(call)
+        if kind in (exp.Lag, exp.Lead):
+            return self._shifted(call, ignores=ignores)
+        is_ordered = isinstance(call.this, exp.Order | exp.Distinct)
+        if kind in _PLACES and not is_ordered:
+            return self._nth(call, ignores=ignores)
+        if ignores:
+            way_out = "write it for LAG, LEAD, FIRST_VALUE, LAST_VALUE, NTH_VALUE, FIRST and LAST"
+            raise self.statement.refused(f"{call.key.upper()} IGNORE NULLS", self.node, way_out)
         if kind in _RANKINGS:
             return self._ranking(call)
-        if kind in (exp.Lag, exp.Lead):
-            return self._shifted(call)
-        if kind in (exp.FirstValue, exp.LastValue, exp.NthValue):
-            return self._nth(call)
         if not isinstance(call, AGGREGATE) or isinstance(call, exp.WithinGroup):
             name = call.name if isinstance(call, exp.Anonymous) else call.key.upper()
             raise self.statement.refused(f"the window function {name}", self.node, _USAGE)
@@ -146,7 +156,7 @@ class _Window:
         buckets = self._whole(call.this, least=1) if isinstance(call, exp.Ntile) else 1
         return f"{name}_{buckets}", frames.ranking(name, buckets), [], result
 
-    def _shifted(self, call: exp.Expr) -> _Computed:
+    def _shifted(self, call: exp.Expr, *, ignores: bool) -> _Computed:
         given = call.args.get("offset")
         by = 1 if given is None else self._whole(given)
         by = -by if isinstance(call, exp.Lag) else by
@@ -159,29 +169,59 @@ class _Window:
             message = f"{call.key.upper()} of {value.type.name} or {default.type.name}"
             raise self.statement.wrong(message, self.node, "CAST(... AS ...) one of them")
         args = [(value, kind), (default, kind)]
-        return f"shifted_{by}", frames.shifted(by), args, Column("value", kind, nullable=True)
+        name, function = f"shifted_{by}_{ignores:d}", frames.shifted(by, ignores=ignores)
+        return name, function, args, Column("value", kind, nullable=True)
 
-    def _nth(self, call: exp.Expr) -> _Computed:
-        number = -1 if isinstance(call, exp.LastValue) else 1
+    def _nth(self, call: exp.Expr, *, ignores: bool) -> _Computed:
+        number = -1 if isinstance(call, exp.LastValue | exp.Last) else 1
         if isinstance(call, exp.NthValue):
             number = self._whole(call.args["offset"], least=1)
         value = self.formulas.operand(call.this)
         frame = self._frame()
         result = Column("value", value.type, nullable=True)
-        name = f"nth_{number}_{_written(frame)}"
-        return name, frames.nth(frame, number), [(value, value.type)], result
+        name = f"nth_{number}_{ignores:d}_{_written(frame)}"
+        return name, frames.nth(frame, number, ignores=ignores), [(value, value.type)], result
 
     def _aggregated(self, call: exp.Expr) -> _Computed:
         asked = wanted(self.formulas, call, window=True)
         value = Operand(Const(1, "number"), BIGINT, nullable=False)
         if asked.argument is not None:
             value = self.formulas.operand(asked.argument)
-        reducer, kind = reducer_of(self.formulas, asked, value.type)
         frame = self._frame()
+        if asked.is_united:
+            return self._united(asked, frame, value)
+        reducer, kind = reducer_of(self.formulas, asked, value.type)
         result = Column("value", kind, nullable=asked.op != "count")
-        name = f"{asked.op}_{asked.setting}_{value.type.name}_{_written(frame)}"
-        function = frames.aggregated(frame, reducer, asked.least)
+        distinct = asked.by_value and asked.op not in ("min", "max")
+        setting = f"{asked.setting}_{distinct:d}"
+        name = f"{asked.op}_{setting}_{value.type.name}_{_written(frame)}"
+        function = frames.aggregated(frame, reducer, asked.least, distinct=distinct)
         return name, function, [(value, value.type)], result
+
+    def _united(self, asked: Wanted, frame: frames.Frame, value: Operand) -> _Computed:
+        """STRING_AGG and its like: in an order of their own, or in the window's."""
+        others = [self.formulas.operand(one) for one in asked.operands[1:]]
+        keys = [Column("", one.type, nullable=True) for one in others]
+        reducer, kind = reducer_of(self.formulas, asked, value.type, keys)
+        assert isinstance(reducer, United)  # noqa: S101  it was asked for
+        unite = reducer.unite
+        is_last = asked.op == "last" and not asked.order
+
+        def made(rows: list[Any]) -> Any:
+            return rows[-is_last][1] if asked.is_picked else (unite(rows),)
+
+        distinct = asked.by_value
+        order = reducer.rank if asked.order or distinct else None
+        ways = "".join(
+            str(way(key, one))
+            for key, one in zip(keys[-len(asked.order) :], asked.order, strict=False)
+        )
+        types = "_".join(one.type.name for one in (value, *others))
+        setting = f"{asked.setting}_{distinct:d}_{ways}_{types}"
+        name = f"{asked.op}_{setting}_{_written(frame)}"
+        function = frames.united(frame, made, order, distinct=distinct)
+        args = [(one, one.type) for one in (value, *others)]
+        return name, function, args, Column("value", kind, nullable=True)
 
     def _whole(self, node: exp.Expr, least: int | None = None) -> int:
         """A whole number that is written."""
@@ -195,17 +235,37 @@ class _Window:
         """Its frame; without one, all up to the row's peers."""
         spec = self.spec
         if spec is None:
-            return frames.Frame(peers=True, start=None, end=0)
-        kind = str(spec.args.get("kind"))
-        if kind not in ("ROWS", "RANGE") or spec.args.get("exclude"):
-            raise self.statement.refused(f"a frame of {kind}", self.node, "write ROWS BETWEEN ...")
-        start = self._bound(spec.args.get("start"), spec.args.get("start_side"), "PRECEDING")
-        last = spec.args.get("end") or "CURRENT ROW"
-        end = self._bound(last, spec.args.get("end_side"), "FOLLOWING")
-        if kind == "RANGE" and (start or end):
-            way_out = "write ROWS, or RANGE with UNBOUNDED and CURRENT ROW"
-            raise self.statement.refused("RANGE with a number", self.node, way_out)
-        return frames.Frame(kind == "RANGE", start, end)
+            return frames.Frame("RANGE", start=None, end=0)
+        kind: Any = str(spec.args.get("kind"))
+        if kind not in ("ROWS", "RANGE", "GROUPS") or spec.args.get("exclude"):
+            what = "a frame with EXCLUDE" if spec.args.get("exclude") else f"a frame of {kind}"
+            raise self.statement.refused(what, self.node, "write ROWS BETWEEN ... AND ...")
+        read = self._bound
+        key = None
+        ends = [spec.args.get("start"), spec.args.get("end") or "CURRENT ROW"]
+        if kind == "RANGE" and any(isinstance(one, exp.Expr) for one in ends):
+            key, read = self._key()
+        start = read(ends[0], spec.args.get("start_side"), "PRECEDING")
+        return frames.Frame(kind, start, read(ends[1], spec.args.get("end_side"), "FOLLOWING"), key)
+
+    def _key(self) -> tuple[frames.Key, Callable[..., Any]]:
+        """What RANGE measures by, and how its ends are read."""
+        one = self.order[0] if len(self.order) == 1 else None
+        key = None if one is None else self.formulas.operand(one.this)
+        if one is None or key is None or not (key.type.is_numeric or key.type.is_time):
+            message = "RANGE with an offset measures by one column"
+            way_out = "write ORDER BY and one number, day or moment; or ROWS, or GROUPS"
+            raise self.statement.wrong(message, self.node, way_out)
+        sorts = way(key, one)
+        turned = -1 if sorts.descending else 1
+
+        def amount(bound: Any, side: str | None, outward: str) -> Any:
+            if not isinstance(bound, exp.Expr):
+                return self._bound(bound, side, outward)
+            sign = turned * (-1 if side == "PRECEDING" else 1)
+            return offset(self.statement, key.type, bound, sign)
+
+        return frames.Key(*measure(key.type), sorts), amount
 
     def _bound(self, bound: exp.Expr | str | None, side: str | None, outward: str) -> int | None:
         """One end of a frame, in rows after this one; None for all that way."""
@@ -221,4 +281,4 @@ class _Window:
 
 
 def _written(frame: frames.Frame) -> str:
-    return f"{'peers' if frame.peers else 'rows'}_{frame.start}_{frame.end}"
+    return f"{frame.kind}_{frame.start}_{frame.end}"

@@ -9,8 +9,6 @@ import io
 import os
 from typing import Any, Final, Protocol
 
-__all__ = ["PART", "InParts", "Parts"]
-
 PART: Final = 1 << 20
 """Bytes that are asked for at once."""
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from deltafix.errors import InternalError
 
 if TYPE_CHECKING:
     from deltafix.tabling.agenda import Event
-    from deltafix.tabling.table import Answer, Consumer, Generator, Premise, Undo
+    from deltafix.tabling.table import Answer, Consumer, Generator, Premise
 
 
 ROOMY: Final = 2.0**-36
@@ -60,7 +60,42 @@ class Component:
         """Answers whose supports, or what these stand on, changed since the last sweep."""
 
 
-class CallGraph:
+Undo: TypeAlias = "list[tuple[Callable[..., Any], tuple[Any, ...]]]"
+
+
+class Undoable:
+    """Changes things so that an update can take them back: `undo` is None outside updates."""
+
+    __slots__ = ()
+    undo: Undo | None
+
+    def log(self, function: Callable[..., Any], *args: Any) -> None:
+        """Note how a change is taken back, inside an update."""
+        if self.undo is not None:
+            self.undo.append((function, args))
+
+    def set(self, owner: object, name: str, value: object) -> None:
+        """Assign an attribute, remembering the old value inside an update."""
+        if self.undo is not None:
+            self.undo.append((setattr, (owner, name, getattr(owner, name))))
+        setattr(owner, name, value)
+
+    def put(self, where: dict[Any, Any], key: Any, value: Any = None) -> None:
+        """Add a key unless it is there, remembering it inside an update."""
+        if key not in where:
+            where[key] = value
+            if self.undo is not None:
+                self.undo.append((where.pop, (key, None)))
+
+    def take(self, where: dict[Any, Any], key: Any) -> None:
+        """Remove a key if it is there, remembering it inside an update."""
+        if key in where:
+            value = where.pop(key)
+            if self.undo is not None:
+                self.undo.append((where.__setitem__, (key, value)))
+
+
+class CallGraph(Undoable):
     """Components in order of their labels; `reopen` hears of open ones whose label changed."""
 
     def __init__(self, reopen: Callable[[Component], None]) -> None:
@@ -127,7 +162,7 @@ class CallGraph:
     def admit(self, generator: Generator, component: Component) -> None:
         """Make a new call a member of a component."""
         generator.component = component
-        self._put(component.members, generator)
+        self.put(component.members, generator)
         component.fresh[generator] = None
 
     def _above(self, low: float | None) -> float:
@@ -149,16 +184,16 @@ class CallGraph:
         """Take away a component without members."""
         self._remove(component)
         for callee in component.callees:
-            self._take(callee.callers, component)
+            self.take(callee.callers, component)
         for caller in component.callers:
-            self._take(caller.callees, component)
+            self.take(caller.callees, component)
 
     # -- edges ----------------------------------------------------------------------------------
 
     def link(self, caller: Component, callee: Component) -> None:
         """Record an edge between two components that are in order."""
-        self._put(caller.callees, callee)
-        self._put(callee.callers, caller)
+        self.put(caller.callees, callee)
+        self.put(callee.callers, caller)
 
     def search(self, caller: Component, callee: Component) -> tuple[list[Component], bool]:
         """What `callee` reaches at or above `caller`, by label, and whether it reaches `caller`."""
@@ -213,8 +248,8 @@ class CallGraph:
         for part in parts:
             if part is not keeper:
                 self._absorb(keeper, part)
-        self._take(keeper.callees, keeper)
-        self._take(keeper.callers, keeper)
+        self.take(keeper.callees, keeper)
+        self.take(keeper.callers, keeper)
         low = top
         for component in lifted:
             low = self._above(low)
@@ -224,46 +259,29 @@ class CallGraph:
 
     def _absorb(self, keeper: Component, part: Component) -> None:
         for member in part.members:
-            self._log(setattr, member, "component", part)
-            member.component = keeper
-            self._put(keeper.members, member)
+            self.set(member, "component", keeper)
+            self.put(keeper.members, member)
         for member in part.negated:
-            self._put(keeper.negated, member)
+            self.put(keeper.negated, member)
         for callee in part.callees:
-            self._take(callee.callers, part)
+            self.take(callee.callers, part)
             if callee is not keeper:
-                self._put(callee.callers, keeper)
-                self._put(keeper.callees, callee)
+                self.put(callee.callers, keeper)
+                self.put(keeper.callees, callee)
         for caller in part.callers:
-            self._take(caller.callees, part)
+            self.take(caller.callees, part)
             if caller is not keeper:
-                self._put(caller.callees, keeper)
-                self._put(keeper.callers, caller)
-        self._log(setattr, keeper, "negative", keeper.negative)
-        keeper.negative = keeper.negative or part.negative
+                self.put(caller.callees, keeper)
+                self.put(keeper.callers, caller)
+        self.set(keeper, "negative", keeper.negative or part.negative)
         for support in part.doubtful:
-            self._put(keeper.doubtful, support)
+            self.put(keeper.doubtful, support)
         keeper.unsettled.update(part.unsettled)
 
     # -- undo -----------------------------------------------------------------------------------
 
-    def _log(self, function: Callable[..., Any], *args: Any) -> None:
-        if self.undo is not None:
-            self.undo.append((function, args))
-
-    def _put(self, where: dict[Any, None], key: Any) -> None:
-        if key not in where:
-            where[key] = None
-            self._log(where.pop, key, None)
-
-    def _take(self, where: dict[Any, None], key: Any) -> None:
-        if key in where:
-            del where[key]
-            self._log(where.__setitem__, key, None)
-
     def _relabel(self, component: Component, label: float) -> None:
-        self._log(setattr, component, "label", component.label)
-        component.label = label
+        self.set(component, "label", label)
         if component.open:
             self.reopen(component)
 

@@ -15,8 +15,6 @@ from deltafix.tabling.terms import Term
 from deltafix.tabling.trace import answer_term, call_term
 from deltafix.tabling.writer import show
 
-__all__ = ["Change", "TablesDelta", "compared", "contents", "net_changes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Change:

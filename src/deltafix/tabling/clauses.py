@@ -116,16 +116,9 @@ def _split(term: Term) -> tuple[Term, Term | None]:
     return term, None
 
 
-def _refuse(read: ReadClause, name: str, place: Place, advice: str) -> RefusedPredicateError:
-    found = Diagnostic(
-        "DF711", f"{name} is not part of pure tabled programs", read.span(place), advice
-    )
-    return RefusedPredicateError(render(found, read.source.text), [found])
-
-
-def _bad(read: ReadClause, message: str, place: Place, fix: str) -> PrologError:
-    found = Diagnostic("DF700", message, read.span(place), fix)
-    return PrologError(render(found, read.source.text), [found])
+def _refuse(read: ReadClause, name: str, place: Place, advice: str) -> PrologError:
+    message = f"{name} is not part of pure tabled programs"
+    return read.problem(message, advice, place, RefusedPredicateError)
 
 
 def compile_clause(read: ReadClause) -> Clause:
@@ -140,10 +133,10 @@ def compile_clause(read: ReadClause) -> Clause:
     known = body is not None and len(read.place.parts) == 2  # a clause given as a term has none
     places = read.place.parts if known else (read.place, read.place)
     if not isinstance(head, Atom | Struct):
-        raise _bad(read, f"{show(head, read.names)} cannot be a head", places[0], "name(args)")
+        raise read.problem(f"{show(head, read.names)} cannot be a head", "name(args)", places[0])
     key: Key = (head.name, len(head.args) if isinstance(head, Struct) else 0)
     if key in BUILTINS or key == ("\\=", 2) or key in ((",", 2), (";", 2), ("|", 2)):
-        raise _bad(read, f"{key[0]}/{key[1]} is built in", places[0], "choose another name")
+        raise read.problem(f"{key[0]}/{key[1]} is built in", "choose another name", places[0])
     advice = refused(*key)
     if advice is not None:
         raise _refuse(read, head.name, places[0], advice)
@@ -191,9 +184,9 @@ def _alternatives(
 
 def _literal(read: ReadClause, term: Term, at: Place) -> Literal:
     if isinstance(term, Var):
-        raise _bad(read, f"{read.names[term.index]} as a goal", at, refused("call", 1) or "")
+        raise read.problem(f"{read.names[term.index]} as a goal", refused("call", 1), at)
     if not isinstance(term, Atom | Struct):
-        raise _bad(read, f"{show(term, read.names)} as a goal", at, "a predicate")
+        raise read.problem(f"{show(term, read.names)} as a goal", "a predicate", at)
     args: tuple[Term, ...] = term.args if isinstance(term, Struct) else ()
     key: Key = (term.name, len(args))
     span = read.span(at)
@@ -202,10 +195,9 @@ def _literal(read: ReadClause, term: Term, at: Place) -> Literal:
         if inner.kind is Kind.UNIFY:
             return Literal(Kind.DIFFER, ("\\=", 2), inner.args, term, span)
         if inner.kind is not Kind.CALL:
-            raise _bad(
-                read, f"\\+ over {show(args[0], read.names)}", at,
-                "negate a predicate of the program; for a test use its opposite",
-            )  # fmt: skip
+            message = f"\\+ over {show(args[0], read.names)}"
+            opposite = "negate a predicate of the program; for a test use its opposite"
+            raise read.problem(message, opposite, at)
         return Literal(Kind.NOT, inner.key, inner.args, term, span)
     if key == ("=", 2):
         return Literal(Kind.UNIFY, key, args, term, span)
@@ -214,9 +206,8 @@ def _literal(read: ReadClause, term: Term, at: Place) -> Literal:
     if key in BUILTINS:
         return Literal(Kind.BUILTIN, key, args, term, span)
     if term.name in (",", ";", "|") and len(args) == 2:
-        raise _bad(
-            read, "a conjunction under \\+", at, "give it a predicate of its own and negate that"
-        )
+        own = "give it a predicate of its own and negate that"
+        raise read.problem("a conjunction under \\+", own, at)
     advice = refused(*key)
     if advice is not None:
         raise _refuse(read, term.name, at, advice)

@@ -127,8 +127,7 @@ class Predicate:
 
 def subscribe(forest: Forest, bucket: Bucket, consumer: Consumer) -> None:
     """Let a consumer wait on a bucket."""
-    if forest.undo is not None:
-        forest.undo.append((release, (forest, bucket)))
+    forest.log(release, forest, bucket)
     forest.put(bucket.consumers, consumer)
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from deltafix.diagnostics import Diagnostic, Span, render
-from deltafix.errors import PrologError, UnknownPredicateError
+from deltafix.errors import UnknownPredicateError
 from deltafix.tabling.builtins import BUILTINS
 from deltafix.tabling.clauses import Key
 from deltafix.tabling.program import Program
@@ -20,8 +19,6 @@ from deltafix.tabling.terms import Atom, Struct, Term, to_python, var
 from deltafix.tabling.trace import goal_term
 from deltafix.tabling.unify import Row, instantiate, match, unify
 from deltafix.tabling.writer import show
-
-__all__ = ["Goal", "Solution", "read_goal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +97,13 @@ def read_goal(program: Program, text: str) -> Goal:
     read = read_term(text, program.operators)
     term = read.term
     if not isinstance(term, Atom | Struct):
-        raise _bad(text, "a goal is an atom of a predicate", "for example r(1, X)", read.span())
+        raise read.problem("a goal is an atom of a predicate", "for example r(1, X)")
     args = term.args if isinstance(term, Struct) else ()
     key: Key = (term.name, len(args))
     if key in BUILTINS or term.name in (",", ";", "\\+", "tnot", "not", ":-", "\\="):
-        raise _bad(
-            text, f"{term.name}/{len(args)} cannot be asked for by itself",
-            "give the query a rule of its own and ask for its head", read.span(),
-        )  # fmt: skip
+        message = f"{term.name}/{len(args)} cannot be asked for by itself"
+        raise read.problem(message, "give the query a rule of its own and ask for its head")
     if key not in program.predicates:
-        found = Diagnostic(
-            "DF712", f"unknown predicate {key[0]}/{key[1]}", read.span(), program.known_like(key)
-        )
-        raise UnknownPredicateError(render(found, text), [found])
+        message, close = f"unknown predicate {key[0]}/{key[1]}", program.known_like(key)
+        raise read.problem(message, close, kind=UnknownPredicateError)
     return Goal(key, args, read.names)
-
-
-def _bad(text: str, message: str, fix: str, span: Span) -> PrologError:
-    found = Diagnostic("DF700", message, span, fix)
-    return PrologError(render(found, text), [found])

@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
-from deltafix.diagnostics import Diagnostic, Span, render
+from deltafix.datalog import source as datalog
+from deltafix.diagnostics import Diagnostic, render
 from deltafix.errors import PrologSyntaxError
 
 _TOKEN = re.compile(
@@ -49,20 +50,8 @@ class Token(NamedTuple):
     """Whether layout stands before it: `f (` is not a functional term, `- 1` no literal."""
 
 
-class Source:
-    """A text and the way from offsets to lines and columns."""
-
-    def __init__(self, text: str, path: str | None = None) -> None:
-        self.text = text
-        self.path = path
-        self._starts = [0, *(m.end() for m in re.finditer("\n", text))]
-
-    def span(self, start: int, end: int) -> Span:
-        """The span of a range of offsets. O(log lines)."""
-        from bisect import bisect_right  # noqa: PLC0415  error path only
-
-        line = bisect_right(self._starts, start)
-        return Span(start, end, line, start - self._starts[line - 1] + 1, self.path)
+class Source(datalog.Source):
+    """A text, the way from offsets to lines and columns, and its errors."""
 
     def problem(
         self, message: str, start: int, end: int, fix: str | None = None

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from deltafix.diagnostics import Diagnostic, render, suggest
-from deltafix.errors import PrologError, SourceError
+from deltafix.diagnostics import suggest
+from deltafix.errors import SourceError
 from deltafix.tabling.builtins import BUILTINS
 from deltafix.tabling.clauses import Clause, Key, compile_clause
 from deltafix.tabling.factbase import Predicate
@@ -22,6 +22,8 @@ from deltafix.tabling.operators import STANDARD
 from deltafix.tabling.reader import ReadClause, read_clauses
 from deltafix.tabling.terms import Atom, Int, Struct, Term, list_items
 from deltafix.tabling.writer import show_atom
+
+_DIRECTIVES = "table, dynamic, volatile, discontiguous over name/arity, or op/3"
 
 
 def read_file(path: str | Path) -> Source:
@@ -84,20 +86,13 @@ class Program:
                         if isinstance(item, Atom):
                             self.operators.add(priority.value, kind.name, item.name)
                 except ValueError as cause:
-                    raise self._refuse(read, str(cause)) from cause
+                    raise read.problem(str(cause), _DIRECTIVES) from cause
                 return
         if len(args) == 1 and name in ("table", "tabled", "dynamic", "volatile", "discontiguous"):
             for key in self._indicators(read, args[0]):
                 yield Declaration(key, tabled=name in ("table", "tabled"))
             return
-        raise self._refuse(read, "this directive is not part of the subset")
-
-    def _refuse(self, read: ReadClause, message: str) -> PrologError:
-        found = Diagnostic(
-            "DF700", message, read.span(),
-            "table, dynamic, volatile, discontiguous over name/arity, or op/3",
-        )  # fmt: skip
-        return PrologError(render(found, read.source.text), [found])
+        raise read.problem("this directive is not part of the subset", _DIRECTIVES)
 
     def _indicators(self, read: ReadClause, term: Term) -> Iterator[Key]:
         """`p/2, q/1`, `[p/2]`, `p/2 as incremental` (taken as said: everything is)."""
@@ -114,7 +109,8 @@ class Program:
                 while isinstance(option, Struct) and option.name == ",":
                     option = option.args[1]
                 if not (isinstance(option, Atom) and option.name in ("incremental", "variant")):
-                    raise self._refuse(read, "tables are variant tables, kept incrementally")
+                    message = "tables are variant tables, kept incrementally"
+                    raise read.problem(message, _DIRECTIVES)
                 work.append(top.args[0])
             elif (
                 isinstance(top, Struct)
@@ -124,7 +120,7 @@ class Program:
             ):
                 yield (top.args[0].name, top.args[1].value)
             else:
-                raise self._refuse(read, "a predicate is named as name/arity")
+                raise read.problem("a predicate is named as name/arity", _DIRECTIVES)
 
     def known_like(self, key: Key) -> str:
         """What to write instead of an unknown predicate."""

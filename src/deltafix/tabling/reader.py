@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from deltafix.diagnostics import Span
+from deltafix.diagnostics import Diagnostic, Span, render
+from deltafix.errors import PrologError
 from deltafix.tabling.lexer import Source, Token, tokenize
 from deltafix.tabling.operators import Operator, OperatorTable
 from deltafix.tabling.terms import (
@@ -54,6 +55,17 @@ class ReadClause:
         """The span of a part of the clause, or of all of it."""
         at = place or self.place
         return self.source.span(at.start, at.end)
+
+    def problem(
+        self,
+        message: str,
+        fix: str | None,
+        place: Place | None = None,
+        kind: type[PrologError] = PrologError,
+    ) -> PrologError:
+        """The error for a part of the clause, or for all of it, with the text it speaks of."""
+        found = Diagnostic(kind.code, message, self.span(place), fix)
+        return kind(render(found, self.source.text), [found])
 
 
 class _Operand(NamedTuple):

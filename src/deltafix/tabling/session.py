@@ -3,12 +3,15 @@
 Three nouns. `Tables` holds a program and its tables; a query yields `Solution`s and keeps its
 table; an update returns a `TablesDelta`, what changed in every kept table, and leaves the run's
 `Counters` in `last`. Invariant: after any exception the program and the tables are as before.
-Not here: how answers are found (`solve`) and kept (`propagate`, `run`).
+Not here: how answers are found (`solve`) and kept (`propagate`, `update`).
+
+The strategy `scratch` drops every table, changes the program and asks the kept goals again; all of
+it is undone like any other update if something raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -18,22 +21,28 @@ from deltafix.tabling.agenda import Agenda, Budget
 from deltafix.tabling.callgraph import CallGraph
 from deltafix.tabling.changes import TablesDelta, compared, contents, net_changes
 from deltafix.tabling.clauses import Clause, Kind
-from deltafix.tabling.drop import dependents, discard, unreachable
+from deltafix.tabling.drop import dependents, discard, nodes, unreachable
+from deltafix.tabling.factbase import unsubscribe
 from deltafix.tabling.given import ClauseLike, Given, changes_of
 from deltafix.tabling.goals import Goal, Solution, read_goal, visible
 from deltafix.tabling.invariants import check_invariants
 from deltafix.tabling.lexer import Source
 from deltafix.tabling.program import Program, read_file
-from deltafix.tabling.run import run, steps
-from deltafix.tabling.scratch import apply_from_scratch
 from deltafix.tabling.solve import call
 from deltafix.tabling.table import TRUE, Answer, Counters, Forest, Generator
 from deltafix.tabling.trace import Trace, call_term
 from deltafix.tabling.unify import instantiate
-from deltafix.tabling.update import STRATEGIES, Strategy, apply, guarded
+from deltafix.tabling.update import (
+    STRATEGIES,
+    Strategy,
+    apply,
+    delete_clause,
+    guarded,
+    insert_clause,
+    run,
+    steps,
+)
 from deltafix.tabling.writer import show
-
-__all__ = ["Tables"]
 
 
 class Tables:
@@ -328,3 +337,32 @@ def _advance(events: Iterator[None], generator: Generator, enough: int | None) -
 
 def _solution(goal: Goal, answer: Answer) -> Solution:
     return Solution.of(goal, answer.args, "true" if answer.truth == TRUE else "undefined")
+
+
+def apply_from_scratch(
+    forest: Forest, inserts: Sequence[Clause], deletes: Sequence[Clause]
+) -> None:
+    """Run an update under `guarded`, keeping nothing of the tables. O(an evaluation)."""
+    kept = [(g.predicate, g.args) for g in forest.generators if g.kept]
+    for generator in list(forest.generators):
+        forest.take(generator.predicate.generators, generator.args)
+        forest.take(forest.generators, generator)
+        _unhook(forest, generator)
+    forest.agenda.updating = False
+    for clause in deletes:
+        delete_clause(forest, clause)
+    for clause in inserts:
+        insert_clause(forest, clause)
+    for predicate, args in kept:
+        call(forest, predicate, args, None).kept = 1
+    run(forest)
+    forest.graph.rebuild(forest.generators)
+
+
+def _unhook(forest: Forest, generator: Generator) -> None:
+    """Take a call's nodes off fact buckets and clauses."""
+    unsubscribe(forest, generator.bucket, generator.root)
+    for node in nodes(generator):
+        forest.take(node.premise.affects, node)
+        if node.source is not None and not isinstance(node.source, Generator):
+            unsubscribe(forest, node.source, node)

@@ -13,10 +13,10 @@ Invariants between updates, checked by `check_invariants` in `invariants`:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from deltafix.tabling.callgraph import Undo, Undoable
 from deltafix.tabling.clauses import shape_of
 from deltafix.tabling.unify import is_plain
 
@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from deltafix.tabling.terms import Term
     from deltafix.tabling.trace import Trace
     from deltafix.tabling.unify import Row
-
-__all__ = [
-    "FALSE",
-    "LEVEL",
-    "TRUE",
-    "UNDEFINED",
-    "Absence",
-    "Answer",
-    "Consumer",
-    "Counters",
-    "Forest",
-    "Generator",
-    "Premise",
-    "rank_of",
-]
 
 LEVEL: Final = 1 << 44
 """A rank is `ordinal * LEVEL + birth`: the paper's ordinal, made a total order by birth.
@@ -190,11 +175,8 @@ class Counters:
             setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
 
 
-Undo: TypeAlias = "list[tuple[Callable[..., Any], tuple[Any, ...]]]"
-
-
 @dataclass(eq=False, slots=True)
-class Forest:
+class Forest(Undoable):
     """All tables of a session and what is under way in them.
 
     `undo` is None outside updates; inside, every change appends how to take it back.
@@ -221,26 +203,6 @@ class Forest:
     died: dict[Answer, None] = field(default_factory=dict)
     revalued: dict[Answer, int] = field(default_factory=dict)
     """Answers whose truth changed, with the value before."""
-
-    def set(self, owner: object, name: str, value: object) -> None:
-        """Assign an attribute, remembering the old value inside an update."""
-        if self.undo is not None:
-            self.undo.append((setattr, (owner, name, getattr(owner, name))))
-        setattr(owner, name, value)
-
-    def put(self, where: dict[Any, Any], key: Any, value: Any = None) -> None:
-        """Add a key unless it is there, remembering it inside an update."""
-        if key not in where:
-            where[key] = value
-            if self.undo is not None:
-                self.undo.append((where.pop, (key, None)))
-
-    def take(self, where: dict[Any, Any], key: Any) -> None:
-        """Remove a key if it is there, remembering it inside an update."""
-        if key in where:
-            value = where.pop(key)
-            if self.undo is not None:
-                self.undo.append((where.__setitem__, (key, value)))
 
     def fresh_rank(self, below: int) -> int:
         """A new rank just above the ordinal of `below`."""

@@ -21,8 +21,6 @@ from deltafix.tabling.writer import show
 if TYPE_CHECKING:
     from deltafix.tabling.callgraph import Component
 
-__all__ = ["Trace", "answer_term", "call_term", "describe"]
-
 
 def goal_term(name: str, args: tuple[Term, ...]) -> Term:
     """`name(args)`, or the atom."""

@@ -19,7 +19,8 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 
 from deltafix.engine.literals import read_facts, read_ground, schema_named
 from deltafix.errors import NoSuchFactError
-from deltafix.facts.schema import show_row, show_value
+from deltafix.facts.schema import show_row
+from deltafix.facts.values import show_value
 from deltafix.web.graph import graph
 from deltafix.web.table import FORMATS, Tables, View
 

@@ -21,8 +21,8 @@ import numpy as np
 
 from deltafix.errors import FactError
 from deltafix.facts.json_rows import json_values
-from deltafix.facts.schema import BaseType, Row, Schema, Value
-from deltafix.facts.values import row_order, write_value
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.values import BaseType, Value, row_order, write_value
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database

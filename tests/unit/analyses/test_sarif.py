@@ -71,6 +71,29 @@ def test_odd_names_unreadable_files_and_an_empty_report_are_valid(
     assert "odd%20name%2C%25%C3%BC/m.py" in json.dumps(run["results"])
 
 
+@pytest.mark.parametrize(
+    "words",
+    [("analyse", "call-graph", "TREE"), ("ask", "callers", "f", "--in", "TREE")],
+    ids=lambda words: words[0],
+)
+def test_rows_of_analyses_and_answers_are_valid(
+    schema: Draft4Validator,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    words: tuple[str, ...],
+) -> None:
+    (tmp_path / "odd %ü").mkdir()
+    (tmp_path / "odd %ü" / "m.py").write_text("def f(): ...\ndef g(): f()\ndef h(): g()\n")
+    told = [str(tmp_path) if word == "TREE" else word for word in words]
+    with pytest.raises(SystemExit):
+        command_line.main([*told, "-q", "--format", "sarif"])
+    found = json.loads(capsys.readouterr().out)
+    assert list(schema.iter_errors(found)) == []
+    results = found["runs"][0]["results"]
+    assert len(results) == (2 if words[0] == "analyse" else 1)
+    assert "odd%20%25%C3%BC/m.py" in json.dumps(results)
+
+
 def test_the_schema_refuses_logs_with_a_mistake(
     schema: Draft4Validator, log: Callable[..., Log], tmp_path: Path
 ) -> None:

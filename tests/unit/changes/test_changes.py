@@ -47,7 +47,7 @@ from deltafix.changes.formula import (
     relation_names,
 )
 from deltafix.changes.formula_derivative import differentiate, next_of
-from deltafix.changes.show import show
+from deltafix.changes.laws import show
 from deltafix.errors import ChangeError, IncompleteActionError
 
 R, S = Relation("R", ("x",)), Relation("S", ("x", "y"))

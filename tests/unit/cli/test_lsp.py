@@ -19,8 +19,12 @@ from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.editor import EditorView
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.job import DeadCode
-from deltafix.cli.json_rpc import BadMessageError, ProtocolError, Wire
-from deltafix.cli.lsp import Server
+from deltafix.cli.lsp import (
+    BadMessageError,
+    ProtocolError,
+    Server,
+    Wire,
+)
 
 MAIN = 'if __name__ == "__main__": '
 OWN = Path(__file__).parents[3] / "src" / "deltafix" / "analyses"

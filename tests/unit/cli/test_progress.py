@@ -18,7 +18,7 @@ import deltafix
 import deltafix.sql
 from deltafix.cli import console
 from deltafix.doing import heard, tell
-from deltafix.engine.between import named_in
+from deltafix.engine.run import named_in
 from deltafix.pipeline.augment import Additions, augment
 from deltafix.pipeline.keyed import Keying
 from deltafix.rules.tables import users_of

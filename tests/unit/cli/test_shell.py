@@ -6,7 +6,7 @@ from io import StringIO
 
 import pytest
 
-from deltafix.cli.session import HELP
+from deltafix.cli.shell import HELP
 
 PROGRAM = """\
 .decl edge(x: symbol, y: symbol)

@@ -30,7 +30,7 @@ def test_a_view_reads_the_last_epoch(db):
     assert ("<3>", 3) not in view
     assert len(view) == 29
     assert repr(view) == "<r(x: symbol, n: number): 29 rows>"
-    with pytest.raises(UnknownRelationError, match="unknown relation"):
+    with pytest.raises(UnknownRelationError, match="no relation"):
         db.relation("rr")
 
 

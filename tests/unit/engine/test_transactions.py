@@ -558,3 +558,26 @@ def test_few_rows_and_many_go_in_and_come_out_alike(count: int) -> None:
                 tx.delete("e", gone)
                 ty.delete("e", iter(gone))
             few.check_invariants()
+
+
+def test_an_interrupt_while_a_transaction_begins_keeps_nobody_out(monkeypatch) -> None:
+    db = deltafix.connect(deltafix.Program.parse(".decl edge(x: number)\n.input edge"))
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(db, "_require_no_edits", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            db.transaction()
+    others = []
+
+    def write() -> None:
+        with db.transaction() as tx:
+            tx.insert("edge", [(1,)])
+        others.append(tx.delta)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert [delta["edge"].added for delta in others] == [[(1,)]]

@@ -12,9 +12,10 @@ from deltafix.datalog.program import Program
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.carets import with_caret
 from deltafix.facts.json_rows import read_json
-from deltafix.facts.schema import Branch, Schema, show_row
+from deltafix.facts.schema import Schema, show_row
 from deltafix.facts.sink import write_output
 from deltafix.facts.source import read_input
+from deltafix.facts.values import Branch
 from deltafix.rules.schemas import row_schemas
 
 SCHEMAS = row_schemas(

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from deltafix.errors import FactError, TypeMismatchError
-from deltafix.facts.schema import Column, Schema, show_row, show_value
+from deltafix.facts.schema import (
+    Column,
+    Schema,
+    show_row,
+)
+from deltafix.facts.values import show_value
 
 EDGE = Schema.of("edge", ["from", "weight"], ["symbol", "number"])
 ALL = Schema.of("all", ["n", "u", "f", "s"], ["number", "unsigned", "float", "symbol"])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from deltafix.facts import groups
-from deltafix.pipeline.fold import net_sums
+from deltafix.pipeline.signed import net_sums
 
 DRAW = {
     "small": lambda rng: rng.randrange(-3, 4),

@@ -13,8 +13,7 @@ from deltafix.errors import DriftError, PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.policy import Policy, lowest
 from deltafix.pipeline.portion import Portion
-from deltafix.spark.sources.kafka import decode_records
-from deltafix.spark.sources.topic import share
+from deltafix.spark.sources.kafka import decode_records, share
 
 EDGE = Schema.of("edge", ["x", "n"], ["symbol", "number"])
 OPTIONS: dict[str, Any] = {

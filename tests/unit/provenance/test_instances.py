@@ -12,7 +12,7 @@ import pytest
 import deltafix
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ExplanationError, NoSuchFactError
-from deltafix.provenance.instances import Held, _step
+from deltafix.provenance.ask import Held, _step
 from deltafix.provenance.state import committed
 from deltafix.provenance.words import Words
 from deltafix.rules.operators import difference, join, lfp, product, project, union
@@ -62,7 +62,7 @@ def test_a_row_that_does_not_hold_has_no_step_and_no_count() -> None:
             db.step_from_delta("s", [(0,), (5,)])
         with pytest.raises(NoSuchFactError, match=r"s\(5\) does not hold"):
             db.derivation_count("s", (5,))
-        with pytest.raises(deltafix.DeltafixError, match="unknown relation"):
+        with pytest.raises(deltafix.DeltafixError, match="no relation"):
             db.step_from_delta("nothing", [])
 
 

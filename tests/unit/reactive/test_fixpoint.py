@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from deltafix.errors import OperatorError, ReactiveError, UnknownRelationError
 from deltafix.reactive import Collection, Count, fixpoint
-from deltafix.reactive.interner import Interner
+from deltafix.reactive.fixpoint import Interner
 
 REACH = """
 .decl edge(a: symbol, b: symbol)

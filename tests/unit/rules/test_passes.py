@@ -13,7 +13,7 @@ import deltafix
 from deltafix.datalog.program import Program
 from deltafix.errors import ProgramError, UnknownRelationError
 from deltafix.rules.check import typed
-from deltafix.rules.passes.executable import executable
+from deltafix.rules.passes.magic import executable
 from deltafix.rules.show import show
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "passes"

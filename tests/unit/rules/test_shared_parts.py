@@ -177,3 +177,32 @@ def test_terms_that_stay(rule: str, terms: int, rows: list[tuple]) -> None:
             tx.insert("p", [(x,) for x in range(4)])
             tx.insert("q", ROWS)
         assert db.rows("o") == rows
+
+
+@pytest.mark.parametrize(
+    ("body", "xs"),
+    [
+        ("z = x + 1, z = w * 2, y = x + 1, y > 0", [1, 3, 5]),
+        ("y = x + 1, z = x + 1, z = w * 2, y > 0", [1, 3, 5]),
+        ("a = x + 1, b = w * 2, c = x + 1, c = w * 2, a <= b", [1, 3, 5]),
+        ("a = w * 2, b = x + 1, c = x + 1, a = x + 1, c = w * 2, b > 0", [1, 3, 5]),
+        ("a = 2 * 2, a = x + 1, b = x + 1, b = w * 2", [3]),
+        ("a = [x + 1], b = [x + 1], b = [v], v = w * 2, a = [v]", [1, 3, 5]),
+    ],
+)
+def test_a_variable_that_several_terms_say_is_still_one(body: str, xs: list[int]) -> None:
+    """A term that went left the others of its variable with one that nothing bound."""
+    text = f"""
+.type cell = [value: number]
+.decl p(x: number)
+.decl q(w: number)
+.decl o(x: number)
+.decl none(x: number)
+p(1). p(2). p(3). p(5). q(1). q(2). q(3). q(7).
+o(x) :- p(x), q(w), {body}.
+none(x) :- p(x), !( q(w), {body} ).
+"""
+    with deltafix.connect(Program.parse(text)) as db:
+        db.settle()
+        assert db.rows("o") == [(x,) for x in xs]
+        assert db.rows("none") == [(x,) for x in (1, 2, 3, 5) if x not in xs]

@@ -259,3 +259,39 @@ def test_why_a_row_of_an_unnest_is_there() -> None:
         assert lines == ["v: id = 1 AND n = 5", "  r: id = 1 AND ns = [4, 5]"]
         said = str(db.execute("EXPLAIN WHY NOT SELECT * FROM v WHERE id = 0 AND n = 6").fetchall())
         assert "id > 0" in said
+
+
+def test_oracle_a_place_may_be_computed(warm_kernel: None) -> None:
+    table = "CREATE TABLE r (id INTEGER PRIMARY KEY, tags VARCHAR[], ns INTEGER[], i INTEGER)"
+    query = (
+        "SELECT id, ns[id] AS a, ns[i] AS b, ns[-1] AS c, ns[LEN(ns)] AS d, ns[i + 1] AS e, "
+        "tags[CAST(i AS INT)] AS f, LIST_EXTRACT(ns, i) AS g, ARRAY_EXTRACT(tags, 2) AS h, "
+        "ns[0] AS j, ns[ABS(i)] AS k, ns[CASE WHEN i > 1 THEN 1 ELSE 2 END] AS l, "
+        "[[1, 2], [3]][2][i] AS m FROM r"
+    )
+    edits = (
+        "INSERT INTO r VALUES (1, ['a', 'b'], [1, 2, 3], 1), (2, [], NULL, 2), "
+        "(3, ['x', NULL], [4], -1), (-2, ['m', 'n'], [5, 6, 9], -5), (5, ['w'], [7, 8], NULL)",
+        "UPDATE r SET i = i + 1",
+        "UPDATE r SET ns = [9, NULL] WHERE id > 1",
+        "DELETE FROM r WHERE id = 1",
+    )
+    assert changes_followed([table], query, edits) > 3
+
+
+def test_a_place_is_as_its_dialect_counts_it() -> None:
+    for dialect, array, wanted in (
+        ("duckdb", "[5, 6, 7]", (None, 5, 7, 7)),
+        ("postgres", "ARRAY[5, 6, 7]", (None, 5, None, 7)),
+        ("spark", "ARRAY(5, 6, 7)", (5, 6, None, None)),
+    ):
+        kind = "ARRAY<INT>" if dialect == "spark" else "INTEGER[]"
+        with deltafix.sql.connect(dialect=dialect) as db:
+            db.execute(f"CREATE TABLE r (id INTEGER, ns {kind}, CHECK (ns[id] > 0))")
+            db.execute("ALTER TABLE r ADD COLUMN z INTEGER")  # the CHECK is written and read again
+            db.execute(f"INSERT INTO r VALUES (1, {array}, 0)")
+            found = db.execute("SELECT ns[0], ns[id], ns[-1], ns[?] FROM r", (3,)).fetchall()
+            assert found == [wanted], dialect
+            with pytest.raises(deltafix.sql.IntegrityError, match=r"ns\[id\] > 0"):
+                none = array.replace("5", "0").replace("6", "0")
+                db.execute(f"INSERT INTO r VALUES (1, {none}, 0)")

@@ -73,6 +73,65 @@ QUERIES = (
     "SELECT id FROM t WHERE b > (SELECT COUNT(DISTINCT u.s) FROM u WHERE u.a = t.a OR t.a IS NULL)",
     "SELECT id FROM t WHERE EXISTS (SELECT o.b FROM t AS o WHERE o.a = t.a GROUP BY o.b HAVING "
     "EXISTS (SELECT c FROM u WHERE u.c = o.b GROUP BY c HAVING COUNT(*) > 0))",
+    # set operations; RIGHT and FULL JOIN; in ON, and inside subqueries that only join
+    "SELECT t.id, l.x FROM t, LATERAL (SELECT u.c AS x FROM u WHERE u.a = t.a UNION SELECT "
+    "t.b) AS l",
+    "SELECT t.id, l.x FROM t, LATERAL (SELECT u.c AS x FROM u WHERE u.a = t.a UNION ALL "
+    "SELECT t.b) AS l",
+    "SELECT t.id, l.x FROM t LEFT JOIN LATERAL (SELECT u.c AS x FROM u WHERE u.a = t.a EXCEPT "
+    "SELECT t.b) AS l ON TRUE",
+    "SELECT t.id, l.x FROM t, LATERAL (SELECT u.c AS x FROM u WHERE u.a = t.a EXCEPT ALL "
+    "SELECT o.b FROM t AS o WHERE o.id <= t.id) AS l",
+    "SELECT t.id, l.x FROM t, LATERAL (SELECT u.c AS x FROM u WHERE u.a = t.a INTERSECT ALL "
+    "SELECT o.b FROM t AS o WHERE o.id <= t.id) AS l",
+    "SELECT t.id, l.x FROM t, LATERAL (SELECT u.c AS x FROM u WHERE u.a = t.a INTERSECT "
+    "SELECT o.b FROM t AS o) AS l",
+    "SELECT t.id, l.x FROM t, LATERAL (SELECT u.c AS x FROM u WHERE u.a = t.a UNION ALL "
+    "SELECT t.b ORDER BY x DESC NULLS LAST LIMIT 2) AS l",
+    "SELECT t.id FROM t WHERE EXISTS (SELECT u.c FROM u WHERE u.a = t.a EXCEPT SELECT t.b)",
+    "SELECT t.id FROM t WHERE t.b IN (SELECT u.c FROM u WHERE u.a = t.a UNION SELECT t.a)",
+    "SELECT t.id FROM t WHERE t.b NOT IN (SELECT u.c FROM u WHERE u.a = t.a UNION SELECT t.a)",
+    "SELECT t.id, (SELECT u.c AS x FROM u WHERE u.a = t.a UNION ALL SELECT t.b ORDER BY x "
+    "NULLS LAST LIMIT 1) AS y FROM t",
+    "SELECT t.id, l.x FROM t, LATERAL ((SELECT u.c AS x FROM u WHERE u.a = t.a EXCEPT SELECT "
+    "t.b) UNION ALL SELECT COUNT(*) FROM u WHERE u.a = t.b) AS l",
+    "SELECT t.id, l.n FROM t, LATERAL (SELECT COUNT(*) AS n FROM (SELECT u.c FROM u WHERE u.a "
+    "= t.a UNION SELECT t.b) AS q) AS l",
+    "SELECT t.id, l.x, l.y FROM t, LATERAL (SELECT u.c AS x, o.b AS y FROM u FULL JOIN t AS o "
+    "ON o.a = u.a AND o.id < t.id) AS l",
+    "SELECT t.id, l.x, l.y FROM t, LATERAL (SELECT u.c AS x, o.b AS y FROM u RIGHT JOIN t AS "
+    "o ON o.a = u.a AND u.c < t.b) AS l",
+    "SELECT t.id, l.x, l.y FROM t LEFT JOIN LATERAL (SELECT u.c AS x, o.b AS y FROM u FULL "
+    "JOIN t AS o ON o.a = u.a WHERE u.a = t.a) AS l ON TRUE",
+    "SELECT t.id, (SELECT COUNT(*) FROM u FULL JOIN t AS o ON o.a = u.a AND o.b = t.b) AS n FROM t",
+    "SELECT t.id, (SELECT COUNT(*) FROM u FULL JOIN t AS o ON o.a = u.a WHERE o.b = t.b) AS n "
+    "FROM t",
+    "SELECT t.id FROM t WHERE EXISTS (SELECT 1 FROM u RIGHT JOIN t AS o ON o.a = u.a WHERE "
+    "u.a = t.a AND o.id <> t.id)",
+    "SELECT t.id FROM t WHERE t.b IN (SELECT u.c FROM u FULL JOIN t AS o USING (a) WHERE a = t.a)",
+    "SELECT t.id, l.a, l.n FROM t, LATERAL (SELECT a, COUNT(*) AS n FROM u FULL JOIN t AS o "
+    "USING (a) WHERE o.id <> t.id GROUP BY a) AS l",
+    "SELECT t.id, l.n FROM t, LATERAL (SELECT COUNT(u.c) AS n FROM u FULL JOIN t AS o ON o.a "
+    "= u.a AND o.id = t.id FULL JOIN u AS v ON v.a = u.a AND v.c = t.b) AS l",
+    "SELECT t.id, u.c FROM t JOIN u ON EXISTS (SELECT s FROM u AS w WHERE w.a = t.a GROUP BY "
+    "s HAVING COUNT(*) > 1)",
+    "SELECT t.id, u.c FROM t LEFT JOIN u ON u.a = t.a AND u.c < (SELECT COUNT(DISTINCT w.c) "
+    "FROM u AS w WHERE w.a = t.b)",
+    "SELECT t.id, u.c FROM t LEFT JOIN u ON u.a = t.a AND EXISTS (SELECT w.s FROM u AS w "
+    "WHERE w.a = u.c GROUP BY w.s HAVING COUNT(*) > 1)",
+    "SELECT t.id, u.c FROM t FULL JOIN u ON u.a = t.a AND t.b < (SELECT COUNT(DISTINCT w.c) "
+    "FROM u AS w WHERE w.a = t.a)",
+    "SELECT t.id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT w.b "
+    "FROM t AS w WHERE w.b >= u.c AND w.a = t.b GROUP BY w.b HAVING COUNT(*) > 0))",
+    "SELECT t.id FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.c IN (SELECT "
+    "MAX(w.b) FROM t AS w WHERE w.a = t.a GROUP BY w.s))",
+    "SELECT t.id, (SELECT SUM(u.c) FROM u WHERE u.a = t.a AND EXISTS (SELECT w.b FROM t AS w "
+    "WHERE w.a = u.a AND w.b <> t.b GROUP BY w.b)) AS x FROM t",
+    "SELECT t.id FROM t WHERE t.a > (SELECT COUNT(*) FROM u WHERE u.c < (SELECT "
+    "COUNT(DISTINCT w.c) FROM u AS w WHERE w.a = t.a))",
+    "SELECT t.id FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 "
+    "FROM u AS v WHERE v.a = u.a AND EXISTS (SELECT w.b FROM t AS w WHERE w.a = v.a AND w.b = "
+    "t.b GROUP BY w.b)))",
 )
 
 
@@ -86,18 +145,10 @@ def test_oracle_they_are_those_of_duckdb(query: str, warm_kernel: None) -> None:
     [
         ("SELECT 1 FROM t, (SELECT u.c FROM u WHERE u.a = t.a) AS l", 49, "write LATERAL (SELECT"),
         ("SELECT 1 FROM t RIGHT JOIN LATERAL (SELECT 1) AS l ON TRUE", 44, "CROSS JOIN or LEFT"),
-        ("SELECT 1 FROM t, LATERAL (SELECT c FROM u UNION SELECT t.a) AS l", 56, "LATERAL"),
         ("SELECT 1 FROM t, LATERAL (SELECT q FROM u) AS l", 34, "there is: a, c, s"),
         ("SELECT 1 FROM t, LATERAL (SELECT c FROM u) AS l (x, y)", 34, "one name"),
         ("SELECT 1 FROM t, LATERAL (SELECT MAX(c), q FROM u WHERE a = t.a) AS l", 42, "there is"),
-        ("SELECT 1 FROM t JOIN u ON EXISTS (SELECT s FROM u GROUP BY s, t.a)", 63, "in WHERE"),
         ("SELECT (SELECT c FROM u WHERE u.a = t.a GROUP BY c) FROM t", 16, "aggregate it"),
-        (
-            "SELECT 1 FROM t WHERE EXISTS (SELECT 1 FROM u FULL JOIN t AS o ON o.a = u.a "
-            "WHERE u.a = t.a GROUP BY u.c)",
-            57,
-            "write it as a LEFT JOIN",
-        ),
         (
             "WITH RECURSIVE p (x) AS (SELECT 1 UNION SELECT l.n FROM p, LATERAL (SELECT COUNT(*) "
             "AS n FROM u WHERE u.a = p.x GROUP BY u.s) AS l) SELECT * FROM p",
@@ -114,6 +165,20 @@ def test_what_cannot_be_said_has_its_place(query: str, column: int, way_out: str
         assert way_out in str(caught.value)
         assert caught.value.diagnostics[0].span.column == 17 + column, str(caught.value)
         db.execute("CREATE VIEW v AS SELECT 1 AS x")
+
+
+def test_an_aggregate_without_groups_has_a_row_in_a_correlated_union() -> None:
+    """DuckDB 2.0 loses it, though it shows it where the aggregate is all of the subquery."""
+    with deltafix.sql.connect() as db:
+        db.execute(";".join(TABLES))
+        db.execute(
+            "CREATE VIEW v AS SELECT t.id, l.x FROM t, "
+            "LATERAL (SELECT t.b AS x UNION SELECT MAX(u.c) FROM u WHERE u.c < t.b) AS l"
+        )
+        db.execute("INSERT INTO t VALUES (1, 1, 2, 'a')")
+        assert db.execute("SELECT * FROM v").fetchall() == [(1, 2), (1, None)]
+        db.execute("INSERT INTO u VALUES (1, 1, 'a'), (2, 2, 'b')")
+        assert db.execute("SELECT * FROM v").fetchall() == [(1, 1), (1, 2)]
 
 
 def test_an_edit_costs_its_own_rows_of_the_domain() -> None:

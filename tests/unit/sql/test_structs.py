@@ -13,6 +13,7 @@ import deltafix.sql
 from deltafix.errors import SqlRefusedError
 from deltafix.sql.logical import SqlLogical
 from deltafix.sql.types import INTEGER, TEXT, array_type, struct_type
+from sql_judge import changes_followed
 
 TABLE = """
 CREATE TABLE t (id INTEGER PRIMARY KEY, s STRUCT(a INTEGER, b VARCHAR), l STRUCT(x INTEGER)[],
@@ -256,3 +257,22 @@ def test_literals_in_quotes_inside_have_the_type_of_what_they_are_compared_with(
         assert len(wanted) == 1
         assert db.execute(query).fetchall() == wanted
         assert db.execute("SELECT * FROM v").fetchall() == wanted
+
+
+def test_oracle_a_field_beside_a_row_that_is_not_there(warm_kernel: None) -> None:
+    tables = (
+        "CREATE TABLE s (c STRUCT(f DOUBLE, g INTEGER))",
+        "CREATE TABLE u (a INTEGER NOT NULL, f DOUBLE NOT NULL)",
+    )
+    query = (
+        "SELECT s.c.f AS f, u.a AS a, EXISTS (SELECT 1 FROM u AS v WHERE v.a = s.c.g) AS e FROM s "
+        "LEFT JOIN u ON s.c.f = u.f WHERE NOT EXISTS (SELECT 1 FROM u AS w WHERE w.a = s.c.g + 1)"
+    )
+    edits = (
+        "INSERT INTO s VALUES ({'f': 2.5, 'g': 4}), ({'f': NULL, 'g': 1}), (NULL)",
+        "INSERT INTO u VALUES (4, 0.5), (3, 2.5)",
+        "INSERT INTO u VALUES (2, 7.5)",
+        "DELETE FROM u WHERE f = 2.5",
+        "UPDATE s SET c = {'f': 7.5, 'g': 2}",
+    )
+    assert changes_followed(tables, query, edits) > 3

@@ -13,7 +13,7 @@ import pytest
 import deltafix
 import deltafix.sql
 from deltafix.engine.follow import Problem, ProgramEdit
-from deltafix.plan.rule_changes import RuleChange
+from deltafix.plan.transition import RuleChange
 from deltafix.web.feed import Feed, Limits
 from deltafix.web.server import Server
 from deltafix.web.sources import RuleSource, served

@@ -1,7 +1,7 @@
 """Reading C: what the analyses of C share.
 
 `parse` makes a syntax tree of unpreprocessed text, `declare` says what a declaration declares,
-`scopes` which variable a name means; `steps`, `expressions` and `flow` make control flow out of a
+`scopes` which variable a name means; `expressions` and `flow` make control flow out of a
 function's body. Nothing here states facts, follows an `#include` or expands a macro.
 """
 

@@ -17,8 +17,6 @@ from deltafix.analyses.c.parse import parts, text, top_level
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Declared", "declared", "fields", "parameters", "strays"]
-
 _SHAPES = {
     "pointer_declarator": "pointer",
     "array_declarator": "array",

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from deltafix.analyses.c.declare import Declared
     from deltafix.analyses.c.scopes import Scopes
 
-__all__ = ["Flow"]
-
 _STEPPED = {"assignment_expression", "update_expression", "gnu_asm_expression"}
 
 

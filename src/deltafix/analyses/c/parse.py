@@ -18,18 +18,6 @@ from deltafix.errors import MissingDependencyError
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
-__all__ = [
-    "PREPROCESSED",
-    "UnreadableError",
-    "broken",
-    "functions",
-    "parse",
-    "parts",
-    "read",
-    "text",
-    "top_level",
-]
-
 PREPROCESSED = frozenset({"preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif"})
 """Kinds of nodes around the sides of a conditional of the preprocessor."""
 

@@ -20,8 +20,6 @@ from deltafix.analyses.c.parse import parts, text, top_level
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Meaning", "Scopes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Meaning:

@@ -1,6 +1,6 @@
 """Points-to of C: what each pointer may hold and which functions each call may reach.
 
-`extract` turns a file into constraints (`values` reads expressions, `types` declarations of types),
+`extract` turns a file into constraints (`values` reads expressions),
 read by `deltafix.analyses.c`; `program.dl` solves them over all files; `library` says what some
 functions of the C library do. No macro is expanded and nothing is compiled.
 """

@@ -11,8 +11,6 @@ from types import MappingProxyType
 
 from deltafix.analyses.facts import Fact
 
-__all__ = ["LIBRARY", "LIBRARY_INPUTS"]
-
 LIBRARY_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "allocates": ("f",),

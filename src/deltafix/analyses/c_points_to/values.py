@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from deltafix.analyses.c.scopes import Meaning, Scopes
 
-__all__ = ["Address", "Behind", "Content", "Value", "Values", "is_narrow"]
-
 _NO_POINTER = {
     "number_literal", "char_literal", "null", "true", "false", "sizeof_expression",
     "alignof_expression", "offsetof_expression", "type_descriptor", "field_identifier",

@@ -15,8 +15,6 @@ from deltafix.analyses.dead_code.extract import Definitions, extract
 from deltafix.analyses.dead_code.inputs import INPUTS
 from deltafix.analyses.facts import Fragment
 
-__all__ = ["CALL_INPUTS", "extract_calls"]
-
 _CALLS: Mapping[str, tuple[str, ...]] = {
     "calls_symbol": ("caller", "id"),
     "calls_global": ("caller", "module", "name"),

@@ -1,4 +1,4 @@
-"""Reports for other tools: SARIF 2.1.0 for code scanning, annotations for GitHub's logs, CSV.
+"""Reports for other tools: SARIF 2.1.0 for code scanning, annotations for GitHub's logs, rows.
 
 Invariant: output is a function of the report and of where the tree lies; paths are relative to the
 folder that the caller names (the repository, as a rule), with forward slashes, and escaped as the
@@ -7,22 +7,18 @@ format asks. What is inside a dead symbol is not told again: removing the outer 
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterator
 from dataclasses import astuple, fields
-from importlib.metadata import version
-from io import StringIO
-from pathlib import PurePosixPath
-from typing import Any
-from urllib.parse import quote
+from typing import Any, cast
 
 from deltafix.analyses.dead_code.findings import UNUSED_KINDS, Finding
 from deltafix.analyses.dead_code.report import Report
+from deltafix.analyses.formats import Table, location, place_in, sarif_log
+from deltafix.facts.schema import Schema
+from deltafix.facts.values import BaseType
 
-__all__ = ["github", "rows", "sarif"]
+__all__ = ["github", "sarif", "table"]
 
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _KINDS = ("module", "class", "function", "method", "name")
 _RULES = {
     **{f"dead-{kind}": f"A {kind} that nothing alive reaches" for kind in _KINDS},
@@ -33,13 +29,12 @@ _RULES = {
 }
 
 
-def rows(report: Report, limit: int | None = None) -> str:
-    """The findings as CSV with a header, all of them or the first: what `Finding` says of each."""
-    text = StringIO()
-    lines = csv.writer(text, lineterminator="\n")
-    lines.writerow(one.name for one in fields(Finding))
-    lines.writerows(astuple(finding) for finding in report.found[:limit])
-    return text.getvalue().rstrip("\n")
+def table(report: Report, limit: int | None = None) -> Table:
+    """The findings, all of them or the first, as rows: what `Finding` says of each, "" for None."""
+    named = {one.name: "number" if one.name == "line" else "symbol" for one in fields(Finding)}
+    schema = Schema.of("dead", list(named), cast("list[BaseType]", list(named.values())))
+    found = (astuple(finding) for finding in report.found[:limit])
+    return Table(schema, [tuple("" if one is None else one for one in row) for row in found])
 
 
 def sarif(report: Report, folder: str = "") -> str:
@@ -50,31 +45,13 @@ def sarif(report: Report, folder: str = "") -> str:
         {
             "level": "warning",
             "message": {"text": f"not read: {why}"},
-            "locations": [_location(folder, path, 1)],
+            "locations": [location(folder, path, 1)],
         }
         for path, why in report.unreadable.items()
     ]
-    run = {
-        "tool": {
-            "driver": {
-                "name": "deltafix dead-code",
-                "version": version("deltafix"),
-                "rules": rules,
-            }
-        },
-        "columnKind": "unicodeCodePoints",
-        "invocations": [
-            {
-                "executionSuccessful": True,
-                "toolExecutionNotifications": failures,
-                "toolConfigurationNotifications": [
-                    {"level": "note", "message": {"text": text}} for text in report.remarks()
-                ],
-            },
-        ],
-        "results": results,
-    }
-    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, ensure_ascii=False)
+    remarks = [{"level": "note", "message": {"text": text}} for text in report.remarks()]
+    said = {"toolExecutionNotifications": failures, "toolConfigurationNotifications": remarks}
+    return sarif_log("deltafix dead-code", rules, results, said)
 
 
 def _result(finding: Finding, folder: str) -> dict[str, Any]:
@@ -84,17 +61,11 @@ def _result(finding: Finding, folder: str) -> dict[str, Any]:
         "ruleIndex": [*_RULES].index(rule),
         "level": _level(finding),
         "message": {"text": _message(finding)},
-        "locations": [_location(folder, finding.path, finding.line)],
+        "locations": [location(folder, finding.path, finding.line)],
         # Like a baseline's key: it outlives a move of lines.
         "partialFingerprints": {"symbol/v1": f"{finding.path}#{finding.symbol}"},
         "rank": 100.0 if finding.confidence == "sure" else 50.0,
     }
-
-
-def _location(folder: str, path: str, line: int) -> dict[str, Any]:
-    uri = quote(_place(folder, path))
-    region = {"startLine": line}
-    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 
 
 def github(report: Report, folder: str = "") -> str:
@@ -116,7 +87,7 @@ def github(report: Report, folder: str = "") -> str:
 
 def _command(level: str, folder: str, path: str, line: int, message: str) -> str:
     kind = "notice" if level == "note" else level
-    place = _escaped(_place(folder, path)).replace(":", "%3A").replace(",", "%2C")
+    place = _escaped(place_in(folder, path)).replace(":", "%3A").replace(",", "%2C")
     return f"::{kind} file={place},line={line},title=Dead code::{_escaped(message)}"
 
 
@@ -130,17 +101,6 @@ def _message(finding: Finding) -> str:
 
 def _level(finding: Finding) -> str:
     return "warning" if finding.confidence == "sure" else "note"
-
-
-def _place(folder: str, path: str) -> str:
-    """`folder/path` with `..` taken out, for the project file above an analysed folder."""
-    parts: list[str] = []
-    for part in (*PurePosixPath(folder).parts, *PurePosixPath(path).parts):
-        if part == ".." and parts and parts[-1] != "..":
-            parts.pop()
-        else:
-            parts.append(part)
-    return "/".join(parts)
 
 
 def _outermost(report: Report) -> Iterator[Finding]:

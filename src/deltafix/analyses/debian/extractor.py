@@ -23,8 +23,6 @@ from typing import Final
 
 import pyarrow as pa
 
-__all__ = ["DEBIAN", "DebianLists"]
-
 _STATUS: Final = "var/lib/dpkg/status"
 _STATES: Final = "var/lib/apt/extended_states"
 _LISTS: Final = "var/lib/apt/lists"

@@ -4,11 +4,11 @@
 for, which table an unqualified name belongs to, and from where every column comes. Nothing here
 runs SQL or asks a database.
 
-    statements   bytes to parsed statements (template: dbt's Jinja)
-    extract      what each statement makes or fills, with definitions (CREATE TABLE, ALTER TABLE)
-                 and changes (UPDATE, MERGE)
-    queries      SELECT, set operations, CTEs  |  sources: FROM  |  blocks: what is in scope
-    expressions  what an expression refers to  |  names: identifiers as the dialect folds them
+    statements   bytes to parsed statements (and dbt's Jinja)
+    extract      what each statement makes or fills
+    queries      SELECT, set operations, CTEs  |  sources: FROM
+    blocks       what is in scope, what an expression refers to
+    names        identifiers as the dialect folds them
 """
 
 from __future__ import annotations
@@ -46,4 +46,10 @@ LINEAGE = Analysis(
         "ambiguous_table",
         "unparsed",
     ),
+    edges={
+        "flows": (("source_table", "source_column"), ("target_table", "target_column")),
+        "comes_from": (("source_table", "source_column"), ("table", "column")),
+        "origin": (("base_table", "base_column"), ("table", "column")),
+        "impact": (("table", "column"), ("reached_table", "reached_column")),
+    },
 )

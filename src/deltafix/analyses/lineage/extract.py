@@ -3,26 +3,28 @@
 Invariant: equal bytes give equal fragments; a statement that cannot be read states `failed` and
 nothing else, a file that cannot be read is a fragment with an error. Statements are named by the
 table they make or fill, so that one more statement does not rename those after it.
+
+UPDATE and MERGE are blocks whose sources are the target and what it is changed from, and whose
+outputs are the columns set or inserted, by name.
+
+A table created without a column list, a query or a model to copy is `formless`: any column may be
+asked of it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from deltafix.analyses.facts import Fragment, Place
-from deltafix.analyses.lineage.blocks import Block, Seen
-from deltafix.analyses.lineage.changes import merge, update
-from deltafix.analyses.lineage.definitions import alter, declare
-from deltafix.analyses.lineage.facts import Facts
-from deltafix.analyses.lineage.names import Names
-from deltafix.analyses.lineage.queries import add_ctes, query
-from deltafix.analyses.lineage.sources import put_list
+from deltafix.analyses.lineage.blocks import Block, Names, Seen
+from deltafix.analyses.lineage.facts import ROWS, Facts
+from deltafix.analyses.lineage.queries import add_ctes, finish, query
+from deltafix.analyses.lineage.sources import add_sources, put_list
 from deltafix.analyses.lineage.statements import SqlFile, SqlFileError, Statement, read
-
-__all__ = ["UNKNOWN_FORM", "extract"]
 
 UNKNOWN_FORM = "a form of statement that lineage does not know"
 """Why a statement that parses is not read; the tests know none."""
@@ -213,3 +215,92 @@ class _Reader:
             if isinstance(pair, exp.EQ) and pair.this.name.lower() == "search_path":
                 first = pair.expression
                 self.names.schema = first.name.lower() if isinstance(first, exp.Expr) else ""
+
+
+def update(node: exp.Update, id_: str, seen: Seen) -> None:
+    """UPDATE target SET column = expression FROM sources WHERE condition."""
+    block = Block(id_, seen)
+    add_ctes(block, node)
+    add_sources(block, exp.Select(from_=exp.From(this=node.this.copy())), query)
+    add_sources(block, node, query)
+    _assign(block, node.expressions)
+    block.read(node.args.get("where"), ROWS, "filter")
+    finish(block)
+
+
+def merge(node: exp.Merge, id_: str, seen: Seen) -> None:
+    """MERGE INTO target USING source ON condition WHEN .. THEN UPDATE, INSERT."""
+    block = Block(id_, seen)
+    add_ctes(block, node)
+    for table in (node.this, node.args["using"]):
+        add_sources(block, exp.Select(from_=exp.From(this=table.copy())), query)
+    given = list(block.sources.values())[-1:]
+    block.read(node.args.get("on"), ROWS, "join")
+    whens = node.args["whens"].expressions if node.args.get("whens") else ()
+    for index, when in enumerate(whens):
+        block.read(when.args.get("condition"), ROWS, "filter")
+        then = when.args.get("then")
+        if isinstance(then, exp.Update) and not isinstance(then.expressions, exp.Star):
+            _assign(block, then.expressions)
+        elif isinstance(then, exp.Insert) and isinstance(then.this, exp.Tuple):
+            values = then.expression.expressions if then.expression is not None else ()
+            for column, value in zip(then.this.expressions, values, strict=False):
+                _set(block, column, value)
+        if isinstance(then, (exp.Update, exp.Insert)) and then.find(exp.Star):
+            for source in given:  # UPDATE SET *, INSERT *
+                block.facts.add("star", block.id, str(index), source)
+    finish(block)
+
+
+def _assign(block: Block, assignments: Iterable[exp.Expr]) -> None:
+    for one in assignments:
+        if isinstance(one, exp.EQ):
+            left = one.this.expressions if isinstance(one.this, exp.Tuple) else [one.this]
+            for column in left:
+                _set(block, column, one.expression)
+
+
+def _set(block: Block, column: exp.Expr, value: exp.Expr) -> None:
+    name = block.names.fold(column.this if isinstance(column, exp.Column) else column)
+    block.facts.add("output", block.id, name, name)
+    block.read(value, name, "value")
+
+
+def declare(names: Names, node: exp.Create, table: str) -> None:
+    """State the columns of a table created without a query."""
+    facts = names.facts
+    schema = node.this
+    listed = schema.expressions if isinstance(schema, exp.Schema) else []
+    columns = [names.fold(one.this) for one in listed if isinstance(one, exp.ColumnDef)]
+    for index, name in enumerate(columns):
+        facts.add("column", table, str(index), name)
+    above = list(node.find_all(exp.LikeProperty, exp.PartitionedOfProperty, exp.InheritsProperty))
+    copied = [other for one in above for other in (one.this, *one.expressions)]
+    for other in copied:
+        if isinstance(other, exp.Table):
+            facts.add("like", table, names.mention(other))
+    if columns and not copied:
+        facts.add("width_of", table, str(len(columns)))
+    if not columns and not copied:
+        facts.add("formless", table)
+
+
+def alter(names: Names, node: exp.Alter) -> None:
+    """State the columns that ALTER TABLE adds, drops or renames."""
+    if not isinstance(node.this, exp.Table) or node.args.get("kind") != "TABLE":
+        return
+    mention = names.mention(node.this)
+    for action in node.args.get("actions") or ():
+        if isinstance(action, exp.ColumnDef):
+            names.facts.add("added", mention, names.fold(action.this))
+        elif isinstance(action, exp.Schema):  # ADD (a INT, b INT)
+            for one in action.expressions:
+                if isinstance(one, exp.ColumnDef):
+                    names.facts.add("added", mention, names.fold(one.this))
+        elif isinstance(action, exp.RenameColumn):
+            names.facts.add("dropped", mention, names.fold(action.this.this))
+            names.facts.add("added", mention, names.fold(action.args["to"].this))
+        elif isinstance(action, exp.Drop) and action.args.get("kind") == "COLUMN":
+            for column in [action.this, *(action.args.get("tables") or ())]:
+                if isinstance(column, exp.Column):
+                    names.facts.add("dropped", mention, names.fold(column.this))

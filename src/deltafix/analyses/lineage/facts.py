@@ -14,8 +14,6 @@ from types import MappingProxyType
 
 from deltafix.analyses.facts import Fact
 
-__all__ = ["FUNCTION", "INPUTS", "ROWS", "Facts"]
-
 ROWS = "(rows)"
 """The column that stands for which rows a table or block has: what filters and joins decide."""
 

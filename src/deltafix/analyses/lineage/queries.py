@@ -16,8 +16,6 @@ from deltafix.analyses.lineage.blocks import Block, Seen
 from deltafix.analyses.lineage.facts import ROWS
 from deltafix.analyses.lineage.sources import add_sources, put_list
 
-__all__ = ["add_ctes", "finish", "query"]
-
 _SELF_NAMING = frozenset({"tsql", "fabric", "oracle", "snowflake", "teradata"})
 """Dialects where a CTE may name itself without the word RECURSIVE."""
 

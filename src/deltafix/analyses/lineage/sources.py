@@ -14,8 +14,6 @@ from sqlglot import exp
 from deltafix.analyses.lineage.blocks import Block, Seen
 from deltafix.analyses.lineage.facts import FUNCTION, ROWS
 
-__all__ = ["Query", "add_sources", "put_list"]
-
 Query = Callable[[exp.Expr, str, Seen], None]
 """States a query as the block of an id, given what it sees."""
 

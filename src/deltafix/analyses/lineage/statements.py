@@ -3,6 +3,10 @@
 Invariant: a statement that does not parse costs itself only; a file is given up (SqlFileError) when
 its bytes are not text, its template computes, its dialect is unknown or it has no tokens' end.
 Nothing here knows what a statement means.
+
+dbt's Jinja becomes plain SQL as far as it does not compute: `{{ ref('x') }}` is the table x, `{{
+source('a', 'b') }}` the table a.b, `{{ this }}` the model itself, the body of `{% if
+is_incremental() %}` counts as written; anything else is refused. Lines stay, so places are true.
 """
 
 from __future__ import annotations
@@ -19,10 +23,6 @@ from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
-
-from deltafix.analyses.lineage.template import TemplateError, is_template, render
-
-__all__ = ["SqlFile", "SqlFileError", "Statement", "read"]
 
 _DIALECT = re.compile(r"^\s*--\s*deltafix:\s*dialect\s*=\s*(\S+)\s*$", re.MULTILINE)
 _CARRIES = re.compile(
@@ -143,3 +143,51 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         logger.removeFilter(others)
+
+
+_TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_TEXT = r"""(?:'([^'"]*)'|"([^'"]*)")"""
+_VERSION = r"(?:\s*,\s*(?:v|version)\s*=\s*\S+?)?"
+_REF = re.compile(rf"ref\(\s*(?:{_TEXT}\s*,\s*)?{_TEXT}{_VERSION}\s*\)")
+_SOURCE = re.compile(rf"source\(\s*{_TEXT}\s*,\s*{_TEXT}\s*\)")
+_INCREMENTAL = re.compile(r"if\s+is_incremental\(\s*\)")
+
+
+class TemplateError(ValueError):
+    """Jinja that this does not read; the message names it."""
+
+
+def is_template(text: str) -> bool:
+    """Whether the text has any Jinja in it."""
+    return "{{" in text or "{%" in text or "{#" in text
+
+
+def render(text: str, this: str) -> str:
+    """The SQL of a template whose own table is `this`. Raises TemplateError."""
+    pieces: list[str] = []
+    end = 0
+    for tag in _TAG.finditer(text):
+        pieces += [text[end : tag.start()], _plain(tag[0], this), "\n" * tag[0].count("\n")]
+        end = tag.end()
+    rest = text[end:]
+    if is_template(rest):
+        raise TemplateError("a Jinja tag that does not end")
+    return "".join([*pieces, rest])
+
+
+def _plain(tag: str, this: str) -> str:
+    body = tag[2:-2].strip("-+ \t\r\n")
+    if tag.startswith("{#") or body in ("endif", ""):
+        return ""
+    if tag.startswith("{%"):
+        if _INCREMENTAL.fullmatch(body):
+            return ""
+    elif body == "this":
+        return this
+    elif body.startswith("config(") and body.endswith(")"):
+        return ""
+    elif found := _REF.fullmatch(body):
+        return found[3] or found[4]
+    elif found := _SOURCE.fullmatch(body):
+        return f"{found[1] or found[2]}.{found[3] or found[4]}"
+    raise TemplateError(f"Jinja other than ref, source, this and config: {tag[:60]}")

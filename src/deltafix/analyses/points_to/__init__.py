@@ -7,7 +7,7 @@ makes one of its own.
 from __future__ import annotations
 
 from deltafix.analyses.analysis import Analysis
-from deltafix.analyses.value_flow.extract import extract_flow
+from deltafix.analyses.value_flow.functions import extract_flow
 from deltafix.analyses.value_flow.inputs import INPUTS
 from deltafix.analyses.value_flow.tables import table_facts
 
@@ -22,4 +22,5 @@ POINTS_TO = Analysis(
     program=(("dead_code", "names.dl"), ("value_flow", "rules.dl"), ("points_to", "program.dl")),
     views=("points_to", "field", "calls"),
     tables=table_facts(),
+    edges={"field": (("object",), ("value",))},
 )

@@ -20,4 +20,5 @@ REACHING = Analysis(
     extract=extract_flow,
     program=(("reaching", "program.dl"),),
     views=("reaches", "uninitialised", "dead_store", "unread"),
+    edges={"reaches": (("definition",), ("use",))},
 )

@@ -20,8 +20,6 @@ from deltafix.analyses.facts import Fact, Fragment, Place
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["FLOW_INPUTS", "extract_flow", "flows"]
-
 FLOW_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "entry": ("step",),

@@ -7,7 +7,7 @@ object, and reads types off the objects.
 from __future__ import annotations
 
 from deltafix.analyses.analysis import Analysis
-from deltafix.analyses.value_flow.extract import extract_flow
+from deltafix.analyses.value_flow.functions import extract_flow
 from deltafix.analyses.value_flow.inputs import INPUTS
 from deltafix.analyses.value_flow.tables import table_facts
 

@@ -12,8 +12,6 @@ import ast
 
 from deltafix.analyses.value_flow.blocks import UNKNOWN, Blocks, instance
 
-__all__ = ["Annotations"]
-
 _ABSTRACT = {
     "Iterable": "Iterable", "Iterator": "Iterator", "Generator": "Iterator",
     "Sequence": "Sequence", "MutableSequence": "Sequence", "Collection": "Collection",

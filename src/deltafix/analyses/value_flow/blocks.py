@@ -18,8 +18,6 @@ from deltafix.analyses.dead_code.references import name_chain
 from deltafix.analyses.dead_code.scopes import Scope, collect
 from deltafix.analyses.facts import Fact
 
-__all__ = ["UNKNOWN", "Blocks", "instance"]
-
 UNKNOWN = "?"
 """The variable that holds the unknown object, which is called the same."""
 

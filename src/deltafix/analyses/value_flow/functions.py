@@ -11,12 +11,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from deltafix.analyses.dead_code.extract import Definitions, extract
 from deltafix.analyses.dead_code.scopes import Scope, collect
-from deltafix.analyses.facts import Fact
+from deltafix.analyses.facts import Fact, Fragment
 from deltafix.analyses.value_flow.blocks import instance
+from deltafix.analyses.value_flow.inputs import FLOW, NAMES
 from deltafix.analyses.value_flow.statements import Statements
-
-__all__ = ["Functions"]
 
 _SAME = frozenset(
     {"wraps", "lru_cache", "cache", "abstractmethod", "override", "final", "runtime_checkable",
@@ -334,3 +334,25 @@ def _may_end(body: Sequence[ast.stmt]) -> bool:
 
 def _takes_all(pattern: ast.pattern) -> bool:
     return isinstance(pattern, ast.MatchAs) and pattern.pattern is None
+
+
+_STATED = frozenset({*NAMES, *FLOW})
+
+
+def extract_flow(path: str, data: bytes, prefix: str = "") -> Fragment:
+    """As `dead_code.extract.extract`: the facts of one file; never raises for bad content."""
+    fragment = extract(path, data, prefix, reader=_Reader)
+    if fragment.error is not None:
+        return fragment
+    facts = [fact for fact in fragment.facts if fact[0] in _STATED]
+    return Fragment.of(path, facts, fragment.places)
+
+
+class _Reader(Definitions):
+    """Adds the flow of values to what names mean."""
+
+    def run(self, tree: ast.Module) -> Fragment:
+        """Read a whole module; call once."""
+        names = super().run(tree)
+        flow = Functions(self.module).run(tree)
+        return Fragment.of(self.path, [*names.facts, *flow], names.places)

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["FLOW", "INPUTS", "NAMES", "TABLES"]
-
 NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "symbol": ("id", "kind"),

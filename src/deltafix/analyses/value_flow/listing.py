@@ -8,8 +8,6 @@ from __future__ import annotations
 from deltafix.analyses.facts import Fragment
 from deltafix.analyses.value_flow.inputs import FLOW
 
-__all__ = ["listing"]
-
 _FORMS = {
     "holds": "{0} = object {1}",
     "site": "{0} : {1}",

@@ -16,8 +16,6 @@ from deltafix.analyses.facts import Fact
 from deltafix.analyses.value_flow.annotations import POSITIONS
 from deltafix.analyses.value_flow.blocks import UNKNOWN, instance
 
-__all__ = ["table_facts"]
-
 _NUMBERS = ("bool", "int", "float", "complex")
 _ARITHMETIC = ("add", "sub", "mul", "floordiv", "mod", "pow")
 _BITS = ("and", "or", "xor", "lshift", "rshift")

@@ -1,6 +1,6 @@
 """Components: named, parametrised parts of a program, and their instances.
 
-`tree` is what a text says, `reading` reads it, `scope` says what a name means inside an instance,
-`instantiate` writes every instance out. Invariant: nothing behind `instantiate` knows components:
+`reading` is what a text says, and reads it; `instantiate` says what a name means inside an
+instance and writes every instance out. Invariant: nothing behind `instantiate` knows components:
 a `Program` has relations, types and rules only, with dotted names.
 """

@@ -7,27 +7,41 @@ bounded by `MAX_ITEMS` copies; a component that is never instantiated adds nothi
 
 DF180 no such component, DF181 a component that needs itself, DF182 wrong number of arguments,
 DF183 override of what is not overridable, DF111 declared twice.
+
+Only names change in an item: spans stay, so an error in an instance is shown in the component.
+
+A `Layer` is one component's text with its parameters bound; a `Frame` is an instance: the layers of
+its component and of everything it inherits from, and what they declare. A name means the nearest
+declaration, in the instance itself, then in the instance that holds it, up to the program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
+from typing import Any
 
-from deltafix.datalog.components.reading import MAX_DEPTH
-from deltafix.datalog.components.rename import (
-    renamed_functor,
-    renamed_lattice,
-    renamed_order,
-    renamed_relation,
-    renamed_rule,
-    renamed_type,
+from deltafix.datalog.components.reading import (
+    MAX_DEPTH,
+    ComponentSyntax,
+    InstanceSyntax,
+    Reference,
 )
-from deltafix.datalog.components.scope import Argument, Frame, Home, Layer
-from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax, Reference
+from deltafix.datalog.lexer import Token
 from deltafix.datalog.parser import Syntax
-from deltafix.diagnostics import Diagnostic, Span, suggest
+from deltafix.datalog.types import TypeSyntax
+from deltafix.diagnostics import Diagnostic, Span, did_you_mean, suggest
+from deltafix.rules.ast import (
+    Atom,
+    Attribute,
+    Dominates,
+    FunctorDecl,
+    LatticeDecl,
+    RelationDecl,
+    Rule,
+)
+from deltafix.rules.terms import Call, Const
 
 MAX_ITEMS = 100_000
 """Declarations, rules and directives that instances may produce in one program."""
@@ -201,10 +215,9 @@ class _Instantiation:
                 hint = f"declare it in its component: `.decl {token.text}(...) overridable`"
             else:
                 message = f"`{component.name}` inherits no relation `{token.text}`"
-                close = suggest(token.text, open_)
-                hint = f"did you mean `{close}`?" if close else "nothing inherited is overridable"
-                if open_ and not close:
-                    hint = f"overridable: {' '.join(open_)}"
+                valid = f"overridable: {' '.join(open_)}"
+                valid = valid if open_ else "nothing inherited is overridable"
+                hint = did_you_mean(token.text, open_, valid)
             self.report("DF183", message, token.span, hint)
 
 
@@ -247,3 +260,181 @@ def _copy(frame: Frame, out: Syntax) -> None:
         out.pragmas.extend(syntax.pragmas)
     for inner in frame.instances.values():
         _copy(inner, out)
+
+
+Naming = Callable[[str], str]
+
+
+def _columns(columns: tuple[Attribute, ...], types: Naming) -> tuple[Attribute, ...]:
+    return tuple(replace(column, type=types(column.type)) for column in columns)
+
+
+def renamed_relation(declared: RelationDecl, name: str, types: Naming) -> RelationDecl:
+    """The declaration under another name, its columns' types replaced."""
+    return replace(declared, name=name, attributes=_columns(declared.attributes, types))
+
+
+def renamed_type(declared: TypeSyntax, name: str, types: Naming, branches: Naming) -> TypeSyntax:
+    """The declaration under another name, the types it is made of and its branches replaced."""
+    parents = tuple(_token(parent, types(parent.text)) for parent in declared.parents)
+    made = tuple(
+        replace(b, name=branches(b.name) if b.name else "", fields=_columns(b.fields, types))
+        for b in declared.branches
+    )
+    return replace(declared, name=name, parents=parents, branches=made)
+
+
+def renamed_functor(declared: FunctorDecl, types: Naming) -> FunctorDecl:
+    """The declaration with its types replaced; a functor's name is the whole program's."""
+    arguments = _columns(declared.arguments, types)
+    return replace(declared, arguments=arguments, result=types(declared.result))
+
+
+def renamed_lattice(declared: LatticeDecl, types: Naming, branches: Naming) -> LatticeDecl:
+    """The lattice of the type under its full name, branches in its constants replaced."""
+    operations = tuple(
+        (name, _renamed(term, str, types, branches)) for name, term in declared.operations
+    )
+    return replace(declared, type=types(declared.type), operations=operations)
+
+
+def _token(token: Token, text: str) -> Token:
+    return replace(token, text=text)
+
+
+def renamed_rule(rule: Rule, relations: Naming, types: Naming, branches: Naming) -> Rule:
+    """The rule with every atom's relation, every cast's type and every branch replaced."""
+    found = _renamed(rule, relations, types, branches)
+    assert isinstance(found, Rule)  # noqa: S101  renaming keeps the kind of node
+    return found
+
+
+def renamed_order(
+    order: Dominates, relations: Naming, types: Naming, branches: Naming
+) -> Dominates:
+    """A subsumption, renamed as a rule is."""
+    found = _renamed(order, relations, types, branches)
+    assert isinstance(found, Dominates)  # noqa: S101  renaming keeps the kind of node
+    return found
+
+
+def _renamed(node: Any, relations: Naming, types: Naming, branches: Naming) -> Any:
+    if isinstance(node, tuple):
+        return tuple(_renamed(part, relations, types, branches) for part in node)
+    if isinstance(node, Call) and node.functor == "as":
+        inner, target = node.args
+        if isinstance(target, Const):
+            target = replace(target, value=types(str(target.value)))
+        return replace(node, args=(_renamed(inner, relations, types, branches), target))
+    if not is_dataclass(node) or isinstance(node, Span | type):
+        return node
+    parts = {
+        part.name: _renamed(value, relations, types, branches)
+        for part in fields(node)
+        if isinstance(value := getattr(node, part.name), tuple) or is_dataclass(value)
+    }
+    if isinstance(node, Atom):
+        parts["relation"] = relations(node.relation)
+    if isinstance(node, Call) and node.functor.startswith("$"):
+        parts["functor"] = f"${branches(node.functor[1:])}"
+    return replace(node, **parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A component with the instance and the layer whose text declares it."""
+
+    component: ComponentSyntax
+    frame: Frame
+    layer: Layer
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What a parameter stands for: a name, as a type by its full name, and as a component.
+
+    As a component the name means what is called so where the parameter is used, as in Soufflé, and
+    only then what is called so where the argument stands.
+    """
+
+    name: str
+    type: str
+    component: Home | None
+
+
+@dataclass(slots=True)
+class Layer:
+    """One component's text inside an instance; rules for `overridden` relations are left out.
+
+    `binding` holds the parameters of the component and of those its text stands in.
+    """
+
+    syntax: Syntax
+    binding: dict[str, Argument] = field(default_factory=dict)
+    overridden: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Frame:
+    """An instance (or the whole program): its dotted prefix, its layers, and what they declare.
+
+    `relations`, `types` and `branches` hold local names, dotted for those of instances inside.
+    """
+
+    prefix: str
+    parent: Frame | None
+    layers: list[Layer]
+    relations: set[str] = field(default_factory=set)
+    types: set[str] = field(default_factory=set)
+    branches: set[str] = field(default_factory=set)
+    components: dict[str, Home] = field(default_factory=dict)
+    instances: dict[str, Frame] = field(default_factory=dict)
+
+    def relation(self, name: str) -> str:
+        """The full name of a relation."""
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.relations:
+                return frame.prefix + name
+            frame = frame.parent
+        return name
+
+    def branch(self, name: str) -> str:
+        """The full name of a branch of an algebraic data type."""
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.branches:
+                return frame.prefix + name
+            frame = frame.parent
+        return name
+
+    def type(self, name: str, layer: Layer) -> str:
+        """The full name of a type; a parameter of the layer is what it stands for."""
+        if name in layer.binding:
+            return layer.binding[name].type
+        frame: Frame | None = self
+        while frame is not None:
+            if name in frame.types:
+                return frame.prefix + name
+            frame = frame.parent
+        return name
+
+    def component(self, name: str, layer: Layer) -> Home | None:
+        """A component by name; a parameter of the layer is what it stands for."""
+        bound = layer.binding.get(name)
+        wanted = name if bound is None else bound.name
+        frame: Frame | None = self
+        while frame is not None:
+            if wanted in frame.components:
+                return frame.components[wanted]
+            frame = frame.parent
+        return None if bound is None else bound.component
+
+    def component_names(self) -> list[str]:
+        """Every component that can be named here, the nearest first."""
+        found: list[str] = []
+        frame: Frame | None = self
+        while frame is not None:
+            found.extend(frame.components)
+            frame = frame.parent
+        return found

@@ -2,18 +2,21 @@
 
 Invariant: what stands between a component's braces is read by the same methods as the rest of the
 program, into a `Syntax` of its own; an error inside costs one clause of the component, no more.
+Names stay as they were written.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deltafix.datalog.clauses import ClauseParser
-from deltafix.datalog.components.tree import ComponentSyntax, InstanceSyntax, Reference
 from deltafix.datalog.lexer import Token
+from deltafix.diagnostics import Span
 
 if TYPE_CHECKING:
     from deltafix.datalog.parser import Syntax
+
 
 MAX_DEPTH = 32
 """Components inside components, in the text and in instances."""
@@ -85,3 +88,36 @@ class ComponentParser(ClauseParser):
         self.out.overrides.append(self.expect_name("a relation's name"))
         while self.accept(","):
             self.out.overrides.append(self.expect_name("a relation's name"))
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """`Name<A, B>`: a component and what its parameters shall be."""
+
+    name: Token
+    arguments: tuple[Token, ...]
+
+    def __str__(self) -> str:
+        shown = ", ".join(token.text for token in self.arguments)
+        return f"{self.name.text}<{shown}>" if shown else self.name.text
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSyntax:
+    """`.comp name<parameters> : bases { body }`; `overrides` are the body's `.override` names."""
+
+    name: str
+    parameters: tuple[Token, ...]
+    bases: tuple[Reference, ...]
+    body: Syntax
+    overrides: tuple[Token, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceSyntax:
+    """`.init name = component<arguments>`."""
+
+    name: str
+    component: Reference
+    span: Span

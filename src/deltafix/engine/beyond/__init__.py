@@ -5,13 +5,12 @@ These are even negation, lattices, subsumption, choice, and aggregates over thei
 beside the kernel, which runs the rest.
 
     coded.py        the stratum as the database runs it
-    stratum.py      a run: take in, retract, derive, sweep
+    stratum.py      a run: take in, retract, derive, sweep; which kind a relation is
     wiring.py       clauses -> variants on the relations that start them
     join.py         a variant: a chain of closures; order.py, checks.py: its steps
-    rows.py         a plain relation; falling, undominated, chosen: others
+    rows.py         a plain relation; falling, blocked: others
     founded.py      a stratum that aggregates over itself; needs.py: the order of its keys
     keyed.py        relations that show one row a key; best and joined: the two kinds
-    kinds.py        which of them a relation is
     facts.py        a row's record, tables and indexes; epoch.py: what a run shares
 """
 

@@ -19,12 +19,10 @@ from typing import Any
 from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.keyed import KeyedRows, leave
-from deltafix.facts.schema import BaseType, Row
-from deltafix.facts.values import float_order
+from deltafix.facts.schema import Row
+from deltafix.facts.values import BaseType, float_order
 from deltafix.plan.clause import LatticeColumn
 from deltafix.rules.values import comparison
-
-__all__ = ["BestRows"]
 
 SCAN = 16
 """Up to this many proposals the best is found by looking at each; beyond, in a heap."""

@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.engine.beyond.order import Check
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.plan.clause import Apply, Compare
 from deltafix.rules.values import NO_VALUE, comparison, function, numbers
 
 if TYPE_CHECKING:
     from deltafix.engine.beyond.join import Frame, Next
-
-__all__ = ["Meaning", "check_step", "intrinsic", "same_value"]
 
 Meaning: TypeAlias = Callable[[str, tuple[BaseType, ...], BaseType], Callable[..., Any]]
 """From a functor's name, argument types and result type to its function on values."""

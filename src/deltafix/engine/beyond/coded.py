@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from deltafix.engine.beyond.change import Change, Work
 from deltafix.engine.beyond.checks import intrinsic
-from deltafix.engine.beyond.facts import Fact
+from deltafix.engine.beyond.facts import Change, Fact, Work
 from deltafix.engine.beyond.founded import FoundedStratum
 from deltafix.engine.beyond.stratum import Stratum
 from deltafix.engine.codes import Codes
@@ -22,7 +21,8 @@ from deltafix.engine.stages import Bounds, Changed
 from deltafix.engine.store import codes_where
 from deltafix.engine.tables import Memo
 from deltafix.errors import InternalError
-from deltafix.facts.schema import BaseType, Row, Schema, Value
+from deltafix.facts.schema import Row, Schema
+from deltafix.facts.values import BaseType, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.plan.clause import Fold
@@ -31,8 +31,6 @@ from deltafix.rules.autoinc import AUTOINC
 
 if TYPE_CHECKING:
     from deltafix.engine.outside import Users
-
-__all__ = ["BeyondStratum"]
 
 _IN_PYTHON = frozenset(["match", "contains", "ord", "as", "as32"])
 """Functors whose meaning `engine.functors` knows, beside the users' own."""

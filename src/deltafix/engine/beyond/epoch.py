@@ -10,10 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from deltafix.engine.beyond.change import Work
-from deltafix.engine.beyond.facts import Fact
-
-__all__ = ["Epoch"]
+from deltafix.engine.beyond.facts import Fact, Work
 
 Saved = tuple[Fact, int, Any, int, bool, "Fact | None"]
 """A fact and its total, support, rank, visible and by, as the epoch found them."""

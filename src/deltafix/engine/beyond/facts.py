@@ -9,15 +9,14 @@ live facts), each under the values of its columns; a one-column key is the value
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltafix.facts.schema import Row
 
 if TYPE_CHECKING:
     from deltafix.engine.beyond.rows import Rows
-
-__all__ = ["Fact", "Facts", "Index", "Table"]
 
 
 class Fact:
@@ -142,3 +141,29 @@ class Facts:
         self.live.pop(fact, None)
         for index in self.indexes.values():
             index.discard(fact.row, fact)
+
+
+class Change(NamedTuple):
+    """Net change of one relation: rows that were absent and rows that were present."""
+
+    added: list[Row]
+    removed: list[Row]
+
+
+@dataclass(slots=True)
+class Work:
+    """What a run cost.
+
+    Attributes:
+        derivations: rule instances found, made and broken.
+        touched: facts whose record was changed, whether or not that ends in the delta.
+        retracted: facts taken down, for good or not.
+        revived: retracted facts that held by another derivation after all.
+        taken: facts made live.
+    """
+
+    derivations: int = 0
+    touched: int = 0
+    retracted: int = 0
+    revived: int = 0
+    taken: int = 0

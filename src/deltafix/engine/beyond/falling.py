@@ -24,8 +24,6 @@ from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Clause
 from deltafix.plan.derive import is_before
 
-__all__ = ["FallingRows", "refuted_by"]
-
 
 class FallingRows(Rows):
     """The rows of a falling relation; `ups` run when a row leaves, `downs` before it enters."""

@@ -14,10 +14,9 @@ import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from deltafix.engine.beyond.change import Work
 from deltafix.engine.beyond.checks import Meaning
 from deltafix.engine.beyond.epoch import Epoch
-from deltafix.engine.beyond.facts import Fact
+from deltafix.engine.beyond.facts import Fact, Work
 from deltafix.engine.beyond.keyed import leave
 from deltafix.engine.beyond.needs import Circle, Needs, Node
 from deltafix.engine.beyond.rows import Rows
@@ -26,12 +25,15 @@ from deltafix.engine.beyond.wiring import derivations
 from deltafix.engine.folds.stratum import FoldKind
 from deltafix.engine.folds.users import UserFold
 from deltafix.errors import CyclicDataError, InternalError
-from deltafix.facts.schema import BaseType, Row, Value, show_value
+from deltafix.facts.schema import Row
+from deltafix.facts.values import (
+    BaseType,
+    Value,
+    show_value,
+)
 from deltafix.plan.clause import Fold, Relation
 from deltafix.plan.depend import Layer
 from deltafix.plan.founded import Calls, Need
-
-__all__ = ["FoundedStratum", "MakeFold"]
 
 _SHOWN = 12
 """Steps of a cycle that a message names; the error has them all."""

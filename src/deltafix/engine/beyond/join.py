@@ -21,8 +21,6 @@ from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Argument, Code, Literal, Match, Slot
 from deltafix.plan.derive import is_before
 
-__all__ = ["Finish", "Frame", "Next", "Sources", "Start", "compile_variant"]
-
 Sources: TypeAlias = Mapping[str, Table | Rows]
 """What each relation name stands for."""
 

@@ -19,11 +19,10 @@ from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.keyed import KeyedRows, leave
 from deltafix.errors import FunctorError
-from deltafix.facts.schema import BaseType, Row
+from deltafix.facts.schema import Row
+from deltafix.facts.values import BaseType
 from deltafix.plan.clause import Lattice
 from deltafix.rules.values import NO_VALUE
-
-__all__ = ["JoinedRows"]
 
 
 class JoinedRows(KeyedRows):

@@ -14,8 +14,6 @@ from deltafix.engine.beyond.epoch import Epoch
 from deltafix.engine.beyond.facts import Fact
 from deltafix.engine.beyond.rows import Rows
 
-__all__ = ["KeyedRows", "leave"]
-
 
 class KeyedRows(Rows):
     """Rows with a key.

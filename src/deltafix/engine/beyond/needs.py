@@ -16,8 +16,6 @@ from typing import TypeAlias
 
 from deltafix.facts.schema import Row
 
-__all__ = ["Circle", "Needs", "Node"]
-
 Node: TypeAlias = tuple[int, Row]
 """A family and a key of it."""
 

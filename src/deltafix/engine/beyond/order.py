@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 from deltafix.errors import InternalError
 from deltafix.plan.clause import Absent, Apply, Argument, Code, Compare, Literal, Match, Slot
-
-__all__ = ["Check", "Probe", "Step", "ordered", "split"]
+from deltafix.plan.order import ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +78,11 @@ def split(position: int, literal: Match, known: set[Slot], *, by_key: bool = Tru
 
 
 def _check(position: int, literal: Literal, known: set[Slot]) -> Check | None:
-    def has(arg: Argument) -> bool:
-        return isinstance(arg, Code) or arg in known
-
-    if isinstance(literal, Absent):
-        return Check(position, literal, None) if all(map(has, literal.args)) else None
-    if isinstance(literal, Apply):
-        if not all(map(has, literal.args)):
-            return None
-        return Check(position, literal, None if literal.target in known else literal.target)
-    if isinstance(literal, Compare):
-        left, right = has(literal.left), has(literal.right)
-        if left and right:
-            return Check(position, literal, None)
-        if literal.op == "=" and (left or right):
-            free = literal.right if left else literal.left
-            return Check(position, literal, free) if isinstance(free, Slot) else None
-    return None
+    binds = False if isinstance(literal, Match) else ready(literal, known)
+    if binds is False:
+        return None
+    assert not isinstance(literal, Match)  # noqa: S101  those are never ready
+    return Check(position, literal, None if binds is True else binds)
 
 
 def _best_probe(remaining: list[int], body: Sequence[Literal], known: set[Slot]) -> Probe:

@@ -12,13 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from deltafix.engine.beyond.change import Change
 from deltafix.engine.beyond.epoch import Epoch
-from deltafix.engine.beyond.facts import Fact, Facts
+from deltafix.engine.beyond.facts import Change, Fact, Facts
 from deltafix.errors import InternalError
 from deltafix.facts.schema import Row, show_row
-
-__all__ = ["Rows"]
 
 
 class Rows:

@@ -17,22 +17,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from deltafix.collector import held_back
-from deltafix.engine.beyond.change import Change, Work
+from deltafix.engine.beyond.best import BestRows
+from deltafix.engine.beyond.blocked import ChosenRows, UndominatedRows
 from deltafix.engine.beyond.checks import Meaning, intrinsic
-from deltafix.engine.beyond.chosen import ChosenRows
 from deltafix.engine.beyond.epoch import Epoch
-from deltafix.engine.beyond.facts import Fact
+from deltafix.engine.beyond.facts import Change, Fact, Work
 from deltafix.engine.beyond.falling import FallingRows
-from deltafix.engine.beyond.kinds import lower_relations, rows_of
+from deltafix.engine.beyond.joined import JoinedRows
 from deltafix.engine.beyond.rows import Rows
-from deltafix.engine.beyond.undominated import UndominatedRows
 from deltafix.engine.beyond.wiring import Lower, Wiring, derivations
 from deltafix.errors import InternalError
-from deltafix.facts.schema import BaseType, Row
-from deltafix.plan.clause import Relation, Subsumption
+from deltafix.facts.schema import Row
+from deltafix.facts.values import BaseType
+from deltafix.plan.clause import Absent, Choice, Lattice, Match, Merge, Relation, Subsumption
 from deltafix.plan.depend import Layer
-
-__all__ = ["Stratum"]
 
 _NONE: Mapping[str, Change] = MappingProxyType({})
 
@@ -296,3 +294,35 @@ class Stratum:
 
     def _unstart(self, _: Row) -> None:
         self._started = False
+
+
+def lower_relations(
+    bodies: Iterable[Iterable[object]], relations: Mapping[str, Rows]
+) -> tuple[str, ...]:
+    """The lower relations that bodies read, in order."""
+    found = dict.fromkeys(
+        literal.relation
+        for body in bodies
+        for literal in body
+        if isinstance(literal, Match | Absent)
+    )
+    return tuple(name for name in found if name not in relations)
+
+
+def rows_of(
+    name: str,
+    epoch: Epoch,
+    types: tuple[BaseType, ...],
+    merge: Merge | None,
+    meaning: Meaning,
+) -> Rows:
+    """The kind of relation that a merge asks for."""
+    if isinstance(merge, Choice):
+        return ChosenRows(name, epoch, types, merge)
+    if isinstance(merge, Subsumption):
+        return UndominatedRows(name, epoch)
+    if isinstance(merge, Lattice):
+        if len(merge.columns) == 1 and merge.columns[0].join in ("min", "max"):
+            return BestRows(name, epoch, types, merge.columns[0])
+        return JoinedRows(name, epoch, types, merge, meaning)
+    return Rows(name, epoch)

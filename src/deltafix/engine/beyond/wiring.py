@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from deltafix.engine.beyond.blocked import UndominatedRows
 from deltafix.engine.beyond.checks import Meaning
 from deltafix.engine.beyond.facts import Table
 from deltafix.engine.beyond.falling import FallingRows, refuted_by
 from deltafix.engine.beyond.join import Finish, Frame, Next, Start, compile_variant
 from deltafix.engine.beyond.rows import Rows
-from deltafix.engine.beyond.undominated import UndominatedRows
 from deltafix.facts.schema import Row
 from deltafix.plan.clause import Absent, Clause, Dominance, Match
 from deltafix.plan.derive import changes_with, pivots
-
-__all__ = ["Lower", "Wiring", "derivations"]
 
 
 class Lower(Table):

@@ -18,15 +18,11 @@ from typing import Any
 import numpy as np
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.folds.groups import FEW, Key, Numbers, grouped, keys_of
-from deltafix.engine.folds.journal import Journal
+from deltafix.engine.folds.groups import FEW, Journal, Key, Numbers, grouped, keys_of
 from deltafix.engine.stages import Changed
-from deltafix.facts.schema import BaseType, Value
-from deltafix.facts.values import float_at, float_order
+from deltafix.facts.values import BaseType, Value, float_at, float_order
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
-
-__all__ = ["Extremes"]
 
 
 @total_ordering

@@ -3,20 +3,21 @@
 A group's key is the tuple of its codes (of its values, in a recursion: `engine.beyond`). Few rows
 are grouped one by one, many by sorting.
 Invariant: the order of groups is that of their first row, or of their codes; nobody relies on it.
+
+A `Journal` is a value per group that an epoch can take back: what a group held when the epoch began
+is noted before its first change, so `undo` puts exactly that back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable, KeysView
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from deltafix.engine.stages import Changed
 from deltafix.facts.schema import Row
 from deltafix.kernel.arena import Words
-
-__all__ = ["FEW", "Key", "Numbers", "grouped", "keys_of", "partition", "table"]
 
 Key: TypeAlias = Row
 """Codes of the group's columns, or their values where rows come one by one."""
@@ -59,3 +60,46 @@ def table(rows: Iterable[Key], width: int) -> Words:
     """Rows of codes as a table (n, width)."""
     listed = list(rows)
     return np.array(listed, dtype=np.int32).reshape(len(listed), width)
+
+
+T = TypeVar("T")
+
+
+class Journal(Generic[T]):
+    """Group -> value; a group without a value is absent."""
+
+    def __init__(self) -> None:
+        self.now: dict[Key, T] = {}
+        self._before: dict[Key, T | None] = {}
+
+    @property
+    def touched(self) -> KeysView[Key]:
+        """The groups that were looked at or changed in the epoch."""
+        return self._before.keys()
+
+    def touch(self, key: Key) -> T | None:
+        """The value of a group that may change next."""
+        held = self.now.get(key)
+        self._before.setdefault(key, held)
+        return held
+
+    def put(self, key: Key, value: T | None) -> None:
+        """Give a group its value; None: it has none."""
+        self.touch(key)
+        if value is None:
+            self.now.pop(key, None)
+        else:
+            self.now[key] = value
+
+    def keep(self) -> None:
+        """The epoch was committed."""
+        self._before.clear()
+
+    def undo(self) -> None:
+        """The epoch was rolled back."""
+        for key, old in self._before.items():
+            if old is None:
+                self.now.pop(key, None)
+            else:
+                self.now[key] = old
+        self._before.clear()

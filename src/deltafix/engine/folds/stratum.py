@@ -4,6 +4,10 @@ Those that count or add up whole numbers are the kernel's (`kernel.fold`), unles
 recursion (`engine.beyond`).
 Invariant: `values` holds, per group, the code of the value that the relation shows. What a value
 is, is the kind's (`totals`, `extremes`, `users`); this module knows emptiness, emission and undo.
+
+Totals are exact (`changes.exact`), so a row that comes and goes leaves precisely the old value,
+floats included; they wrap around, or are rounded, only when they are read. Whole numbers outside a
+recursion are the kernel's (`kernel.fold`).
 """
 
 from __future__ import annotations
@@ -11,22 +15,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
+from deltafix.changes.exact import Total, divide, extend, total_value
 from deltafix.engine.codes import Codes
 from deltafix.engine.folds.extremes import Extremes
-from deltafix.engine.folds.groups import Key, table
-from deltafix.engine.folds.journal import Journal
-from deltafix.engine.folds.totals import Totals
-from deltafix.engine.folds.users import UserFold, UserReducer
+from deltafix.engine.folds.groups import Journal, Key, keys_of, table
+from deltafix.engine.folds.users import UserFold, UserReducer, finished
 from deltafix.engine.link import Linked
 from deltafix.engine.stages import Changed
 from deltafix.engine.store import codes_where, rows_of_group
 from deltafix.errors import InternalError
-from deltafix.facts.schema import BaseType, Value
+from deltafix.facts.values import BaseType, Value
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
-
-__all__ = ["FoldKind", "FoldStratum", "fold_kind"]
+from deltafix.rules.values import function
 
 _Value: TypeAlias = "int | frozenset[int]"
 """The code of a group's value, or those of all of its values."""
@@ -176,3 +178,69 @@ def _less(one: _Value | None, other: _Value | None) -> Iterable[int]:
     if isinstance(one, frozenset):
         return one.difference(other) if isinstance(other, frozenset) else one
     return () if one is None else (one,)
+
+
+_NOTHING: tuple[int, Total] = (0, 0)
+
+
+class Totals:
+    """Count and total of each group. `kind` is the base type of the values."""
+
+    def __init__(
+        self, codes: Codes, fold: Fold, kind: BaseType, reducer: UserReducer | None = None
+    ) -> None:
+        self._codes = codes
+        self._fold = fold
+        self._kind = kind
+        self._groups: Journal[tuple[int, Total]] = Journal()
+        self._finish: Callable[[int, Total], Value] = _finish(fold.op, kind, reducer)
+
+    def update(self, change: Changed) -> dict[Key, Value | None]:
+        """The values of the groups that the change touches; None: the group has no rows."""
+        for rows, sign in ((change.added, 1), (change.removed, -1)):
+            self._add_each(rows, sign)
+        return {key: self.value(key) for key in self._groups.touched}
+
+    def change(self, key: Key, value: Value | None, sign: int) -> None:
+        """A row of a group comes (`sign` 1) or goes (-1)."""
+        count, total = self._groups.touch(key) or _NOTHING
+        if value is not None:
+            total = extend(total, value, sign)
+        self._put(key, count + sign, total)
+
+    def value(self, key: Key) -> Value | None:
+        """The value of a group; None: it has no rows."""
+        held = self._groups.now.get(key)
+        return None if held is None else self._finish(*held)
+
+    def keep(self) -> None:
+        """The epoch was committed."""
+        self._groups.keep()
+
+    def undo(self) -> None:
+        """The epoch was rolled back."""
+        self._groups.undo()
+
+    def _add_each(self, rows: Words, sign: int) -> None:
+        values: list[Any] = [None] * len(rows)
+        if self._fold.value is not None and self._fold.op != "count":
+            values = self._codes.decode(self._kind, rows[:, self._fold.value])
+        for key, value in zip(keys_of(rows, self._fold.group), values, strict=True):
+            self.change(key, value, sign)
+
+    def _put(self, key: Key, count: int, total: Total) -> None:
+        # Removals may come before the additions they belong to: a count may pass below zero.
+        self._groups.put(key, (count, total) if count or total else None)
+
+
+def _finish(op: str, kind: BaseType, reducer: UserReducer | None) -> Callable[[int, Total], Value]:
+    if reducer is not None:
+        return lambda _, total: finished(op, reducer, total)
+    if op == "count":
+        return lambda count, _: count
+    if op == "mean":
+        return lambda count, total: float(divide(total, count))
+    if kind == "float":
+        return lambda _, total: float(total_value(total))
+    wrap = function("+", kind)
+    return lambda _, total: wrap(total, 0)

@@ -11,17 +11,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.folds.groups import Key, keys_of
-from deltafix.engine.folds.journal import Journal
+from deltafix.engine.folds.groups import Journal, Key, keys_of
 from deltafix.engine.functors import fitted
 from deltafix.engine.stages import Changed
 from deltafix.errors import FunctorError
-from deltafix.facts.schema import BaseType, Value
-from deltafix.facts.values import sorted_rows
+from deltafix.facts.values import BaseType, Value, sorted_rows
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
-
-__all__ = ["Several", "UserFold", "UserReducer", "finished"]
 
 
 class UserReducer(Protocol):

@@ -17,7 +17,7 @@ from typing import Any
 
 from deltafix.engine.link import Linked
 from deltafix.engine.tables import Groups, Memo, Table, Tables
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.kernel.arena import Arena
 from deltafix.plan.build import lower, plan_core
 from deltafix.plan.explain import explain
@@ -28,8 +28,6 @@ from deltafix.plan.tell import tell
 from deltafix.plan.transition import SIGNALS, is_same
 from deltafix.rules.ast import Program
 from deltafix.rules.check import typed
-
-__all__ = ["Catalog"]
 
 
 @dataclass(frozen=True, slots=True)

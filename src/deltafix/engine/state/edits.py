@@ -18,8 +18,6 @@ from deltafix.facts.schema import Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 
-__all__ = ["Edit", "given_changes", "given_rows", "truth_changes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Edit:

@@ -18,15 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
+from deltafix.engine.state.edits import Edit
 from deltafix.engine.state.log import Log, read_log, write_log
-from deltafix.engine.state.rows import Edit
 from deltafix.engine.state.snapshot import read_snapshot, snapshot_pieces, write_snapshot
 from deltafix.engine.state.state import State
 from deltafix.errors import StateError
 from deltafix.store import disk
 from deltafix.store.lock import Lock
-
-__all__ = ["StateFolder"]
 
 _FILES = {"lock", "log", "log.new", "snapshot", "snapshot.new", "image", "image.new"}
 

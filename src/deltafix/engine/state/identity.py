@@ -19,8 +19,6 @@ from deltafix.facts.schema import Schema
 from deltafix.rules.ast import Program
 from deltafix.rules.show import show
 
-__all__ = ["Identity", "digest_of"]
-
 
 def digest_of(program: Program) -> str:
     """SHA-256 of a program as `rules.show` prints it, in hex."""

@@ -1,7 +1,7 @@
 """The image: all of a state's memory in one file, so that it can be opened without deriving.
 
     preamble    what the file is
-    seal        of all that follows up to the first page (`trust`)
+    seal        of all that follows up to the first page (below)
     frame       JSON: of which state, epoch and program; sections and their lengths; after edits of
                 rules the `Catalog`; then, as its body, the SHA-256 of every block of every section
     sections    each begins on a page: `Codes.to_tables`, then the arena's extents
@@ -10,6 +10,10 @@ Writing is not synced: an image that a power cut tore is found out, and costs wh
 one costs. Invariant: no byte of a file is followed before its digest, and the seal over the
 digests, were found right; what was read is mapped from the very file that was checked, which is
 never written again.
+
+An image is memory that the kernel follows without a check, so a checksum, which anybody can
+compute, is not enough: bytes whose seal fits were written by somebody who has this user's secret,
+which never leaves the machine and is in no state folder.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import json
 import mmap
 import os
 import platform
+import secrets
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,9 +33,9 @@ from pathlib import Path
 from typing import Any
 
 from deltafix.engine.codes import Codes
+from deltafix.engine.database import Database
 from deltafix.engine.link import Linked
 from deltafix.engine.state.catalog import Catalog
-from deltafix.engine.state.trust import SEAL_SIZE, VARIABLE, seal
 from deltafix.errors import StateVersionError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
@@ -40,10 +45,43 @@ from deltafix.store import disk
 from deltafix.store.disk import Piece
 from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
 
-__all__ = [
-    "Moment", "RefusedError", "is_half_way", "open_image", "origin", "origin_in_steps",
-    "write_image",
-]  # fmt: skip
+VARIABLE = "DELTAFIX_IMAGE_KEY"
+"""Environment variable that gives the secret, for machines whose home does not last."""
+
+SEAL_SIZE = 32
+
+
+def seal(pieces: Iterable[Piece]) -> bytes:
+    """HMAC-SHA-256 of some bytes under the user's secret. Raises OSError if there can be none."""
+    mac = hmac.new(_secret(), digestmod=hashlib.sha256)
+    for piece in pieces:
+        mac.update(piece)
+    return mac.digest()
+
+
+def _secret() -> bytes:
+    """What `VARIABLE` gives, or the user's file; made at its first use."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return given.encode()
+    path = _place() / "image.key"
+    try:
+        return disk.read(path)
+    except FileNotFoundError:
+        disk.make_folder(path.parent)
+        beside = path.with_suffix(f".{secrets.token_hex(4)}")
+        disk.create(beside, [secrets.token_bytes(32)], mode=0o600)
+        disk.rename(beside, path)
+        return disk.read(path)
+
+
+def _place() -> Path:
+    base = os.environ.get("XDG_STATE_HOME")
+    try:
+        return (Path(base) if base else Path.home() / ".local" / "state") / "deltafix"
+    except RuntimeError as error:  # a user without a home
+        raise FileNotFoundError(f"no place for the key of images: {error}") from None
+
 
 _BLOCK = 4 << 20
 """Bytes under one digest; threads check blocks side by side."""
@@ -242,3 +280,29 @@ def _digests(blocks: Sequence[Piece]) -> bytes:
         return b"".join(map(digest, blocks))
     with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
         return b"".join(pool.map(digest, blocks))
+
+
+class CachedImage:
+    """The images of one engine, which has no rows yet and calls no function of Python."""
+
+    def __init__(self, db: Database, program: str) -> None:
+        self._db = db
+        self._origin = origin(program, db._linked, db._arena, db._codes)
+
+    def leave(self, path: Path, name: str) -> bool:
+        """Write an image between epochs; whether there is one. O(state). Raises OSError."""
+        if is_half_way(self._db._arena):
+            return False
+        write_image(path, Moment(name, 0, self._origin), self._db._arena, self._db._codes)
+        return True
+
+    def take_up(self, path: Path, name: str) -> bool:
+        """Become what an image says that was left under a name; whether it is one. O(bytes)."""
+        db, wanted = self._db, Moment(name, 0, self._origin)
+        try:
+            open_image(path, wanted, 0, db._arena, db._codes, in_steps=lambda catalog: "")
+        except RefusedError:
+            return False
+        db._unrun = False
+        db._strata.cool()
+        return True

@@ -31,8 +31,6 @@ from deltafix.store.frame import (
     read,
 )
 
-__all__ = ["INTERVAL", "Log", "Records", "log_header", "read_log", "read_records", "write_log"]
-
 INTERVAL = 1.0
 """Seconds for which `fsync="interval"` lets records wait."""
 

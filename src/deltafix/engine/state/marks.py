@@ -10,8 +10,6 @@ from __future__ import annotations
 import json
 from typing import Any, TypeAlias
 
-__all__ = ["Marks", "check_mark", "set_marks"]
-
 Marks: TypeAlias = dict[str, Any]
 """Name to value; None stands for a mark that is taken away."""
 

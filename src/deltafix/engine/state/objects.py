@@ -24,8 +24,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from deltafix.engine.state.edits import Edit
 from deltafix.engine.state.log import Records, log_header, read_records
-from deltafix.engine.state.rows import Edit
 from deltafix.engine.state.snapshot import Snapshot, parse_snapshot, snapshot_pieces
 from deltafix.engine.state.state import State
 from deltafix.errors import StateError, StateInUseError
@@ -33,8 +33,6 @@ from deltafix.store.disk import Piece
 from deltafix.store.folder import Folder, Head, ReplacedError
 from deltafix.store.frame import pack, preamble
 from deltafix.store.lock import taken, who
-
-__all__ = ["INLINE", "ObjectLog", "StateObjects", "read_objects"]
 
 INLINE = 256 << 10
 """Bytes of records that `log` itself holds, at most."""

@@ -10,8 +10,6 @@ from deltafix.engine.state.objects import read_objects
 from deltafix.engine.state.snapshot import Snapshot, read_snapshot
 from deltafix.store.folder import LocalFolder, Where, folder_at
 
-__all__ = ["read_state"]
-
 
 def read_state(where: Where) -> tuple[Snapshot, Records] | None:
     """The snapshot and the records after it; None if there is no state yet.

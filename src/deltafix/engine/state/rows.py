@@ -22,8 +22,6 @@ from deltafix.facts.schema import Schema
 from deltafix.store.disk import Piece
 from deltafix.store.frame import Frame
 
-__all__ = ["Edit", "GivenRows", "decode", "encode", "left"]
-
 _FEW = 64
 """Up to so many rows go to Arrow as Python values: one row 0.2 ms sooner than by dictionaries."""
 

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deltafix.engine.codes import Codes
+from deltafix.engine.state.edits import Edit
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.marks import Marks
-from deltafix.engine.state.rows import Edit, encode
+from deltafix.engine.state.rows import encode
 from deltafix.errors import StateError
 from deltafix.store import disk
 from deltafix.store.disk import Piece
 from deltafix.store.frame import DamagedError, Frame, check_preamble, pack, preamble, read
-
-__all__ = ["Snapshot", "parse_snapshot", "read_snapshot", "snapshot_pieces", "write_snapshot"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,16 +15,20 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from deltafix.engine.codes import Codes
+from deltafix.engine.state.edits import Edit
 from deltafix.engine.state.identity import Identity
 from deltafix.engine.state.log import Records
 from deltafix.engine.state.marks import Marks, set_marks
-from deltafix.engine.state.rows import Edit, GivenRows, decode, encode, left
+from deltafix.engine.state.rows import (
+    GivenRows,
+    decode,
+    encode,
+    left,
+)
 from deltafix.engine.state.snapshot import Snapshot, snapshot_pieces
 from deltafix.errors import StateError
 from deltafix.facts.schema import Schema
 from deltafix.store.disk import Piece
-
-__all__ = ["COMPACT_FACTOR", "COMPACT_LEAST", "AnyLog", "Owner", "State"]
 
 COMPACT_FACTOR = 2
 """The log is folded into a new snapshot when it is this many times as large as the snapshot."""

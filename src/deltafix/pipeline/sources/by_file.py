@@ -24,8 +24,6 @@ from deltafix.pipeline.signed import Bad, Signed, signed_table
 from deltafix.pipeline.sources.folder import NO_BYTES, Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
-__all__ = ["ByFile", "Content", "Contents", "FolderContents", "by_file_schema"]
-
 _FEW = 16
 """Up to so many files, what they said is looked up file by file; else in one pass."""
 

@@ -24,8 +24,6 @@ from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.sources.folder import Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
-__all__ = ["REMEMBERED", "ChangeFiles", "digest_of"]
-
 REMEMBERED = 10_000
 """So many files that were read and removed are known by name; of those before, the last name."""
 

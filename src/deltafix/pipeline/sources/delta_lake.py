@@ -17,8 +17,6 @@ from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.sources.single import CHANGE, Single, out_before_in
 
-__all__ = ["DeltaTable"]
-
 
 class DeltaTable(Single):
     """A source of a Delta table with a change feed (`source = "delta"`)."""

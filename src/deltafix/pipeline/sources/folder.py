@@ -19,8 +19,6 @@ from typing import Final
 from deltafix.errors import PipelineError
 from deltafix.pipeline.decode import SUFFIXES
 
-__all__ = ["NO_BYTES", "Folder", "Stamp"]
-
 Stamp = list[int]
 """(nanoseconds since 1970 of the last change, size in bytes), as JSON keeps it."""
 

@@ -14,8 +14,6 @@ from deltafix.errors import MissingDependencyError, PipelineError
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.sources.single import Single
 
-__all__ = ["NO_SNAPSHOT", "IcebergTable"]
-
 NO_SNAPSHOT: Final = 0
 
 

@@ -14,18 +14,6 @@ import struct
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-__all__ = [
-    "UNCHANGED",
-    "Begin",
-    "Change",
-    "Commit",
-    "Message",
-    "Relation",
-    "Truncate",
-    "Values",
-    "parse",
-]
-
 
 class _Unchanged:
     """The class of `UNCHANGED`."""

@@ -40,8 +40,6 @@ from deltafix.pipeline.sources.replication import (
 from deltafix.pipeline.sources.single import Single
 from deltafix.pipeline.sources.transactions import COLUMNS, Changes, Seen, kinds_of, typed
 
-__all__ = ["PostgresTable"]
-
 _SEGMENT: Final = 16 << 20
 """So much of the log may say nothing of the table before the mark moves on, and the slot with it:
 until then the server keeps it."""

@@ -19,8 +19,6 @@ from deltafix.pipeline.decode import FileForm, decode_file, json_values, read_by
 from deltafix.pipeline.keyed import NO_KEY, Keying
 from deltafix.pipeline.signed import Signed
 
-__all__ = ["FileReader"]
-
 
 def _is_plain(kind: pa.DataType) -> bool:
     """Whether JSON has values of a type as such, and not as text."""

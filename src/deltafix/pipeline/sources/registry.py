@@ -21,8 +21,6 @@ from deltafix.pipeline.sources.reading import FileReader
 from deltafix.pipeline.sources.snapshot import Snapshots
 from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
 
-__all__ = ["ON_SPARK", "TABLES", "additions", "folder_of", "make_source"]
-
 ON_SPARK: Final = ("spark", "kafka")
 """Kinds of inputs that only Spark reads (`deltafix.spark.sources`)."""
 

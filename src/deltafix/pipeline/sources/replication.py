@@ -33,17 +33,6 @@ except ImportError as _error:
         "PostgreSQL needs the package psycopg: `pip install 'deltafix[postgres]'`"
     ) from _error
 
-__all__ = [
-    "Column",
-    "Position",
-    "Server",
-    "Slot",
-    "Table",
-    "position",
-    "server_at",
-    "shown",
-]
-
 Position = int
 """A place in the server's log (an LSN)."""
 

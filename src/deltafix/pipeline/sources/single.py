@@ -21,8 +21,6 @@ from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State, difference_with
 from deltafix.pipeline.signed import SIGN, Signed
 
-__all__ = ["CHANGE", "COMMIT", "FEED", "Single", "out_before_in"]
-
 CHANGE, COMMIT = "_change_type", "_commit_version"
 """Columns of a change feed, of Delta tables and of Spark alike: what happened, and when."""
 

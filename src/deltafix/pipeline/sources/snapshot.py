@@ -25,8 +25,6 @@ from deltafix.pipeline.signed import join
 from deltafix.pipeline.sources.folder import NO_BYTES, Folder, Stamp
 from deltafix.pipeline.sources.reading import FileReader
 
-__all__ = ["Snapshot", "Snapshots"]
-
 _DONE, _BUSY, _PART = "_SUCCESS", "_temporary", "part-"
 """As Spark's writers name them: all is written; a job is writing; the files of a job."""
 

@@ -39,8 +39,6 @@ from deltafix.pipeline.sources.pgoutput import (
 from deltafix.pipeline.sources.replication import Column as ServerColumn
 from deltafix.pipeline.sources.replication import Position, Table
 
-__all__ = ["COLUMNS", "Changes", "Seen", "kinds_of", "typed"]
-
 COLUMNS: Final = (
     "columns were changed, whose values may have been written anew without a change being told, or "
     "others are named"

@@ -24,8 +24,6 @@ from deltafix.errors import ConfigError
 from deltafix.pipeline.sources.by_file import Content
 from deltafix.pipeline.sources.folder import Stamp
 
-__all__ = ["ERROR", "EXTRACTORS", "FACTS", "Extractor", "Mapper", "TreeContents", "find_extractor"]
-
 FACTS = pa.schema(
     [("path", pa.string()), ("relation", pa.string()), ("row", pa.list_(pa.string()))]
 )

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from deltafix.errors import SinkError
 
-__all__ = ["EPOCH", "OUTPUT", "Ancestor", "held", "note"]
-
 OUTPUT, EPOCH = "deltafix.output", "deltafix.epoch"
 """In the summary of a snapshot: whose it is, and of which epoch."""
 

@@ -22,8 +22,6 @@ except ImportError as _error:
         "Delta tables need the package deltalake: `pip install 'deltafix[delta]'`"
     ) from _error
 
-__all__ = ["DeltaTarget"]
-
 
 class DeltaTarget:
     """The table at `path`; `merge` keeps the view in it, else it gets signed rows."""

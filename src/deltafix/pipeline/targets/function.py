@@ -14,8 +14,6 @@ from deltafix.errors import SinkError
 from deltafix.pipeline.targets.target import EpochRows
 from deltafix.store.folder import Folder, Head
 
-__all__ = ["FunctionTarget"]
-
 _NAME = "delivered.json"
 
 

@@ -42,8 +42,6 @@ except ImportError as _error:
         "Iceberg tables need the package pyiceberg: `pip install 'deltafix[iceberg]'`"
     ) from _error
 
-__all__ = ["IcebergTarget"]
-
 FEW = 200
 """So many removed rows are named one by one; more of them, and the table is written anew."""
 

@@ -29,8 +29,6 @@ except ImportError as _error:
         "topics need the package confluent-kafka: `pip install 'deltafix[kafka]'`"
     ) from _error
 
-__all__ = ["KafkaTarget"]
-
 _BACK = 64
 """Offsets to look back for the last message at first; then four times as far, and so on."""
 

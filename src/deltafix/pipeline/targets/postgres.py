@@ -26,8 +26,6 @@ except ImportError as _error:
         "PostgreSQL needs the package psycopg: `pip install 'deltafix[postgres]'`"
     ) from _error
 
-__all__ = ["PostgresTarget"]
-
 _TYPES = {
     "number": "bigint",
     "unsigned": "numeric(20)",

@@ -12,8 +12,6 @@ from deltafix.pipeline.config import OutputConfig
 from deltafix.pipeline.targets.target import Target, name_of
 from deltafix.store.folder import folder_at
 
-__all__ = ["MakeTarget", "make_target", "place_of"]
-
 MakeTarget = Callable[[OutputConfig, Schema, str], Target | None]
 """From an output, its view and the name of the state to its target; as `make_target`."""
 

@@ -29,8 +29,6 @@ except ImportError as _error:
         "`pip install 'deltafix[sqlalchemy]'`"
     ) from _error
 
-__all__ = ["SqlTarget"]
-
 _KEY_LENGTH = 255
 """Of texts in a primary key: MySQL, Oracle and others index no text without a length."""
 

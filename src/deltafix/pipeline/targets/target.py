@@ -24,17 +24,6 @@ from deltafix.facts.schema import Schema
 from deltafix.facts.values import plain_text
 from deltafix.pipeline.sink import beside, delta_table
 
-__all__ = [
-    "EpochRows",
-    "Target",
-    "decimals",
-    "failing",
-    "json_text",
-    "name_of",
-    "spark_type",
-    "whole",
-]
-
 
 class EpochRows:
     """What an epoch changed in a view: its number, the rows added, the rows removed.

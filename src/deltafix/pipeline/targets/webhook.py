@@ -32,8 +32,6 @@ except ImportError as _error:
         "webhooks need the package requests: `pip install 'deltafix[webhook]'`"
     ) from _error
 
-__all__ = ["Webhook"]
-
 _AGAIN = (408, 425, 429, 500, 502, 503, 504)
 """Answers that say that it may go better later."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from deltafix.diagnostics import Diagnostic, suggest
+from deltafix.diagnostics import Diagnostic, did_you_mean
 from deltafix.rules.ast import Program
 
 _PRAGMAS: Final = ("inline-exclude", "magic-transform", "magic-transform-exclude")
@@ -40,8 +40,7 @@ def check_hints(program: Program) -> Iterator[Diagnostic]:
             yield Diagnostic("DF114", f'.pragma "{key}" asks for "{value}" bits', None, "32 or 64")
         for name in _names(value) if key in _PRAGMAS else ():
             if name != "*" and name not in known:
-                close = suggest(name, known)
-                hint = f"did you mean `{close}`?" if close else "valid: `*`, or names with commas"
+                hint = did_you_mean(name, known, "valid: `*`, or names with commas")
                 message = f'.pragma "{key}" names the undeclared relation `{name}`'
                 yield Diagnostic("DF114", message, None, hint)
 

@@ -10,6 +10,8 @@ and a demand relation guards each copy's rules (Bancilhon, Maier, Sagiv, Ullman 
 Invariants: relations outside the pass have the same rows; a demand holds constants and values of
 existing columns only, so whatever ended before ends now; the result is stratified. A relation that
 is negated, aggregated, asked for as a whole, or named by a directive is computed in full.
+`executable` is the program that is run for the one that was written; what is wrong with a hint was
+reported by `check`, here nothing is refused any more.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from deltafix.rules.ast import (
     conjunction,
 )
 from deltafix.rules.autoinc import counts
-from deltafix.rules.passes.hints import magic_names
+from deltafix.rules.check import CheckedProgram, typed
+from deltafix.rules.passes.hints import inline_names, magic_names
+from deltafix.rules.passes.inline import inlined
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.rules.terms import Aggregate, Const, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, subterms, terms_of, uses
@@ -271,3 +275,14 @@ def _tests(case: Iterable[Formula], bound: set[str]) -> Iterator[Comparison]:
             names = {p.name for p in inside if isinstance(p, Var)}
             if names <= bound and not any(isinstance(p, Aggregate) for p in inside):
                 yield part
+
+
+def executable(checked: CheckedProgram) -> CheckedProgram:
+    """Inline, then compute on demand. Raises ProgramError as `typed` does."""
+    program = checked.program
+    if not inline_names(program) and not magic_names(program):
+        return checked
+    written_out, _ = inlined(program, [one.rule for one in checked.rules])
+    # The pragmas of the passes were obeyed; their names may be gone.
+    pragmas = tuple(pragma for pragma in program.pragmas if pragma[0] == "word-size")
+    return typed(replace(magic(written_out), pragmas=pragmas))

@@ -1,14 +1,14 @@
 """Sharded execution: the engine in many shards, Spark for placement, shuffle, retries.
 
-Map. From program to shards: `core` (facts and bodiless clauses), `decompose` (no shuffle
-needed?), `whole` and `cut` + `localize` (the two layouts), `layout` (the result, as data),
-`syntax`, `planning` (which). Inside a shard: `shard` (a superstep), `step` (what goes in and
+Map. From program to shards: `core` (facts and bodiless clauses), `whole` (which
+layout, and the one without a shuffle), `cut` + `localize` (the other), `layout` (the result, as
+data), `syntax`. Inside a shard: `shard` (a superstep), `step` (what goes in and
 comes out), `wire` and `hashing` (signed rows, routing). Around it: `files` (journals and the
 manifest), `resident` (a worker's shards in memory), `here` and `onspark` (who runs a superstep),
 `schedule` (which comes next), `epoch` (an attempt and its commit), `choose`, `frames`, `database`
 (the door). Many supersteps in one job: `rest` (of an epoch) and `rendezvous`. An epoch that derives
-everything, of a program of numbers: `load` (who takes part), `bulk` (a shard's steps), `bulkrules`
-and `columns` (joins in numpy), `ranks`.
+everything, of a program of numbers: `load` (who takes part, and a shard's steps), `bulkrules` and
+`columns` (joins in numpy).
 
 Invariant: changes are the engine's, in every shard, as in any database. A load by columns leaves
 what the engine would have, so the two are each other's check.

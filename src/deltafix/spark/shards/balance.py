@@ -18,8 +18,6 @@ from deltafix.spark.hashing import hash_rows
 from deltafix.spark.shards.layout import Copy, Layout
 from deltafix.spark.shards.resident import Spec, local_rows
 
-__all__ = ["KEY_COUNTS", "is_uneven", "key_counts", "outgrown"]
-
 KEY_COUNTS = "shard int, key long, rows long"
 """Rows that a shard has of a key (its hash, as a signed number); of no key: of all."""
 

@@ -1,7 +1,7 @@
 """Rules over columns: what a batch of rows derives, by joins of whole columns.
 
 A first load finds every derivation once and takes none back, so it needs no counts in the meantime
-and can work on columns; `bulk` says when each rule runs. Here: which layouts can be loaded so
+and can work on columns; `load` says when each rule runs. Here: which layouts can be loaded so
 (numbers only, no aggregates, no functor but the `max` of two ranks), and the evaluation of one
 rule. Invariant: for a batch of new rows of one relation, `derive` gives the rows that rules derive
 from at least one of them, and from nothing that came later. Changes are not its business: those
@@ -21,8 +21,6 @@ from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare,
 from deltafix.plan.depend import layers
 from deltafix.spark.shards.columns import Columns, Ints, Run, distinct
 from deltafix.spark.shards.layout import Layout
-
-__all__ = ["Rules", "Runs", "bulk_rules"]
 
 Runs: TypeAlias = Mapping[str, Sequence[Run]]
 """The rows of each local relation, in runs; the last run may be the newest batch."""
@@ -64,7 +62,7 @@ class Rules:
         self._driven: dict[str, list[_Way]] = {}
         for clause in clauses:
             if clause.head not in outs:
-                continue  # what holds, given votes, is `bulk`'s business
+                continue  # what holds, given votes, is `load`'s business
             stratum = outs[clause.head].stratum
             own = {
                 name

@@ -25,13 +25,11 @@ from deltafix.facts.schema import Schema
 from deltafix.rules.schemas import row_schemas
 from deltafix.spark.shards.files import Manifest, digest_of
 from deltafix.spark.shards.frames import parcels_of
-from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.resident import Spec, given_rows
 from deltafix.spark.shards.step import Parcel
+from deltafix.spark.shards.whole import plan_layout
 from deltafix.spark.wire import signed
 from deltafix.store.folder import Folder
-
-__all__ = ["Adopted", "adopted", "carried", "spec_of"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,6 @@ import os
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-__all__ = [
-    "LOAD", "MEMORY_SHARE", "RECOMPUTE_SHARE", "REMOVED_SHARE", "SMALL", "Choice", "Sizes",
-    "choose", "memory_needed", "recomputed", "room_for_state",
-]  # fmt: skip
-
 SMALL = 1_000_000
 """Changed rows up to which the driver takes an epoch: 8 s at 8 us a row, as ten supersteps cost."""
 

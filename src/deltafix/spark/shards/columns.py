@@ -14,8 +14,6 @@ import numpy as np
 
 from deltafix.kernel.entries import add_rows, group_rows, hash_rows, meet_rows, place_rows
 
-__all__ = ["BLOCK", "Columns", "Found", "Ints", "Run", "Seen", "distinct", "joined", "taken"]
-
 BLOCK = 1 << 22
 """Rows that a join makes at a time, about."""
 

@@ -18,14 +18,13 @@ the history of an engine, and a shard may be made anew from its files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.facts.schema import Row
-from deltafix.plan.bounded import is_bounded
-from deltafix.plan.build import lower
+from deltafix.plan.build import is_bounded, lower
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -34,20 +33,17 @@ from deltafix.plan.clause import (
     Code,
     Compare,
     Lattice,
-    Literal,
     Match,
     Relation,
     Slot,
-    Subsumption,
 )
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.normalize import Core
+from deltafix.plan.recognise import with_names
 from deltafix.rules.ast import Program
 from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.check import typed
 from deltafix.rules.schemas import Schemas, schemas_of
-
-__all__ = ["HERE", "Prepared", "column_kinds", "prepare"]
 
 HERE = "~here"
 """A relation of one row, which is in one shard."""
@@ -64,7 +60,7 @@ class Prepared:
         seeds: rows that are given before all others: at epoch 0, or (bounded) with the first.
         entries: where rows given to a declared relation go, if not to itself.
         pinned: relations derived where all that they read is together, and by which columns.
-        bounded: nothing is to be derived before inputs are there (`plan.bounded`).
+        bounded: nothing is to be derived before inputs are there (`plan.build`).
     """
 
     program: Program
@@ -91,7 +87,7 @@ def prepare(program: Program) -> Prepared:
     renamed = {r.name: f"~hidden {r.name[1:]}" for r in core.relations if r.hidden}
     # Where a domain must know the rows that are given, too: they go there, and on from there.
     apart = {name: renamed[home] for name, home in core.apart.items()}
-    core = _renamed(core, renamed)
+    core = with_names(replace(core, demands={}), lambda name: renamed.get(name, name))
     declared = {relation.name for relation in program.relations}  # not what magic sets add
     shown = tuple(replace(r, hidden=r.name not in declared) for r in core.relations)
     core, pinned = _pinned(replace(core, relations=shown))
@@ -127,37 +123,6 @@ def _one_place(relation: str) -> str:
     return f"~one {relation}"
 
 
-def _renamed(core: Core, names: Mapping[str, str]) -> Core:
-    """The core with other names for some relations: a shard's own program makes `~1` again."""
-
-    def of(name: str) -> str:
-        return names.get(name, name)
-
-    def body(literals: Iterable[Literal]) -> tuple[Literal, ...]:
-        return tuple(
-            replace(one, relation=of(one.relation)) if isinstance(one, Match | Absent) else one
-            for one in literals
-        )
-
-    def relation(one: Relation) -> Relation:
-        merge = one.merge
-        if isinstance(merge, Subsumption):
-            merge = Subsumption(tuple(replace(o, body=body(o.body)) for o in merge.orders))
-        return replace(one, name=of(one.name), entry=of(one.entry), merge=merge)
-
-    return Core(
-        tuple(map(relation, core.relations)),
-        tuple(replace(c, head=of(c.head), body=body(c.body)) for c in core.clauses),
-        tuple(
-            replace(
-                f, relation=of(f.relation), source=of(f.source),
-                present=f.present and of(f.present),
-            )
-            for f in core.folds
-        ),
-    )  # fmt: skip
-
-
 def _pinned(core: Core) -> tuple[Core, dict[str, tuple[int, ...]]]:
     """The core with strata that are no least fixpoint of rows set apart, and by which columns."""
     pinned: dict[str, tuple[int, ...]] = {}
@@ -172,13 +137,13 @@ def _pinned(core: Core) -> tuple[Core, dict[str, tuple[int, ...]]]:
 def _set_apart(core: Core, layer: Layer) -> tuple[Core, dict[str, tuple[int, ...]]]:
     """One stratum: `~one R` in its place, `R` its copy, rows given to `R` before it."""
     names = frozenset(layer.relations)
-    inside = _renamed(
+    inside = with_names(
         Core(
             tuple(r for r in core.relations if r.name in names),
             tuple(c for c in core.clauses if c.head in names),
             layer.folds,
         ),
-        {name: _one_place(name) for name in names},
+        lambda name: _one_place(name) if name in names else name,
     )
     read = {
         literal.relation

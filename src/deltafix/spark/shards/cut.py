@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -27,8 +27,6 @@ from deltafix.plan.clause import (
     Relation,
     Slot,
 )
-
-__all__ = ["Cutter", "Piece", "Use"]
 
 
 @dataclass(frozen=True, slots=True)

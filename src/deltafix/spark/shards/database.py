@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltafix.diagnostics import suggest
 from deltafix.engine.bind import bound
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.outside import Users
@@ -30,11 +29,10 @@ from deltafix.errors import (
     DeltafixError,
     StateError,
     TransactionError,
-    UnknownRelationError,
 )
 from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.schema import Row, Schema, unknown_relation
 from deltafix.facts.values import sorted_rows, write_value
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
@@ -62,19 +60,17 @@ from deltafix.spark.shards.frames import (
 from deltafix.spark.shards.here import Here, Making, make_engines
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.onspark import OnSpark, Warming, planless, united
-from deltafix.spark.shards.planning import plan_layout
 from deltafix.spark.shards.reading import counted, frame_of, tables_of
 from deltafix.spark.shards.resident import Changed, Spec, forget, read_rows, told
 from deltafix.spark.shards.schedule import Work
 from deltafix.spark.shards.step import First, Parcel
+from deltafix.spark.shards.whole import plan_layout
 from deltafix.spark.wire import signed
 from deltafix.store.folder import Folder, LocalFolder, Where, folder_at
 from deltafix.store.lock import Lock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["ShardedDatabase"]
 
 _WARMED = 8 << 20
 """Bytes of shards from which on the engines of a load are made ahead of the first change."""
@@ -685,7 +681,4 @@ class ShardedDatabase:
 
     def _require(self, relation: str) -> None:
         if relation not in self.schemas:
-            hint = suggest(relation, list(self.schemas))
-            known = ", ".join(self.schemas) or "none"
-            message = f"unknown relation {relation!r}; the program declares {known}"
-            raise UnknownRelationError(message + (f" (did you mean {hint!r}?)" if hint else ""))
+            raise unknown_relation(relation, self.schemas)

@@ -24,8 +24,6 @@ from deltafix.spark.shards.rest import RestTask
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
 from deltafix.spark.shards.step import Command, Judging, Verdict
 
-__all__ = ["Attempt", "Executor"]
-
 _COMPACT = 1 << 20
 """Bytes of steps that are kept before shards are written whole, however small they are."""
 

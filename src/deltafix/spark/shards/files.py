@@ -37,11 +37,6 @@ from deltafix.store.folder import Folder, Head, LocalFolder, ReplacedError
 from deltafix.store.frame import DamagedError, check_preamble, pack, preamble, read
 from deltafix.store.lock import taken, who
 
-__all__ = [
-    "Ledger", "Manifest", "digest_of", "epoch_of", "inside", "new_manifest", "read_journal",
-    "require_same", "write_journal",
-]  # fmt: skip
-
 FORMAT = 4
 _KIND = "shard"
 _MANIFEST = "manifest.json"

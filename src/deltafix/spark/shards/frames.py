@@ -39,20 +39,6 @@ from deltafix.store.folder import Folder, LocalFolder, folder_at
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "Said",
-    "changes_frame",
-    "for_spark",
-    "frame_bytes",
-    "gathered",
-    "local_table",
-    "messages_frame",
-    "parcels_in",
-    "parcels_of",
-    "shown_schema",
-    "sign_column",
-]
-
 _UNKNOWN = 1 << 60
 """Spark's estimate for a frame of which it knows nothing is 2^63 - 1."""
 

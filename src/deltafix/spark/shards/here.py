@@ -23,8 +23,6 @@ from deltafix.spark.wire import Batch
 if TYPE_CHECKING:
     from deltafix.spark.shards.shard import Shard
 
-__all__ = ["Here", "Making", "make_engines"]
-
 _LOG = logging.getLogger("deltafix.spark.shards")
 
 

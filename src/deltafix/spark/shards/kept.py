@@ -46,8 +46,6 @@ from deltafix.store.lock import Lock
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Shards"]
-
 _LOG = logging.getLogger("deltafix.spark.shards")
 
 

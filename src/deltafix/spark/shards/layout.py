@@ -12,12 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from deltafix.facts.schema import BaseType, Row
+from deltafix.facts.schema import Row
+from deltafix.facts.values import BaseType
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Attribute, Program, RelationDecl
 from deltafix.spark.hashing import Key
-
-__all__ = ["Copy", "Derived", "Layout", "Report", "declarations"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from deltafix.facts.schema import BaseType
+from deltafix.facts.values import BaseType
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -49,8 +49,6 @@ from deltafix.spark.hashing import Heavy, Key
 from deltafix.spark.shards.core import HERE, Prepared, column_kinds
 from deltafix.spark.shards.cut import Cutter, Piece, Use
 from deltafix.spark.shards.layout import Copy, Derived, Layout, Report, declarations
-
-__all__ = ["localize"]
 
 _RANK: BaseType = "number"
 

@@ -9,6 +9,9 @@ files and its messages only. What a task raises that is deltafix's own, or the f
 told like a report and raised here: the same again would come of it.
 Invariant: nothing durable is Spark's; the files of `files` are the state, and an epoch that cannot
 be finished leaves the state of the one before.
+
+A row is in the partition of the number that a column says, on every Spark: 4.0 has no
+`repartitionById`, and there a number is told by a key whose hash leads to its partition.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -26,7 +29,6 @@ import pyarrow as pa
 
 from deltafix.errors import DeltafixError, SparkJobError
 from deltafix.spark.errors import error_of, note_of, spark_errors
-from deltafix.spark.placing import numbered, placed
 from deltafix.spark.shards.load import (
     FailedError,
     Link,
@@ -43,9 +45,8 @@ from deltafix.spark.shards.step import First, Parcel
 from deltafix.spark.wire import Batch, pack, unpack
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["MESSAGES", "OnSpark", "Warming", "in_rows", "planless", "united"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -362,3 +363,37 @@ def _level() -> Any:
     from pyspark import StorageLevel  # noqa: PLC0415  an extra
 
     return StorageLevel.MEMORY_AND_DISK
+
+
+_SEED = 42
+"""Of the hash by which Spark places rows."""
+
+
+def placed(frame: DataFrame, partitions: int, number: Column) -> DataFrame:
+    """The rows, each in the partition that `number` says: an int from 0 to `partitions` - 1."""
+    if hasattr(type(frame), "repartitionById"):
+        return frame.repartitionById(partitions, number)
+    from pyspark.sql import functions as sf  # noqa: PLC0415  an extra
+
+    keys = sf.array(*map(sf.lit, _keys(partitions)))
+    return frame.repartition(partitions, sf.get(keys, number))
+
+
+def numbered(spark: SparkSession, many: int) -> DataFrame:
+    """The numbers from 0 on (`id`), each in the partition of its own: a task for every shard."""
+    numbers = spark.range(many)
+    return placed(numbers, many, numbers.id.cast("int"))
+
+
+@cache
+def _keys(partitions: int) -> tuple[int, ...]:
+    """The least number that Spark's hash leads to each partition. Expected O(p log p) calls."""
+    from pyspark import SparkContext  # noqa: PLC0415  an extra
+
+    murmur = SparkContext._active_spark_context._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32
+    found: dict[int, int] = {}
+    key = 0
+    while len(found) < partitions:
+        found.setdefault(murmur.hashInt(key, _SEED) % partitions, key)
+        key += 1
+    return tuple(found[number] for number in range(partitions))

@@ -18,8 +18,6 @@ from deltafix.spark.shards.files import Manifest, epoch_of, read_journal
 from deltafix.spark.shards.resident import Spec, forget, given_rows
 from deltafix.store.folder import Folder
 
-__all__ = ["around"]
-
 
 def around(folder: Folder, epoch: int, schemas: Mapping[str, Schema]) -> Around | None:
     """The given rows before and after an epoch of shards in a folder; None if it was folded.

@@ -18,16 +18,14 @@ from deltafix.facts.schema import Schema
 from deltafix.spark.common import require_here
 from deltafix.spark.errors import spark_errors
 from deltafix.spark.filed import NET_FILES, NetFile, NetFolder, file_net, read_net
-from deltafix.spark.placing import numbered
 from deltafix.spark.shards.balance import KEY_COUNTS, key_counts
 from deltafix.spark.shards.frames import PIECE, for_spark, shown_schema
+from deltafix.spark.shards.onspark import numbered
 from deltafix.spark.shards.resident import Spec, read_rows
 from deltafix.store.folder import folder_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-__all__ = ["Files", "counted", "frame_of", "tables_of"]
 
 Files: TypeAlias = Mapping[int, list[str]]
 """The files of each shard."""

@@ -21,8 +21,6 @@ from deltafix.spark.shards.step import Parcel
 from deltafix.store.folder import Folder
 from deltafix.store.frame import check_preamble, pack, preamble, read
 
-__all__ = ["APART", "Rendezvous", "leave_mark"]
-
 _KIND = "parcels"
 _PARCELS = ".parcels"
 _MARK = "mark"

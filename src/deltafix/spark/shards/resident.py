@@ -6,15 +6,24 @@ its shard must stand on: if they continue those of the shard held here, only the
 worker can take any task at any time, which is all that Spark's scheduling and retries ask for.
 Invariant: after `run_step` the shard in memory stands on the files it was asked for and the one
 that the step wrote.
+
+Spark stops Python workers that nobody asked for a minute, and may give a shard to another one: an
+image of an engine is mapped in a fraction of the second that its files take. Images lie in the
+folder that Spark gives its executor; they are a cache, named by the files they stand on.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID, uuid4
 
 import pyarrow as pa
 from pyarrow import parquet
@@ -23,35 +32,14 @@ from deltafix.engine.outside import Users
 from deltafix.errors import DeltafixError, StateError
 from deltafix.pipeline.sink import beside, beside_columns
 from deltafix.spark.hashing import Key
-from deltafix.spark.shards import images
 from deltafix.spark.shards.files import epoch_of, inside, read_journal, write_journal
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.schedule import Report
 from deltafix.spark.shards.shard import Shard
 from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Outcome, Parcel
 from deltafix.spark.wire import Batch, split
+from deltafix.store import disk
 from deltafix.store.folder import Folder, folder_at
-
-__all__ = [
-    "Changed",
-    "Place",
-    "Resident",
-    "Spec",
-    "Task",
-    "forget",
-    "given_before",
-    "given_rows",
-    "keep",
-    "local_rows",
-    "read_rows",
-    "run_step",
-    "stands",
-    "take",
-    "tally",
-    "told",
-    "warm",
-    "write_changes",
-]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -160,7 +148,7 @@ def run_step(
         note |= {"file": name, "size": size, "rows": rows}
     keep(spec, number, resident)
     if compact:
-        images.leave(spec.key(number), resident.files, shard, task.attempt)
+        leave(spec.key(number), resident.files, shard, task.attempt)
     note["changes"] = write_changes(spec, task, number, outcome.changes)
     note["verdicts"] = {name: asdict(verdict) for name, verdict in outcome.verdicts.items()}
     return parcels, {**note, "report": asdict(report)}
@@ -283,7 +271,7 @@ def _stand_on(
     if resident is None or is_empty or wanted[: len(resident.files)] != resident.files:
         _RESIDENTS.pop(key, None)
         resident = Resident(Shard(spec.layout, number, spec.shards, spec.users))
-        resident.files = images.take_up(key, wanted, resident.shard)
+        resident.files = take_up(key, wanted, resident.shard)
     missing = wanted[len(resident.files) :]
     made = False
     if missing:
@@ -298,7 +286,7 @@ def _stand_on(
         resident.shard.replay(journals)
         resident.files = wanted
         if made and _is_large_and_given(journals):
-            images.leave(key, wanted, resident.shard, journals[-1].attempt)
+            leave(key, wanted, resident.shard, journals[-1].attempt)
     resident.used = now
     _RESIDENTS[key] = resident
     return resident, int(made)
@@ -346,3 +334,67 @@ def _write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> Cha
     folder, name = inside(spec.place, path)
     folder.write(name, [memoryview(sink.getvalue())], durable=False)
     return Changed(path, added.num_rows, removed.num_rows)
+
+
+def leave(about: Sequence[object], files: Sequence[str], shard: Shard, attempt: str) -> bool:
+    """Leave an image of a shard between epochs, instead of any other; whether there is one.
+
+    `about` tells the shard from all others, `files` are what it stands on, `attempt` wrote the last
+    of them. Outside of Spark's workers, and on a full disk, there is none. O(state).
+    """
+    folder = _folder(about)
+    if folder is None or shard.image is None:
+        return False
+    # No name is written twice: an image that somebody has mapped must stay as it is.
+    own = uuid4().hex
+    told = {"files": list(files), "clock": shard.clock, "attempt": attempt, "image": own}
+    text = json.dumps(told)
+    try:
+        disk.make_folder(folder, durable=False)
+        # It is sealed under what is told of it, so that neither fits another.
+        if not shard.image.leave(folder / own, _digest(text)):
+            return False
+        beside = folder / f"{own}.told"
+        disk.create(beside, [text.encode()], durable=False)
+        beside.replace(folder / _TOLD)
+        for path in folder.iterdir():
+            if path.name not in (_TOLD, own):
+                disk.remove(path)
+    except OSError:
+        return False
+    return True
+
+
+def take_up(about: Sequence[object], wanted: Sequence[str], shard: Shard) -> list[str]:
+    """Have an empty shard be what an image says; the files on which it stands now, or none."""
+    folder = _folder(about)
+    if folder is None or shard.image is None:
+        return []
+    try:
+        text = (folder / _TOLD).read_text()
+        told = json.loads(text)
+        files, clock = [str(name) for name in told["files"]], int(told["clock"])
+        attempt, own = str(told["attempt"]), UUID(told["image"]).hex
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return []
+    if not files or files != list(wanted[: len(files)]):
+        return []
+    if not shard.image.take_up(folder / own, _digest(text)):
+        return []
+    shard.stand_at(clock, attempt)
+    return files
+
+
+_TOLD = "told"
+
+
+def _folder(about: Sequence[object]) -> Path | None:
+    given = os.environ.get("SPARK_LOCAL_DIRS")  # Spark sets it for its Python workers
+    if not given:
+        return None
+    name = _digest(json.dumps([str(one) for one in about]))
+    return Path(given.split(",")[0]) / f"deltafix-{name}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deltafix.errors import DeltafixError
 from deltafix.spark.shards.files import write_journal
-from deltafix.spark.shards.load import Link, Loaded, exchanged
+from deltafix.spark.shards.load import Link, Loaded, Supersteps, exchanged
 from deltafix.spark.shards.resident import (
     Place,
     Resident,
@@ -30,8 +30,6 @@ from deltafix.spark.shards.resident import (
 from deltafix.spark.shards.schedule import Epoch, Report
 from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Parcel, Verdict
 from deltafix.spark.wire import Batch
-
-__all__ = ["RestTask", "run_rest"]
 
 
 @dataclass(frozen=True)
@@ -77,16 +75,11 @@ def judged(epoch: Epoch) -> bool:
     return bool(epoch.last.sent)
 
 
-class _Rest:
+class _Rest(Supersteps[RestTask, Resident]):
     def __init__(
         self, spec: Spec, task: RestTask, first: Mapping[int, Sequence[Batch]], link: Link
     ) -> None:
-        self.spec = spec
-        self.task = task
-        self.link = link
-        self.first = first
-        self.held: dict[int, Resident] = {}
-        self.inbox: dict[int, list[Batch]] = {}
+        super().__init__(spec, task, first, link)
         self.clocks: dict[int, int] = {}
         self.entries: dict[int, list[Entry]] = {}
         self.changes: dict[int, dict[str, pa.Table]] = {}
@@ -94,36 +87,24 @@ class _Rest:
         self.judging = task.judging
 
     def step(self, command: Command) -> Report:
-        """One superstep of the shards held here, then the exchange."""
-        report, away = Report(ended=True), list[Parcel]()
-        failed: DeltafixError | None = None
-        try:
-            if not self.held:
-                self._take(report)
-            for number in self.held:
-                self._step(number, command, report, away)
-            self.judging = None
-        except (DeltafixError, OSError) as error:
-            failed = told(self.spec, error)
-        whole, came = exchanged(self.link, report, away, failed)
-        for target, batch in came:
-            self.inbox.setdefault(target, []).append(batch)
+        whole = super().step(command)
+        self.judging = None
         return whole
 
-    def _take(self, report: Report) -> None:
+    def take(self, report: Report) -> None:
         """Begin with the shards, and the messages that wait."""
         for number, came in sorted(self.first.items()):
             wanted = list(self.task.files.get(number, ()))
-            self.held[number], loaded = take(self.spec, number, wanted)
+            self.shards[number], loaded = take(self.spec, number, wanted)
             if self.task.fresh:
-                self.held[number].shard = self.held[number].shard.anew()
+                self.shards[number].shard = self.shards[number].shard.anew()
             report.loads += loaded
-            self.clocks[number] = self.held[number].shard.clock
+            self.clocks[number] = self.shards[number].shard.clock
             self.entries[number] = []
             self.inbox[number] = [*came]
 
-    def _step(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
-        shard = self.held[number].shard
+    def run(self, number: int, command: Command, report: Report, away: list[Parcel]) -> None:
+        shard = self.shards[number].shard
         inbox, columns = self.inbox.pop(number, ()), self.spec.columns
         outcome = shard.step(self.task.attempt, command, inbox, self.judging, columns)
         if self.judging is not None:
@@ -137,14 +118,14 @@ class _Rest:
         notes: list[dict[str, Any]] = []
         failed: DeltafixError | None = None
         try:
-            notes += map(self._leave, self.held)
+            notes += map(self._leave, self.shards)
         except (DeltafixError, OSError) as error:
             failed = told(self.spec, error)
         exchanged(self.link, Report(), (), failed)
         return notes
 
     def _leave(self, number: int) -> dict[str, Any]:
-        resident, entries, task = self.held[number], self.entries[number], self.task
+        resident, entries, task = self.shards[number], self.entries[number], self.task
         clock = resident.shard.clock
         note: dict[str, Any] = {"shard": number}
         if entries or clock != self.clocks[number] or task.fresh:

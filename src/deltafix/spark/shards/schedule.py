@@ -19,8 +19,6 @@ from typing import Any, Protocol
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.step import Command
 
-__all__ = ["Epoch", "Report", "Runner", "Work", "merged"]
-
 
 @dataclass
 class Report:

@@ -33,8 +33,6 @@ from deltafix.spark.wire import Batch, fold, signed
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["SAID", "Seat", "judges_in_place"]
-
 SAID = "said "
 """Begins the name of a batch of rows that are to be judged; then comes the copy that judges."""
 

@@ -26,16 +26,23 @@ import pyarrow as pa
 from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
-from deltafix.engine.state.cached import CachedImage
+from deltafix.engine.state.image import CachedImage
 from deltafix.facts.arrow import to_numpy
 from deltafix.spark.hashing import Key, hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
-from deltafix.spark.shards.ranks import RANK_BITS, rank_rows, ranked_parts
 from deltafix.spark.shards.seat import SAID, Seat
-from deltafix.spark.shards.step import Command, Entry, Journal, Judging, Outcome, Verdict
+from deltafix.spark.shards.step import (
+    RANK_BITS,
+    Command,
+    Entry,
+    Journal,
+    Judging,
+    Outcome,
+    Verdict,
+    rank_rows,
+    ranked_parts,
+)
 from deltafix.spark.wire import Batch, fold, route, signed, split
-
-__all__ = ["SMALL", "Shard"]
 
 SMALL = 10_000
 """Net changes up to which a shard says in any step what the epoch changes, in case it ends there.

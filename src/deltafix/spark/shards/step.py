@@ -1,6 +1,10 @@
 """What goes into a superstep and what comes out of it: messages, commands, journals, outcomes.
 
 Data only.
+
+Ranks of rows are Lamport clocks with some bits of a row's hash behind: a clock jumps past every
+rank it hears of and goes up by one each round; rows that come in one round are ordered by their
+hashes, so that they need not wait for each other's votes when one of them goes.
 """
 
 from __future__ import annotations
@@ -9,17 +13,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from deltafix.pipeline.policy import Policy
+from deltafix.spark.hashing import Hashes
+from deltafix.spark.shards.layout import Derived
 from deltafix.spark.wire import Batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = [
-    "Action", "Command", "Entry", "First", "Journal", "Judging", "Outcome", "Parcel", "Verdict",
-]  # fmt: skip
 
 Parcel: TypeAlias = tuple[int, Batch]
 """A message: a batch, and the shard it is for."""
@@ -131,3 +135,21 @@ class Journal:
     attempt: str
     entries: Iterable[Entry]
     fresh: bool = False
+
+
+RANK_BITS = 8
+"""Bits of a rank that are a row's hash; the others are the clock."""
+
+
+def rank_rows(hashes: Hashes, clock: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The ranks of rows with these hashes that come when the clock stands so."""
+    order = hashes & np.uint64((1 << RANK_BITS) - 1)
+    ranks: np.ndarray[Any, np.dtype[np.int64]] = (clock << RANK_BITS) | order.astype(np.int64)
+    return ranks
+
+
+def ranked_parts(made: Derived) -> list[str]:
+    """The local relations of a recursive one that carry ranks, behind its columns."""
+    if not made.ranked:
+        return []
+    return [made.part("vote"), made.part("now"), *(copy.name for copy in made.within)]

@@ -1,9 +1,8 @@
 """Inputs that Spark reads: files, topics, and whatever it has a reader for; large trees.
 
-Map: `files` (folders), `frames` (DataFrames), `reading` (what a section says of Spark's readers),
-`batch` and `feeds` (all rows, and change feeds),
-`lakes` (tables of Delta and Iceberg), `stream` (streaming queries), `kafka` and
-`topic` (topics), `live` (the session, one job an epoch); `deltafix.spark.net` is what tasks do.
+Map: `files` (folders), `frames` (DataFrames), `batch` (all rows, and change feeds), `lakes` (tables
+of Delta and Iceberg), `stream` (streaming queries), `kafka` (topics) and `live` (the session, one
+job an epoch); `deltafix.spark.net` is what tasks do.
 """
 
 from __future__ import annotations

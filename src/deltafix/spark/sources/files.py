@@ -30,8 +30,6 @@ from deltafix.spark.net import WIDTH, Net, Piece
 from deltafix.spark.sources.frames import held_piece, held_slices, slices
 from deltafix.spark.sources.live import LiveSpark
 
-__all__ = ["ROW_BYTES", "SparkByFile", "SparkChangeFiles", "SparkSnapshots"]
-
 ROW_BYTES: Final = 64
 """A row is reckoned as so many bytes, where rows are not counted before they are read."""
 

@@ -30,18 +30,6 @@ from deltafix.spark.sources.live import LiveSpark
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = [
-    "Fit",
-    "FrameSource",
-    "decoded",
-    "diffed",
-    "fitted",
-    "held_frame",
-    "held_piece",
-    "held_slices",
-    "slices",
-]
-
 _SLICE: Final = 1 << 18  # rows of the engine that a task takes at a time
 
 

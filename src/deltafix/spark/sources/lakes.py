@@ -34,13 +34,11 @@ from deltafix.spark.formats import (
     quoted,
     require,
 )
-from deltafix.spark.sources.feeds import DeltaFeed, in_order
+from deltafix.spark.sources.batch import DeltaFeed, in_order
 from deltafix.spark.sources.frames import FrameSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-__all__ = ["SparkDelta", "SparkIceberg"]
 
 _NO_FEED = (
     "; if it has no change feed, set delta.enableChangeDataFeed on it, or read it with "

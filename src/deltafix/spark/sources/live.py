@@ -32,8 +32,6 @@ _TASK_BYTES: Final = 4 << 20
 
 _TASKS_PER_SLOT: Final = 3
 
-__all__ = ["LiveSpark"]
-
 
 class LiveSpark:
     """Holds a session from its first use to `close`, which stops it only if it was started here."""

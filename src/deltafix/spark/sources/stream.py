@@ -25,15 +25,13 @@ from deltafix.spark.errors import spark_errors
 from deltafix.spark.filed import NetFolder
 from deltafix.spark.net import Look, Net, by_batch, net_frames
 from deltafix.spark.shards import ShardedDatabase
+from deltafix.spark.sources.batch import Reading
 from deltafix.spark.sources.frames import FrameSource, fitted
-from deltafix.spark.sources.reading import Reading
 from deltafix.store.folder import Folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
-
-__all__ = ["SparkStream"]
 
 _LOOK_SECONDS: Final = 0.05
 """How often it is looked whether a query has ended by itself."""

@@ -8,8 +8,8 @@ from random import Random
 from tests.beyond_oracle import Facts, Judge, layer
 
 from deltafix.engine.beyond import Stratum
-from deltafix.engine.beyond.change import Change
 from deltafix.engine.beyond.checks import intrinsic
+from deltafix.engine.beyond.facts import Change
 from deltafix.plan.clause import Choice, Merge
 
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from tests.unit.engine.beyond.driver import Driver
 
-from deltafix.engine.beyond.change import Change
+from deltafix.engine.beyond.facts import Change
 from deltafix.plan.clause import Lattice, LatticeColumn
 
 PATHS = """

@@ -1,0 +1,188 @@
+"""Statements that come again: read once, and run again with other values.
+
+    text -> is it the same, or the same but for literals? -> the tree of the first, and the values
+
+A text comes again that has parameters, that ends or begins a transaction, or that is an INSERT,
+UPDATE or DELETE which differs from one before in literals that are only values. Invariant: what is
+run is what reading the text would give; a literal that says more than a value (a place, a size, a
+text beside DATE) is part of what has to be the same. Parsing was half of an INSERT of sixteen
+values, and nine tenths of one whose values are literals.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from typing import Final, NamedTuple
+
+from deltafix.sql.parameters import is_value, signed
+from deltafix.sql.scalar import number
+from deltafix.sql.text import Statement, Wrong, exp, statements
+from deltafix.sql.types import SqlValue
+
+__all__ = ["remembered"]
+
+_SHORT: Final = 4096
+"""A text longer than this, in characters, is not remembered."""
+
+_WORDS: Final = 32
+"""The longest text of BEGIN, COMMIT or ROLLBACK that is remembered."""
+
+_VARIANTS: Final = 16
+"""So many texts are remembered that are alike but for literals that say more than a value."""
+
+_PARAMETER: Final = re.compile(r"\?|(?<!:):[A-Za-z_]")
+_CONTROL: Final = re.compile(r"\s*(?:BEGIN|START|COMMIT|END|ROLLBACK|ABORT)\b", re.IGNORECASE)
+_EDIT: Final = re.compile(r"\s*(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
+_LITERAL: Final = re.compile(r"('(?:[^']|'')*'|(?<![\w.])\d+(?:\.\d+)?(?![\w.]))")
+_OPAQUE: Final = re.compile(r"[\"`$\\'\0]|--|/\*|\w\Z")
+"""What may hold or change a literal, in the text between literals."""
+
+_EDITS: Final = (exp.Insert, exp.Update, exp.Delete)
+
+
+def remembered(
+    text: str, dialect: str, path: str | None = None, wrong: Wrong | None = None
+) -> Iterator[Statement]:
+    """As `text.statements`; a statement that came before is not read again."""
+    if len(text) <= _SHORT:
+        known = None
+        if len(text) <= _WORDS or "?" in text or ":" in text:
+            known = _said_again(text, dialect, path)
+        if known is None and _EDIT.match(text):
+            known = _alike(text, dialect, path)
+        if known is not None:
+            yield known
+            return
+    yield from statements(text, dialect, path, wrong)
+
+
+@lru_cache(maxsize=256)
+def _said_again(text: str, dialect: str, path: str | None) -> Statement | None:
+    """The statement of a text that has one, if it is likely to come again: it is read once.
+
+    That is one with parameters, of which whoever runs it binds a copy, and one that ends or begins
+    a transaction.
+    """
+    control = _CONTROL.match(text)
+    if not (control or _PARAMETER.search(_LITERAL.sub("", text))):
+        return None
+    one = _only(text, dialect, path)
+    return one if one is not None and (control or one.node.find(exp.Placeholder)) else None
+
+
+def _only(text: str, dialect: str, path: str | None) -> Statement | None:
+    """The statement of a text that has one."""
+    found = list(islice(statements(text, dialect, path), 2))
+    return found[0] if len(found) == 1 else None
+
+
+def _alike(text: str, dialect: str, path: str | None) -> Statement | None:
+    """The statement of a text that comes again with other literals; None where it is to be read.
+
+    That is so the first time, too: most texts never come again.
+    """
+    pieces = _LITERAL.split(text)
+    literals = pieces[1::2]
+    if not literals or "\\" in text or any("''" in one[1:-1] for one in literals):
+        return None
+    if any(map(_OPAQUE.search, pieces[:-1:2])) or _OPAQUE.search(pieces[-1] + " "):
+        return None
+    pieces[1::2] = ["\0'" if one[0] == "'" else "\0." if "." in one else "\0" for one in literals]
+    return _form("".join(pieces), dialect, path).statement(text, literals)
+
+
+@lru_cache(maxsize=256)
+def _form(_text: str, dialect: str, path: str | None) -> _Form:
+    return _Form(dialect, path)
+
+
+class _Known(NamedTuple):
+    """A statement that was read, and where the literals of its text end, from its start on."""
+
+    statement: Statement
+    ends: list[int]
+    sizes: list[int]
+
+
+class _Form:
+    """Texts that are alike but for literals: which of these are only values, and a statement each.
+
+    There is one for all that differ in these.
+    """
+
+    def __init__(self, dialect: str, path: str | None) -> None:
+        self._dialect, self._path = dialect, path
+        self._came = False
+        self._values: list[int] | None = None
+        self._fixed: list[int] = []
+        self._known: dict[tuple[str, ...], _Known] = {}
+
+    def statement(self, text: str, literals: list[str]) -> Statement | None:
+        """The statement of one of these texts, if it need not be read as others are."""
+        came, self._came = self._came, True
+        if not came:
+            return None
+        known = None
+        if self._values is not None:
+            known = self._known.get(tuple([literals[place] for place in self._fixed]))
+        if known is None:
+            if self._values == [] or len(self._known) >= _VARIANTS:
+                return None
+            known = self._read(text, literals)
+        return None if known is None else self._with(known, text, literals)
+
+    def _read(self, text: str, literals: list[str]) -> _Known | None:
+        """Read a text, and keep what those share with it that are like it."""
+        one = _only(text, self._dialect, self._path)
+        found = [] if one is None else _values(one)
+        if one is None or not found:
+            self._values = self._values or []
+            return None
+        places = [(m.start() - one.start, m.end() - one.start) for m in _LITERAL.finditer(text)]
+        values = [n for n, place in enumerate(places) if place in found]
+        if self._values is None:
+            self._fixed = [n for n in range(len(places)) if n not in values]
+            self._values = values
+        if values != self._values:
+            return None
+        starts = tuple([places[n][0] for n in values])
+        ends, sizes = [end for _, end in places], [len(said) for said in literals]
+        known = _Known(replace(one, literals=starts), ends, sizes)
+        self._known[tuple([literals[n] for n in self._fixed])] = known
+        return known
+
+    def _with(self, known: _Known, text: str, literals: list[str]) -> Statement:
+        """The statement of a text: that of one like it, with these values."""
+        one, moved, more = known.statement, list[tuple[int, int]](), 0
+        for end, size, said in zip(known.ends, known.sizes, literals, strict=True):
+            if len(said) != size:
+                more += len(said) - size
+                moved.append((end, more))
+        given = tuple([_value(literals[place]) for place in self._values or ()])
+        end = one.end + more
+        return Statement(
+            text, one.start, end, one.node, one.explain, one.path, one.dialect, one.forms,
+            one.literals, given, moved,
+        )  # fmt: skip
+
+
+def _values(one: Statement) -> set[tuple[int, int]]:
+    """Where, from its start on, the literals of an edit without a query stand that are values."""
+    if not isinstance(one.node, _EDITS) or one.node.find(exp.Query):
+        return set()
+    return {
+        (node.meta["start"], node.meta["end"] + 1)
+        for node in one.node.find_all(exp.Literal)
+        if "start" in node.meta and is_value(signed(node))
+    }
+
+
+def _value(said: str) -> SqlValue:
+    """The value of a literal, as reading it gives it."""
+    if said[0] == "'":
+        return said[1:-1]
+    return number(said)

@@ -1,0 +1,63 @@
+"""Offsets of RANGE: how far a value of a sorted column is from another one.
+
+    ORDER BY d RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW
+
+Values are the engine's. Invariant: exact, but for a DOUBLE, which is added to as `+` adds; and
+shifting keeps their order, so frames only move on. Which rows those are is `sql.frames`'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from fractions import Fraction
+from typing import Any
+
+from deltafix.reactive.ordered import placed
+from deltafix.sql import times
+from deltafix.sql.scalar import constant
+from deltafix.sql.text import Statement, exp
+from deltafix.sql.types import DATE, DOUBLE, SqlType
+
+__all__ = ["measure", "offset"]
+
+_DAY = timedelta(days=1) // timedelta(microseconds=1)
+
+
+def measure(kind: SqlType) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
+    """What makes values of a type comparable, and what makes one that is an `offset` later so."""
+    if not kind.is_time:
+        return placed, lambda value, by: placed(value + by)
+    read, day = kind.read, kind is DATE
+    assert read is not None  # noqa: S101  a day or moment is none of the engine's values
+
+    def moved(value: int, by: times.Interval) -> int:
+        moment: Any = read(value)
+        if not isinstance(moment, datetime):
+            moment = datetime.combine(moment, datetime.min.time())
+        later = times.moved(moment, by, 1)
+        start = datetime(1970, 1, 1, tzinfo=later.tzinfo)
+        return (later - start) // timedelta(microseconds=1)
+
+    return (lambda value: value * _DAY) if day else (lambda value: value), moved
+
+
+def offset(statement: Statement, kind: SqlType, node: exp.Expr, sign: int) -> Any:
+    """The offset that is written, times 1 or -1. Raises SqlProgrammingError, SqlRefusedError."""
+    what = "RANGE takes an offset that is not negative"
+    if kind.is_time:
+        inner = node.unnest()
+        if not isinstance(inner, exp.Interval):
+            way_out = "write INTERVAL '1' DAY"
+            raise statement.wrong(f"RANGE over {kind.name} takes an INTERVAL", node, way_out)
+        found = times.interval(statement, inner)
+        if found.months < 0 or found.rest < timedelta():
+            raise statement.wrong(what, node, "write PRECEDING or FOLLOWING")
+        return times.Interval(sign * found.months, sign * found.rest)
+    scalar = constant(node)
+    value: Any = None if scalar is None or not scalar.type.is_numeric else scalar.compute(None)
+    if value is None or value < 0:
+        raise statement.wrong(what, node, "write a number, as in RANGE 1.5 PRECEDING")
+    if kind is DOUBLE:
+        return sign * float(value)
+    return sign * Fraction(value) * 10**kind.scale

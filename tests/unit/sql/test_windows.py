@@ -1,0 +1,144 @@
+"""Frames by value and by groups of peers, and aggregates that put values together in a window."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+import deltafix.sql
+from deltafix.errors import SqlProgrammingError, SqlRefusedError
+from sql_judge import changes_followed
+
+TABLE = (
+    "CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, s TEXT, d DATE, m TIMESTAMP, f DOUBLE, "
+    "p DECIMAL(6, 2))"
+)
+EDITS = (
+    "INSERT INTO t VALUES (1, 1, 2, 'x', '2020-01-31', '2020-01-31', 1.5, 1.25), "
+    "(2, 2, 2, 'y', '2020-02-29', '2020-02-10', NULL, 2), (3, NULL, 3, NULL, NULL, NULL, 2, NULL)",
+    "INSERT INTO t VALUES (4, 2, 1, 'z', '2020-02-29', '2020-03-10 10:00:00', 0, -1.5), "
+    "(5, 5, 5, 'x', '2021-01-31', '2020-02-10', 7, 2.25), "
+    "(6, 4, 2, NULL, '2020-03-31', '2020-02-10 01:00:00', 2, 2)",
+    "UPDATE t SET a = a - 1, d = d + 30, p = 2.5 WHERE id IN (1, 5)",
+    "DELETE FROM t WHERE id = 2",
+    "UPDATE t SET a = NULL, m = '2020-03-10', f = -0.5, s = NULL WHERE id = 6",
+    "INSERT INTO t VALUES (7, 3, 3, 'w', '2020-03-01', '2020-03-10 10:00:00', 1, 2.75)",
+)
+OFFSETS = {
+    "a": ("1", "2"),
+    "f": ("0.5", "2"),
+    "p": ("0.25", "1.255"),
+    "d": ("INTERVAL 1 MONTH", "INTERVAL 1 DAY"),
+    "m": ("INTERVAL 1 DAY", "INTERVAL 3 HOUR"),
+}
+FRAMES = (
+    "RANGE BETWEEN {0} PRECEDING AND CURRENT ROW",
+    "RANGE BETWEEN {0} PRECEDING AND {1} FOLLOWING",
+    "RANGE BETWEEN {1} FOLLOWING AND UNBOUNDED FOLLOWING",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND {0} PRECEDING",
+    "RANGE BETWEEN {1} PRECEDING AND {0} PRECEDING",
+    "RANGE {1} PRECEDING",
+    "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
+    "GROUPS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+    "GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+)
+WAYS = ("ASC NULLS LAST", "DESC NULLS LAST", "ASC NULLS FIRST", "DESC NULLS FIRST")
+
+
+@pytest.mark.parametrize(("column", "order"), [*product(OFFSETS, WAYS)])
+def test_oracle_frames_by_value_and_by_groups_are_those_of_duckdb(
+    column: str, order: str, warm_kernel: None
+) -> None:
+    calls = ("SUM(b)", "COUNT(*)", "MIN(s)", "SUM(DISTINCT a)")
+    shown = [
+        f"{calls[(n + len(order)) % 4]} OVER (ORDER BY {column} {order} "
+        f"{frame.format(*OFFSETS[column])}) AS c{n}"
+        for n, frame in enumerate(FRAMES)
+    ]
+    assert changes_followed([TABLE], f"SELECT id, {', '.join(shown)} FROM t", EDITS) > 3
+
+
+UNITED = (
+    "STRING_AGG(s, '-')", "STRING_AGG(s, ',' ORDER BY f, id)", "ARRAY_AGG(a)",
+    "ARRAY_AGG(s ORDER BY p DESC, id)", "FIRST(a)", "LAST(s)", "FIRST(s ORDER BY p DESC, id)",
+    "LAST(a ORDER BY p NULLS FIRST, id)", "ANY_VALUE(s ORDER BY id)",
+    "LIST(a) FILTER (WHERE b <> 3)", "ARRAY_AGG(DISTINCT b ORDER BY b)",
+    "STRING_AGG(DISTINCT s, '' ORDER BY s DESC)",
+    "FIRST_VALUE(s IGNORE NULLS)", "LAST_VALUE(s IGNORE NULLS)", "NTH_VALUE(s, 2 IGNORE NULLS)",
+    "COUNT(DISTINCT b)", "AVG(DISTINCT a)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("order", ["id", "b, id", "a DESC NULLS LAST, id"])
+@pytest.mark.parametrize(
+    "frame",
+    ["", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING", "ROWS BETWEEN 2 FOLLOWING AND 3 FOLLOWING"],
+)
+def test_oracle_values_put_together_in_a_frame_are_those_of_duckdb(
+    order: str, frame: str, warm_kernel: None
+) -> None:
+    window = f"OVER (PARTITION BY id % 2 ORDER BY {order} {frame})"
+    shown = [f"{call} {window} AS c{n}" for n, call in enumerate(UNITED)]
+    shifted = ("LAG(s IGNORE NULLS)", "LEAD(s, 2 IGNORE NULLS)", "LAG(s, 1, 'none' IGNORE NULLS)")
+    shown += [f"{call} OVER (ORDER BY {order}) AS l{n}" for n, call in enumerate(shifted)]
+    assert changes_followed([TABLE], f"SELECT id, {', '.join(shown)} FROM t", EDITS) > 3
+
+
+def test_first_and_last_of_a_frame_take_filter() -> None:
+    query = (
+        "SELECT id, FIRST(a) FILTER (WHERE b > 2) OVER w AS x, LAST(a) FILTER (WHERE b < 3) OVER w "
+        "AS y, LAST(a ORDER BY b, id) FILTER (WHERE a > 1) OVER w AS z FROM t "
+        "WINDOW w AS (ORDER BY id)"
+    )
+    with deltafix.sql.connect() as db:
+        db.execute(TABLE)
+        db.execute(f"CREATE MATERIALIZED VIEW v AS {query}")
+        db.execute(EDITS[0])
+        db.execute(EDITS[1])
+        assert db.execute("SELECT * FROM v").fetchall() == [
+            (1, None, 1, None), (2, None, 2, 2), (3, None, 2, 2), (4, None, 2, 2), (5, None, 2, 5),
+            (6, None, 4, 5),
+        ]  # fmt: skip
+        db.execute("UPDATE t SET a = 9 WHERE id = 3")
+        assert db.delta("v").added == [
+            (3, 9, 2, 9), (4, 9, 2, 9), (5, 9, 2, 5), (6, 9, 4, 5)
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("window", "kind", "said"),
+    [
+        ("SUM(a) OVER (ORDER BY a, b RANGE 1 PRECEDING)", SqlProgrammingError, "by one column"),
+        ("SUM(a) OVER (ORDER BY s RANGE 1 PRECEDING)", SqlProgrammingError, "by one column"),
+        ("SUM(a) OVER (RANGE 1 PRECEDING)", SqlProgrammingError, "by one column"),
+        ("SUM(a) OVER (ORDER BY d RANGE 1 PRECEDING)", SqlProgrammingError, "takes an INTERVAL"),
+        ("SUM(a) OVER (ORDER BY a RANGE -1 PRECEDING)", SqlProgrammingError, "not negative"),
+        ("SUM(a) OVER (ORDER BY a RANGE b PRECEDING)", SqlProgrammingError, "not negative"),
+        (
+            "SUM(a) OVER (ORDER BY d RANGE INTERVAL '-1' DAY PRECEDING)",
+            SqlProgrammingError,
+            "not negative",
+        ),
+        ("SUM(a) OVER (ORDER BY a GROUPS 0.5 PRECEDING)", SqlProgrammingError, "whole number"),
+        ("SUM(a) OVER (ORDER BY a ROWS 1 PRECEDING EXCLUDE TIES)", SqlRefusedError, "EXCLUDE"),
+        ("SUM(a IGNORE NULLS) OVER (ORDER BY a)", SqlRefusedError, "IGNORE NULLS"),
+    ],
+)
+def test_a_frame_that_has_no_meaning_is_an_error(window: str, kind: type, said: str) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(TABLE)
+        with pytest.raises(kind, match=said):
+            db.execute(f"CREATE VIEW v AS SELECT {window} AS x FROM t")
+
+
+def test_a_frame_beyond_the_calendar_is_an_error_of_the_statement() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute(TABLE)
+        db.execute(
+            "CREATE VIEW v AS "
+            "SELECT COUNT(*) OVER (ORDER BY d RANGE INTERVAL '5' YEAR PRECEDING) AS n FROM t"
+        )
+        with pytest.raises(deltafix.sql.DataError, match="not between 1 and 9999"):
+            db.execute("INSERT INTO t (id, d) VALUES (1, '0003-01-01')")
+        assert db.execute("SELECT * FROM t").fetchall() == []
