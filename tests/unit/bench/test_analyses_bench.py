@@ -87,9 +87,9 @@ def test_a_save_marks_what_it_leaves_dead_in_the_editor(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text('def f(): ...\nif __name__ == "__main__": f()\n')
     with Editor.opened(tmp_path) as editor:
         editor.news()
-        text = 'def f(): ...\ndef g(): ...\nif __name__ == "__main__": f()\n'
+        text = 'def f(): ...\ndef _g(): ...\nif __name__ == "__main__": f()\n'
         saved = editor.save("m.py", text.encode())
-        assert saved.marks == ["dead function m:g: nothing alive reaches it"]
+        assert saved.marks == ["dead function m:_g: nothing alive reaches it"]
         again = editor.save("m.py", text.encode() + b"\n")
         assert (again.marked, again.marks) == (None, [])  # an editor keeps what it has
         assert again.told > 0
