@@ -19,6 +19,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -110,9 +111,10 @@ def measured(db: Any, rows: int, count: int) -> list[tuple[list[float], list[flo
     found = []
     for kind in kinds(rows):
         db.execute("BEGIN")
-        inside = _batches(lambda k, kind=kind: kind.run(db, k), 0, count)  # type: ignore[misc]
+        run = partial(kind.run, db)
+        inside = _batches(run, 0, count)
         db.execute("COMMIT")
-        alone = _batches(lambda k, kind=kind: kind.run(db, k), count, count)  # type: ignore[misc]
+        alone = _batches(run, count, count)
         found.append((inside, alone))
     return found
 

@@ -7,7 +7,7 @@ the same plan twice gives the same program. Nothing is compiled here: programs a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -74,12 +74,12 @@ def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) 
     does from now on is what this plan says (`Tables.describe`).
     """
     tables.lay_out(plan)
-    tables.filter(_filtered(plan))
     writer = Writer(plan, tables, codes)
     program = writer.program()
     tables.lay_out_memos(writer.memos)
     tables.pieces = writer.pieces
     tables.describe(plan)
+    tables.filter(writer.filtered())
     starts = program[int(program[1]) :][: int(program[0])]
     program[starts[list(fresh)] + at.T_FRESH] = 1
     rules = writer.rules + 1
@@ -98,32 +98,6 @@ def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) 
 
 def _clauses(stage: Stage) -> list[Clause]:
     return [v.clause for v in (*stage.const, *stage.lower, *stage.same)]
-
-
-def _needed(variant: Variant) -> list[tuple[Candidate, int]]:
-    """The literals that are looked up by one column of the trigger's row, and that column."""
-    columns = {arg: column for column, arg, binds in variant.binds if binds}
-    found = []
-    for option in variant.nodes[0].candidates:
-        if len(option.index) == 1 < len(option.match.args):
-            column = columns.get(option.keys[0], at.FILTER_COLUMNS)
-            if column < at.FILTER_COLUMNS:
-                found.append((option, column))
-    return found
-
-
-def _filtered(plan: Plan) -> dict[tuple[str, tuple[int, ...]], None]:
-    """Indexes that `_MANY` variants or more ask by the same column of one trigger, in order."""
-    found: dict[tuple[str, tuple[int, ...]], None] = {}
-    for stage in plan.stages:
-        for variants in (stage.same, stage.rederive, stage.lower):
-            asked = defaultdict[tuple[str | None, int], list[Candidate]](list)
-            for variant in variants:
-                for option, column in _needed(variant):
-                    asked[variant.relation, column].append(option)
-            many = (options for options in asked.values() if len(options) >= _MANY)
-            found.update(((o.match.relation, o.index), None) for options in many for o in options)
-    return found
 
 
 class Offset(int):
@@ -156,6 +130,7 @@ class Writer:
         self.depth = 0
         self.pieces: dict[int, Piece] = {}
         self.asked: dict[Memo, int] = {}
+        self.lookups: list[tuple[str, tuple[int, ...], int]] = []
         self.types = {one.name: one.types for one in plan.relations}
         self.totals = plan.totals
 
@@ -243,6 +218,7 @@ class Writer:
         """Write a variant by itself."""
         outer, self.out = self.out, []
         self.asked.clear()
+        self.lookups.clear()
         record = self.variant(stage, variant)
         out, self.out = self.out, outer
         return Piece(
@@ -253,6 +229,7 @@ class Writer:
             np.array([n for n, word in enumerate(out) if type(word) is Offset], dtype=np.int64),
             tuple((n, word.relation) for n, word in enumerate(out) if isinstance(word, InIndex)),
             tuple(self.asked.items()),
+            tuple(self.lookups),
         )
 
     def whole(self) -> Words:
@@ -293,13 +270,38 @@ class Writer:
 
     def needed(self, variant: Variant) -> list[int]:
         """Pairs: an index, and the column of the trigger's row that it must have as a key."""
+        columns = {arg: column for column, arg, binds in variant.binds if binds}
         pairs: list[int] = []
-        for option, column in _needed(variant):
+        for option in variant.nodes[0].candidates:
             name = option.match.relation
-            index = InIndex(self.plan.indexes[name].index(option.index))
-            index.relation = self.ids[name]
-            pairs += [index, column]
+            if len(option.index) == 1 < len(option.match.args):
+                column = columns.get(option.keys[0], at.FILTER_COLUMNS)
+                if column < at.FILTER_COLUMNS:
+                    self.lookups.append((name, option.index, column))
+                    pairs += [self.index(name, option.index), column]
         return pairs
+
+    def filtered(self) -> Iterable[tuple[str, tuple[int, ...]]]:
+        """Indexes that `_MANY` variants or more ask by the same column of one trigger, in order.
+
+        Of the program that was written.
+        """
+        found: dict[tuple[str, tuple[int, ...]], None] = {}
+        for stage in self.plan.stages:
+            for variants in (stage.same, stage.rederive, stage.lower):
+                asked = defaultdict[tuple[str | None, int], list[tuple[str, tuple[int, ...]]]](list)
+                for variant in variants:
+                    for name, index, column in self.pieces[id(variant.nodes)].lookups:
+                        asked[variant.relation, column].append((name, index))
+                many = (indexes for indexes in asked.values() if len(indexes) >= _MANY)
+                found.update(dict.fromkeys(chain.from_iterable(many)))
+        return found
+
+    def index(self, name: str, columns: tuple[int, ...]) -> InIndex:
+        """An index of a relation by its columns."""
+        index = InIndex(self.plan.indexes[name].index(columns))
+        index.relation = self.ids[name]
+        return index
 
     def nodes(self, variant: Variant, slots: dict[Slot, int]) -> int:
         """The node records of a variant; returns the offset of node 0."""
@@ -323,8 +325,7 @@ class Writer:
         if len(option.index) == arity:
             method, index = at.BY_KEY, 0
         elif option.index:
-            method, index = at.BY_INDEX, InIndex(self.plan.indexes[name].index(option.index))
-            index.relation = self.ids[name]
+            method, index = at.BY_INDEX, self.index(name, option.index)
         else:
             method, index = at.BY_SCAN, 0
         keys = self.put([n for key in option.keys for n in self.operand(key, slots)])

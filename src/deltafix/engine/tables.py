@@ -69,6 +69,8 @@ class Piece:
         offsets: the places of offsets.
         indexes: the places of numbers of indexes, and the relations of these.
         memos: the functors that it asks for, by number.
+        lookups: what its first join looks up by one column of the trigger's row: a relation, the
+            columns of its index, and that column.
     """
 
     nodes: tuple[Node, ...]
@@ -78,6 +80,7 @@ class Piece:
     offsets: npt.NDArray[np.int64]
     indexes: tuple[tuple[int, int], ...]
     memos: tuple[tuple[Memo, int], ...]
+    lookups: tuple[tuple[str, tuple[int, ...], int], ...]
 
 
 @dataclass(slots=True)

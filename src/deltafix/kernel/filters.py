@@ -39,17 +39,20 @@ def _set_all(L, x):
             _set(L, fb, slot >> 32, L[xb + at.X_BIT])
 
 
-@kernel("v:Li")
-def _make_room(L, number):
-    """Four times as many cells for filter `number`, counted from 1, if half of them are used."""
+@kernel("v:Lii")
+def _make_room(L, number, n):
+    """Make half of the cells of filter `number`, counted from 1, enough for `n` more keys."""
     fb = L[at.FILTERS] + (number - 1) * at.FILTER_SIZE
     cap = L[fb + at.FILTER_CAP]
-    if L[fb + at.FILTER_USED] * 2 < cap:
+    wanted = cap
+    while (L[fb + at.FILTER_USED] + n) * 2 > wanted:
+        wanted *= 4
+    if wanted == cap:
         return
-    new = block(L, cap * 8) // 2
+    new = block(L, wanted * 2) // 2
     discard(L, L[fb + at.FILTER_CELLS] * 2, cap * 2)
     L[fb + at.FILTER_CELLS] = new
-    L[fb + at.FILTER_CAP] = cap * 4
+    L[fb + at.FILTER_CAP] = wanted
     L[fb + at.FILTER_USED] = 0
     for r in range(L[at.N_RELS]):
         rb = L[at.RELS] + r * at.RSZ
@@ -63,7 +66,7 @@ def note_key(L, xb, h):
     """A key with hash `h` is about to enter the index with descriptor `xb`. Amortised O(1)."""
     if L[xb + at.X_FILTER] != 0:
         L[at.LOOK] += 1
-        _make_room(L, L[xb + at.X_FILTER])
+        _make_room(L, L[xb + at.X_FILTER], 1)
         _set(L, L[at.FILTERS] + (L[xb + at.X_FILTER] - 1) * at.FILTER_SIZE, h, L[xb + at.X_BIT])
 
 
@@ -71,12 +74,10 @@ def note_key(L, xb, h):
 def note_keys(L, x):
     """Index `x` has been filled, or has got its filter. O(slots)."""
     xb = L[at.IDXS] + x * at.XSZ
-    if L[xb + at.X_FILTER] == 0:
-        return
-    for s in range(L[xb + at.X_CAP]):
-        slot = L[L[xb + at.X_SLOTS] + 2 * s]
-        if slot != 0:
-            note_key(L, xb, slot >> 32)
+    if L[xb + at.X_FILTER] != 0:
+        L[at.LOOK] += 1
+        _make_room(L, L[xb + at.X_FILTER], L[xb + at.X_USED])
+        _set_all(L, x)
 
 
 @kernel("i:ALPii")

@@ -255,7 +255,6 @@ def test_a_format_of_one_view_has_the_first_or_the_one_that_is_named(tree: Path,
 
 
 def test_hostile_names_of_sql_come_out_whole(tmp_path: Path, deltafix) -> None:
-    pytest.importorskip("sqlglot")
     odd = 'x"];<b>&|`#35;=1\\'
     (tmp_path / "a.sql").write_text(
         f'CREATE TABLE "{odd.replace(chr(34), chr(34) * 2)}" (id INT);\n'
@@ -351,7 +350,6 @@ def test_where_a_result_cannot_go_is_said_at_once(
 
 
 def test_openlineage_is_a_line_for_each_event(tmp_path: Path, deltafix) -> None:
-    pytest.importorskip("sqlglot")
     (tmp_path / "a.sql").write_text("CREATE TABLE t (id INT); CREATE VIEW v AS SELECT id FROM t;")
     asked = ("analyse", "lineage", tmp_path, "--format", "openlineage", "-q")
     ran = deltafix(*asked, "--namespace", "postgres://db:5432")

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from deltafix.analyses.dead_code.extract import Definitions, extract
+from deltafix.analyses.dead_code.extract import Definitions, extract_only
 from deltafix.analyses.dead_code.inputs import INPUTS
 from deltafix.analyses.facts import Fragment
 
@@ -35,11 +35,7 @@ _OF_REFERENCE = {
 
 def extract_calls(path: str, data: bytes, prefix: str = "") -> Fragment:
     """As `dead_code.extract.extract`, with the calls. Never raises for bad content."""
-    fragment = extract(path, data, prefix, reader=_Calls)
-    if fragment.error is not None:
-        return fragment
-    facts = [fact for fact in fragment.facts if fact[0] in CALL_INPUTS]
-    return Fragment.of(path, facts, fragment.places)
+    return extract_only(path, data, prefix, _Calls, CALL_INPUTS)
 
 
 class _Calls(Definitions):

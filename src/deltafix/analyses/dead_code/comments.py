@@ -18,14 +18,9 @@ from contextlib import suppress
 __all__ = ["KEEP", "KEEP_ARGUMENT", "KEEP_IMPORT", "KEEP_LOCAL", "Comments"]
 
 KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|(?i:noqa):[\w\s,]*\bdead\b)")
-KEEP_IMPORT = re.compile(
-    r"#.*(?:deltafix:\s*keep\b|(?i:noqa)(?!:)|(?i:noqa):[\w\s,]*\b(?:dead|F401)\b)"
-)
-KEEP_LOCAL = re.compile(
-    r"#.*(?:deltafix:\s*keep\b|(?i:noqa)(?!:)|(?i:noqa):[\w\s,]*\b(?:dead|F841)\b)"
-)
-KEEP_ARGUMENT = re.compile(
-    r"#.*(?:deltafix:\s*keep\b|(?i:noqa)(?!:)|(?i:noqa):[\w\s,]*\b(?:dead|ARG\d*)\b)"
+KEEP_IMPORT, KEEP_LOCAL, KEEP_ARGUMENT = (
+    re.compile(rf"#.*(?:deltafix:\s*keep\b|(?i:noqa)(?!:)|(?i:noqa):[\w\s,]*\b(?:dead|{code})\b)")
+    for code in ("F401", "F841", r"ARG\d*")
 )
 _WHOLE_FILE = re.compile(
     r"\s*#\s*(?:flake8[:=]|ruff:)\s*(?i:noqa)(?::.*\b(?:F401|F841|ARG\d*)\b.*)?\s*"

@@ -17,7 +17,7 @@ import re
 import sys
 import warnings
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from deltafix.analyses.dead_code import policy
 from deltafix.analyses.dead_code.comments import KEEP, KEEP_IMPORT, Comments
@@ -36,7 +36,7 @@ from deltafix.analyses.dead_code.texts import TEXTS, text_fragment
 from deltafix.analyses.dead_code.words import Block, is_for_hands, said, said_in_comments, spelling
 from deltafix.analyses.facts import Fragment, Place
 
-__all__ = ["TYPED", "Definitions", "extract"]
+__all__ = ["TYPED", "Definitions", "extract", "extract_only"]
 
 TYPED = "py.typed"
 """The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
@@ -81,6 +81,17 @@ def extract(
         return Fragment(path, error="nested too deeply for Python's own parser limits")
     except (ValueError, MemoryError) as error:
         return Fragment(path, error=str(error) or type(error).__name__)
+
+
+def extract_only(
+    path: str, data: bytes, prefix: str, reader: type[Definitions], stated: Container[str]
+) -> Fragment:
+    """As `extract` by this reader, of which these relations alone are stated."""
+    fragment = extract(path, data, prefix, reader=reader)
+    if fragment.error is not None:
+        return fragment
+    facts = [fact for fact in fragment.facts if fact[0] in stated]
+    return Fragment.of(path, facts, fragment.places)
 
 
 def _is_script(data: bytes) -> bool:

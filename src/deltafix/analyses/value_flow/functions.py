@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from deltafix.analyses.dead_code.extract import Definitions, extract
+from deltafix.analyses.dead_code.extract import Definitions, extract_only
 from deltafix.analyses.dead_code.scopes import Scope, collect
 from deltafix.analyses.facts import Fact, Fragment
 from deltafix.analyses.value_flow.blocks import instance
@@ -341,11 +341,7 @@ _STATED = frozenset({*NAMES, *FLOW})
 
 def extract_flow(path: str, data: bytes, prefix: str = "") -> Fragment:
     """As `dead_code.extract.extract`: the facts of one file; never raises for bad content."""
-    fragment = extract(path, data, prefix, reader=_Reader)
-    if fragment.error is not None:
-        return fragment
-    facts = [fact for fact in fragment.facts if fact[0] in _STATED]
-    return Fragment.of(path, facts, fragment.places)
+    return extract_only(path, data, prefix, _Reader, _STATED)
 
 
 class _Reader(Definitions):

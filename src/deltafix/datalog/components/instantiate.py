@@ -17,9 +17,10 @@ declaration, in the instance itself, then in the instance that holds it, up to t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from deltafix.datalog.components.reading import (
@@ -390,51 +391,41 @@ class Frame:
     components: dict[str, Home] = field(default_factory=dict)
     instances: dict[str, Frame] = field(default_factory=dict)
 
-    def relation(self, name: str) -> str:
-        """The full name of a relation."""
+    def enclosing(self) -> Iterator[Frame]:
+        """This instance, the one it stands in, and so on to the whole program."""
         frame: Frame | None = self
         while frame is not None:
-            if name in frame.relations:
-                return frame.prefix + name
+            yield frame
             frame = frame.parent
-        return name
+
+    def _full(self, name: str, declared: Callable[[Frame], set[str]]) -> str:
+        """A name as the nearest frame that declares it has it; itself where none does."""
+        frames = (frame for frame in self.enclosing() if name in declared(frame))
+        return next((frame.prefix + name for frame in frames), name)
+
+    def relation(self, name: str) -> str:
+        """The full name of a relation."""
+        return self._full(name, attrgetter("relations"))
 
     def branch(self, name: str) -> str:
         """The full name of a branch of an algebraic data type."""
-        frame: Frame | None = self
-        while frame is not None:
-            if name in frame.branches:
-                return frame.prefix + name
-            frame = frame.parent
-        return name
+        return self._full(name, attrgetter("branches"))
 
     def type(self, name: str, layer: Layer) -> str:
         """The full name of a type; a parameter of the layer is what it stands for."""
         if name in layer.binding:
             return layer.binding[name].type
-        frame: Frame | None = self
-        while frame is not None:
-            if name in frame.types:
-                return frame.prefix + name
-            frame = frame.parent
-        return name
+        return self._full(name, attrgetter("types"))
 
     def component(self, name: str, layer: Layer) -> Home | None:
         """A component by name; a parameter of the layer is what it stands for."""
         bound = layer.binding.get(name)
         wanted = name if bound is None else bound.name
-        frame: Frame | None = self
-        while frame is not None:
+        for frame in self.enclosing():
             if wanted in frame.components:
                 return frame.components[wanted]
-            frame = frame.parent
         return None if bound is None else bound.component
 
     def component_names(self) -> list[str]:
         """Every component that can be named here, the nearest first."""
-        found: list[str] = []
-        frame: Frame | None = self
-        while frame is not None:
-            found.extend(frame.components)
-            frame = frame.parent
-        return found
+        return [name for frame in self.enclosing() for name in frame.components]
