@@ -247,7 +247,13 @@ class Checker:
         if heads and all(is_plain(part) for parts in (heads, *cases) for part in parts):
             rows = [(premise.relation, premise.row) for premise in premises]
             # in one of the ways: rows may fit atoms that they do not stand for
-            ways = (compared(p, env) for p in cases for env in stand_for(rows, p, own(heads)))
+            ways = (
+                compared(p, env)
+                for head in heads
+                if head.relation == step.relation
+                for p in cases
+                for env in stand_for(rows, p, own(head))
+            )
             fits = any(tests <= set(step.tests) for tests in ways)
             assert fits, "not a row for each atom, or a test that is not said"
         return not step.text.startswith(f"{step.fact}.")

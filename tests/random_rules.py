@@ -198,6 +198,16 @@ class Generator:
             return f"{name} = {left} {self.rng.choice('/%')} {right}"
         return f"{name} = {self.rng.choice(('min', 'max'))}({left}, {right})"
 
+    def same_terms(self, body: Body) -> list[str]:
+        """Variables that are the same few terms, some of them two of these at once."""
+        terms = [f"({self.term(body)} + {step}) % 3" for step in self.rng.sample(range(3), 2)]
+        names = [body.new("number") for _ in range(self.rng.choice((2, 3, 3)))]
+        return [
+            f"{name} = {term}"
+            for name in names
+            for term in self.rng.sample(terms, self.rng.choice((1, 1, 2)))
+        ]
+
     def text_functor(self, body: Body) -> str | None:
         """A string functor or test; new symbols have at most two characters."""
         if not body.bound["symbol"]:
@@ -401,6 +411,8 @@ class Generator:
             body.literals.append(self.choice(body, lower, usable))
         if self.may("arithmetic", 0.2):
             body.literals.append(self.compute(body))
+        if "arithmetic" in self.features and self.may("repeats", 0.1):
+            body.literals.extend(self.same_terms(body))
         if self.may("range", 0.1):
             left, low = self.term(body), self.rng.randint(-1, 2)
             body.literals.append(f"{body.new('number')} = range({low}, {left} % 4)")

@@ -93,6 +93,7 @@ def _taken_back(db, parts, held, rows) -> None:
     assert (db.plan.show(), db.program) == (plan, program)
     assert db.memory().keys() == memory.keys()
     db.check_invariants()
+    _is_linked_as_new(db)
 
 
 def _is_linked_as_new(db: deltafix.Database) -> None:

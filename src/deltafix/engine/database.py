@@ -140,6 +140,7 @@ class Database(Reading):
         self._by_number = {linked.ids[name]: s for name, s in self.schemas.items()}
         self._changed = ChangedRows(self._arena, self._codes, self._by_number, self.schemas)
         self._given = {linked.given(name): s for name, s in self.schemas.items()}
+        self._probe = None
 
     def _run_with(self, program: Program, linked: Linked, strata: Strata, users: Users) -> None:
         """Let epochs run a linked plan."""

@@ -112,10 +112,6 @@ class Probe:
         self._keys = [np.zeros(width, dtype=np.int32) for width in range(3)]
         self._places: dict[tuple[str, int], tuple[int, int]] = {}
 
-    def is_of(self, db: Reading) -> bool:
-        """Whether the database still has the relations and indexes that this reads."""
-        return self._linked is db._linked and self._arena is db._arena
-
     def code(self, symbol: str) -> int | None:
         """The code of a symbol; None for one that no row can contain. O(1)."""
         return self._codes.known("symbol", symbol)

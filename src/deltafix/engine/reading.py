@@ -205,7 +205,7 @@ class Reading(Questions):
         """
         self.settle()
         with self._writer:
-            if self._probe is None or not self._probe.is_of(self):
+            if self._probe is None:
                 self._probe = Probe(self)
             yield self._probe
 

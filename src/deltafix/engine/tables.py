@@ -4,7 +4,8 @@ Life: `lay_out` names the tables of a plan, and makes those that are not there; 
 what that plan does with them; after a plan that was refused, `forget` takes back what was made for
 it. Invariant: a table keeps its number for the arena's life, and its rows; indexes of a relation
 are only added, at the end of its list, and hold its rows from then on. Tables that a plan does not
-name stay, without derived rows, and are there when a later one names them again.
+name stay, without derived rows, and are there when a later one names them again. Indexes are
+numbered through all tables, in order and without gaps.
 """
 
 from __future__ import annotations
@@ -232,6 +233,7 @@ class Tables:
         cells[at.N_RELS] = known
         for relation in plan.relations:
             self._drop_indexes(self.numbers[relation.name], len(plan.indexes[relation.name]))
+        self._close_up()
 
     def _drop_indexes(self, number: int, kept: int) -> None:
         arena, rb = self.arena, self.cell(number)
@@ -239,6 +241,18 @@ class Tables:
         for index in range(first + kept, first + count):
             drop_index(arena.words, arena.cells, index)
         arena.cells[rb + at.R_NIDX] = min(kept, count)
+
+    def _close_up(self) -> None:
+        """Number indexes as before those that were dropped: programs say these numbers."""
+        cells, count = self.arena.cells, 0
+        start = int(cells[at.IDXS])
+        for number in range(len(self.numbers)):
+            rb = self.cell(number)
+            first, held = (start + n * at.XSZ for n in (int(cells[rb + at.R_IDX]), count))
+            size = int(cells[rb + at.R_NIDX]) * at.XSZ
+            cells[held : held + size] = cells[first : first + size]
+            cells[rb + at.R_IDX] = count
+            count += size // at.XSZ
 
     def _add_descriptors(self, known: int) -> None:
         """Have descriptors for all tables, of which `known` are there."""

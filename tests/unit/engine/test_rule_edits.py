@@ -727,3 +727,39 @@ def test_an_index_that_was_taken_back_leaves_nothing_to_the_next_one() -> None:
             tx.insert("p", [(1,)])
         db.check_invariants()
         assert db.rows("q") == [(2,)]
+
+
+@pytest.mark.parametrize("edit", ["r(x) :- e(x, y), d(y).", ".decl q(x: number) q(y) :- d(y)."])
+def test_what_a_refused_rule_laid_out_moves_nothing_that_others_read(edit: str) -> None:
+    text = """
+    .decl d(x: number) .input d
+    .decl e(x: number, y: number) .input e
+    .decl g(a: symbol, b: symbol) .input g
+    .decl r(x: number) .output r
+    .decl s(x: number) .output s
+    r(x) :- d(x).
+    s(y) :- d(x), h(x, y).
+    .decl h(x: number, y: number) .input h
+    t(b) :- t(a), g(a, b).
+    .decl t(a: symbol) .input t .output t
+    """
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("h", [(1, 2), (1, 3)])
+            tx.insert("g", [("a", "b")])
+        with db.probing() as probe:
+            assert probe.others("g", 0, probe.code("a")) == [probe.code("b")]
+
+        def fail() -> None:
+            raise BudgetError("at the last moment")
+
+        db._before_commit = fail
+        with pytest.raises(BudgetError), db.transaction() as tx:
+            tx.add_rule(edit)
+        db._before_commit = None
+        with db.transaction() as tx:
+            tx.insert("d", [(1,)])
+            tx.insert("g", [(f"{n}", "a") for n in range(200)])
+        assert db.rows("s") == [(2,), (3,)]
+        with db.probing() as probe:
+            assert probe.others("g", 0, probe.code("7")) == [probe.code("a")]
