@@ -237,7 +237,7 @@ def _arranged(heads: list[Part], body: list[Part]) -> object:
     while len(set(colors.values())) < len(slots):
         counts = Counter(colors.values())
         twin = next(s for s in sorted(slots, key=colors.__getitem__) if counts[colors[s]] > 1)
-        colors[twin] = len(slots)
+        colors[twin] = max(colors.values()) + 1
         refine()
     return _numbered([*heads, *sorted(body, key=colored)])
 

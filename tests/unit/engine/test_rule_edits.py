@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.oracle import evaluate
 
 import deltafix
@@ -28,7 +31,7 @@ from deltafix.plan.ir import Variant
 from deltafix.plan.order import variant
 from deltafix.plan.recognise import same_rule
 from deltafix.rules import check
-from deltafix.rules.ast import Program
+from deltafix.rules.ast import Program, Rule
 from deltafix.rules.infer import infer
 from deltafix.rules.show import show_rule
 
@@ -763,3 +766,35 @@ def test_what_a_refused_rule_laid_out_moves_nothing_that_others_read(edit: str) 
         assert db.rows("s") == [(2,), (3,)]
         with db.probing() as probe:
             assert probe.others("g", 0, probe.code("7")) == [probe.code("a")]
+
+
+PAIRS = st.lists(st.tuples(*[st.integers(0, 4)] * 2), min_size=1, max_size=5)
+
+
+@given(PAIRS, PAIRS, st.permutations(range(5)), st.randoms(use_true_random=False))
+def test_rules_are_the_same_whatever_their_variables_are_called(one, other, names, rng) -> None:
+    def rule(pairs) -> Rule:
+        body = ", ".join(f"e(v{a}, v{b})" for a, b in pairs)
+        text = ".decl e(x: number, y: number) .input e .decl r(x: number) .output r "
+        return deltafix.Program.parse(f"{text} r(v0) :- {body}, e(v0, 7).").rules[0]
+
+    names.remove(0)
+    names.insert(0, 0)
+    renamed = [(names[a], names[b]) for a, b in one]
+    rng.shuffle(renamed)
+    assert same_rule(rule(one), rule(renamed))
+    maps = ((0, *rest) for rest in permutations(range(1, 5)))
+    same = any(sorted(other) == sorted((to[a], to[b]) for a, b in one) for to in maps)
+    assert same_rule(rule(one), rule(other)) == same
+
+
+def test_a_rule_of_many_variables_that_nothing_tells_apart_is_removed() -> None:
+    rule = "r(x) :- {}."
+    orders = [", ".join(f"e(x, v{n})" for n in order) for order in (range(6), range(5, -1, -1))]
+    text = ".decl e(x: number, y: number) .input e .decl r(x: number) .output r "
+    with deltafix.connect(text + rule.format(orders[0])) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(1, 1)])
+        with db.transaction() as tx:
+            tx.remove_rule(rule.format(orders[1]))
+        assert db.rows("r") == []
