@@ -53,7 +53,7 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
 def test_the_planner_takes_nearly_every_program_that_a_standard_engine_takes() -> None:
     rng = Random("taken")
     refused = asking = 0
-    for _ in range(PROGRAMS * 10):
+    for _ in range(120):
         try:
             core = lower(typed(random_program(rng, rng.choice([1, 2, 3, 4]), FEATURES)))
             layers(core)
@@ -61,8 +61,8 @@ def test_the_planner_takes_nearly_every_program_that_a_standard_engine_takes() -
         except ProgramError as found:
             refused += 1
             assert re.search(r"tests `[a-z]\w*`, which only the recursion", str(found)), found
-    assert refused <= PROGRAMS * 10 * 2 // 100 + 1
-    assert asking > PROGRAMS // 3  # domains are at work in the tests below
+    assert refused <= 3
+    assert asking > 4  # domains are at work in the tests below
 
 
 @pytest.mark.parametrize("strategy", [*STRATEGIES, "auto"])
