@@ -32,7 +32,7 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
 
     Every other one counts heads in batches, of a few heads each, and looks ahead; every other one
     has filters for all indexes of one column, which grow from the start. How many rows the search
-    for a suspect's derivations may look at differs.
+    for a suspect's derivations may look at differs, and how many calls of functors are collected.
     """
     while True:
         try:
@@ -45,6 +45,8 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
                 db._arena.cells[layout.BATCH_CELLS] = rng.choice([1, 4000])
                 db._arena.cells[layout.AHEAD_FROM] = 0
             db._arena.cells[layout.LOOKS] = rng.choice([0, 1, 1, 5, 1000])
+            db._arena.cells[layout.ASK_CALLS] = rng.choice([0, 4, 7, 1 << 14])
+            db._arena.cells[layout.ASK_AHEAD] = rng.choice([0, 3, 1 << 14])
             return db
         except ProgramError as refused:
             assert {found.code for found in refused.diagnostics} == {"DF171"}

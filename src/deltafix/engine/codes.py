@@ -187,14 +187,18 @@ class Codes:
         types = schema.types
         out = np.empty((len(rows), len(types)), dtype=np.int32)
         for c, kind in enumerate(types):
-            column = [row[c] for row in rows]
-            if kind == "record" or len(rows) < _MANY:
-                out[:, c] = [self.code(kind, value) for value in column]
-            elif kind == "symbol":
-                out[:, c] = self._symbols(column)  # type: ignore[arg-type]  # checked at the door
-            else:
-                out[:, c] = self._encode_numbers(kind, np.array(column, dtype=_NUMPY[kind]))
+            out[:, c] = self.encode(kind, [row[c] for row in rows])
         return out.reshape(-1)
+
+    def encode(self, kind: BaseType, values: list[Any]) -> Words:
+        """The codes of values that fit their type. O(values)."""
+        if kind == "record":
+            return self.records.numbers(values)
+        if len(values) < _MANY:
+            return np.array([self.code(kind, value) for value in values], dtype=np.int32)
+        if kind == "symbol":
+            return self._symbols(values)
+        return self._encode_numbers(kind, np.array(values, dtype=_NUMPY[kind]))
 
     def encode_table(self, schema: Schema, table: Any) -> Words:
         """A checked Arrow table as a flat array of codes. No Python object per cell."""

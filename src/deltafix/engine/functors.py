@@ -1,7 +1,7 @@
 """Functors that Python computes, asked for by the kernel in the middle of a join.
 
-The kernel keeps a memo per functor and argument types; what it lacks it asks for, one argument
-tuple at a time (`kernel.maintain`, ASK). Invariant: a functor is a function: the same arguments
+The kernel keeps a memo per functor and argument types; what it lacks it asks for, for as many rows
+at a time as it has found (`kernel.ask`). Invariant: a functor is a function: the same arguments
 have the same value for as long as the database lives. Values are never forgotten, so that deletes
 find the derivations that inserts made. User functors run inside the epoch; one that raises rolls
 it back.
@@ -20,8 +20,8 @@ from deltafix.engine.tables import Memo
 from deltafix.errors import FunctorError
 from deltafix.facts.values import WORD, BaseType, Value, fitting, shown
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena
-from deltafix.kernel.entries import answer, lookup
+from deltafix.kernel.arena import Arena, Words
+from deltafix.kernel.entries import answer
 from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.values import NO_VALUE, comparison, constructor, function, reinterpret
 
@@ -38,23 +38,43 @@ class Functors:
         self._fields = dict(_fields(linked.memos))
 
     def reply(self) -> None:
-        """Compute the value that was asked for and enter it. Raises FunctorError."""
-        arena, codes = self._arena, self._codes
-        asked = int(arena.cells[at.ASKED])
-        memo, compute = self._calls[asked]
-        arguments = arena.words[at.KEY : at.KEY + len(memo.types)].copy()
-        value = compute(*map(codes.value, memo.types, arguments.tolist()))
-        if value is NO_VALUE:
-            answer(arena.words, arena.cells, arguments, 0, 0)
-            return
-        code = codes.code(memo.result, value)
-        answer(arena.words, arena.cells, arguments, code, 1)
-        for number, place in self._fields.get(asked, ()):
+        """Compute the values that were asked for and enter them. Raises FunctorError."""
+        asked = self._arena.take(at.ASKS).astype(np.int32)
+        found: dict[int, dict[tuple[int, ...], None]] = {}  # in the order of asking, each once
+        while len(asked):
+            number = int(asked[0])
+            width = 1 + len(self._calls[number][0].types)
+            calls = asked[: len(asked) // width * width].reshape(-1, width)
+            others = np.flatnonzero(calls[:, 0] != number)
+            count = int(others[0]) if len(others) else len(calls)
+            found.setdefault(number, {}).update(
+                dict.fromkeys(map(tuple, calls[:count, 1:].tolist()))
+            )
+            asked = asked[count * width :]
+        for number, distinct in found.items():
+            self._answer(number, list(distinct))
+
+    def _answer(self, number: int, calls: list[tuple[int, ...]]) -> None:
+        codes, (memo, compute) = self._codes, self._calls[number]
+        arguments = np.array(calls, dtype=np.int32).reshape(len(calls), len(memo.types))
+        columns = [codes.decode(kind, arguments[:, n]) for n, kind in enumerate(memo.types)]
+        rows = zip(*columns, strict=True) if columns else [()]
+        found = [compute(*row) for row in rows]
+        known = np.array([value is not NO_VALUE for value in found], dtype=np.int32)
+        values = np.zeros(len(known), dtype=np.int32)
+        values[known != 0] = codes.encode(
+            memo.result, [value for value in found if value is not NO_VALUE]
+        )
+        self._enter(number, arguments, values, known)
+        for field, place in self._fields.get(number, ()):
             # A row that is read next: SQL makes a nullable value and opens it in the next rule.
-            made = np.array([code], dtype=np.int32)
-            if lookup(arena.words, arena.cells, made, number, 0, 0) < 0:
-                arena.cells[at.ASKED] = number
-                answer(arena.words, arena.cells, made, int(arguments[place]), 1)
+            made = np.ascontiguousarray(arguments[:, place])
+            self._enter(field, values[known != 0], made[known != 0], known[known != 0])
+
+    def _enter(self, number: int, arguments: Words, values: Words, known: Words) -> None:
+        arena = self._arena
+        flat = arguments.reshape(-1)
+        answer(arena.words, arena.cells, flat, values, known, number, len(values))
 
 
 def _fields(memos: Mapping[int, Memo]) -> Iterator[tuple[int, list[tuple[int, int]]]]:

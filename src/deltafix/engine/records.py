@@ -42,14 +42,23 @@ class Records:
                     return number
                 stack[-1][2].append(_Part(number))
 
+    def numbers(self, values: list[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """The numbers of values that fit their type, entered where new. O(their size)."""
+        if all(type(value) is tuple and len(value) == 1 for value in values):
+            fields = [value[0] for value in values]
+            if not any(map(_is_made, fields)):
+                return self.single(fields)
+        return np.array([self.number(value) for value in values], dtype=np.int32)
+
     def single(self, values: list[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The numbers of records of one field, which is no record, entered where new. O(values)."""
-        known, found = self._numbers, []
-        for value in values:
-            part = canonical(value) if isinstance(value, float) else value
-            number = known.get(("", (type(part), part)))
-            found.append(self._entered("", [part]) if number is None else number)
-        return np.array(found, dtype=np.int32)
+        known, made = self._numbers, self.values
+        parts = [canonical(one) if isinstance(one, float) else one for one in values]
+        keys = [("", one) for one in zip(map(type, parts), parts, strict=True)]
+        new = [key for key in dict.fromkeys(keys) if key not in known]
+        known.update(zip(new, range(len(made), len(made) + len(new)), strict=True))
+        made.extend((part,) for _, (_, part) in new)
+        return np.array([known[key] for key in keys], dtype=np.int32)
 
     def to_json(self) -> list[list[Any]]:
         """The values in the order of their numbers, `nil` left out: branch, then fields.
@@ -93,6 +102,10 @@ class _Part:
 
     def __hash__(self) -> int:
         return hash(("record", self.number))
+
+
+def _is_made(field: Value) -> bool:
+    return field is None or isinstance(field, tuple | Branch)
 
 
 def _fields(value: tuple[Value, ...] | Branch) -> Iterator[Value]:

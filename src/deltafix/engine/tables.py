@@ -176,9 +176,12 @@ class Tables:
         held = self.room
         self.room = max(slots, held[0]), max(depth, held[1]), max(rules, held[2])
         if self.room[0] > held[0]:
-            cells[at.VARS] = arena.block(slots)
+            cells[at.N_VARS] = slots
+            for place in (at.VARS, at.ASKING_VARS):
+                cells[place] = arena.block(slots)
         if self.room[1] > held[1]:
-            cells[at.STACK] = arena.block(depth * 16) // 2
+            for place in (at.STACK, at.ASKING_STACK):
+                cells[place] = arena.block(depth * 16) // 2
         if self.room[2] > held[2]:
             cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
 

@@ -36,6 +36,8 @@ _BATCH_CELLS = 6 << 20
 """48 MiB for the heads of a relation that wait: two million pairs."""
 _AHEAD_FROM = 1 << 14
 """256 kB of slots: half of a second-level cache."""
+_ASK_CALLS = _ASK_AHEAD = 1 << 14
+"""Some thousand calls a stop, and rows that are run twice at most for one (`ask`)."""
 _LOOKS = 1000
 """Rows that the search for one suspect's other derivations looks at, before it waits for the end of
 the wave (docs/kernel.md, "The wavefront, and moving")."""
@@ -64,6 +66,7 @@ class Arena:
         self.vector(at.OPEN, 64)
         self.vector(at.TALLIES, 64)
         self.vector(at.FOLDED, 320)
+        self.vector(at.ASKS, 64)
         self.vector(at.WIDE, 64)
         self.vector(at.SYM, 64)
         cells[at.WIDE_SLOTS] = self.block(256) // 2
@@ -76,6 +79,8 @@ class Arena:
         cells[at.BATCH_CELLS] = _BATCH_CELLS
         cells[at.AHEAD_FROM] = _AHEAD_FROM
         cells[at.LOOKS] = _LOOKS
+        cells[at.ASK_CALLS] = _ASK_CALLS
+        cells[at.ASK_AHEAD] = _ASK_AHEAD
 
     def block(self, words: int) -> int:
         """Take a block of zeroed words; returns its first word."""

@@ -1,7 +1,8 @@
 """What can be told of a binding without joining: operands, matches, comparisons, functors, absence.
 
-Invariant: a check reads variables and tables and writes nothing but the variable it binds; it
-says -1 where it must wait for a functor's value (`kernel.layout`, memo).
+Invariant: a check reads variables and tables and writes nothing but the variable it binds. Where it
+must wait for a functor's value (`kernel.layout`, memo) it notes the call in ASKS and says -1; while
+calls are collected (`ask`) such a binding fails, and others go on.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find
+from deltafix.kernel.memory import push
 from deltafix.kernel.values import NO_VALUE, call, compare
-
 
 @kernel("i:ALPi")
 def operand(A, L, P, p):
@@ -62,6 +63,11 @@ def _ask(A, L, P, c):
     row = key_find(A, L, A, memo, at.KEY, gather(A, L, P, c + 5, n))
     if row < 0:
         L[at.ASKED] = memo
+        push(L, at.ASKS, memo)
+        for k in range(n):
+            push(L, at.ASKS, np.int64(A[at.KEY + k]))
+        if L[at.ASKING] and L[at.ASKS + 1] < L[at.ASK_CALLS]:
+            return np.int64(0)
         return np.int64(-1)
     rb = L[at.RELS] + memo * at.RSZ
     offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]

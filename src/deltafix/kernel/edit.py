@@ -122,22 +122,25 @@ def settle_rows(A, L, rows, r, n, holds):
         settle_row(A, L, rows, i * arity, r, holds)
 
 
-@kernel("v:ALPii")
-def answer(A, L, rows, value, known):
-    """Enter a functor's value for the arguments that a paused run asked about (memo ASKED).
+@kernel("v:ALPPPii")
+def answer(A, L, rows, values, known, r, n):
+    """Enter `n` values of memo `r`'s functor, but for arguments whose value is there.
 
-    `rows` are the arguments' codes; `known` 0: it has no value there.
+    `rows` are the arguments' codes, row after row; where `known` is 0, it has no value.
     """
-    r = L[at.ASKED]
     rb = L[at.RELS] + r * at.RSZ
-    n = L[rb + at.R_ARITY]
-    key_reserve(L, r, 1)
-    row_room(A, L, r, 1)
-    row = new_row(A, L, rows, r, 0)
-    key_insert(L, r, row, hash_words(rows, 0, n))
-    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
-    A[offset + at.SUPPORT] = known
-    A[offset + at.COLS + n] = value
+    arity = L[rb + at.R_ARITY]
+    key_reserve(L, r, n)
+    row_room(A, L, r, n)
+    for i in range(n):
+        h = hash_words(rows, i * arity, arity)
+        if key_find(A, L, rows, r, i * arity, h) >= 0:
+            continue
+        row = new_row(A, L, rows, r, i * arity)
+        key_insert(L, r, row, h)
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+        A[offset + at.SUPPORT] = known[i]
+        A[offset + at.COLS + arity] = values[i]
 
 
 @kernel("i:ALii")

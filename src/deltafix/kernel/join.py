@@ -153,6 +153,8 @@ def _next(A, L, P, level, m, mode):
 @kernel("v:ALPiii")
 def _emit(A, L, P, v, m, mode):
     """A binding is complete: put its head into the block, or note its rank for a query."""
+    if L[at.ASKING]:
+        return
     if mode == at.MODE_QUERY:
         L[at.UNFOUND] -= 1
         if m < L[at.BEST]:
@@ -355,5 +357,5 @@ def run_variant(A, L, P, v, row, mode):
             L[at.ASKED] = -1
             _pause(L, node, level, m)
             return
-    if mode != at.MODE_QUERY and L[at.EMITTED] > 0:
+    if mode != at.MODE_QUERY and L[at.EMITTED] > 0 and not L[at.ASKING]:
         flush(A, L, np.int64(P[v + at.V_HEAD]), np.int64(P[v + at.V_RULE]), mode)

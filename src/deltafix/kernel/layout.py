@@ -98,7 +98,7 @@ T_THEN = 124
 T_REL = 125  # the wave's fact and the rank it was taken up at
 T_RANK = 126
 T_SUPPORT = 127  # support at the new rank of a fact that moves
-# a join paused at a functor that Python computes (its arguments stand in KEY), or in between
+# a join paused at a functor that Python computes (the calls of it stand in ASKS), or in between
 PAUSED = 128  # 1: `run_variant` goes on where it stopped
 P_NODE = 129
 P_LEVEL = 130
@@ -129,6 +129,14 @@ N_FILTERS = 158
 FILTERED = 159  # bits given to indexes
 LOOK = 160  # number of the look into filters: what was seen for another row does not count
 LOOKED = 161  # for each of FILTER_COLUMNS columns: look << 20 | filter, and the cell that was seen
+ASKS = 180  # vector of calls whose values memos lack: memo, arguments
+ASKING = 183  # 1: rows of the phase are run to collect more of them, and derive nothing
+ASKING_VARS = 184  # variables and join levels of these runs
+ASKING_STACK = 185
+N_VARS = 186  # variables that there is room for
+ASK_CALLS = 187  # cells of calls that are collected before they are answered
+ASK_AHEAD = 188  # rows looked at until then: as many may be looked at in vain
+ASKING_KEPT = 190  # where the phase stood (`ask`), cell by cell
 HEADER_CELLS = 512
 
 # scratch words right behind the header

@@ -25,6 +25,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import forget_probes
+from deltafix.kernel.ask import begin_asking, end_asking
 from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
 from deltafix.kernel.filters import finds_nothing
@@ -215,6 +216,16 @@ def _next_task(A, L, P, t):
     return np.int64(0)
 
 
+@kernel("i:ALPi")
+def _next_asking(A, L, P, t):
+    """Find the next row of the phase, whose calls of functors are collected. 0: there is none."""
+    if L[at.ERROR] != 0:
+        return np.int64(0)
+    if L[at.S_PHASE] % 16 == FULL:
+        return next_full(A, L, P, t)
+    return next_below(L, P, t, L[at.S_MODE], 1)
+
+
 @kernel("i:LPi")
 def _is_read_changed(L, P, t):
     """Whether an outside stratum has anything to do."""
@@ -307,7 +318,7 @@ def _advance(A, L, P):
 def maintain(A, L, P):
     """Run the epoch, or go on with it: DONE, YIELD (call again) or STOPPED (see ERROR).
 
-    ASK: enter the value of memo ASKED for the arguments in KEY (`edit.answer`) and call again.
+    ASK: enter the values of the calls in ASKS (`edit.answer`) and call again.
     OUTSIDE: compute stratum S_STRATUM (`edit.settle_rows`) and call again; one that the kernel
     folds has a total beyond its bound.
 
@@ -324,6 +335,7 @@ def maintain(A, L, P):
         L[at.S_PHASE] = -1
         L[at.T_LEFT] = 0
         L[at.T_THEN] = at.THEN_NEXT
+        L[at.ASKS + 1] = 0
     while True:
         while L[at.T_LEFT] > 0:
             v = np.int64(P[L[at.T_NEXT]])
@@ -337,7 +349,20 @@ def maintain(A, L, P):
             if L[at.PAUSED]:  # the same variant again, when the caller comes back
                 L[at.T_NEXT] -= 1
                 L[at.T_LEFT] += 1
-                return np.int64(at.ASK) if L[at.ASKED] >= 0 else np.int64(at.YIELD)
+                if L[at.ASKING]:
+                    end_asking(L)
+                    return np.int64(at.ASK)
+                if L[at.ASKED] < 0:
+                    return np.int64(at.YIELD)
+                phase = L[at.S_PHASE] % 16
+                if L[at.T_THEN] != at.THEN_NEXT or (phase != FULL and phase != CREATE):
+                    return np.int64(at.ASK)
+                begin_asking(A, L)
+        if L[at.ASKING]:
+            if _next_asking(A, L, P, np.int64(P[P[1] + L[at.S_STRATUM]])) == 0:
+                end_asking(L)
+                return np.int64(at.ASK)
+            continue
         outcome = _advance(A, L, P)
         if outcome != at.GO:
             return outcome
