@@ -449,10 +449,27 @@ class _Maker:
             parts.append(self.simple_condition(columns))
         return f" WHERE {' AND '.join(parts)}" if parts else ""
 
+    def together(self, scope: Columns) -> str:
+        """Values of a few columns that go together, as of TPC-H's two nations."""
+        columns = self.random.sample(scope, min(len(scope), self.random.choice((2, 2, 3))))
+        sides = []
+        for _ in range(self.random.choice((2, 2, 3))):
+            chosen = columns if self.maybe(0.7) else columns[: self.random.randint(1, 2)]
+            tests = [
+                f"{name} {self.random.choice(('=', '=', '=', '<', '>=', '<>'))} {self.value(kind)}"
+                if kind not in NESTED and self.maybe(0.8)
+                else f"{name} IS {self.random.choice(('', 'NOT '))}NULL"
+                for name, kind in chosen
+            ]
+            sides.append(f"({' AND '.join(tests)})")
+        return f"({' OR '.join(sides)})"
+
     def condition(self, scope: Columns, depth: int, inner: bool = True) -> str:
         kind = self.random.choice([k for _, k in scope] or [INT])
         if depth > 0 and self.maybe(0.4):
-            choice = self.random.randrange(4)
+            choice = self.random.randrange(5)
+            if choice == 4:
+                return self.together(scope)
             one = self.condition(scope, depth - 1, inner)
             if choice == 0:
                 return f"NOT ({one})"

@@ -23,7 +23,6 @@ from deltafix.facts.schema import Row, Schema
 from deltafix.facts.side import Side
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.entries import copy_changes
 from deltafix.rules.ast import Program
 
 _TABLE_ROWS = 2000
@@ -63,16 +62,11 @@ class ChangedRows:
             )
             for number, schema in relations.items()
         }
-        arities = (
-            relation_cell(arena, number, at.R_ARITY)
-            for number in range(int(arena.cells[at.N_RELS]))
-        )
-        self._width = max(arities, default=0)
 
     def read(self) -> dict[int, tuple[Codings, Codings]]:
         """Rows removed and added, by relation, in the order of declarations. O(changes)."""
         count = int(self._arena.cells[at.DELTA + 1])
-        found = self._few() if count <= FEW else self._many(count)
+        found = self._few() if count <= FEW else self._many()
         return {n: found[n] for n in self._places if n in found} if len(found) > 1 else found
 
     def _few(self) -> dict[int, tuple[Codings, Codings]]:
@@ -89,17 +83,19 @@ class ChangedRows:
             sides[came].append(words[first : first + len(place.schema.columns)].tolist())
         return found
 
-    def _many(self, count: int) -> dict[int, tuple[Codings, Codings]]:
-        arena = self._arena
-        entries = arena.take(at.DELTA).copy()
-        codes = np.empty(count * self._width, dtype=np.int32)
-        copy_changes(arena.words, arena.cells, codes, self._width)
-        table = codes.reshape(count, self._width)
-        numbers, added = entries >> 33, (entries & 1) == 1
+    def _many(self) -> dict[int, tuple[Codings, Codings]]:
+        cells, words = self._arena.cells, self._arena.words
+        entries = self._arena.take(at.DELTA)
+        numbers = entries >> 33
         found: dict[int, tuple[Codings, Codings]] = {}
-        for number in set(numbers.tolist()) & self._places.keys():
-            chosen, columns = numbers == number, slice(0, self._places[number].schema.arity)
-            found[number] = table[chosen & ~added, columns], table[chosen & added, columns]
+        for number in set(np.flatnonzero(np.bincount(numbers)).tolist()) & self._places.keys():
+            place = self._places[number]
+            chosen = entries[numbers == number]
+            rows, added = (chosen >> 1) & 0xFFFFFFFF, (chosen & 1) == 1
+            first, end = int(cells[place.rows]), (int(rows.max()) + 1) * place.stride
+            table = words[first : first + end].reshape(-1, place.stride)
+            columns = slice(at.COLS, at.COLS + place.schema.arity)
+            found[number] = table[rows[~added], columns], table[rows[added], columns]
         return found
 
     def delta(self, found: Mapping[int, tuple[Codings, Codings]], epoch: int) -> Delta:

@@ -40,41 +40,47 @@ class Functors:
     def reply(self) -> None:
         """Compute the values that were asked for and enter them. Raises FunctorError."""
         asked = self._arena.take(at.ASKS).astype(np.int32)
-        found: dict[int, dict[tuple[int, ...], None]] = {}  # in the order of asking, each once
+        self._arena.cells[at.ASKS + 1] = 0
+        found: dict[int, list[Words]] = {}
         while len(asked):
             number = int(asked[0])
             width = 1 + len(self._calls[number][0].types)
             calls = asked[: len(asked) // width * width].reshape(-1, width)
             others = np.flatnonzero(calls[:, 0] != number)
             count = int(others[0]) if len(others) else len(calls)
-            found.setdefault(number, {}).update(
-                dict.fromkeys(map(tuple, calls[:count, 1:].tolist()))
-            )
+            found.setdefault(number, []).append(calls[:count, 1:])
             asked = asked[count * width :]
-        for number, distinct in found.items():
-            self._answer(number, list(distinct))
+        for number, runs in found.items():
+            self._answer(number, _distinct(np.concatenate(runs)))
 
-    def _answer(self, number: int, calls: list[tuple[int, ...]]) -> None:
+    def _answer(self, number: int, arguments: Words) -> None:
         codes, (memo, compute) = self._codes, self._calls[number]
-        arguments = np.array(calls, dtype=np.int32).reshape(len(calls), len(memo.types))
         columns = [codes.decode(kind, arguments[:, n]) for n, kind in enumerate(memo.types)]
         rows = zip(*columns, strict=True) if columns else [()]
         found = [compute(*row) for row in rows]
-        known = np.array([value is not NO_VALUE for value in found], dtype=np.int32)
-        values = np.zeros(len(known), dtype=np.int32)
-        values[known != 0] = codes.encode(
-            memo.result, [value for value in found if value is not NO_VALUE]
-        )
-        self._enter(number, arguments, values, known)
+        if NO_VALUE in found:
+            known = np.array([value is not NO_VALUE for value in found])
+            nothing = arguments[~known]
+            self._enter(number, nothing, np.zeros(len(nothing), dtype=np.int32), 0)
+            arguments, found = arguments[known], [one for one in found if one is not NO_VALUE]
+        values = codes.encode(memo.result, found)
+        self._enter(number, arguments, values, 1)
         for field, place in self._fields.get(number, ()):
             # A row that is read next: SQL makes a nullable value and opens it in the next rule.
-            made = np.ascontiguousarray(arguments[:, place])
-            self._enter(field, values[known != 0], made[known != 0], known[known != 0])
+            self._enter(field, values, np.ascontiguousarray(arguments[:, place]), 1)
 
-    def _enter(self, number: int, arguments: Words, values: Words, known: Words) -> None:
-        arena = self._arena
-        flat = arguments.reshape(-1)
-        answer(arena.words, arena.cells, flat, values, known, number, len(values))
+    def _enter(self, number: int, arguments: Words, values: Words, known: int) -> None:
+        words, cells = self._arena.words, self._arena.cells
+        answer(words, cells, arguments.reshape(-1), values, known, number, len(values))
+
+
+def _distinct(calls: Words) -> Words:
+    """Each call once, in the order of asking."""
+    if len(calls) == 1 or not calls.shape[1]:
+        return calls[:1]
+    column = calls[:, 0] if calls.shape[1] == 1 else calls
+    first = np.unique(column, axis=0, return_index=True)[1]
+    return calls[np.sort(first)]
 
 
 def _fields(memos: Mapping[int, Memo]) -> Iterator[tuple[int, list[tuple[int, int]]]]:

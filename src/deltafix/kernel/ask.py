@@ -2,22 +2,21 @@
 
 A stop costs microseconds, a row of a join a fraction of one. So where one value is missing, the
 rows that the phase would take next are run, too, without deriving anything, and what they lack is
-noted beside it: a load stops once for thousands of values. Only phases that read what is below
-(CREATE, FULL) look ahead so; what they run later, they run on the same rows, so no value is asked
-for that would not be. Invariant: when it is over, the run stands where it stood, its counters too.
+noted beside it: a load stops once for thousands of values. Only phases look ahead so whose rows are
+those below (DESTROY, SAVE, CREATE, FULL): what they run later, they run on the same rows, so no
+value is asked for that would not be. Invariant: when it is over, the run stands where it stood, its
+counters too.
 """
 
 from __future__ import annotations
-
-import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 
 _KEPT = (
-    at.S_ITEM, at.S_ROW, at.T_NEXT, at.T_LEFT, at.T_ROW, at.T_MODE, at.P_NODE, at.P_LEVEL, at.P_RANK,
-    at.TRIGGER_REL, at.TRIGGER_ROW, at.C_PROBED, at.C_TRIED, at.QUOTA, at.BATCH, at.VARS, at.STACK,
-    at.EMITTED,
+    at.S_ITEM, at.S_ROW, at.T_NEXT, at.T_LEFT, at.T_ROW, at.T_MODE, at.P_NODE, at.P_LEVEL,
+    at.P_RANK, at.TRIGGER_REL, at.TRIGGER_ROW, at.C_PROBED, at.C_TRIED, at.QUOTA, at.BATCH,
+    at.VARS, at.STACK,
 )  # fmt: skip
 _LEVEL = 8  # cells of a join level (`join`)
 
@@ -33,7 +32,6 @@ def begin_asking(A, L):
         L[L[at.ASKING_STACK] + k] = L[L[at.STACK] + k]
     L[at.VARS] = L[at.ASKING_VARS]
     L[at.STACK] = L[at.ASKING_STACK]
-    L[at.ASKS + 1] = 0
     L[at.ASKING] = 1
     L[at.BATCH] = 0
     L[at.QUOTA] = L[at.C_PROBED] + L[at.C_DERIVATIONS] + L[at.ASK_AHEAD]

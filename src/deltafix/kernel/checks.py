@@ -15,6 +15,7 @@ from deltafix.kernel.keys import hash_words, key_find
 from deltafix.kernel.memory import push
 from deltafix.kernel.values import NO_VALUE, call, compare
 
+
 @kernel("i:ALPi")
 def operand(A, L, P, p):
     """The code behind an operand pair: a variable's binding or a constant."""

@@ -122,11 +122,11 @@ def settle_rows(A, L, rows, r, n, holds):
         settle_row(A, L, rows, i * arity, r, holds)
 
 
-@kernel("v:ALPPPii")
+@kernel("v:ALPPiii")
 def answer(A, L, rows, values, known, r, n):
     """Enter `n` values of memo `r`'s functor, but for arguments whose value is there.
 
-    `rows` are the arguments' codes, row after row; where `known` is 0, it has no value.
+    `rows` are the arguments' codes, row after row; where `known` is 0, it has no value there.
     """
     rb = L[at.RELS] + r * at.RSZ
     arity = L[rb + at.R_ARITY]
@@ -139,7 +139,7 @@ def answer(A, L, rows, values, known, r, n):
         row = new_row(A, L, rows, r, i * arity)
         key_insert(L, r, row, h)
         offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
-        A[offset + at.SUPPORT] = known[i]
+        A[offset + at.SUPPORT] = known
         A[offset + at.COLS + arity] = values[i]
 
 

@@ -134,14 +134,3 @@ def rollback(A, L):
     end_batches(L)
     undo_folds(A, L)
     _clear(L)
-
-
-@kernel("v:ALPi")
-def copy_changes(A, L, out, width):
-    """Copy the columns of the rows in DELTA to `out`, `width` codes a row."""
-    for e in range(L[at.DELTA + 1]):
-        value = L[L[at.DELTA] + e]
-        rb = L[at.RELS] + (value >> 33) * at.RSZ
-        offset = L[rb + at.R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + at.R_STRIDE] + at.COLS
-        for k in range(L[rb + at.R_ARITY]):
-            out[e * width + k] = A[offset + k]

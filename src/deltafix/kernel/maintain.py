@@ -221,9 +221,10 @@ def _next_asking(A, L, P, t):
     """Find the next row of the phase, whose calls of functors are collected. 0: there is none."""
     if L[at.ERROR] != 0:
         return np.int64(0)
-    if L[at.S_PHASE] % 16 == FULL:
+    phase = L[at.S_PHASE] % 16
+    if phase == FULL:
         return next_full(A, L, P, t)
-    return next_below(L, P, t, L[at.S_MODE], 1)
+    return next_below(L, P, t, L[at.T_MODE], np.int64(phase != DESTROY))
 
 
 @kernel("i:LPi")
@@ -355,7 +356,7 @@ def maintain(A, L, P):
                 if L[at.ASKED] < 0:
                     return np.int64(at.YIELD)
                 phase = L[at.S_PHASE] % 16
-                if L[at.T_THEN] != at.THEN_NEXT or (phase != FULL and phase != CREATE):
+                if phase != DESTROY and phase != SAVE and phase != CREATE and phase != FULL:
                     return np.int64(at.ASK)
                 begin_asking(A, L)
         if L[at.ASKING]:

@@ -38,7 +38,7 @@ ENTRIES = {
     "drop_index": "index", "fill_index": "bulk", "note_keys": "filters",
     "maintain": "maintain",
     "discard": "memory",
-    "commit": "end", "copy_changes": "end", "rollback": "end",
+    "commit": "end", "rollback": "end",
     "begin": "cone", "chain_rows": "cone", "expand_one": "cone", "search": "cone",
     "add_rows": "columns", "group_rows": "columns", "hash_rows": "columns",
     "meet_rows": "columns", "place_rows": "columns",

@@ -60,6 +60,7 @@ from deltafix.sql.types import TEXT, Column, SqlValue, decode_rows
 from deltafix.sql.why import Reason, why, why_not
 
 if TYPE_CHECKING:
+    from deltafix.engine.transaction import Transaction
     from deltafix.sql.columns import Batch
 
 __all__ = ["Connection"]
@@ -617,7 +618,7 @@ class Connection:
             return relation.declaration, [column.type.code for column in relation.columns]
 
         if all(shape(before, one) == shape(self.catalog, one) for one in changed):
-            return self._follow(db)
+            return self._follow(db).delta
         # Rows of other columns, or that mean other values: those before go, and the engine forgets
         # their relations.
         found = {one: Counter[tuple[SqlValue, ...]]() for one in self.catalog.views}
@@ -810,7 +811,7 @@ class Connection:
             db.compact()
             self._follow(db)
 
-    def _follow(self, db: Database) -> Delta:
+    def _follow(self, db: Database) -> Transaction:
         """Edit the engine's rules, and take the rows of dropped tables away."""
         with db.transaction() as tx:
             for name in self._held - self.catalog.tables.keys():
@@ -821,7 +822,7 @@ class Connection:
                 note.mark(durable.CATALOG, durable.catalog_mark(self.catalog))
         self._held, self._stale = {*self.catalog.tables}, False
         self._made, self._before_made = [], None
-        return tx.delta
+        return tx
 
     @contextmanager
     def mapped(self, statement: Statement) -> Iterator[None]:

@@ -38,6 +38,10 @@ __all__ = ["Formulas"]
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _CODES = {True: 1, False: 0, None: 2}
+_TESTS = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.EQ, exp.NEQ, exp.LT,
+    exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Not, exp.Paren, exp.And, exp.Or, exp.In, exp.Between,
+)  # fmt: skip
 _TRUTH = Column("truth", BIGINT, nullable=False)
 
 
@@ -173,6 +177,11 @@ class Formulas:
             found = factored(node)
             if found is not node:
                 return self.holds(found, truth)
+            weaker = implied(node, self.scope) if truth is True else []
+            if weaker:
+                rest = self.both(node, True, True) if subqueries.within(node) else None
+                each = (self.holds(one, True) for one in weaker)
+                return conjunction((*each, rest or self.computed(node, True)))
         if isinstance(node, exp.And | exp.Or):
             decisive = isinstance(node, exp.Or)
             if subqueries.within(node) or (truth is not None and truth is not decisive):
@@ -351,3 +360,30 @@ def factored(node: exp.Or) -> exp.Expr:
     if all(rests):
         common.append(exp.or_(*(exp.and_(*rest, copy=False) for rest in rests), copy=False))
     return exp.and_(*common, copy=False)
+
+
+def is_test(node: exp.Expr) -> bool:
+    """Whether a condition compares columns and constants, and computes nothing that could fail."""
+    return all(isinstance(one, _TESTS) for one in node.walk())
+
+
+def implied(node: exp.Or, scope: Scope) -> list[exp.Expr]:
+    """What an OR over several tables requires of single columns, whichever side is true.
+
+    `a.x = 1 AND b.y = 2 OR a.x = 3 AND b.y = 4` requires `a.x = 1 OR a.x = 3`: known of a row of
+    `a` before it is joined (three quarters of the load of TPC-H's query 7 joined what this tells).
+    Only comparisons with constants, which cannot fail, are asked for earlier than they stand.
+    """
+    tables = {scope.qualified(one).text("table") for one in node.find_all(exp.Column)}
+    if len(tables) < 2:
+        return []
+    sides = []
+    for side in conditions(node, exp.Or):
+        by_column: dict[exp.Expr, list[exp.Expr]] = {}
+        for one in filter(is_test, conditions(side)):
+            read = {scope.qualified(column) for column in one.find_all(exp.Column)}
+            if len(read) == 1:
+                by_column.setdefault(read.pop(), []).append(one)
+        sides.append(by_column)
+    common = [column for column in sides[0] if all(column in side for side in sides)]
+    return [exp.or_(*(exp.and_(*side[column]) for side in sides)) for column in common]

@@ -16,7 +16,7 @@ from deltafix.rules.terms import Const, Term, Var
 from deltafix.rules.walk import map_formula, occurrences
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
-from deltafix.sql.formulas import Formulas, conditions
+from deltafix.sql.formulas import Formulas, conditions, is_test
 from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column
@@ -42,21 +42,10 @@ def sources(formulas: Formulas, select: exp.Select) -> None:
     _item(formulas, clause.this, used)
     written: list[exp.Join] = select.args.get("joins") or []
     where = select.args.get("where")
-    simple = [one for one in conditions(where.this if where is not None else None) if _is_test(one)]
+    simple = [one for one in conditions(where.this if where is not None else None) if is_test(one)]
     for place, join in enumerate(written):
         holds = not any(one.side in ("RIGHT", "FULL") for one in written[place + 1 :])
         _join(formulas, join, used, simple if holds else ())
-
-
-_TESTS = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.EQ, exp.NEQ, exp.LT,
-    exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Not, exp.Paren, exp.And, exp.Or, exp.In, exp.Between,
-)  # fmt: skip
-
-
-def _is_test(node: exp.Expr) -> bool:
-    """Whether a condition compares columns and constants, and computes nothing that could fail."""
-    return all(isinstance(one, _TESTS) for one in node.walk())
 
 
 def domain(formulas: Formulas) -> list[Formula]:

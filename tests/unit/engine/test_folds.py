@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from random import Random
 
+import numpy as np
 import pytest
 
 import deltafix
 from deltafix.engine.folds import extremes
 from deltafix.engine.functors import Functors
+from deltafix.engine.run import STRATEGIES
 from deltafix.errors import BudgetError, ProgramError
 
 SALES = """
@@ -199,9 +201,9 @@ def test_a_string_functor_is_asked_once_per_argument_tuple_of_many_rows_at_a_tim
     asked: list[int] = []
     plain = Functors._answer
 
-    def counted(self: Functors, number: int, calls: list[tuple[int, ...]]) -> None:
-        asked.append(len(calls))
-        plain(self, number, calls)
+    def counted(self: Functors, number: int, arguments: np.ndarray) -> None:
+        asked.append(len(arguments))
+        plain(self, number, arguments)
 
     monkeypatch.setattr(Functors, "_answer", counted)
     program = """
@@ -220,4 +222,43 @@ def test_a_string_functor_is_asked_once_per_argument_tuple_of_many_rows_at_a_tim
         with db.transaction() as tx:
             tx.insert("part", [("a", "b")])
         assert asked == [3, 2, 2, 2]
+        db.check_invariants()
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_load_stops_for_functors_once_for_many_rows_wherever_they_stand(
+    monkeypatch: pytest.MonkeyPatch, strategy: str
+) -> None:
+    asked: list[int] = []
+    plain = Functors.reply
+
+    def counted(self: Functors) -> None:
+        asked.append(1)
+        plain(self)
+
+    monkeypatch.setattr(Functors, "reply", counted)
+    program = """
+    .decl part(a: symbol, b: symbol)
+    .decl more(b: symbol, n: number)
+    .input part, more
+    .decl named(p: symbol, n: number)
+    .output named
+    named(cat(a, to_string(n)), strlen(cat(b, a))) :- part(a, b), more(b, n), n < 90.
+    """
+    parts = [(f"a{n % 40}", f"b{n}") for n in range(200)]
+    more = [(f"b{n}", n % 100) for n in range(200)]
+    with deltafix.connect(program, strategy=strategy) as db:
+        with db.transaction() as tx:
+            tx.insert("part", parts)
+            tx.insert("more", more)
+        first = len(asked)
+        assert first <= 8
+        held = {
+            (f"{a}{n}", len(b + a)) for (a, b), (_, n) in zip(parts, more, strict=True) if n < 90
+        }
+        assert set(db.rows("named")) == held
+        with db.transaction() as tx:
+            tx.delete("more", more[:50])
+            tx.insert("more", [(b, n + 1) for b, n in more[:50]])
+        assert len(asked) - first <= 8
         db.check_invariants()
