@@ -6,7 +6,7 @@ the same plan twice gives the same program. Nothing is compiled here: programs a
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -17,7 +17,18 @@ from deltafix.engine.codes import VALUE_TYPES, Codes
 from deltafix.engine.tables import Groups, Memo, Piece, Tables
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
-from deltafix.plan.clause import Absent, Apply, Argument, Clause, Code, Compare, Fold, Match, Slot
+from deltafix.plan.clause import (
+    Absent,
+    Apply,
+    Argument,
+    Clause,
+    Code,
+    Compare,
+    Fold,
+    Match,
+    Slot,
+    slots_of,
+)
 from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
 
 __all__ = ["Linked", "Writer", "link"]
@@ -133,6 +144,7 @@ class Writer:
         self.lookups: list[tuple[str, tuple[int, ...], int]] = []
         self.types = {one.name: one.types for one in plan.relations}
         self.totals = plan.totals
+        self.unread: Collection[Argument] = ()
 
     def program(self) -> Words:
         """Write every stage; returns the program."""
@@ -250,7 +262,8 @@ class Writer:
         """A variant record."""
         slots = {slot: number for number, slot in enumerate(variant.slots)}
         head = self.put([n for arg in variant.clause.args for n in self.operand(arg, slots)])
-        match = self.binds(variant.binds, slots)
+        self.unread = self.unread_of(variant.clause)
+        count, match = self.binds(variant.binds, slots)
         root = self.nodes(variant, slots)
         before = [
             self.ids[literal.relation]
@@ -262,7 +275,7 @@ class Writer:
             [
                 -1 if variant.relation is None else self.ids[variant.relation],
                 int(variant.negated), self.ids[variant.clause.head], root, head,
-                len(variant.binds), match, self.rule(variant.clause),
+                count, match, self.rule(variant.clause),
                 int(variant.relation in stage.relations), len(before), self.put(before),
                 len(needed) // 2, self.put(needed),
             ]
@@ -329,11 +342,11 @@ class Writer:
         else:
             method, index = at.BY_SCAN, 0
         keys = self.put([n for key in option.keys for n in self.operand(key, slots)])
-        binds = self.binds(option.binds, slots)
+        count, binds = self.binds(option.binds, slots)
         return self.put(
             [
                 self.ids[name], method, index, option.sees.value, starts[option.child],
-                len(option.keys), keys, len(option.binds), binds,
+                len(option.keys), keys, count, binds,
             ]
         )  # fmt: skip
 
@@ -388,16 +401,28 @@ class Writer:
         self.asked[memo] = self.memos[memo]
         return self.memos[memo]
 
-    def binds(self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]) -> int:
-        """Match triples: column, kind, argument."""
+    def unread_of(self, clause: Clause) -> Collection[Argument]:
+        """Variables that a clause says once: nothing asks what they are bound to.
+
+        Of 16 columns of a table in SQL mostly.
+        """
+        said = Counter(chain(clause.args, *map(slots_of, clause.body)))
+        return {arg for arg, count in said.items() if count == 1}
+
+    def binds(
+        self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]
+    ) -> tuple[int, int]:
+        """How many match triples, and where: column, kind, argument."""
         out: list[int] = []
         for column, arg, is_new in binds:
+            if is_new and arg in self.unread:
+                continue
             kind, value = self.operand(arg, slots)
             if kind == at.O_CONST:
                 out += [column, at.M_CONST, value]
             else:
                 out += [column, at.M_BIND if is_new else at.M_VAR, value]
-        return self.put(out)
+        return len(out) // 3, self.put(out)
 
     def operand(self, arg: Argument, slots: dict[Slot, int]) -> tuple[int, int]:
         """An operand pair: kind and variable number or code."""

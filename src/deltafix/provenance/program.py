@@ -8,7 +8,7 @@ same plan twice gives the same program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from deltafix.engine.codes import Codes
@@ -16,7 +16,7 @@ from deltafix.engine.link import Linked, Writer
 from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
-from deltafix.plan.clause import Clause, Match, Slot
+from deltafix.plan.clause import Argument, Clause, Match, Slot
 from deltafix.plan.depend import Layer
 from deltafix.plan.ir import HEAD, Candidate, Stage, Variant
 from deltafix.plan.order import Indexes, variant
@@ -116,6 +116,10 @@ class _HeadWriter(Writer):
         self.known.append(found.slots)
         self.asks.append(frozenset(self.chained))
         return moved
+
+    def unread_of(self, clause: Clause) -> Collection[Argument]:
+        """None: a derivation says what all of its variables are."""
+        return ()
 
     def needed(self, variant: Variant) -> list[int]:
         """None: the search looks at no filter, and has chains in place of some indexes."""
