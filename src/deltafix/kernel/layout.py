@@ -136,6 +136,7 @@ ASKING_STACK = 185
 N_VARS = 186  # variables that there is room for
 ASK_CALLS = 187  # cells of calls that are collected before they are answered
 ASK_AHEAD = 188  # rows looked at until then: as many may be looked at in vain
+S_START = 189  # the variant that the rule at hand is evaluated by from scratch
 ASKING_KEPT = 190  # where the phase stood (`ask`), cell by cell
 HEADER_CELLS = 512
 

@@ -16,6 +16,7 @@ from deltafix.kernel.emit import touch
 from deltafix.kernel.heap import heap_push
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.memory import push
+from deltafix.kernel.start import choose_start
 from deltafix.kernel.task import set_task
 
 
@@ -170,10 +171,7 @@ def wipe(A, L, P, t):
 
 @kernel("i:ALPi")
 def next_full(A, L, P, t):
-    """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done.
-
-    A rule starts from the literal with the fewest rows.
-    """
+    """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done."""
     first = np.int64(P[t + at.T_NCONST])
     if L[at.S_ITEM] < first:
         _set_one(L, P[t + at.T_CONST] + L[at.S_ITEM], -1, at.MODE_CREATE)
@@ -181,11 +179,9 @@ def next_full(A, L, P, t):
         return np.int64(1)
     while L[at.S_ITEM] - first < P[t + at.T_NFULL]:
         group = np.int64(P[P[t + at.T_FULL] + L[at.S_ITEM] - first])
-        best = group + 1
-        for place in range(group + 2, group + 1 + P[group]):
-            a = L[L[at.RELS] + P[P[place] + at.V_TRIGGER] * at.RSZ + at.R_NOW]
-            if a < L[L[at.RELS] + P[P[best] + at.V_TRIGGER] * at.RSZ + at.R_NOW]:
-                best = np.int64(place)
+        if L[at.S_ROW] == 0:
+            L[at.S_START] = choose_start(A, L, P, group)
+        best = L[at.S_START]
         r = np.int64(P[P[best] + at.V_TRIGGER])
         rb = L[at.RELS] + r * at.RSZ
         while L[at.S_ROW] < L[rb + at.R_N]:

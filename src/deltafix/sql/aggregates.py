@@ -9,7 +9,7 @@ twice).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
@@ -492,13 +492,13 @@ def _without_nulls(asked: Wanted) -> bool:
 def fold(
     formulas: Formulas,
     source: Relation,
-    group: Sequence[Operand],
+    group: Mapping[int, Operand],
     places: Sequence[int],
     asked: Wanted,
     *,
     empty: bool,
 ) -> Operand:
-    """An aggregate over the rows of a relation whose first columns are the group.
+    """An aggregate over the rows of a relation of which some columns, by place, are the group.
 
     `places` are those of its argument and of its sort keys; none for COUNT(*). `empty` says that
     there may be a group without rows.
@@ -506,18 +506,18 @@ def fold(
     builder = formulas.builder
     columns = source.all_columns
     if places and asked.by_value and asked.op not in ("min", "max"):
-        kept = [*columns[: len(group)], *(columns[place] for place in places)]
-        distinct = builder.relation(kept)
+        kept = (*group, *places)
+        distinct = builder.relation([columns[place] for place in kept])
         atom, found = builder.bind(source)
-        picked = [*found[: len(group)], *(found[place] for place in places)]
-        builder.rule(distinct, [one.term for one in picked], [atom])
-        source, columns, places = distinct, tuple(kept), range(len(group), len(kept))
-    relation, width, at = source, len(group), places
-    fixed = [one.term for one in group]
+        builder.rule(distinct, [found[place].term for place in kept], [atom])
+        source, columns = distinct, distinct.columns
+        places = range(len(group), len(kept))
+        group = dict(enumerate(group.values()))
+    relation, fixed, at = source, group, places
 
     def rows(terms: Sequence[Term]) -> Formula:
         atom, found = builder.bind(relation)
-        args = [*fixed, *(one.term for one in found[width:])]
+        args = [fixed.get(place, one).term for place, one in enumerate(found)]
         for place, term in zip(at, terms, strict=False):
             args[place] = term
         return Atom(atom.relation, tuple(args))

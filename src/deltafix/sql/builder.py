@@ -235,18 +235,18 @@ class Builder:
     def groups(
         self,
         source: Relation,
-        width: int,
+        at: Sequence[int],
         always: Sequence[Sequence[Operand]] = (),
         body: Sequence[Formula] = (),
     ) -> tuple[Atom, list[Operand]]:
-        """An atom of the groups that a relation's first columns make, and its variables.
+        """An atom of the groups that the columns `at` of a relation make, and its variables.
 
         The groups `always` are there without rows, wherever `body` is.
         """
-        if always or len(source.all_columns) > width:
-            groups = self.relation(source.columns[:width])
+        if always or [*at] != [*range(len(source.all_columns))]:
+            groups = self.relation([source.all_columns[place] for place in at])
             atom, operands = self.bind(source)
-            self.rule(groups, [one.term for one in operands[:width]], [atom])
+            self.rule(groups, [operands[place].term for place in at], [atom])
             for group in always:
                 self.head(groups, group, list(body))
             source = groups

@@ -215,7 +215,7 @@ def _counted(catalog: Catalog, name: str, mark: str) -> Relation:
                                   for h in rule.heads))
         for rule in builder.rules
     ]  # fmt: skip
-    atom, found = builder.groups(inner, len(bag.columns))
+    atom, found = builder.groups(inner, range(len(bag.columns)))
     terms = [one.term for one in found]
     row, rest = builder.bind(inner)
     body = Atom(row.relation, (*terms, *(one.term for one in rest[len(terms) :])))

@@ -172,7 +172,7 @@ def several(  # noqa: PLR0917  the parts of one fold
     literals: list[Formula] = []
     group: list[Operand] = []
     if partition:
-        atom, found = builder.groups(source, len(partition))
+        atom, found = builder.groups(source, range(len(partition)))
         literals.append(atom)
         group = found[: len(partition)]
     inside = [one.term for one in builder.variables(columns)]

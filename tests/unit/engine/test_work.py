@@ -413,3 +413,20 @@ def test_an_epoch_that_is_taken_back_puts_back_what_counts_all_derivations() -> 
                 tx.insert(name, rows)
         assert derivation_counts(db)["pt"][51, 1] == counts["pt"][51, 1] + 1
         assert db.last_epoch.touched == 6  # three rows given, three derived: not that one
+
+
+@pytest.mark.parametrize(
+    "order", ["a(k, x), b(k, y), y > 6, y < 8", "y < 8, b(k, y), a(k, x), 6 < y"]
+)
+def test_a_rule_starts_from_where_it_has_least_to_look_at(order: str) -> None:
+    """From `a`, the smaller one, it would look at all rows of `b` for each of its own."""
+    text = ".decl a(k: number, x: number) .input a .decl b(k: number, y: number) .input b"
+    with deltafix.connect(
+        f"{text} .decl r(x: number, y: number) .output r r(x, y) :- {order}."
+    ) as db:
+        with db.transaction() as tx:
+            tx.insert("a", [(0, x) for x in range(3000)])
+            tx.insert("b", [(0, y) for y in range(5000)])
+        assert db.rows("r") == [(x, 7) for x in range(3000)]
+        assert db.last_epoch.probed < 10_000
+        db.check_invariants()

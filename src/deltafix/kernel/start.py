@@ -1,0 +1,91 @@
+"""From which literal a rule is evaluated from scratch: the one whose rows lead to the least work.
+
+A rule that starts from its smallest relation may look at all rows of the largest one, each where it
+happens to lie; started from that, it reads them in order and drops most at once. So a few rows of
+each literal are tried as far as the next one. Invariant: nothing but scratch is written, and any
+literal gives the same rows. Not here: the order of the others, which each binding chooses (`join`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel import layout as at
+from deltafix.kernel.checks import fits_row, gather, run_check
+from deltafix.kernel.index import idx_glance
+from deltafix.kernel.jit import kernel
+
+_MANY = 4096
+"""Rows from which on a wrong start costs more than trying rows does."""
+_TRIED = 32
+_ELSEWHERE = 3
+"""What a row found by an index costs, where one read in order costs 1: cache misses."""
+
+
+@kernel("i:ALPi")
+def _reached(A, L, P, node):
+    """How many rows the literal after a complete node 0 has for the variables as they are bound."""
+    best = np.int64(-1)
+    for k in range(P[node + 2]):
+        c = np.int64(P[P[node + 3] + k])
+        count = L[L[at.RELS] + P[c + at.K_REL] * at.RSZ + at.R_NOW]
+        if P[c + at.K_METHOD] == at.BY_KEY:
+            count = np.int64(1)
+        elif P[c + at.K_METHOD] == at.BY_INDEX:
+            x = np.int64(P[c + at.K_INDEX])
+            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE] == 0:
+                slot = idx_glance(L, x, gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS]))
+                count = np.int64(0) if slot < 0 else L[slot + 1] & 0xFFFFFFFF
+        if best < 0 or count < best:
+            best = count
+    return max(best, 0)
+
+
+@kernel("i:ALPi")
+def _work(A, L, P, v):
+    """What evaluating variant `v` for all rows of its trigger would cost, by some of them."""
+    rb = L[at.RELS] + P[v + at.V_TRIGGER] * at.RSZ
+    node = np.int64(P[v + at.V_NODE])
+    rows = L[rb + at.R_N]
+    tried = np.int64(0)
+    reached = np.int64(0)
+    for k in range(_TRIED):
+        offset = L[rb + at.R_ROWS] + rows * k // _TRIED * L[rb + at.R_STRIDE]
+        if not L[offset >> 1] & at.NOW:
+            continue
+        tried += 1
+        fits = fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)
+        for c in range(P[node]):
+            if fits == 1:
+                fits = run_check(A, L, P, np.int64(P[P[node + 1] + c]))
+        if fits != 0:  # a value that is not known yet may fit
+            reached += _reached(A, L, P, node)
+    return rows + L[rb + at.R_NOW] * reached * _ELSEWHERE // max(tried, 1)
+
+
+@kernel("i:ALPi")
+def choose_start(A, L, P, group):
+    """The place of the variant of a group (count first) that a rule is evaluated by from scratch.
+
+    Where the relations are small, that of the smallest.
+    """
+    best = np.int64(group + 1)
+    fewest = np.int64(-1)
+    most = np.int64(0)
+    for place in range(group + 1, group + 1 + P[group]):
+        rows = L[L[at.RELS] + P[P[place] + at.V_TRIGGER] * at.RSZ + at.R_NOW]
+        most = max(most, rows)
+        if fewest < 0 or rows < fewest:
+            fewest = rows
+            best = np.int64(place)
+    if most < _MANY or P[group] == 1 or fewest == 0:
+        return best
+    calls = L[at.ASKS + 1]
+    least = np.int64(-1)
+    for place in range(group + 1, group + 1 + P[group]):
+        work = _work(A, L, P, np.int64(P[place]))
+        if least < 0 or work < least:
+            least = work
+            best = np.int64(place)
+    L[at.ASKS + 1] = calls
+    return best
