@@ -13,7 +13,7 @@ import typer
 
 from deltafix.cli.completion import analyses
 from deltafix.cli.console import note, prepare_kernel
-from deltafix.cli.tree_options import Exclude, HowSure, Profile, Roots, Tests
+from deltafix.cli.tree_options import Also, Exclude, HowSure, Profile, Roots, Tests, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,6 +47,7 @@ def churn(
     profile: Profile = None,
     exclude: Exclude = None,
     confidence: HowSure = "sure",
+    also: Also = None,
     sample: Annotated[
         int, typer.Option(min=0, help="Evaluate from scratch at every N-th commit; 0: never.")
     ] = 10,
@@ -63,15 +64,20 @@ def churn(
     Each commit is one transaction of the maintained views; every N-th state is also evaluated from
     scratch, for comparison. The working tree is not looked at. Exit code 2 on an error.
     """
-    from deltafix.analyses.history import Repository  # noqa: PLC0415  quick --help
+    from deltafix.analyses.dead_code import UNUSED  # noqa: PLC0415  quick --help
+    from deltafix.analyses.history import Repository  # noqa: PLC0415
     from deltafix.analyses.registry import find_analysis  # noqa: PLC0415
     from deltafix.analyses.replay import Replay, Summary  # noqa: PLC0415
 
     chosen = find_analysis(analysis)
     if analysis == _DEAD_CODE:
-        make, came, went = _dead_code(roots, tests, profile, confidence), "died", "rose"
-    elif roots or profile or not tests:
-        raise typer.BadParameter("--roots, --profile and --no-tests are for dead-code alone")
+        make, came, went = _dead_code(roots, tests, profile, confidence, also), "died", "rose"
+        if also:
+            chosen, came, went = UNUSED, "found", "mended"
+    elif roots or profile or also or not tests:
+        raise typer.BadParameter(
+            "--roots, --profile, --no-tests and --also are for dead-code alone"
+        )
     else:
         make, came, went = _job(chosen), "came", "went"
     found = Repository.at(repository)
@@ -102,7 +108,11 @@ def churn(
 
 
 def _dead_code(
-    roots: list[str] | None, tests: bool, profile: list[str] | None, confidence: Confidence
+    roots: list[str] | None,
+    tests: bool,
+    profile: list[str] | None,
+    confidence: Confidence,
+    also: list[Unread] | None,
 ) -> Callable[[], Replayed[Any]]:
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415  quick --help
 
@@ -112,6 +122,7 @@ def _dead_code(
         tests=tests,
         profiles=profile or (),
         confidence=confidence,
+        also=[one.value for one in also or ()],
     )
 
 

@@ -255,3 +255,21 @@ def test_any_analysis_goes_through_the_commits(repo: Repo, run: Callable) -> Non
     assert told["commits"][1]["scratch"]["touched"] > told["commits"][1]["work"]["touched"] > 0
     assert run(*asked, "--roots", "public")[0] == 2
     assert run(repo.folder, "HEAD~2..", "--analysis", "nothing")[0] == 2
+
+
+def test_what_becomes_unused_is_told_too(repo: Repo, run: Callable) -> None:
+    repo.commit("one", m=f"import os\ndef _f(): return os\n{MAIN}_f()\n")
+    repo.commit("two", m=f"import os\ndef _f(): ...\n{MAIN}_f()\n")
+    repo.commit("three", m=f"import os\ndef _f(): ...\n{MAIN}os._exit(1)\n")
+    asked = (repo.folder, "HEAD~2..", "--also", "imports", "--sample", "1", "-q")
+    code, out, _ = run(*asked, "--names")
+    assert (code, out.splitlines()[1].split()[2:4]) == (0, ["found", "mended"])
+    assert [line for line in out.splitlines() if line.startswith("  ")] == [
+        "  + m.py:1: unused import m:os",
+        "  + m.py:2: function m:_f",
+        "  - no longer unused: m:os",
+    ]
+    told = json.loads(run(*asked, "--format", "json")[1])["commits"]
+    assert [one["symbol"] for one in told[0]["became_unused"]] == ["m:os"]
+    assert told[1]["no_longer_unused"] == ["m:os"]
+    assert run(*asked, "--analysis", "call-graph")[0] == 2

@@ -31,7 +31,10 @@ _RULES = {
 
 def table(report: Report, limit: int | None = None) -> Table:
     """The findings, all of them or the first, as rows: what `Finding` says of each, "" for None."""
-    named = {one.name: "number" if one.name == "line" else "symbol" for one in fields(Finding)}
+    named = {
+        one.name: "number" if one.name in {"line", "column"} else "symbol"
+        for one in fields(Finding)
+    }
     schema = Schema.of("dead", list(named), cast("list[BaseType]", list(named.values())))
     found = (astuple(finding) for finding in report.found[:limit])
     return Table(schema, [tuple("" if one is None else one for one in row) for row in found])

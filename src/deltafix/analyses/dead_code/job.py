@@ -114,11 +114,15 @@ class DeadCode:
         died, buried = _symbols(change.came[self._told]), _symbols(change.went[self._told])
         risen = buried & _symbols(change.came["live"])
         turned = ((firm | soft) & self._dead) - died
+        doubted = _symbols((*change.went["doubt"], *change.came["doubt"]))
+        moved = died | buried | turned | (doubted & self._shown)
+        affected = {path for one in moved for path in self._places.get(one, ())}
         new: list[Finding] = []
         read_now: list[str] = []
         if self._unused is not None:
             self._unused.place(left.values(), [held[path] for path in read])
-            new, read_now = self._unused.update(change)
+            new, read_now, elsewhere = self._unused.update(change)
+            affected |= elsewhere
         return Change(
             changed=change.changed,
             deleted=change.deleted,
@@ -131,6 +135,7 @@ class DeadCode:
             unreadable=change.unreadable,
             became_unused=tuple(new),
             no_longer_unused=tuple(read_now),
+            affected=frozenset({*change.changed, *change.deleted, *affected}),
         )
 
     def _doubt(self, went: Iterable[Row], came: Iterable[Row]) -> None:
@@ -179,8 +184,8 @@ class DeadCode:
         return self._findings(self._shown)
 
     def answer(self) -> list[Finding]:
-        """The whole answer: every dead symbol that is sure enough."""
-        return self.dead()
+        """The whole answer: every dead symbol that is sure enough, and what nothing reads."""
+        return [*self.dead(), *(self.unused() or ())]
 
     def unused(self) -> list[Finding] | None:
         """What living code never reads, as far as asked for, ordered; None if it was not."""
@@ -199,7 +204,18 @@ class DeadCode:
     def outermost(self, path: str) -> list[Finding]:
         """The findings of one file that stand in no other finding. O(size of the file)."""
         here = {place.symbol for place in self.places(path)} & self._shown
-        return [one for one in self._findings(here) if one.path == path and one.inside is None]
+        found = [one for one in self._findings(here) if one.path == path and one.inside is None]
+        if self._unused is not None and path in self._job.fragments:
+            found = sorted((*found, *self._unused.of(self._job.fragments[path])))
+        return found
+
+    def where(self, symbol: str) -> Mapping[str, Place]:
+        """The files that define a symbol, each with its first place there."""
+        return self._places.get(symbol, {})
+
+    def judged(self, symbol: str) -> Finding | None:
+        """What is found of one symbol, also where it is not sure enough to be told."""
+        return min(self._findings({symbol} & self._dead), default=None)
 
     def _findings(self, symbols: Iterable[str]) -> list[Finding]:
         return findings_of(
