@@ -206,7 +206,7 @@ class Server:
         if not isinstance(folders, list) or not isinstance(folders[0], dict):
             raise BadParamsError("workspaceFolders is a list of folders with a uri")
         self._root = path_of(folders[0].get("uri"))
-        settings = _settings(params.get("initializationOptions"))
+        settings = settings_of(params.get("initializationOptions"))
         self._client = Client(params.get("capabilities"))
         self._answers = self._anew(settings)
         actions = {"codeActionKinds": ["quickfix"], "resolveProvider": self._client.resolves}
@@ -272,7 +272,7 @@ class Server:
 
     def _configured(self, params: dict[str, Any]) -> None:
         """Other settings are another analysis: it is made anew."""
-        settings = _settings(params.get("settings"))
+        settings = settings_of(params.get("settings"))
         if settings == self._settings:
             return
         old, self._answers = self._here(), self._anew(settings)
@@ -383,7 +383,7 @@ def _document(params: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _settings(given: object) -> dict[str, Any]:
+def settings_of(given: object) -> dict[str, Any]:
     """What a client's settings say, by the names of the options, as `DeadCode` takes it.
 
     They stand under `deltafix` or by themselves. Raises BadParamsError.
