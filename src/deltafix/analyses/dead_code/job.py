@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Collection as Members
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Self
 
@@ -32,6 +32,7 @@ from deltafix.analyses.dead_code.unused_findings import Unused
 from deltafix.analyses.dead_code.why import Explainer
 from deltafix.analyses.facts import Fact, Fragment, Place
 from deltafix.analyses.job import Job, Work
+from deltafix.analyses.standing import Standing
 from deltafix.facts.schema import Row
 
 __all__ = ["DeadCode"]
@@ -186,6 +187,17 @@ class DeadCode:
     def answer(self) -> list[Finding]:
         """The whole answer: every dead symbol that is sure enough, and what nothing reads."""
         return [*self.dead(), *(self.unused() or ())]
+
+    def standing(self) -> dict[Hashable, Standing]:
+        """Every finding, by file and name: lines move."""
+        return {
+            (one.path, one.symbol, one.kind in UNUSED_KINDS): Standing(
+                f"{one.path}:{one.line}",
+                "; ".join([one.title, *one.doubts()]),
+                (one.path, one.inside, False) if one.inside is not None else None,
+            )
+            for one in self.answer()
+        }
 
     def unused(self) -> list[Finding] | None:
         """What living code never reads, as far as asked for, ordered; None if it was not."""
