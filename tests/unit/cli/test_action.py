@@ -319,3 +319,26 @@ def test_the_hook_of_pre_commit_refuses_what_leaves_dead_code(checkout: Checkout
     (checkout.folder / "other.py").unlink()
     done = committed()
     assert (done.returncode, done.stdout.count("dead function")) == (0, 0)
+
+
+def test_what_the_page_shows_is_there() -> None:
+    page = (ROOT / "docs" / "guides" / "editors.md").read_text()
+    workflow, hooks = (
+        yaml.safe_load(block) for block in re.findall(r"```yaml[^\n]*\n(.*?)```", page, re.DOTALL)
+    )
+    (job,) = workflow["jobs"].values()
+    (step,) = [one for one in job["steps"] if "/deltafix@" in one["uses"]]
+    assert set(step["with"]) <= set(ACTION["inputs"])
+    assert workflow["permissions"]["pull-requests"] == "write"
+    table = page.partition("| input |")[2].partition("\n\n")[0]
+    named = {
+        name for row in table.splitlines()[2:] for name in re.findall("`(.+?)`", row.split("|")[1])
+    }
+    assert named == set(ACTION["inputs"])
+    (shown,) = hooks["repos"][0]["hooks"]
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert shown["id"] == hook["id"]
+    assert shown["entry"].startswith(hook["entry"])
+    assert {name: shown[name] for name in ("always_run", "pass_filenames")} == {
+        name: hook[name] for name in ("always_run", "pass_filenames")
+    }
