@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answers", "Client"]
 
+_DATA: Final = 4  # of an action: path, symbol, kind, what to do
 _WARNING, _HINT, _UNNECESSARY = 2, 4, 1
 _WHOLE_LINE: Final = 10_000  # clients cut a column beyond the line's end to the end
 
@@ -55,13 +56,7 @@ class Answers:
         self._root = tree.root
         self._documents = documents
         self._client = client
-        self.view = EditorView(tree, job, self._text)
-        self._fixes: dict[str, Fix] = {}  # of the last answer, to be resolved
-
-    def _text(self, path: str) -> str:
-        """The text of a path, as the editor has it. Raises OSError and ValueError."""
-        text = self._documents.text(self._file(path))
-        return self.view.on_disk(path) if text is None else text
+        self.view = EditorView(tree, job, lambda path: documents.text(self._file(path)))
 
     def _file(self, path: str) -> Path:
         return Path(os.path.normpath(self._root / path))
@@ -111,7 +106,7 @@ class Answers:
         """The path that a question is about, its text, and the offset in it."""
         path = self.path(path_of(has(params, "textDocument", "uri")))
         try:
-            text = self._text(path)
+            text = self.view.text(path)
         except (OSError, ValueError):
             return None
         return path, text, offset_of(text, line_starts(text), has(params, "position"))
@@ -120,7 +115,7 @@ class Answers:
         places = []
         for path, span in found:
             try:
-                text = self._text(path)
+                text = self.view.text(path)
             except (OSError, ValueError):
                 continue
             where = range_of(text, line_starts(text), span)
@@ -140,12 +135,12 @@ class Answers:
         if not isinstance(first, int) or not isinstance(last, int):
             raise BadParamsError("range has a start and an end, with a line each")
         found = self.view.fixes(path, range(first + 1, last + 2))
-        able = [one for one in found if self._client.deletes or not _deletes_file(one)]
-        self._fixes = {f"{number}:{one.title}": one for number, one in enumerate(able)}
         given = has(params, "context", "diagnostics")
         marks = given if isinstance(given, list) else []
         answers = []
-        for key, fix in self._fixes.items():
+        for fix in found:
+            if _deletes_file(fix) and not self._client.deletes:
+                continue
             action: Message = {
                 "title": fix.title,
                 "kind": "quickfix",
@@ -153,7 +148,8 @@ class Answers:
                 "isPreferred": fix.action == "delete" and fix.finding.confidence == "sure",
             }
             if self._client.resolves:
-                action["data"] = key
+                about = fix.finding
+                action["data"] = [about.path, about.symbol, about.kind, fix.action]
             else:
                 try:
                     action["edit"] = self._edit(self.view.edits(fix))
@@ -163,17 +159,20 @@ class Answers:
         return answers
 
     def resolved(self, action: Message) -> Message:
-        """`codeAction/resolve`: the edit of an action that was given out last. Raises EditError."""
-        fix = self._fixes.get(str(action.get("data")))
+        """`codeAction/resolve`: the edit of an action that was given out. Raises EditError."""
+        data = action.get("data")
+        if not isinstance(data, list) or len(data) != _DATA:
+            raise BadParamsError("the action has no data of this server")
+        fix = self.view.fix(*map(str, data))
         if fix is None:
-            raise BadParamsError("the action is none of those given out last")
+            raise EditError(f"{data[1]} is no longer found in {data[0]}")
         return {**action, "edit": self._edit(self.view.edits(fix))}
 
     def _edit(self, edits: Edits) -> Message:
         changes: dict[str, list[Message]] = {}
         documents: list[Message] = []
         for path, of_text in edits.texts.items():
-            text = self._text(path)
+            text = self.view.text(path)
             starts = line_starts(text)
             file = self._file(path)
             uri = self._documents.uri(file)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -191,14 +190,3 @@ def test_an_unknown_profile_is_bad_input(tree: Path, run: Callable) -> None:
     code, _, err = run("dead-code", "src", "--profile", "rails")
     assert code == 2
     assert err.startswith("error[DF653]: there is no profile 'rails'; there are click, django")
-
-
-def test_the_hook_runs_the_command_it_names(tree: Path, run: Callable) -> None:
-    text = (Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text()
-    hook = dict(line[2:].split(": ", 1) for line in text.splitlines())
-    assert (hook["id"], hook["pass_filenames"]) == ("deltafix-dead-code", "false")
-    program, *arguments = shlex.split(hook["entry"])
-    assert program == "deltafix"
-    code, out, _ = run(*arguments)
-    assert code == 1
-    assert "dead module shop" in out

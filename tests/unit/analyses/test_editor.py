@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import random
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -287,8 +289,20 @@ def test_fixes_of_real_code_leave_what_the_analysis_says(
             if fix.action == "delete":
                 assert not change.became_alive
                 assert_imports_hold(view, gone)
+        assert_runs(root, entry)
         for shown, found in view.shown.items():
             assert found == view.job.outermost(shown)
+
+
+def assert_runs(root: Path, entry: str) -> None:
+    """The module that everything was kept for can be imported from the copy."""
+    code = f"""
+import importlib, deltafix.analyses
+deltafix.analyses.__path__ = [{str(root / "analyses")!r}]
+importlib.import_module("deltafix.analyses.{entry}")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def assert_imports_hold(view: EditorView, gone: set[str]) -> None:

@@ -109,6 +109,9 @@ def test_what_is_left_of_several(text: str, after: str) -> None:
         ("f, b = g()\n", "a part of what is unpacked"),
         ("(f) = b = 1\n", "in brackets"),
         ("from m import a, \\\n    f\n", "what is no Python"),
+        ("f = 1\ndel f\n", "line 2 says del f"),
+        ("import f\ndel f\n", "line 2 says del f"),
+        ("def f(): ...\nif x: del f\n", "line 2 says del f"),
     ],
 )
 def test_what_no_edit_takes_out_is_refused(text: str, why: str) -> None:

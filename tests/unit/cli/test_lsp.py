@@ -428,6 +428,7 @@ def test_quick_fixes_delete_what_is_dead_or_keep_it(tree: Path, capabilities: Me
                 context={"only": ["refactor"]},
             ),
             ask("codeAction/resolve", 24, title="x", data="nothing"),
+            ask("codeAction/resolve", 25, data=["lib.py", "lib:gone", "function", "keep"]),
             *END,
         )[1]
     )
@@ -442,6 +443,10 @@ def test_quick_fixes_delete_what_is_dead_or_keep_it(tree: Path, capabilities: Me
     ]
     assert found[23] == []
     assert found[24]["code"] == -32602
+    assert found[25] == {
+        "code": -32803,
+        "message": "error[DF676]: lib:gone is no longer found in lib.py",
+    }
     if capabilities is RICH:
         assert len(found[22]) == 1
         assert all("edit" not in one for one in found[20])

@@ -7,7 +7,7 @@
 Invariant: `shown` is what was last handed out per file, and equals the outermost findings of every
 file; a file is handed out again only if its findings or their lines changed. The work of a save
 follows the change and the sizes of the affected files, not the tree; the first question after it
-costs O(links). Answers are of the facts of the last save, and of the texts as `read` gives them,
+costs O(links). Answers are of the facts of the last save, and of the texts as they are open,
 which may be newer. Nothing here knows a protocol.
 """
 
@@ -67,18 +67,25 @@ class Edits:
 
 
 class EditorView:
-    """A tree, its job, and what was shown of it. `read` gives the text of a path."""
+    """A tree, its job, and what was shown of it. `opened` gives the text of a path that is open."""
 
-    def __init__(self, tree: Tree, job: DeadCode, read: Callable[[str], str] | None = None) -> None:
+    def __init__(
+        self, tree: Tree, job: DeadCode, opened: Callable[[str], str | None] = lambda _: None
+    ) -> None:
         self.tree = tree
         self.job = job
         self.shown: Findings = {}
-        self._read = read or self.on_disk
+        self._opened = opened
         self._why: Explainer | None = None
 
     def on_disk(self, path: str) -> str:
         """The text of a file. Raises OSError, and ValueError for what is not UTF-8."""
         return self.tree.read(path).decode("utf-8-sig")
+
+    def text(self, path: str) -> str:
+        """The text of a file as it is open, or on the disk. Raises OSError, ValueError."""
+        text = self._opened(path)
+        return self.on_disk(path) if text is None else text
 
     # -- findings ------------------------------------------------------------------------------
 
@@ -245,7 +252,7 @@ class EditorView:
     def _said(self, path: str, name: str) -> Iterator[Span]:
         """Where a text that is not Python says a name."""
         try:
-            text = self._read(path)
+            text = self.text(path)
         except (OSError, ValueError):
             return
         yield from (found.span() for found in re.finditer(rf"\b{re.escape(name)}\b", text))
@@ -270,6 +277,13 @@ class EditorView:
                     found.append(Fix(finding, "delete"))
                 found.append(Fix(finding, "keep"))
         return found
+
+    def fix(self, path: str, symbol: str, kind: str, action: str) -> Fix | None:
+        """A fix by what it is about; None if that is no longer shown."""
+        for finding in self.shown.get(path, ()):
+            if (finding.symbol, finding.kind) == (symbol, kind):
+                return Fix(finding, action)
+        return None
 
     def edits(self, fix: Fix) -> Edits:
         """What a fix does to the texts as they are. Raises EditError."""
@@ -355,7 +369,7 @@ class EditorView:
     def _source(self, path: str) -> Source | None:
         """The text of a file with its tree; None if it is no Python."""
         try:
-            text = self._read(path)
+            text = self.text(path)
             if not (path.endswith(".py") or text.startswith("#!")):
                 return None
             return Source.of(text)
@@ -363,8 +377,11 @@ class EditorView:
             return None
 
     def _places(self, path: str, source: Source) -> Sequence[Place]:
-        data = source.text.encode()
-        return self.job.analysis.extract(path, data, self.tree.prefix).places
+        """Where names stand: of an open text anew, else as they were when it was last read."""
+        if self._opened(path) is None:
+            held = self.job.stated(path)
+            return [one for one in held if one.line <= len(source.starts)]
+        return self.job.analysis.extract(path, source.text.encode(), self.tree.prefix).places
 
     def _symbols_of(self, path: str, source: Source) -> dict[tuple[int, int], list[str]]:
         """The symbols whose name stands at a place, modules left out."""

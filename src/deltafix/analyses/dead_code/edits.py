@@ -88,11 +88,30 @@ def without(source: Source, nodes: Collection[Named]) -> list[Edit]:
         gone.add(statement)
     edits += _cuts(source, gone)
     apart = _apart(edits)
+    _not_deleted_later(source, chosen, apart)
     try:
         ast.parse(edited(source.text, apart))
     except (SyntaxError, ValueError) as error:
         raise EditError(f"taking it out would leave what is no Python: {error}") from error
     return apart
+
+
+def _not_deleted_later(source: Source, chosen: set[Named], edits: Sequence[Edit]) -> None:
+    """`del name` needs the name, and is no use of it to the analysis. Raises EditError."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Del):
+            continue
+        start = source.span(node)[0]
+        stays = not any(one.start <= start < one.end for one in edits)
+        if stays and any(_is_called(one, node.id) for one in chosen):
+            raise EditError(f"line {node.lineno} says del {node.id}")
+
+
+def _is_called(node: Named, name: str) -> bool:
+    match node:
+        case ast.Name(id=given) | ast.alias(asname=str(given)) | ast.alias(name=given):
+            return given == name
+    return getattr(node, "name", None) == name
 
 
 def _apart(edits: Iterable[Edit]) -> list[Edit]:

@@ -309,6 +309,11 @@ class DeadCode:
         """The files whose facts are in, sorted."""
         return sorted(self._job.fragments)
 
+    def stated(self, path: str) -> tuple[Place, ...]:
+        """All that one file states a place of: its symbols, and what it never reads."""
+        fragment = self._job.fragments.get(path)
+        return fragment.places if fragment is not None else ()
+
     def places(self, path: str) -> tuple[Place, ...]:
         """Where the symbols of one file stand; empty for a file without facts."""
         fragment = self._job.fragments.get(path)
