@@ -318,6 +318,27 @@ def assert_imports_hold(view: EditorView, gone: set[str]) -> None:
                 assert taken.isdisjoint(names), path
 
 
+def test_every_place_of_a_file_has_an_answer(tmp_path: Path, warm_kernel: None) -> None:
+    """Whatever is under the cursor: a name that says it, or nothing, and never a failure."""
+    root = tmp_path / "deltafix" / "analyses"
+    shutil.copytree(HERE / "src" / "deltafix" / "analyses" / "dead_code", root / "dead_code")
+    with viewed(root) as view:
+        text = view.on_disk("dead_code/editor.py")
+        names: set[str] = set()
+        for offset in range(0, len(text), 3):
+            found = view.hover("dead_code/editor.py", offset)
+            if found is not None:
+                (start, end), words = found
+                assert start <= offset <= end
+                name = text[start:end]
+                names.add(name)
+                places = view.definitions("dead_code/editor.py", offset)
+                said = {view.on_disk(path)[slice(*span)] for path, span in places}
+                assert said <= {name, ""}, words
+        assert names >= {"EditorView", "saved", "Fix"}
+        assert len(names) > 40
+
+
 def test_positions_of_every_symbol_are_those_of_its_name(warm_kernel: None) -> None:
     """Of this package's own source, the name of each finding's kind."""
     root = HERE / "src" / "deltafix" / "analyses"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,17 +15,70 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.editor import EditorView
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.job import DeadCode
+from deltafix.analyses.dead_code.source import line_starts
 from deltafix.cli.lsp import Server
+from deltafix.cli.lsp_documents import Documents, offset_of, position_of
 from deltafix.cli.lsp_wire import BadMessageError, ProtocolError, Wire
 
 MAIN = 'if __name__ == "__main__": '
 OWN = Path(__file__).parents[3] / "src" / "deltafix" / "analyses"
 Message = dict[str, Any]
+
+
+TEXTS = st.text(st.sampled_from("ab é😀\n\r\u2028\t"), max_size=30)
+
+
+@st.composite
+def typed(draw: st.DrawFn) -> tuple[str, list[tuple[str, int, int]]]:
+    """A text, and edits of it one after another: what is written, and the offsets it replaces."""
+    text = start = draw(TEXTS)
+    edits = []
+    for _ in range(draw(st.integers(0, 6))):
+        ends = sorted(draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=2)))
+        between = text[max(ends[0] - 1, 0) : ends[0] + 1], text[max(ends[1] - 1, 0) : ends[1] + 1]
+        if "\r\n" not in between:  # no position is between the two
+            edits.append((draw(TEXTS), *ends))
+            text = text[: ends[0]] + edits[-1][0] + text[ends[1] :]
+    return start, edits
+
+
+def told(text: str, offset: int) -> Message:
+    """The position of an offset, as the protocol's text says it: no code of the server."""
+    lines = re.split(r"\r\n|\r|\n", text[:offset])
+    return {"line": len(lines) - 1, "character": len(lines[-1].encode("utf-16-le")) // 2}
+
+
+@given(typed())
+def test_a_document_is_what_its_edits_make_of_it(given_edits: tuple[str, list]) -> None:
+    text, edits = given_edits
+    uri = "file:///x/m.py"
+    documents = Documents()
+    documents.open({"uri": uri, "version": 1, "text": text})
+    for version, (new, start, end) in enumerate(edits, start=2):
+        where = {"start": told(text, start), "end": told(text, end)}
+        documents.change({"uri": uri, "version": version}, [{"range": where, "text": new}])
+        text = text[:start] + new + text[end:]
+        starts = line_starts(text)
+        for at in range(len(text) + 1):
+            if text[at - 1 : at + 1] != "\r\n":
+                assert position_of(text, starts, at) == told(text, at)
+                assert offset_of(text, starts, told(text, at)) == at
+    path = Path("/x/m.py").resolve()
+    assert documents.text(path) == text
+    assert documents.version(path) == len(edits) + 1
+    documents.change({"uri": uri, "version": 99}, [{"text": "all"}])
+    assert documents.text(path) == "all"
+    documents.change({"uri": "file:///x/other.py"}, [{"text": "nobody has it open"}])
+    documents.close({"uri": uri})
+    assert documents.text(path) is None
+    assert documents.uri(path) == path.as_uri()
 
 
 class Script:
@@ -280,15 +334,19 @@ def test_what_is_shown_is_what_a_fresh_run_finds_on_this_repositorys_source(tmp_
 
 
 def test_the_command_talks_over_its_streams(tree: Path) -> None:
+    (tree / "lib.py").write_text(f"import os\n{(tree / 'lib.py').read_text()}")
     said = [*begin(tree), save(tree / "lib.py"), *END]
     sent = framed(*(json.dumps(one).encode() for one in said)).getvalue()
-    command = [sys.executable, "-m", "deltafix", "lsp"]
+    command = [sys.executable, "-m", "deltafix", "lsp", "--also", "imports"]
     done = subprocess.run(command, input=sent, capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     wire = Wire(io.BytesIO(done.stdout), io.BytesIO())
-    methods = [one.get("method", one.get("id")) for one in iter(wire.read, None)]
+    messages = list(iter(wire.read, None))
+    methods = [one.get("method", one.get("id")) for one in messages]
     published, log = "textDocument/publishDiagnostics", "window/logMessage"
     assert methods == [1, published, log, log, 2]
+    codes = [one["code"] for one in messages[1]["params"]["diagnostics"]]
+    assert codes == ["unused-import", "dead-function"]
 
     command += ["--profile", "rails"]
     done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=300)
