@@ -205,7 +205,9 @@ class Server:
         folders = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
         if not isinstance(folders, list) or not isinstance(folders[0], dict):
             raise BadParamsError("workspaceFolders is a list of folders with a uri")
-        self._root = path_of(folders[0].get("uri"))
+        uri = folders[0].get("uri")
+        self._root = path_of(uri)
+        self._documents.folder = (self._root, str(uri))
         settings = settings_of(params.get("initializationOptions"))
         self._client = Client(params.get("capabilities"))
         self._answers = self._anew(settings)

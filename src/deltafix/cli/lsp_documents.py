@@ -11,6 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote_from_bytes
 
 from deltafix.analyses.dead_code.source import Span, line_starts
 from deltafix.cli.lsp_wire import BadParamsError, Message, has, path_of
@@ -27,10 +28,15 @@ class _Document:
 
 
 class Documents:
-    """What is open, by path."""
+    """What is open, by path.
+
+    Attributes:
+        folder: the workspace's folder as the editor names it; a link to it may lead elsewhere.
+    """
 
     def __init__(self) -> None:
         self._open: dict[Path, _Document] = {}
+        self.folder: tuple[Path, str] | None = None
 
     def open(self, document: Message) -> None:
         """Take up a document with its text. Raises BadParamsError."""
@@ -65,9 +71,14 @@ class Documents:
         return found.text
 
     def uri(self, path: Path) -> str:
-        """The URI of a file, as the editor writes it if it is open."""
+        """The URI of a file, as the editor writes it if it is open or in the workspace's folder."""
         found = self._open.get(path)
-        return path.as_uri() if found is None else found.uri
+        if found is not None:
+            return found.uri
+        if self.folder is not None and path.is_relative_to(self.folder[0]):
+            inner = quote_from_bytes(bytes(path.relative_to(self.folder[0])))
+            return f"{self.folder[1].rstrip('/')}/{inner}"
+        return path.as_uri()
 
     def version(self, path: Path) -> object:
         """The version of an open document, else None."""

@@ -520,6 +520,23 @@ def test_quick_fixes_delete_what_is_dead_or_keep_it(tree: Path, capabilities: Me
     assert imports.startswith("\nimport re\n")
 
 
+def test_a_folder_behind_a_link_is_named_as_the_editor_names_it(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    link = tmp_path_factory.mktemp("links") / "lïnk"
+    link.symlink_to(tree)
+    (tree / "ünder.py").write_text("def f(): ...\n")
+    _, script = serve(
+        ask("initialize", 1, rootUri=f"{link.as_uri()}/"),
+        ask("initialized"),
+        ask("textDocument/definition", 10, **place(link / "main.py", 1, len(MAIN) + 4)),
+        *END,
+    )
+    published = [m["params"]["uri"] for m in script.said if "publish" in str(m)]
+    assert published == [(link / "lib.py").as_uri(), (link / "ünder.py").as_uri()]
+    assert answers(script)[10][0]["uri"] == (link / "lib.py").as_uri()
+
+
 def test_an_edit_that_is_fetched_later_has_versions_and_deletes_files(tree: Path) -> None:
     lib, old = tree / "lib.py", tree / "_old.py"
     old.write_text("x = 1\n")
