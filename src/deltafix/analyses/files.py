@@ -105,9 +105,9 @@ class Tree:
         """Whether a file of this path would be analysed, if the folder had it; reads nothing."""
         if self.only is not None:
             return path == self.only
-        return not self._left_out(path) and self._takes(path)
+        return not self.leaves_out(path) and self._takes(path)
 
-    def _left_out(self, path: str) -> bool:
+    def leaves_out(self, path: str) -> bool:
         """Whether a path, or a folder that it is in, is excluded."""
         parts = path.split("/")
         above = ("/".join(parts[: i + 1]) for i in range(len(parts)))
@@ -120,7 +120,7 @@ class Tree:
     def below(self, folder: str) -> list[str]:
         """The files to analyse in a folder of the tree; none if there is no such folder."""
         here = self.root / folder
-        if self.only is not None or self._left_out(folder) or not here.is_dir():
+        if self.only is not None or self.leaves_out(folder) or not here.is_dir():
             return []
         return sorted(path for _, path in self._walk(here, f"{folder}/") if self.has(path))
 

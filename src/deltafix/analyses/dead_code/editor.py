@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -101,11 +102,12 @@ class EditorView:
         A folder stands for what is and was in it. Paths that are not source of the tree are
         ignored.
         """
-        known = set(self.job.paths)
-        asked = set(paths)
+        held = self.job.paths
+        known = set(held)
+        asked = {path for path in paths if path in known or not self.tree.leaves_out(path)}
         for folder in [path for path in asked if path not in known and not self.tree.has(path)]:
-            asked.update(path for path in known if path.startswith(f"{folder}/"))
-            asked.update(self.tree.below(folder))
+            start, end = (bisect_left(held, f"{folder}{mark}") for mark in "/0")  # 0 follows /
+            asked.update((*held[start:end], *self.tree.below(folder)))
         ours = sorted(path for path in asked if path in known or self.tree.holds(path))
         there = [path for path in ours if self._is_there(path)]
         gone = [path for path in ours if path not in there and path in known]
