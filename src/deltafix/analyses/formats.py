@@ -277,10 +277,11 @@ def sarif_log(
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, ensure_ascii=False)
 
 
-def location(folder: str, path: str, line: int) -> dict[str, Any]:
+def location(folder: str, path: str, line: int, column: int | None = None) -> dict[str, Any]:
     """A SARIF location. `folder` leads to the tree, in which `path` is."""
     uri = quote(place_in(folder, path))
-    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}}
+    region = {"startLine": line, **({} if column is None else {"startColumn": column})}
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 
 
 def place_in(folder: str, path: str) -> str:
