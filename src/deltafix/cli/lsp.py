@@ -273,9 +273,12 @@ class Server:
         self._log(f"{work.files} files, {view.job.fact_count} facts", begun)
 
     def _configured(self, params: dict[str, Any]) -> None:
-        """Other settings are another analysis: it is made anew."""
+        """Other settings are another analysis: it is made anew. None of ours say nothing.
+
+        Some clients send an empty object at the start, after the options of `initialize`.
+        """
         settings = settings_of(params.get("settings"))
-        if settings == self._settings:
+        if not settings or settings == self._settings:
             return
         old, self._answers = self._here(), self._anew(settings)
         shown = [path for path, findings in old.view.shown.items() if findings]

@@ -579,7 +579,9 @@ def test_settings_of_the_client_go_before_the_options(tree: Path) -> None:
         configure(settings={"deltafix": also}),  # nothing new
         configure(settings={"deltafix": both}),
         configure(settings={"also": 5}),
-        configure(settings={}),
+        configure(settings={}),  # as some clients begin
+        configure(settings=None),
+        configure(settings={"deltafix": {"confidence": "likely"}}),
         *END,
     )
     assert errors(script) == [(90, -32602), (91, -32602), (92, -32803), (93, -32602), (94, -32602)]
