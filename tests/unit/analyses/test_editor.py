@@ -357,3 +357,20 @@ def test_positions_of_every_symbol_are_those_of_its_name(warm_kernel: None) -> N
                     assert line.startswith(name), (file, place)
                 count += 1
         assert count > 1500
+
+
+def test_another_reason_is_shown_where_nothing_was_saved(tmp_path: Path, warm_kernel: None) -> None:
+    with viewed(tmp_path, {**SHOP, "one.md": "see `_idle`\n"}) as view:
+
+        def reason() -> str | None:
+            (finding,) = [one for one in view.shown["shop/cart.py"] if "_idle" in one.symbol]
+            return finding.doubt
+
+        first = reason()
+        (tmp_path / "one.md").unlink()
+        (tmp_path / "two.py").write_text(f"{MAIN}print(f'_{{input()}}le')\n")
+        _, news = view.saved(["one.md", "two.py"])
+        assert first is not None
+        assert first != reason()
+        assert reason() == view.job.outermost("shop/cart.py")[-1].doubt
+        assert "shop/cart.py" in news
