@@ -107,6 +107,12 @@ wheel: $(READY)  ## sdist and wheel for Linux in dist/, with the kernel compiled
 try-wheel: wheel  ## that wheel, installed as users do, on each Python 3.11 to 3.13 of this machine
 	$(BIN)/python scripts/try_wheel.py dist/*.whl
 
+.PHONY: vscode
+vscode:  ## the extension for Visual Studio Code, in dist/; needs node 20 with npm
+	npm --prefix editors/vscode ci --ignore-scripts
+	mkdir -p dist
+	npm --prefix editors/vscode run package
+
 .PHONY: release
 release: $(READY)  ## checks, lint, the wheel tried; then sha256 and the command to upload, which is yours
 	$(BIN)/python scripts/release.py

@@ -9,6 +9,7 @@ Exit code 1, with every problem, where something does not hold.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -36,6 +37,10 @@ def problems(root: Path, installed: str) -> list[str]:
     stated = version(root)
     if installed != stated:
         found.append(f"pyproject.toml has version {stated}, deltafix.__version__ is {installed}")
+    for name in ("package.json", "package-lock.json"):
+        extension = json.loads((root / "editors" / "vscode" / name).read_text())["version"]
+        if extension != stated:
+            found.append(f"editors/vscode/{name} has version {extension}, and should have {stated}")
     top = re.search(r"^## +(.*)$", (root / "CHANGELOG.md").read_text(), re.M)
     heading = top[1] if top else "no section"
     if not re.fullmatch(rf"\[{re.escape(stated)}\] - \d{{4}}-\d\d-\d\d", heading):

@@ -22,7 +22,7 @@ from bench.analyses.edits import edited
 from bench.report import seconds, table
 from bench.results import quantile
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.cli.lsp import Message, Wire
+from deltafix.cli.lsp_wire import Message, Wire
 
 __all__ = ["Editor", "Saved", "Saves", "show_saves", "time_saves"]
 

@@ -24,18 +24,22 @@ FRAGMENT_SCHEMA = pa.schema(
 )
 """One Arrow row per fact. Places and errors travel as relations of their own, see below."""
 
-_PLACE = "<place>"  # row: symbol, kind, line
+_PLACE = "<place>"  # row: symbol, kind, line, column
 _ERROR = "<error>"  # row: message
 _EMPTY = "<read>"  # row: (); a file that says nothing is still a file that was read
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where a symbol is defined: its id, its kind, and the line of its definition (from 1)."""
+    """Where a symbol is defined: its id, its kind, and the line of its definition (from 1).
+
+    `column` is where its name stands in that line, in characters from 1, if the analysis tells.
+    """
 
     symbol: str
     kind: str
     line: int
+    column: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +83,8 @@ def to_arrow(fragments: Iterable[Fragment]) -> pa.RecordBatch:
         for relation, row in fragment.facts:
             put(fragment.path, relation, row)
         for place in fragment.places:
-            put(fragment.path, _PLACE, (place.symbol, place.kind, str(place.line)))
+            where = (str(place.line), str(place.column))
+            put(fragment.path, _PLACE, (place.symbol, place.kind, *where))
     return pa.RecordBatch.from_arrays(
         [
             pa.array(paths, pa.string()),
@@ -99,7 +104,7 @@ def from_arrow(table: pa.Table) -> list[Fragment]:
     for path, relation, row in zip(*columns, strict=True):
         here = facts.setdefault(path, [])
         if relation == _PLACE:
-            places.setdefault(path, []).append(Place(row[0], row[1], int(row[2])))
+            places.setdefault(path, []).append(Place(row[0], row[1], int(row[2]), int(row[3])))
         elif relation == _ERROR:
             errors[path] = row[0]
         elif relation != _EMPTY:

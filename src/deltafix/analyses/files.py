@@ -105,15 +105,24 @@ class Tree:
         """Whether a file of this path would be analysed, if the folder had it; reads nothing."""
         if self.only is not None:
             return path == self.only
+        return not self.leaves_out(path) and self._takes(path)
+
+    def leaves_out(self, path: str) -> bool:
+        """Whether a path, or a folder that it is in, is excluded."""
         parts = path.split("/")
         above = ("/".join(parts[: i + 1]) for i in range(len(parts)))
-        if any(self._excluded(name, so_far) for name, so_far in zip(parts, above, strict=True)):
-            return False
-        return self._takes(path)
+        return any(self._excluded(name, so_far) for name, so_far in zip(parts, above, strict=True))
 
     def has(self, path: str) -> bool:
         """Whether the folder has this file now, and not through a link that leads out of it."""
         return (self.root / path).is_file() and self._inside(str(self.root / path))
+
+    def below(self, folder: str) -> list[str]:
+        """The files to analyse in a folder of the tree; none if there is no such folder."""
+        here = self.root / folder
+        if self.only is not None or self.leaves_out(folder) or not here.is_dir():
+            return []
+        return sorted(path for _, path in self._walk(here, f"{folder}/") if self.has(path))
 
     def read(self, path: str) -> bytes:
         """The bytes of a scanned file. Raises OSError."""

@@ -1,12 +1,14 @@
 """Rows in the formats of other tools, for every command that shows rows of an analysis.
 
     csv, parquet    one table          html     a page of tables
+    markdown        a table in a comment of a code host
     dot, mermaid    a graph, of rows that are edges
     sarif           results, of rows that stand somewhere in a file
 
 Invariant: output is a function of the tables. Names in rows are untrusted: no name ends a cell, a
-label or a tag. What a CSV cell begins with is left as it is, so that reading gives what was
-written: for a spreadsheet that runs `=f()` of strangers' names, take another format.
+label or a tag, and none is a link, a mention or an image. What a CSV cell begins with is left as it
+is, so that reading gives what was written: for a spreadsheet that runs `=f()` of strangers' names,
+take another format.
 A table that cannot have a format is refused with those it can have. This module prints nothing and
 opens no file; text and JSON are the commands' own.
 """
@@ -16,7 +18,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
@@ -37,6 +39,8 @@ Places: TypeAlias = Sequence[tuple[str, int]]
 """(path relative to the tree, line from 1) each."""
 
 _Node: TypeAlias = tuple[str, ...]  # "a.b", "c" is not "a", "b.c"
+
+_CELL = 160  # letters of a cell in Markdown
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -163,6 +167,26 @@ def _page(tables: Sequence[Table], title: str) -> str:
     )
 
 
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table as GitHub's Markdown has it, whose cells are shown as they are: as code.
+
+    A cell is cut where it is long, since a comment has its limit.
+    """
+    lines = [head, ["---"] * len(head), *([markdown_code(cell) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def markdown_code(text: str) -> str:
+    """A text as code that ends nowhere but at its end; nothing if there is none."""
+    flat = " ".join(text.split())
+    if not flat:
+        return ""
+    said = (flat if len(flat) <= _CELL else f"{flat[: _CELL - 1]}…").replace("|", "\\|")
+    fence = "`" * (max(map(len, re.findall("`+", said)), default=0) + 1)
+    space = " " if "`" in said else ""
+    return f"{fence}{space}{said}{space}{fence}"
+
+
 # -- graphs ------------------------------------------------------------------------------------
 
 
@@ -253,10 +277,11 @@ def sarif_log(
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, ensure_ascii=False)
 
 
-def location(folder: str, path: str, line: int) -> dict[str, Any]:
+def location(folder: str, path: str, line: int, column: int | None = None) -> dict[str, Any]:
     """A SARIF location. `folder` leads to the tree, in which `path` is."""
     uri = quote(place_in(folder, path))
-    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": {"startLine": line}}}
+    region = {"startLine": line, **({} if column is None else {"startColumn": column})}
+    return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 
 
 def place_in(folder: str, path: str) -> str:

@@ -14,7 +14,7 @@ This module reads no files, prints nothing and knows no analysis.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from typing import Any, Self, TypeAlias
 
 from deltafix.analyses.analysis import Analysis
 from deltafix.analyses.facts import Fact, Fragment
+from deltafix.analyses.standing import Standing
 from deltafix.engine.database import Database
 from deltafix.facts.schema import Row, show_row
 from deltafix.reactive.collection import Collection
@@ -180,6 +181,14 @@ class Job:
     def answer(self) -> dict[str, list[Row]]:
         """The rows of every view."""
         return {view: self.rows(view) for view in self.views}
+
+    def standing(self) -> dict[Hashable, Standing]:
+        """Every row of every view; rows stand nowhere."""
+        return {
+            (view, row): Standing("", show_row(view, row))
+            for view in self.views
+            for row in self.rows(view)
+        }
 
     @property
     def fact_count(self) -> int:

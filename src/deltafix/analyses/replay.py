@@ -11,7 +11,7 @@ is an InternalError and not a figure.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -21,6 +21,7 @@ from deltafix.analyses.facts import Fragment
 from deltafix.analyses.files import Tree
 from deltafix.analyses.history import Blob, Commit, Repository
 from deltafix.analyses.job import Work
+from deltafix.analyses.standing import Standing
 from deltafix.errors import InternalError
 
 _BINARY = "a binary file"
@@ -55,6 +56,9 @@ class Replayed(Protocol[C_co]):
 
     def answer(self) -> object:
         """The whole answer, to be compared."""
+
+    def standing(self) -> Mapping[Hashable, Standing]:
+        """The whole answer, each part by what it is known by from one state to another."""
 
     @property
     def fact_count(self) -> int:

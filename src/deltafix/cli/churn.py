@@ -13,7 +13,7 @@ import typer
 
 from deltafix.cli.completion import analyses
 from deltafix.cli.console import note, prepare_kernel
-from deltafix.cli.tree_options import Exclude, HowSure, Profile, Roots, Tests
+from deltafix.cli.tree_options import Also, Exclude, HowSure, Profile, Roots, Tests, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from deltafix.analyses.dead_code.findings import Confidence
     from deltafix.analyses.job import Work
     from deltafix.analyses.replay import CommitReport, Replay, Replayed, Summary
+    from deltafix.analyses.standing import Standing
 
 _DEAD_CODE = "dead-code"
 _WIDTH = 48  # of a subject
+_MOST, _COMMITS = 60, 40  # rows of a comment, whose limit is 65,536 letters
 
 
 def churn(
@@ -47,6 +49,7 @@ def churn(
     profile: Profile = None,
     exclude: Exclude = None,
     confidence: HowSure = "sure",
+    also: Also = None,
     sample: Annotated[
         int, typer.Option(min=0, help="Evaluate from scratch at every N-th commit; 0: never.")
     ] = 10,
@@ -54,7 +57,8 @@ def churn(
         bool, typer.Option("--names", help="Also list what became dead or alive, or the rows.")
     ] = False,
     form: Annotated[
-        Literal["text", "json"], typer.Option("--format", help="How the report is printed.")
+        Literal["text", "json", "markdown"],
+        typer.Option("--format", help="How it is printed; markdown: what is left, for a comment."),
     ] = "text",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
@@ -63,15 +67,21 @@ def churn(
     Each commit is one transaction of the maintained views; every N-th state is also evaluated from
     scratch, for comparison. The working tree is not looked at. Exit code 2 on an error.
     """
-    from deltafix.analyses.history import Repository  # noqa: PLC0415  quick --help
+    from deltafix.analyses.dead_code import UNUSED  # noqa: PLC0415  quick --help
+    from deltafix.analyses.history import Repository  # noqa: PLC0415
     from deltafix.analyses.registry import find_analysis  # noqa: PLC0415
     from deltafix.analyses.replay import Replay, Summary  # noqa: PLC0415
+    from deltafix.analyses.standing import between  # noqa: PLC0415
 
     chosen = find_analysis(analysis)
     if analysis == _DEAD_CODE:
-        make, came, went = _dead_code(roots, tests, profile, confidence), "died", "rose"
-    elif roots or profile or not tests:
-        raise typer.BadParameter("--roots, --profile and --no-tests are for dead-code alone")
+        make, came, went = _dead_code(roots, tests, profile, confidence, also), "died", "rose"
+        if also:
+            chosen, came, went = UNUSED, "found", "mended"
+    elif roots or profile or also or not tests:
+        raise typer.BadParameter(
+            "--roots, --profile, --no-tests and --also are for dead-code alone"
+        )
     else:
         make, came, went = _job(chosen), "came", "went"
     found = Repository.at(repository)
@@ -80,6 +90,7 @@ def churn(
     prepare_kernel(quiet=quiet)
     with Replay(found, tree, chosen.extract, make, first, sample=sample) as replay:
         start = replay.first
+        before = replay.job.standing() if form == "markdown" else {}
         _tell_skipped(start, quiet=quiet)
         if form == "text":
             _say(
@@ -98,11 +109,21 @@ def churn(
                 for line in _lines(report) if names else ():
                     _say(line)
         summary = Summary.of(reports, start.work)
-        _say(_closing(summary) if form == "text" else _document(analysis, replay, reports, summary))
+        if form == "text":
+            _say(_closing(summary))
+        elif form == "json":
+            _say(_document(analysis, replay, reports, summary))
+        else:
+            sides = between(before, replay.job.standing())
+            _say(_comment(analysis, revisions, sides, _commits(reports, start.work, came, went)))
 
 
 def _dead_code(
-    roots: list[str] | None, tests: bool, profile: list[str] | None, confidence: Confidence
+    roots: list[str] | None,
+    tests: bool,
+    profile: list[str] | None,
+    confidence: Confidence,
+    also: list[Unread] | None,
 ) -> Callable[[], Replayed[Any]]:
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415  quick --help
 
@@ -112,6 +133,7 @@ def _dead_code(
         tests=tests,
         profiles=profile or (),
         confidence=confidence,
+        also=[one.value for one in also or ()],
     )
 
 
@@ -170,6 +192,42 @@ def _document(
         },
         ensure_ascii=False,
     )
+
+
+def _comment(
+    analysis: str, revisions: str, sides: tuple[list[Standing], list[Standing]], commits: str
+) -> str:
+    """What is left of all commits together, as a comment that whoever posts it finds again."""
+    from deltafix.analyses.formats import markdown_code, markdown_table  # noqa: PLC0415  as above
+
+    came, went = sides
+    what = "dead code" if analysis == _DEAD_CODE else f"rows of {analysis}"
+    lines = [f"<!-- deltafix churn {analysis} -->", f"### deltafix: {what}"]
+    lines.append(f"{len(came)} more, {len(went)} less" if came or went else "Nothing came or went.")
+    for sign, title, side in (("+", "new", came), ("-", "no longer", went)):
+        if not side:
+            continue
+        rows = [(sign, one.where, one.what) for one in side[:_MOST]]
+        lines += ["", markdown_table(("", "where", title), rows)]
+        if len(side) > _MOST:
+            lines += ["", f"and {len(side) - _MOST:,} more"]
+    lines += ["", "<details><summary>Commit by commit</summary>", "", commits, "", "</details>", ""]
+    return "\n".join([*lines, f"<sub>deltafix churn {markdown_code(revisions)}</sub>"])
+
+
+def _commits(reports: list[CommitReport[Any]], first: Work, came: str, went: str) -> str:
+    from deltafix.analyses.formats import markdown_table  # noqa: PLC0415  as above
+
+    rows = []
+    scratch = first
+    for one in reports:
+        scratch = one.scratch or scratch
+        share = one.work.touched / max(scratch.touched, 1)
+        counts = (one.files, *one.change.sizes(), one.facts_changed)
+        rows.append((one.commit.short, *map(str, counts), f"{share:.1%}", one.commit.subject))
+    head = ("commit", "files", came, went, "facts", "touched of a full run", "subject")
+    more = [] if len(rows) <= _COMMITS else ["", f"the last {_COMMITS} of {len(rows):,}"]
+    return "\n".join([markdown_table(head, rows[-_COMMITS:]), *more])
 
 
 def _tell_skipped(one: CommitReport[Any], *, quiet: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,7 +13,7 @@ import typer
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.output import Output, check_output, put
 from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
-from deltafix.cli.tree_options import Exclude, HowSure, Spark, Tests
+from deltafix.cli.tree_options import Also, Exclude, HowSure, Spark, Tests
 
 if TYPE_CHECKING:
     from deltafix.analyses.dead_code.baseline import Baseline
@@ -26,15 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["dead_code"]
 
 _FOUND = 1  # exit code: dead symbols were reported
-
-
-class Unread(StrEnum):
-    """What `--also` takes."""
-
-    IMPORTS = "imports"
-    LOCALS = "locals"
-    ARGUMENTS = "arguments"
-    ATTRIBUTES = "attributes"
 
 
 def dead_code(
@@ -78,10 +68,7 @@ def dead_code(
     output: Output = None,
     spark: Spark = False,
     confidence: HowSure = "sure",
-    also: Annotated[
-        list[Unread] | None,
-        typer.Option(help="Report these as well, where living code never reads them. Repeatable."),
-    ] = None,
+    also: Also = None,
     baseline: Annotated[
         Path | None, typer.Option(help="Report only what this baseline file does not know.")
     ] = None,
@@ -136,14 +123,14 @@ def dead_code(
             put(f"{explainer.explain(explainer.find(why))}\n", output)
             return
         if write_baseline is not None:
-            Baseline.of([*job.dead(), *(job.unused() or ())]).write(write_baseline)
+            Baseline.of(job.answer()).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
         put(_shown(_report(watcher, job, known), form, limit), output)
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
             follow(watcher, lambda one: put(_shown_change(_new(one, known), form)))
-        found = known.split([*job.dead(), *(job.unused() or ())])[0]
+        found = known.split(job.answer())[0]
     if found:
         raise typer.Exit(_FOUND)
 

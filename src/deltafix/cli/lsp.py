@@ -1,49 +1,44 @@
 """`deltafix lsp`: a language server that marks dead code, brought up to date on every save.
 
-With `--program` it marks that program of rules, too: its errors, and what a save does to its views
-(`lsp_rules`).
+It says why a symbol is alive or dead, where it is defined and used, and offers to delete what is
+dead or to keep it (`lsp_answers`). With `--program` it serves that program of rules, too: its
+errors, what a save does to its views, relations under the cursor (`lsp_rules`).
 
 Invariant: standard output carries messages only. Diagnostics come from the files as they are on
-disk; unsaved text is not looked at. A message that cannot be understood gets an error response (or,
-being a notification, none) and the server goes on.
+disk; unsaved text is kept (`lsp_documents`) and looked at when something is asked of it. A message
+that cannot be understood gets an error response (or, being a notification, none) and the server
+goes on.
 Python's cyclic collector runs between messages and leaves the loaded tree out: in the middle of a
 save, a collection over the facts of 1,000 files took longer than the rest of the save.
-
-Messages are a header (`Content-Length: 42`), then JSON: a body that is no JSON object is an error
-that leaves the stream at the next message, a header that is none ends the conversation. Source:
-Language Server Protocol 3.17, base protocol.
 """
 
 from __future__ import annotations
 
 import gc
-import json
-import os
 import sys
 import time
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Final, TypeAlias
-from urllib.parse import unquote, urlsplit
-from urllib.request import url2pathname
+from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, Reading, WordSize, reading
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.loaded import followed, loaded
-from deltafix.cli.tree_options import Exclude, HowSure, Profile, Roots, Tests
+from deltafix.cli.lsp_wire import BadMessageError, BadParamsError, Message, Wire, has, path_of
+from deltafix.cli.tree_options import Also, Exclude, HowSure, Profile, Roots, Tests
 from deltafix.collector import held_back
 from deltafix.errors import DeltafixError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from deltafix.analyses.dead_code.editor import EditorView, Findings
-    from deltafix.analyses.dead_code.findings import Finding
+    from deltafix.analyses.dead_code.editor import Findings
     from deltafix.analyses.dead_code.job import DeadCode
-    from deltafix.cli.lsp_rules import Marks, RulesView
+    from deltafix.cli.lsp_answers import Answers, Client
+    from deltafix.cli.lsp_rules import Marks, RulesAnswers, RulesView
 
 
 _PARSE_ERROR: Final = -32700
@@ -52,12 +47,11 @@ _NO_METHOD: Final = -32601
 _BAD_PARAMS: Final = -32602
 _NOT_INITIALIZED: Final = -32002
 _FAILED: Final = -32803
-_WARNING, _HINT, _UNNECESSARY, _LOG, _ERROR = 2, 4, 1, 4, 1
-_WHOLE_LINE: Final = 10_000  # clients cut a column beyond the line's end to the end
-_WATCHED = [
-    {"globPattern": pattern}
-    for pattern in ("**/*.py", "**/{pyproject.toml,setup.cfg}", "**/*.{dl,facts}")
-]
+_LOG, _ERROR = 4, 1
+_EVERYTHING: Final = "**/*"
+"""What is watched: the tree takes texts of a hundred endings, and scripts that have none."""
+
+_INCREMENTAL: Final = 2
 
 
 def lsp(
@@ -67,6 +61,7 @@ def lsp(
     profile: Profile = None,
     exclude: Exclude = None,
     confidence: HowSure = "sure",
+    also: Also = None,
     program: Annotated[
         Path | None, typer.Option(help="A program of rules (.dl) to mark, too.", metavar="FILE.dl")
     ] = None,
@@ -78,11 +73,11 @@ def lsp(
     include: Include = None,
     macros: Macros = None,
 ) -> None:
-    """Serve dead-code diagnostics to an editor, over standard input and output.
+    """Serve dead code to an editor: marks, why, uses, quick fixes; over standard input and output.
 
-    The editor starts it and names the folder. With --program it shows what each save of the rules,
-    or of the facts, adds to and takes from the rows of every relation. Exit code 0 after `shutdown`
-    and `exit`, else 1.
+    The editor starts it and names the folder; its settings go before these options. With --program
+    it shows what each save of the rules, or of the facts, adds to and takes from the rows of every
+    relation. Exit code 0 after `shutdown` and `exit`, else 1.
     """
     from deltafix.analyses.dead_code.job import DeadCode  # noqa: PLC0415  quick --help
 
@@ -93,6 +88,7 @@ def lsp(
         tests=tests,
         profiles=profile or (),
         confidence=confidence,
+        also=[one.value for one in also or ()],
     )
     make().close()  # a wrong option ends here, before the conversation
     wire = Wire(sys.stdin.buffer, sys.stdout.buffer)
@@ -117,33 +113,44 @@ def _rules(
         yield RulesView(file, folder, told)
 
 
-class _BadParamsError(ValueError):
-    """The parameters of a message are not those of its method."""
-
-
 class Server:
     """One conversation: `run` reads messages until `exit` or the end of the input."""
 
     def __init__(
         self,
         wire: Wire,
-        make: Callable[[], DeadCode],
+        make: Callable[..., DeadCode],
         exclude: tuple[str, ...] = (),
         rules: RulesView | None = None,
     ) -> None:
+        from deltafix.cli.lsp_documents import Documents  # noqa: PLC0415  quick --help
+
         self._wire = wire
         self._make = make
         self._exclude = exclude
         self._rules = rules
-        self._view: EditorView | None = None
-        self._watches = False
+        self._documents = Documents()
+        self._client: Client | None = None
+        self._root = Path()
+        self._settings: dict[str, Any] = {}
+        self._answers: Answers | None = None
         self._shut = False
+        self._grown = False  # since the last collection
         self._methods: dict[str, Callable[[dict[str, Any]], object]] = {
             "initialize": self._initialize,
             "initialized": self._initialized,
             "shutdown": self._shutdown,
+            "textDocument/didOpen": self._opened,
+            "textDocument/didChange": self._edited,
+            "textDocument/didClose": self._closed,
             "textDocument/didSave": self._saved,
             "workspace/didChangeWatchedFiles": self._changed,
+            "workspace/didChangeConfiguration": self._configured,
+            "textDocument/hover": lambda params: self._asked(params).hover(params),
+            "textDocument/definition": lambda params: self._asked(params).definition(params),
+            "textDocument/references": lambda params: self._asked(params).references(params),
+            "textDocument/codeAction": lambda params: self._here().actions(params),
+            "codeAction/resolve": lambda params: self._here().resolved(params),
         }
 
     def run(self) -> int:
@@ -158,7 +165,9 @@ class Server:
                 return 0 if self._shut else 1
             with held_back():
                 self._serve(message)
-            gc.collect()  # now that the marks are out, and not during the next save
+            if self._grown:
+                gc.collect()  # now that the marks are out, and not during the next save
+                self._grown = False
 
     def _serve(self, message: Message) -> None:
         identity, method = message.get("id"), message.get("method")
@@ -172,13 +181,13 @@ class Server:
         elif handler is None:
             if asks:
                 self._answer(identity, _NO_METHOD, f"there is no method {method!r} here")
-        elif self._view is None and method != "initialize":
+        elif self._answers is None and method != "initialize":
             if asks:
                 self._answer(identity, _NOT_INITIALIZED, f"{method} came before initialize")
         else:
             try:
                 result = handler(params)
-            except _BadParamsError as error:
+            except BadParamsError as error:
                 self._failed(identity, _BAD_PARAMS, f"{method}: {error}", asks=asks)
             except DeltafixError as error:
                 self._failed(identity, _FAILED, f"error[{error.code}]: {error}", asks=asks)
@@ -189,56 +198,114 @@ class Server:
     # -- methods -------------------------------------------------------------------------------
 
     def _initialize(self, params: dict[str, Any]) -> Message:
-        from deltafix.analyses.dead_code import DEAD_CODE  # noqa: PLC0415  quick --help
-        from deltafix.analyses.dead_code.editor import EditorView  # noqa: PLC0415
+        from deltafix.cli.lsp_answers import Client  # noqa: PLC0415  quick --help
 
-        if self._view is not None:
-            raise _BadParamsError("this conversation has begun already")
+        if self._answers is not None:
+            raise BadParamsError("this conversation has begun already")
         folders = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
         if not isinstance(folders, list) or not isinstance(folders[0], dict):
-            raise _BadParamsError("workspaceFolders is a list of folders with a uri")
-        root = _path_of(folders[0].get("uri"))
-        self._view = EditorView(DEAD_CODE.tree(root, self._exclude), self._make())
-        asked: Any = params
-        for key in ("capabilities", "workspace", "didChangeWatchedFiles", "dynamicRegistration"):
-            asked = asked.get(key) if isinstance(asked, dict) else None
-        self._watches = asked is True
+            raise BadParamsError("workspaceFolders is a list of folders with a uri")
+        uri = folders[0].get("uri")
+        self._root = path_of(uri)
+        self._documents.folder = (self._root, str(uri))
+        settings = settings_of(params.get("initializationOptions"))
+        self._client = Client(params.get("capabilities"))
+        self._answers = self._anew(settings)
+        actions = {"codeActionKinds": ["quickfix"], "resolveProvider": self._client.resolves}
+        sync = {"openClose": True, "change": _INCREMENTAL, "save": True}
         return {
             "capabilities": {
                 "positionEncoding": "utf-16",
-                "textDocumentSync": {"openClose": False, "change": 0, "save": True},
+                "textDocumentSync": sync,
+                "hoverProvider": True,
+                "definitionProvider": True,
+                "referencesProvider": True,
+                "codeActionProvider": actions,
             },
             "serverInfo": {"name": "deltafix"},
         }
 
+    def _anew(self, settings: dict[str, Any]) -> Answers:
+        """A view with these settings, which has read nothing yet."""
+        from deltafix.cli.lsp_answers import Answers  # noqa: PLC0415  quick --help
+
+        assert self._client is not None, "it has told what it can"  # noqa: S101
+        self._settings = settings
+        given = dict(settings)
+        exclude = given.pop("exclude", self._exclude)
+        job = self._make(**given)
+        try:
+            tree = job.analysis.tree(self._root, exclude)
+        except DeltafixError:
+            job.close()
+            raise
+        return Answers(tree, job, self._documents, self._client)
+
     def _initialized(self, _: dict[str, Any]) -> None:
-        if self._watches:
+        assert self._client is not None, "it has told what it can"  # noqa: S101
+        if self._client.watches:
+            watched: list[Message] = [{"globPattern": _EVERYTHING}]
+            if self._client.watches_elsewhere:
+                tree = self._here().view.tree
+                above = [tree.root / path for path in tree.scan().files if path.startswith("../")]
+                watched += [
+                    {"globPattern": {"baseUri": one.resolve().parent.as_uri(), "pattern": one.name}}
+                    for one in above
+                ]
             registration = {
                 "id": "files",
                 "method": "workspace/didChangeWatchedFiles",
-                "registerOptions": {"watchers": _WATCHED},
+                "registerOptions": {"watchers": watched},
             }
             params = {"registrations": [registration]}
             self._wire.write({"id": 1, "method": "client/registerCapability", "params": params})
-        begun = time.perf_counter()
-        view = self._here()
-        self._publish(view.load())
-        gc.freeze()  # the tree stays as long as the server
-        work = view.job.last_work
-        self._log(f"{work.files} files, {view.job.fact_count} facts", begun)
+        self._load()
         if self._rules is not None:
             self._mark(self._rules.load())
 
+    def _load(self) -> None:
+        begun = time.perf_counter()
+        view = self._here().view
+        self._publish(view.load())
+        self._grown = True
+        gc.freeze()  # the tree stays as long as the server
+        work = view.job.last_work
+        self._log(f"{work.files} files, {view.job.fact_count} facts", begun)
+
+    def _configured(self, params: dict[str, Any]) -> None:
+        """Other settings are another analysis: it is made anew. None of ours say nothing.
+
+        Some clients send an empty object at the start, after the options of `initialize`.
+        """
+        settings = settings_of(params.get("settings"))
+        if not settings or settings == self._settings:
+            return
+        old, self._answers = self._here(), self._anew(settings)
+        shown = [path for path, findings in old.view.shown.items() if findings]
+        old.view.job.close()
+        gc.unfreeze()
+        self._publish({path: [] for path in shown})
+        self._load()
+
+    def _opened(self, params: dict[str, Any]) -> None:
+        self._documents.open(_document(params))
+
+    def _edited(self, params: dict[str, Any]) -> None:
+        changes = params.get("contentChanges")
+        if not isinstance(changes, list):
+            raise BadParamsError("contentChanges is a list of changes")
+        self._documents.change(_document(params), changes)
+
+    def _closed(self, params: dict[str, Any]) -> None:
+        self._documents.close(_document(params))
+
     def _saved(self, params: dict[str, Any]) -> None:
-        document = params.get("textDocument")
-        if not isinstance(document, dict):
-            raise _BadParamsError("textDocument is missing")
-        self._update([document.get("uri")])
+        self._update([_document(params).get("uri")])
 
     def _changed(self, params: dict[str, Any]) -> None:
         events = params.get("changes")
         if not isinstance(events, list) or not all(isinstance(one, dict) for one in events):
-            raise _BadParamsError("changes is a list of events")
+            raise BadParamsError("changes is a list of events")
         self._update([one.get("uri") for one in events])
 
     def _shutdown(self, _: dict[str, Any]) -> None:
@@ -246,35 +313,40 @@ class Server:
 
     # -- what they do --------------------------------------------------------------------------
 
-    def _here(self) -> EditorView:
-        assert self._view is not None, "checked before a method runs"  # noqa: S101
-        return self._view
+    def _here(self) -> Answers:
+        assert self._answers is not None, "checked before a method runs"  # noqa: S101
+        return self._answers
+
+    def _asked(self, params: dict[str, Any]) -> Answers | RulesAnswers:
+        """Who answers questions about a file: the rules that it is one of, or dead code."""
+        if self._rules is not None:
+            file = path_of(has(params, "textDocument", "uri"))
+            if self._rules.reads(file):
+                from deltafix.cli.lsp_rules import RulesAnswers  # noqa: PLC0415  quick --help
+
+                return RulesAnswers(self._rules, self._documents)
+        return self._here()
 
     def _update(self, uris: list[object]) -> None:
         begun = time.perf_counter()
-        view = self._here()
-        files = [_path_of(uri) for uri in uris]
+        files = [path_of(uri) for uri in uris]
         if self._rules is not None and any(map(self._rules.reads, files)):
             marks, told = self._rules.saved()
             self._mark(marks)
             for message in told:
                 self._show(message)
             files = [one for one in files if not self._rules.reads(one)]
-            if not files:
-                return
-        inside = [one for one in files if one.is_relative_to(view.tree.root)]
-        paths = [one.relative_to(view.tree.root).as_posix() for one in inside]
-        change, news = view.saved(paths)
+        change, news = self._here().view.saved(map(self._here().path, files))
         self._publish(news)
         work = change.work
-        moved = f"{work.facts_removed} facts out, {work.facts_added} in, {work.touched} touched"
-        self._log(", ".join([*change.changed, *change.deleted, moved]), begun)
+        if change.changed or change.deleted:
+            self._grown = True
+            moved = f"{work.facts_removed} facts out, {work.facts_added} in, {work.touched} touched"
+            self._log(", ".join([*change.changed, *change.deleted, moved]), begun)
 
     def _publish(self, news: Findings) -> None:
-        root = self._here().tree.root
         for path, findings in news.items():
-            uri = Path(os.path.normpath(root / path)).as_uri()
-            params = {"uri": uri, "diagnostics": [_diagnostic(one) for one in findings]}
+            params = self._here().marks(path, findings)
             self._wire.write({"method": "textDocument/publishDiagnostics", "params": params})
 
     def _mark(self, marks: Marks) -> None:
@@ -304,100 +376,47 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._view is not None:
-            self._view.job.close()
+        if self._answers is not None:
+            self._answers.view.job.close()
             gc.unfreeze()
 
 
-def _diagnostic(finding: Finding) -> Message:
-    line = finding.line - 1
-    return {
-        "range": {
-            "start": {"line": line, "character": 0},
-            "end": {"line": line, "character": _WHOLE_LINE},
-        },
-        "severity": _WARNING if finding.confidence == "sure" else _HINT,
-        "code": f"dead-{finding.kind}",
-        "source": "deltafix",
-        "message": "; ".join(
-            [f"dead {finding.kind} {finding.symbol}: nothing alive reaches it", *finding.doubts()]
-        ),
-        "tags": [_UNNECESSARY],
-    }
+def _document(params: dict[str, Any]) -> dict[str, Any]:
+    document = params.get("textDocument")
+    if not isinstance(document, dict):
+        raise BadParamsError("textDocument is missing")
+    return document
 
 
-def _path_of(uri: object) -> Path:
-    """The file that a `file:` URI names."""
-    parts = urlsplit(uri) if isinstance(uri, str) else None
-    if parts is None or parts.scheme != "file" or "\0" in unquote(parts.path):
-        raise _BadParamsError(f"{uri!r} is not the URI of a file, as file:///home/x/y.py is")
-    return Path(url2pathname(parts.path)).resolve()
+def settings_of(given: object) -> dict[str, Any]:
+    """What a client's settings say, by the names of the options, as `DeadCode` takes it.
 
+    They stand under `deltafix` or by themselves. Raises BadParamsError.
+    """
+    from deltafix.analyses.dead_code.findings import Also, Confidence  # noqa: PLC0415  as above
 
-Message: TypeAlias = dict[str, Any]
-"""A request, notification or response of JSON-RPC 2.0."""
-
-_HEADER_LIMIT = 4096  # bytes of one header line
-_BODY_LIMIT = 64 << 20  # bytes; a file in a message is far below
-
-
-class ProtocolError(DeltafixError, ValueError):
-    """The other side does not speak the protocol; there is no way to find the next message."""
-
-    code = "DF672"
-
-
-class BadMessageError(DeltafixError, ValueError):
-    """A body that is not a JSON object. The next message can be read."""
-
-    code = "DF673"
-
-
-class Wire:
-    """Reads and writes messages on a pair of binary streams."""
-
-    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
-        self._source = source
-        self._sink = sink
-
-    def read(self) -> Message | None:
-        """The next message; None at the end. Raises ProtocolError and BadMessageError."""
-        length = self._length()
-        if length is None:
-            return None
-        body = self._source.read(length)
-        if len(body) < length:
-            raise ProtocolError(f"the input ended after {len(body)} of {length} bytes of a message")
-        try:
-            message = json.loads(body)
-        except (ValueError, RecursionError) as error:
-            raise BadMessageError(f"a message is not JSON: {error}") from error
-        if not isinstance(message, dict):
-            raise BadMessageError(f"a message is a {type(message).__name__}, not an object")
-        return message
-
-    def write(self, message: Message) -> None:
-        """Send one message at once."""
-        body = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False).encode()
-        self._sink.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-        self._sink.flush()
-
-    def _length(self) -> int | None:
-        """The length that the header gives; None at the end of the input."""
-        length: int | None = None
-        first = True
-        while line := self._source.readline(_HEADER_LIMIT):
-            first = False
-            if line in {b"\r\n", b"\n"}:
-                break
-            name, colon, value = line.partition(b":")
-            if not colon or not line.endswith(b"\n"):
-                raise ProtocolError(f"{line[:40]!r} is not a header; Content-Length: N is one")
-            if name.strip().lower() == b"content-length":
-                text = value.strip()
-                length = int(text) if text.isdigit() and len(text) < 10 else -1
-        if first:
-            return None
-        if length is None or not 0 <= length <= _BODY_LIMIT:
-            raise ProtocolError(f"a message needs a Content-Length from 0 to {_BODY_LIMIT}")
-        return length
+    inner = has(given, "deltafix")
+    said = inner if isinstance(inner, dict) else given
+    if said is None:
+        return {}
+    if not isinstance(said, dict):
+        raise BadParamsError('settings are an object, such as {"confidence": "likely"}')
+    found: dict[str, Any] = {}
+    lists = {"roots": (), "profile": (), "exclude": (), "also": get_args(Also)}
+    for name, value in said.items():
+        if name in lists:
+            valid = lists[name]
+            is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
+            if not is_list or (valid and not set(value) <= set(valid)):
+                of = ", ".join(valid) or "texts"
+                raise BadParamsError(f"{name} is {value!r}, and should be a list of {of}")
+            found["profiles" if name == "profile" else name] = tuple(value)
+        elif name == "confidence":
+            if value not in get_args(Confidence):
+                raise BadParamsError(f"confidence is {value!r}, and should be sure or likely")
+            found[name] = value
+        elif name == "tests":
+            if not isinstance(value, bool):
+                raise BadParamsError(f"tests is {value!r}, and should be true or false")
+            found[name] = value
+    return found

@@ -1,20 +1,30 @@
 """What the language server says of a program of rules: its errors, and what a save does to views.
 
-Each view that a save changed is marked at its declaration with the rows that it gained and lost.
-Invariant: marks are of the files as they are on disk, and of the last save that changed any; a
-program with errors changes nothing until it has none. Nothing here knows the protocol but for the
-form of a diagnostic.
+Each view that a save changed is marked at its declaration with the rows that it gained and lost. Of
+the name of a relation under the cursor it says how it is declared, with the comment there, where
+that is, and where facts, rules and directives use it.
+Invariant: all is of the files as they are on disk, and marks of the last save that changed any; a
+program with errors changes nothing until it has none.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from deltafix.analyses.dead_code.source import line_starts
+from deltafix.cli.lsp_documents import offset_of, range_of
+from deltafix.cli.lsp_wire import Message, has, path_of
+from deltafix.datalog.load import Analysis
 from deltafix.errors import DeltafixError
 from deltafix.facts.schema import show_row
+from deltafix.rules.show import show_relation
+from deltafix.rules.walk import uses
 
 if TYPE_CHECKING:
+    from deltafix.cli.lsp_documents import Documents
     from deltafix.diagnostics import Diagnostic, Span
     from deltafix.engine.follow import FactFolder, ProgramFile
     from deltafix.facts.delta import Delta
@@ -22,10 +32,10 @@ if TYPE_CHECKING:
 _SHOWN: Final = 20
 """Rows that a mark lists, of each view."""
 
+_NAME: Final = re.compile(r"[\w?]+(?:\.[\w?]+)*")
+
 _SEVERITIES: Final = {"error": 1, "warning": 2}
 _INFORMATION: Final = 3
-_WHOLE_LINE: Final = 10_000
-
 Marks = dict[Path, list[dict[str, Any]]]
 """LSP diagnostics by file; a file without any has an empty list."""
 
@@ -60,15 +70,22 @@ class RulesView:
         told, self._told[:] = list(self._told), []
         return self._marks(delta), told
 
-    def _marks(self, delta: Delta | None) -> Marks:
+    def read(self) -> Analysis | None:
+        """The program as it is; None if it is gone, which was told."""
         try:
-            found = self._program.read()
-        except DeltafixError:  # it is gone, which was told
+            return self._program.read()
+        except DeltafixError:
+            return None
+
+    def _marks(self, delta: Delta | None) -> Marks:
+        found = self.read()
+        if found is None:
             return {}
         files = [path.resolve() for path in found.files]
         marks: Marks = {path: [] for path in (*self._marked, *files)}
         for item in found.diagnostics:
-            _put(marks, item.span, _SEVERITIES.get(item.severity, 2), item.code, _words(item))
+            severity = _SEVERITIES.get(item.severity, 2)
+            _put(marks, found, item.span, _mark(severity, item.code, _words(item)))
         declared = {one.name: one.span for one in found.program.relations}
         for name, part in (delta or {}).items():
             rows = [
@@ -77,27 +94,125 @@ class RulesView:
             counts = f"{name}: {len(part.added)} came, {len(part.removed)} went"
             more = [f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []
             text = "\n".join([counts, *rows[:_SHOWN], *more])
-            _put(marks, declared.get(name), _INFORMATION, "rows", text)
+            _put(marks, found, declared.get(name), _mark(_INFORMATION, "rows", text))
         self._marked = {path for path, found_there in marks.items() if found_there}
         return marks
 
 
-def _put(marks: Marks, span: Span | None, severity: int, code: str, message: str) -> None:
-    if span is None or span.path is None:
+class RulesAnswers:
+    """Answers to questions about the names of relations, in the protocol's shapes."""
+
+    def __init__(self, view: RulesView, documents: Documents) -> None:
+        self._found = view.read()
+        self._documents = documents
+
+    def hover(self, params: Message) -> Message | None:
+        """`textDocument/hover`: the declaration of a relation, and the comment that is with it."""
+        asked = self._asked(params)
+        if asked is None or self._found is None:
+            return None
+        name, span = asked
+        declared = [one for one in self._found.program.relations if one.name == name]
+        if not declared:
+            return None
+        said = [f"{show_relation(declared[0])}", *_comments(self._found, declared[0].span)]
+        where = _range(self._found, span)
+        return {"contents": {"kind": "plaintext", "value": "\n".join(said)}, "range": where}
+
+    def definition(self, params: Message) -> list[Message]:
+        """`textDocument/definition`: the declaration."""
+        return self._places(self._asked(params), defined=True, used=False)
+
+    def references(self, params: Message) -> list[Message]:
+        """`textDocument/references`: atoms and directives."""
+        declared = has(params, "context", "includeDeclaration") is True
+        return self._places(self._asked(params), defined=declared, used=True)
+
+    def _places(
+        self, asked: tuple[str, Span] | None, *, defined: bool, used: bool
+    ) -> list[Message]:
+        if asked is None or self._found is None:
+            return []
+        spans = [
+            span
+            for name, span, is_declaration in _names(self._found)
+            if name == asked[0] and (defined if is_declaration else used)
+        ]
+        return [
+            {
+                "uri": self._documents.uri(Path(span.path).resolve()),
+                "range": _range(self._found, span),
+            }
+            for span in spans
+            if span.path is not None
+        ]
+
+    def _asked(self, params: Message) -> tuple[str, Span] | None:
+        """The relation whose name is under the cursor, and where."""
+        file = path_of(has(params, "textDocument", "uri"))
+        for name, span, _ in _names(self._found) if self._found is not None else ():
+            if span.path is None or Path(span.path).resolve() != file or self._found is None:
+                continue
+            text = self._found.sources[span.path]
+            starts = line_starts(text)
+            at = offset_of(text, starts, has(params, "position"))
+            start, end = _name(text, starts, span)
+            if start <= at <= end:
+                return name, span
+        return None
+
+
+def _names(found: Analysis) -> Iterator[tuple[str, Span, bool]]:
+    """Every relation's name in a program, where it stands, and whether that declares it."""
+    program = found.program
+    for declared in program.relations:
+        if declared.span is not None:
+            yield declared.name, declared.span, True
+    for directive in program.directives:
+        if directive.span is not None:
+            yield directive.relation, directive.span, False
+    for rule in program.rules:
+        for atom in (*rule.heads, *(one for one, _ in uses(rule.body))):
+            if atom.span is not None:
+                yield atom.relation, atom.span, False
+
+
+def _comments(found: Analysis, span: Span | None) -> Iterator[str]:
+    """The comments right above a declaration, and the one behind it."""
+    if span is None:
         return
-    line = span.line - 1
-    marks.setdefault(Path(span.path).resolve(), []).append(
-        {
-            "range": {
-                "start": {"line": line, "character": 0},
-                "end": {"line": line, "character": _WHOLE_LINE},
-            },
-            "severity": severity,
-            "code": code,
-            "source": "deltafix",
-            "message": message,
-        }
-    )
+    lines = found.sources.get(span.path, "").splitlines()
+    top = span.line - 1
+    while top > 0 and lines[top - 1].lstrip().startswith("//"):
+        top -= 1
+    yield from (line.strip() for line in lines[top : span.line - 1])
+    _, mark, behind = lines[span.line - 1].partition("//")
+    if mark:
+        yield f"//{behind}"
+
+
+def _mark(severity: int, code: str, message: str) -> Message:
+    return {"severity": severity, "code": code, "source": "deltafix", "message": message}
+
+
+def _put(marks: Marks, found: Analysis, span: Span | None, mark: Message) -> None:
+    if span is not None and span.path is not None:
+        here = marks.setdefault(Path(span.path).resolve(), [])
+        here.append({"range": _range(found, span), **mark})
+
+
+def _range(found: Analysis, span: Span) -> Message:
+    """The name at the start of a span, or all of it, as the protocol has it."""
+    text = found.sources.get(span.path, "")
+    starts = line_starts(text)
+    return range_of(text, starts, _name(text, starts, span))
+
+
+def _name(text: str, starts: list[int], span: Span) -> tuple[int, int]:
+    """Where the name stands at the start of a span; the whole span if it starts with none."""
+    start = starts[min(span.line, len(starts)) - 1] + span.column - 1
+    word = _NAME.match(text, start)
+    return start, word.end() if word is not None else start + span.end - span.start
 
 
 def _words(item: Diagnostic) -> str:

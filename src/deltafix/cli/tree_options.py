@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
 
 import typer
@@ -19,6 +20,21 @@ HowSure: TypeAlias = Annotated[
         "--confidence",
         help="`sure`: nothing anywhere might reach it; `likely`: also where that is in doubt.",
     ),
+]
+
+
+class Unread(StrEnum):
+    """What `--also` takes."""
+
+    IMPORTS = "imports"
+    LOCALS = "locals"
+    ARGUMENTS = "arguments"
+    ATTRIBUTES = "attributes"
+
+
+Also: TypeAlias = Annotated[
+    list[Unread] | None,
+    typer.Option(help="Report these as well, where living code never reads them. Repeatable."),
 ]
 Spark: TypeAlias = Annotated[
     bool, typer.Option("--spark", help="Extract with Spark's workers: for large trees.")

@@ -51,7 +51,7 @@ def show(program: Program) -> str:
     lines.extend(_type(declared) for declared in program.types)
     lines.extend(_functor(declared) for declared in program.functors)
     lines.extend(_lattice(declared) for declared in program.lattices)
-    lines.extend(_relation(declared) for declared in program.relations)
+    lines.extend(show_relation(declared) for declared in program.relations)
     lines.extend(_directive(directive) for directive in program.directives)
     lines.extend(_named(rule) + show_rule(rule) for rule in program.rules)
     lines.extend(_named(order) + show_order(order) for order in program.orders)
@@ -169,7 +169,8 @@ def _lattice(declared: LatticeDecl) -> str:
     return f".lattice {declared.type}<> {{ {shown} }}"
 
 
-def _relation(declared: RelationDecl) -> str:
+def show_relation(declared: RelationDecl) -> str:
+    """`.decl name(columns) qualifiers`."""
     qualifiers = "".join(f" {word}" for word in declared.qualifiers)
     for word, listed in (("choice-domain", declared.choices), ("index-on", declared.indexes)):
         shown = (one[0] if len(one) == 1 else f"({', '.join(one)})" for one in listed)

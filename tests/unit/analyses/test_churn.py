@@ -255,3 +255,65 @@ def test_any_analysis_goes_through_the_commits(repo: Repo, run: Callable) -> Non
     assert told["commits"][1]["scratch"]["touched"] > told["commits"][1]["work"]["touched"] > 0
     assert run(*asked, "--roots", "public")[0] == 2
     assert run(repo.folder, "HEAD~2..", "--analysis", "nothing")[0] == 2
+
+
+def test_what_becomes_unused_is_told_too(repo: Repo, run: Callable) -> None:
+    repo.commit("one", m=f"import os\ndef _f(): return os\n{MAIN}_f()\n")
+    repo.commit("two", m=f"import os\ndef _f(): ...\n{MAIN}_f()\n")
+    repo.commit("three", m=f"import os\ndef _f(): ...\n{MAIN}os._exit(1)\n")
+    asked = (repo.folder, "HEAD~2..", "--also", "imports", "--sample", "1", "-q")
+    code, out, _ = run(*asked, "--names")
+    assert (code, out.splitlines()[1].split()[2:4]) == (0, ["found", "mended"])
+    assert [line for line in out.splitlines() if line.startswith("  ")] == [
+        "  + m.py:1: unused import m:os",
+        "  + m.py:2: function m:_f",
+        "  - no longer unused: m:os",
+    ]
+    told = json.loads(run(*asked, "--format", "json")[1])["commits"]
+    assert [one["symbol"] for one in told[0]["became_unused"]] == ["m:os"]
+    assert told[1]["no_longer_unused"] == ["m:os"]
+    assert run(*asked, "--analysis", "call-graph")[0] == 2
+
+
+def test_a_comment_says_what_is_left_of_all_commits(repo: Repo, run: Callable) -> None:
+    repo.commit("one", m=f"class _C:\n    def f(self): ...\n{MAIN}_C().f()\n", n=f"{MAIN}_g()\n")
+    repo.commit("two", m=f"\nclass _C:\n    def f(self): ...\n{MAIN}print()\n")
+    repo.commit("three", n=f"def _a(): ...\ndef _b(): _a()\n{MAIN}print()\n")
+    repo.commit("four", n=f"\n\ndef _b(): ...\n{MAIN}print()\n")
+    asked = (repo.folder, "HEAD~3..", "--format", "markdown", "-q")
+    code, out, _ = run(*asked)
+    assert code == 0
+    assert out.splitlines()[:9] == [
+        "<!-- deltafix churn dead-code -->",
+        "### deltafix: dead code",
+        "2 more, 0 less",
+        "",
+        "|  | where | new |",
+        "| --- | --- | --- |",
+        "| `+` | `m.py:2` | `dead class m:_C` |",  # with what is in it
+        "| `+` | `n.py:3` | `dead function n:_b` |",  # where it stands at the end
+        "",
+    ]
+    commits = [line for line in out.splitlines() if line.count("|") > 6]
+    assert [line.split("`")[-2] for line in commits[2:]] == ["two", "three", "four"]
+    back = run(repo.folder, "HEAD~3..HEAD~2", "--format", "markdown", "-q")[1]
+    assert "2 more" not in back
+    calls = run(*asked, "--analysis", "call-graph")[1].splitlines()
+    assert calls[:3] == [
+        "<!-- deltafix churn call-graph -->",
+        "### deltafix: rows of call-graph",
+        "0 more, 1 less",
+    ]
+    assert '| `-` |  | `calls("m", "m:_C.f")` |' in calls
+
+
+def test_a_comment_has_room_for_the_worst_of_names(repo: Repo, run: Callable) -> None:
+    start = repo.commit("one", m=f"{MAIN}print()\n")
+    for number in range(45):
+        name = f"{'|' * 70}/{number}/{'a' * 90}"
+        repo.commit("|" * 200, **{name: f"def _f{number}(): ...\ndef _g(): ...\n{MAIN}1\n"})
+    out = run(repo.folder, f"{start}..", "--format", "markdown", "-q", "--sample", "0")[1]
+    assert out.count("| `+` |") == 60
+    assert "and 30 more" in out
+    assert "the last 40 of 45" in out
+    assert len(out) < 65_000

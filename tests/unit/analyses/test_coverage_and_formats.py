@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import os
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -121,6 +120,9 @@ def test_annotations_name_the_place_from_the_repository(tree: Path, run: Callabl
     assert lines[1].startswith(
         "::warning file=src/odd%2Cname%25.py,line=1,title=Dead code::not rea"
     )
+    (tree / "src" / "main.py").write_text("import shop\nif __name__ == '__main__': shop.f()\n")
+    annotated = run("dead-code", "src", "-q", "--format", "github")[1]
+    assert "::warning file=src/shop.py,line=5,col=5,title=Dead code::dead function" in annotated
     notices = [line for line in lines[2:-1] if line.startswith("::notice title=Dead code::")]
     assert notices == lines[2:-1]
     assert "::notice title=Dead code::what only an unread file uses may be reported dead" in notices
@@ -144,7 +146,7 @@ def test_sarif_has_a_rule_a_place_and_a_fingerprint_per_finding(tree: Path, run:
     place = result["locations"][0]["physicalLocation"]
     assert place == {
         "artifactLocation": {"uri": "src/shop.py"},
-        "region": {"startLine": 5},
+        "region": {"startLine": 5, "startColumn": 5},
     }
     assert result["partialFingerprints"] == {"symbol/v1": "shop.py#shop:h"}
 
@@ -191,14 +193,3 @@ def test_an_unknown_profile_is_bad_input(tree: Path, run: Callable) -> None:
     code, _, err = run("dead-code", "src", "--profile", "rails")
     assert code == 2
     assert err.startswith("error[DF653]: there is no profile 'rails'; there are click, django")
-
-
-def test_the_hook_runs_the_command_it_names(tree: Path, run: Callable) -> None:
-    text = (Path(__file__).parents[3] / ".pre-commit-hooks.yaml").read_text()
-    hook = dict(line[2:].split(": ", 1) for line in text.splitlines())
-    assert (hook["id"], hook["pass_filenames"]) == ("deltafix-dead-code", "false")
-    program, *arguments = shlex.split(hook["entry"])
-    assert program == "deltafix"
-    code, out, _ = run(*arguments)
-    assert code == 1
-    assert "dead module shop" in out

@@ -52,7 +52,7 @@ def test_every_fact_of_a_three_line_module() -> None:
     assert fragment.places == (
         Place("m", "module", 1),
         Place("m:LIMIT", "name", 3),
-        Place("m:f", "function", 1),
+        Place("m:f", "function", 1, 5),
     )
 
 

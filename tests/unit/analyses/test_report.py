@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,7 @@ def test_the_json_of_a_report_holds_every_finding() -> None:
         "confidence": "sure",
         "inside": "m:f",
         "doubt": None,
+        "column": 1,
     }
     assert data["unreadable"] == {"x.py": "why"}
     assert data["work"]["touched"] == 5
@@ -142,6 +144,16 @@ def test_a_change_as_text_and_as_json() -> None:
     assert [one["symbol"] for one in data["confidence_changed"]] == ["n:C.m", "n:C.x"]
     nothing = Change(("a.py",), (), (), (), (), (), WORK, 1.5)
     assert "  no symbol became dead or alive" in nothing.text()
+    unused = replace(nothing, became_unused=(Finding("m.py", 2, "m:os", "import", "sure"),))
+    read = replace(nothing, no_longer_unused=("m:os",))
+    for change, said in (
+        (unused, "now unused    m.py:2: unused import m:os"),
+        (read, "not un"),
+    ):
+        assert said in change.text()
+        assert "no symbol" not in change.text()
+    assert unused.sizes() == (1, 0)
+    assert (read.sizes(), read.sides()) == ((0, 1), ([], ["no longer unused: m:os"]))
 
 
 def test_a_baseline_is_keyed_by_symbol_and_path(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltafix.analyses.formats import FormatError, Table, write_tables
+from deltafix.analyses.formats import FormatError, Table, markdown_table, write_tables
 from deltafix.cli import output as output_module
 from deltafix.facts.schema import Schema
 
@@ -366,3 +366,21 @@ def test_openlineage_is_a_line_for_each_event(tmp_path: Path, deltafix) -> None:
     ran = deltafix("analyse", "call-graph", tmp_path, "--format", "openlineage")
     assert (ran.code, ran.out) == (2, "")
     assert "error[DF675]: openlineage is for lineage" in ran.err
+
+
+def test_a_cell_of_markdown_is_code_and_nothing_else() -> None:
+    texts = ["a|b", "`x`", "``", "@all <b>#1", "two\nlines", "", "x" * 500, "|" * 3, "` "]
+    table = markdown_table(("name",), [(one,) for one in texts])
+    assert table.splitlines() == [
+        "| name |",
+        "| --- |",
+        r"| `a\|b` |",
+        "| `` `x` `` |",
+        "| ``` `` ``` |",
+        "| `@all <b>#1` |",
+        "| `two lines` |",
+        "|  |",
+        f"| `{'x' * 159}…` |",
+        r"| `\|\|\|` |",
+        "| `` ` `` |",
+    ]

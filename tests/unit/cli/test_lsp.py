@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -14,21 +15,70 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.editor import EditorView
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.analyses.dead_code.job import DeadCode
-from deltafix.cli.lsp import (
-    BadMessageError,
-    ProtocolError,
-    Server,
-    Wire,
-)
+from deltafix.analyses.dead_code.source import line_starts
+from deltafix.cli.lsp import Server
+from deltafix.cli.lsp_documents import Documents, offset_of, position_of
+from deltafix.cli.lsp_wire import BadMessageError, ProtocolError, Wire
 
 MAIN = 'if __name__ == "__main__": '
 OWN = Path(__file__).parents[3] / "src" / "deltafix" / "analyses"
 Message = dict[str, Any]
+
+
+TEXTS = st.text(st.sampled_from("ab é😀\n\r\u2028\t"), max_size=30)
+
+
+@st.composite
+def typed(draw: st.DrawFn) -> tuple[str, list[tuple[str, int, int]]]:
+    """A text, and edits of it one after another: what is written, and the offsets it replaces."""
+    text = start = draw(TEXTS)
+    edits = []
+    for _ in range(draw(st.integers(0, 6))):
+        ends = sorted(draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=2)))
+        between = text[max(ends[0] - 1, 0) : ends[0] + 1], text[max(ends[1] - 1, 0) : ends[1] + 1]
+        if "\r\n" not in between:  # no position is between the two
+            edits.append((draw(TEXTS), *ends))
+            text = text[: ends[0]] + edits[-1][0] + text[ends[1] :]
+    return start, edits
+
+
+def told(text: str, offset: int) -> Message:
+    """The position of an offset, as the protocol's text says it: no code of the server."""
+    lines = re.split(r"\r\n|\r|\n", text[:offset])
+    return {"line": len(lines) - 1, "character": len(lines[-1].encode("utf-16-le")) // 2}
+
+
+@given(typed())
+def test_a_document_is_what_its_edits_make_of_it(given_edits: tuple[str, list]) -> None:
+    text, edits = given_edits
+    uri = "file:///x/m.py"
+    documents = Documents()
+    documents.open({"uri": uri, "version": 1, "text": text})
+    for version, (new, start, end) in enumerate(edits, start=2):
+        where = {"start": told(text, start), "end": told(text, end)}
+        documents.change({"uri": uri, "version": version}, [{"range": where, "text": new}])
+        text = text[:start] + new + text[end:]
+        starts = line_starts(text)
+        for at in range(len(text) + 1):
+            if text[at - 1 : at + 1] != "\r\n":
+                assert position_of(text, starts, at) == told(text, at)
+                assert offset_of(text, starts, told(text, at)) == at
+    path = Path("/x/m.py").resolve()
+    assert documents.text(path) == text
+    assert documents.version(path) == len(edits) + 1
+    documents.change({"uri": uri, "version": 99}, [{"text": "all"}])
+    assert documents.text(path) == "all"
+    documents.change({"uri": "file:///x/other.py"}, [{"text": "nobody has it open"}])
+    documents.close({"uri": uri})
+    assert documents.text(path) is None
+    assert documents.uri(path) == path.as_uri()
 
 
 class Script:
@@ -76,6 +126,13 @@ def save(path: Path) -> Message:
     return ask("textDocument/didSave", textDocument={"uri": path.as_uri()})
 
 
+def span(line: int, start: int, end: int) -> Message:
+    return {
+        "start": {"line": line, "character": start},
+        "end": {"line": line, "character": end},
+    }
+
+
 END = [ask("shutdown", 2), ask("exit")]
 
 
@@ -121,10 +178,7 @@ def test_a_diagnostic_says_what_an_editor_needs(tree: Path) -> None:
     (published,) = [m for m in script.said if m.get("method", "").endswith("publishDiagnostics")]
     assert published["params"]["uri"] == (tree / "lib.py").as_uri()
     (mark,) = published["params"]["diagnostics"]
-    assert (mark["range"]["start"], mark["range"]["end"]["line"]) == (
-        {"line": 2, "character": 0},
-        2,
-    )
+    assert mark["range"] == span(2, 4, 5)  # the name alone
     assert (mark["severity"], mark["tags"], mark["code"]) == (2, [1], "dead-function")
     answer = script.said[0]
     assert (answer["id"], answer["result"]["capabilities"]["textDocumentSync"]["save"]) == (1, True)
@@ -147,11 +201,12 @@ def test_created_and_deleted_files_come_as_watched_changes(tree: Path) -> None:
         *END,
     )
     assert code == 0
-    assert [m["method"] for m in script.said if "id" in m and "method" in m] == [
-        "client/registerCapability"
-    ]
+    (registered,) = [m for m in script.said if "id" in m and "method" in m]
+    assert registered["method"] == "client/registerCapability"
+    (registration,) = registered["params"]["registrations"]
+    assert registration["registerOptions"] == {"watchers": [{"globPattern": "**/*"}]}
     assert script.shown()[1:] == [("%C3%B1ew.py", ["ñew"]), ("%C3%B1ew.py", [])]
-    assert script.log()[-1].startswith("0 facts out, 0 in, 0 touched")
+    assert [line.partition(",")[0] for line in script.log()[1:]] == ["ñew.py", "ñew.py"]
     sure, likely = (
         mark
         for one in script.said
@@ -178,7 +233,7 @@ def errors(script: Script) -> list[tuple[object, int]]:
 def test_what_cannot_be_served_is_answered_and_the_server_goes_on(tree: Path) -> None:
     bad = {"uri": "https://example.org/x.py"}
     code, script = serve(
-        ask("textDocument/hover", 1),  # no such method
+        ask("textDocument/rename", 1),  # no such method
         ask("shutdown", 2),  # before initialize
         ask("initialize", 3, rootUri="untitled:x"),
         ask("initialize", 4, rootUri=(tree / "nothing").as_uri()),
@@ -279,20 +334,296 @@ def test_what_is_shown_is_what_a_fresh_run_finds_on_this_repositorys_source(tmp_
 
 
 def test_the_command_talks_over_its_streams(tree: Path) -> None:
+    (tree / "lib.py").write_text(f"import os\n{(tree / 'lib.py').read_text()}")
     said = [*begin(tree), save(tree / "lib.py"), *END]
     sent = framed(*(json.dumps(one).encode() for one in said)).getvalue()
-    command = [sys.executable, "-m", "deltafix", "lsp"]
+    command = [sys.executable, "-m", "deltafix", "lsp", "--also", "imports"]
     done = subprocess.run(command, input=sent, capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     wire = Wire(io.BytesIO(done.stdout), io.BytesIO())
-    methods = [one.get("method", one.get("id")) for one in iter(wire.read, None)]
+    messages = list(iter(wire.read, None))
+    methods = [one.get("method", one.get("id")) for one in messages]
     published, log = "textDocument/publishDiagnostics", "window/logMessage"
     assert methods == [1, published, log, log, 2]
+    codes = [one["code"] for one in messages[1]["params"]["diagnostics"]]
+    assert codes == ["unused-import", "dead-function"]
 
     command += ["--profile", "rails"]
     done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"error[DF653]" in done.stderr
+
+
+def edited(text: str, edits: list[Message]) -> str:
+    """The text with edits of lines and columns made, by no code of the server."""
+    lines = text.split("\n")
+    for one in sorted(edits, key=lambda one: one["range"]["start"]["line"], reverse=True):
+        start, end = one["range"]["start"], one["range"]["end"]
+        before = units(lines[start["line"]], start["character"])[0]
+        after = units(lines[end["line"]], end["character"])[1]
+        lines[start["line"] : end["line"] + 1] = f"{before}{one['newText']}{after}".split("\n")
+    return "\n".join(lines)
+
+
+def units(line: str, column: int) -> tuple[str, str]:
+    """A line cut at a column of UTF-16 units."""
+    data = line.encode("utf-16-le")
+    return data[: 2 * column].decode("utf-16-le"), data[2 * column :].decode("utf-16-le")
+
+
+def place(path: Path, line: int, character: int, **more: object) -> Message:
+    position = {"line": line, "character": character}
+    return {"textDocument": {"uri": path.as_uri()}, "position": position, **more}
+
+
+def answers(script: Script) -> dict[int, Any]:
+    return {
+        one["id"]: one.get("result", one.get("error"))
+        for one in script.said
+        if "id" in one and "method" not in one
+    }
+
+
+RICH = {
+    "workspace": {
+        "workspaceEdit": {"documentChanges": True, "resourceOperations": ["delete"]},
+        "didChangeWatchedFiles": {"dynamicRegistration": True, "relativePatternSupport": True},
+    },
+    "textDocument": {
+        "codeAction": {
+            "codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["quickfix"]}},
+            "resolveSupport": {"properties": ["edit"]},
+        }
+    },
+}
+PLAIN = {"textDocument": {"codeAction": {"codeActionLiteralSupport": {}}}}
+
+
+def test_hover_definition_and_references_answer_for_unsaved_text(tree: Path) -> None:
+    main, lib = tree / "main.py", tree / "lib.py"
+    opened = {"uri": main.as_uri(), "version": 1, "text": main.read_text()}
+    change = {"range": span(0, 0, 0), "text": "s = '😀'; "}
+    last = {"line": 9, "character": 0}
+    column = len(MAIN) + 4
+    declared = {"includeDeclaration": True}
+    _, script = serve(
+        *begin(tree),
+        ask("textDocument/hover", 10, **place(lib, 1, 4)),
+        ask("textDocument/hover", 11, **place(lib, 2, 5)),
+        ask("textDocument/hover", 12, **place(lib, 2, 0)),
+        ask("textDocument/didOpen", textDocument=opened),
+        ask(
+            "textDocument/didChange",
+            textDocument={"uri": main.as_uri(), "version": 2},
+            contentChanges=[change, {"range": {"start": last, "end": last}, "text": "\n\n"}],
+        ),
+        ask("textDocument/hover", 13, **place(main, 0, 18)),  # behind a character of two units
+        ask("textDocument/definition", 14, **place(main, 1, column)),
+        ask("textDocument/references", 15, **place(lib, 0, 4, context={})),
+        ask("textDocument/references", 16, **place(lib, 0, 4, context=declared)),
+        ask("textDocument/didClose", textDocument={"uri": main.as_uri()}),
+        ask("textDocument/hover", 17, **place(main, 0, 18)),
+        ask("textDocument/hover", 18, **place(main, -1, 0)),
+        ask("textDocument/hover", 19, **place(tree / "gone.py", 0, 0)),
+        *END,
+    )
+    found = answers(script)
+    assert found[1]["capabilities"]["hoverProvider"] is True
+    assert found[10]["range"] == span(1, 4, 5)
+    assert found[10]["contents"]["kind"] == "plaintext"
+    assert found[10]["contents"]["value"].splitlines()[::3] == [
+        "lib:g is alive:",
+        "  lib:f refers to lib:g",
+    ]
+    assert found[11]["contents"]["value"].splitlines() == [
+        "lib:h is dead: nothing refers to it",
+        "sure: nothing speaks against it",
+    ]
+    assert found[12] is None
+    assert found[13]["contents"]["value"].startswith("lib is alive:")
+    assert found[13]["range"] == span(0, 17, 20)
+    assert found[14] == [{"uri": lib.as_uri(), "range": span(0, 4, 5)}]
+    assert found[15] == [{"uri": main.as_uri(), "range": span(1, column, column + 1)}]
+    assert len(found[16]) == 2
+    assert found[17]["range"] == span(0, 7, 10)
+    assert found[18]["code"] == -32602
+    assert found[19] is None
+
+
+@pytest.mark.parametrize("capabilities", [RICH, PLAIN])
+def test_quick_fixes_delete_what_is_dead_or_keep_it(tree: Path, capabilities: Message) -> None:
+    lib, main, old = tree / "lib.py", tree / "main.py", tree / "_old.py"
+    lib.write_text("import os, re\n\n\ndef f(): re\n\n\n# é\n@staticmethod  # 😀\ndef h(): '😀'\n")
+    old.write_text("x = 1\n")
+    main.write_text(f"import lib\nfrom lib import h, f\n{MAIN}f()\n")
+    opened = {"uri": lib.as_uri(), "version": 7, "text": "\n" + lib.read_text()}
+    here = {"textDocument": {"uri": lib.as_uri()}}
+    mark = {"message": "dead function lib:h: nothing alive reaches it", "range": span(9, 4, 5)}
+    marks = {"diagnostics": [mark, {"message": "another's"}]}
+    first = {"textDocument": {"uri": old.as_uri()}, "range": span(0, 0, 0)}
+    found = answers(
+        serve(
+            *begin(
+                tree,
+                capabilities=capabilities,
+                initializationOptions={"also": ["imports"], "roots": ["main"]},
+            ),
+            ask("textDocument/didOpen", textDocument=opened),
+            ask("textDocument/codeAction", 20, **here, range=span(9, 0, 3), context=marks),
+            ask(
+                "textDocument/codeAction",
+                21,
+                **here,
+                range=span(1, 0, 0),
+                context={"only": ["quickfix"]},
+            ),
+            ask("textDocument/codeAction", 22, **first, context={}),
+            ask(
+                "textDocument/codeAction",
+                23,
+                **here,
+                range=span(9, 0, 3),
+                context={"only": ["refactor"]},
+            ),
+            ask("codeAction/resolve", 24, title="x", data="nothing"),
+            ask("codeAction/resolve", 25, data=["lib.py", "lib:gone", "function", "keep"]),
+            *END,
+        )[1]
+    )
+    assert [one["title"] for one in found[20]] == [
+        "Delete dead function lib:h with what refers to it",
+        "Keep function lib:h (# deltafix: keep)",
+    ]
+    assert [one["diagnostics"] for one in found[20]] == [[mark], [mark]]
+    assert [one["title"] for one in found[21]] == [
+        "Delete unused import lib:os",
+        "Keep import lib:os (# deltafix: keep)",
+    ]
+    assert found[23] == []
+    assert found[24]["code"] == -32602
+    assert found[25] == {
+        "code": -32803,
+        "message": "error[DF676]: lib:gone is no longer found in lib.py",
+    }
+    if capabilities is RICH:
+        assert len(found[22]) == 1
+        assert all("edit" not in one for one in found[20])
+        return
+    assert found[22] == []  # a file cannot go by plain edits
+    changes = found[20][0]["edit"]["changes"]
+    assert edited(opened["text"], changes[lib.as_uri()]) == "\nimport os, re\n\n\ndef f(): re\n"
+    after = edited(main.read_text(), changes[main.as_uri()])
+    assert after == f"import lib\nfrom lib import f\n{MAIN}f()\n"
+    (keep,) = found[20][1]["edit"]["changes"][lib.as_uri()]
+    assert keep == {"range": span(9, 13, 13), "newText": "  # deltafix: keep"}
+    imports = edited(opened["text"], found[21][0]["edit"]["changes"][lib.as_uri()])
+    assert imports.startswith("\nimport re\n")
+
+
+def test_a_folder_behind_a_link_is_named_as_the_editor_names_it(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    link = tmp_path_factory.mktemp("links") / "lïnk"
+    link.symlink_to(tree)
+    (tree / "ünder.py").write_text("def f(): ...\n")
+    _, script = serve(
+        ask("initialize", 1, rootUri=f"{link.as_uri()}/"),
+        ask("initialized"),
+        ask("textDocument/definition", 10, **place(link / "main.py", 1, len(MAIN) + 4)),
+        *END,
+    )
+    published = [m["params"]["uri"] for m in script.said if "publish" in str(m)]
+    assert published == [(link / "lib.py").as_uri(), (link / "ünder.py").as_uri()]
+    assert answers(script)[10][0]["uri"] == (link / "lib.py").as_uri()
+
+
+def test_an_edit_that_is_fetched_later_has_versions_and_deletes_files(tree: Path) -> None:
+    lib, old = tree / "lib.py", tree / "_old.py"
+    old.write_text("x = 1\n")
+    script = Script()
+
+    def steps() -> Iterator[Message]:
+        yield from begin(tree, capabilities=RICH)
+        opened = {"uri": lib.as_uri(), "version": 7, "text": lib.read_text()}
+        yield ask("textDocument/didOpen", textDocument=opened)
+        for number, (path, line) in enumerate([(lib, 2), (old, 0)], start=20):
+            where = {"textDocument": {"uri": path.as_uri()}, "range": span(line, 0, 0)}
+            yield ask("textDocument/codeAction", number, **where, context={})
+            yield ask("codeAction/resolve", number + 10, **answers(script)[number][0])
+        yield from END
+
+    script.steps = steps()
+    with Server(script, partial(DeadCode, confidence="likely")) as server:  # type: ignore[arg-type]
+        server.run()
+    (document,) = answers(script)[30]["edit"]["documentChanges"]
+    assert document["textDocument"] == {"uri": lib.as_uri(), "version": 7}
+    assert edited(lib.read_text(), document["edits"]) == "def f(): g()\ndef g(): ...\n"
+    assert answers(script)[31]["edit"] == {
+        "documentChanges": [{"kind": "delete", "uri": old.as_uri()}]
+    }
+
+
+def test_settings_of_the_client_go_before_the_options(tree: Path) -> None:
+    (tree / "lib.py").write_text("import os\ndef f(): ...\n")
+    also = {"also": ["imports"], "confidence": "sure", "exclude": ["main*"], "roots": ["lib:f"]}
+    both = {**also, "exclude": []}
+    start = partial(ask, "initialize", rootUri=tree.as_uri())
+    configure = partial(ask, "workspace/didChangeConfiguration")
+    _, script = serve(
+        start(90, initializationOptions={"also": ["typos"]}),
+        start(91, initializationOptions={"tests": 1}),
+        start(92, initializationOptions={"profile": ["rails"]}),
+        start(93, initializationOptions=[]),
+        start(94, initializationOptions={"confidence": "no"}),
+        *begin(tree, initializationOptions=also),
+        configure(settings={"deltafix": also}),  # nothing new
+        configure(settings={"deltafix": both}),
+        configure(settings={"also": 5}),
+        configure(settings={}),  # as some clients begin
+        configure(settings=None),
+        configure(settings={"deltafix": {"confidence": "likely"}}),
+        *END,
+    )
+    assert errors(script) == [(90, -32602), (91, -32602), (92, -32803), (93, -32602), (94, -32602)]
+    assert [one.split(",")[0] for one in script.log()] == ["1 files", "2 files", "2 files"]
+    assert script.shown() == [
+        ("lib.py", ["lib:os"]),
+        ("lib.py", []),
+        ("lib.py", ["lib:os"]),
+        ("lib.py", []),
+    ]
+    mark = next(m["params"]["diagnostics"][0] for m in script.said if "publish" in str(m))
+    assert (mark["code"], mark["message"], mark["range"]) == (
+        "unused-import",
+        "unused import lib:os: nothing reads it",
+        span(0, 7, 9),
+    )
+
+
+def test_texts_and_the_project_file_above_are_followed(tmp_path: Path, warm_kernel: None) -> None:
+    tree = tmp_path / "src" / "shop"
+    tree.mkdir(parents=True)
+    project, notes = tmp_path / "pyproject.toml", tree / "notes.md"
+    project.write_text('[project]\nname = "shop"\n')
+    (tree / "till.py").write_text("def main(): _work()\ndef _work(): ...\ndef _idle(): ...\n")
+    changed = partial(ask, "workspace/didChangeWatchedFiles")
+    _, script = serve(
+        *begin(tree, capabilities=RICH, initializationOptions={"roots": ["entry-points"]}),
+        lambda: project.write_text(f'{project.read_text()}[project.scripts]\nx = "till:main"\n'),
+        changed(changes=[{"uri": project.as_uri()}]),
+        lambda: notes.write_text("see `_idle`"),
+        changed(changes=[{"uri": notes.as_uri()}]),
+        changed(changes=[{"uri": (tree / ".git" / "index").as_uri()}]),
+        *END,
+    )
+    (registered,) = [m for m in script.said if m.get("method") == "client/registerCapability"]
+    patterns = registered["params"]["registrations"][0]["registerOptions"]["watchers"]
+    above = {"baseUri": tmp_path.as_uri(), "pattern": "pyproject.toml"}
+    assert patterns == [{"globPattern": "**/*"}, {"globPattern": above}]
+    assert [symbols for _, symbols in script.shown()] == [["till"], ["till:_idle"], ["till:_idle"]]
+    assert [line.split(",")[0] for line in script.log()[1:]] == ["../../pyproject.toml", "notes.md"]
+    published = [one["params"] for one in script.said if "publish" in str(one)]
+    assert [one["diagnostics"][0]["severity"] for one in published[1:]] == [2, 4]
 
 
 RULES = """\
@@ -303,6 +634,49 @@ RULES = """\
 path(x, y) :- edge(x, y).
 #include "more.dl"
 """
+
+
+def test_the_name_of_a_relation_has_a_meaning_a_place_and_uses(tree: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "rules"
+    folder.mkdir()
+    program, more = folder / "program.dl", folder / "more.dl"
+    program.write_text(f"// who knows whom\n{RULES}")
+    more.write_text("/* 😀 */ path(x, z) :- path(x, y), !edge(z, x), edge(y, z).\n")
+    (folder / "edge.facts").write_text("a\tb\n")
+    said = [
+        *begin(tree),
+        ask("textDocument/hover", 10, **place(program, 2, 8)),
+        ask("textDocument/hover", 11, **place(more, 0, 10)),
+        ask("textDocument/definition", 12, **place(more, 0, 38)),
+        ask("textDocument/references", 13, **place(program, 1, 6, context={})),
+        ask("textDocument/references", 14, **place(more, 0, 14, context={})),
+        ask("textDocument/hover", 15, **place(tree / "lib.py", 0, 4)),
+        *END,
+    ]
+    sent = framed(*(json.dumps(one).encode() for one in said)).getvalue()
+    command = [sys.executable, "-m", "deltafix", "lsp", "--program", program, "-F", folder]
+    done = subprocess.run(command, input=sent, capture_output=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    script = Script()
+    script.said = list(iter(Wire(io.BytesIO(done.stdout), io.BytesIO()).read, None))  # type: ignore[arg-type]
+    found = answers(script)
+    assert found[10] == {
+        "contents": {
+            "kind": "plaintext",
+            "value": ".decl edge(x: symbol, y: symbol)\n// who knows whom",
+        },
+        "range": span(2, 7, 11),
+    }
+    assert found[11]["contents"]["value"] == ".decl path(x: symbol, y: symbol)"
+    assert found[12] == [{"uri": program.as_uri(), "range": span(1, 6, 10)}]
+    assert [(one["uri"].rpartition("/")[2], one["range"]) for one in found[13]] == [
+        ("program.dl", span(2, 7, 11)),
+        ("program.dl", span(5, 14, 18)),
+        ("more.dl", span(0, 36, 40)),
+        ("more.dl", span(0, 48, 52)),
+    ]
+    assert found[14] == []  # a variable
+    assert found[15]["contents"]["value"].startswith("lib:f is alive")
 
 
 def test_a_save_of_rules_marks_what_each_view_gained_and_lost(tree: Path, tmp_path: Path) -> None:

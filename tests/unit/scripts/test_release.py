@@ -19,6 +19,10 @@ _SPEC.loader.exec_module(release)
 @pytest.fixture
 def tree(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "deltafix"\nversion = "1.2.3"\n')
+    extension = tmp_path / "editors" / "vscode"
+    extension.mkdir(parents=True)
+    for name in ("package.json", "package-lock.json"):
+        (extension / name).write_text('{"version": "1.2.3"}')
     changes(tmp_path, "## [1.2.3] - 2026-02-03\n\n- one\n\n## [1.2.2] - 2026-01-01\n")
     git(tmp_path, "init", "--quiet")
     commit(tmp_path)
@@ -49,6 +53,13 @@ def test_what_is_not_committed_is_named(tree):
     (problem,) = release.problems(tree, "1.2.3")
     assert "?? new.py" in problem
     assert "M CHANGELOG.md" in problem
+
+
+def test_another_version_of_the_extension_is_named(tree):
+    (tree / "editors" / "vscode" / "package-lock.json").write_text('{"version": "1.2.2"}')
+    commit(tree)
+    (problem,) = release.problems(tree, "1.2.3")
+    assert problem == "editors/vscode/package-lock.json has version 1.2.2, and should have 1.2.3"
 
 
 def test_another_version_installed_is_named(tree):

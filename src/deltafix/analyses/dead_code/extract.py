@@ -30,13 +30,14 @@ from deltafix.analyses.dead_code.examples import examples, shows_examples
 from deltafix.analyses.dead_code.exports import all_entries
 from deltafix.analyses.dead_code.fixtures import fixture_facts
 from deltafix.analyses.dead_code.modules import ModuleName, module_facts, module_of
+from deltafix.analyses.dead_code.places import lines_of, name_column
 from deltafix.analyses.dead_code.references import References, dotted_name
 from deltafix.analyses.dead_code.scopes import Scope, annotate_imports, collect
 from deltafix.analyses.dead_code.texts import TEXTS, text_fragment
 from deltafix.analyses.dead_code.words import Block, is_for_hands, said, said_in_comments, spelling
 from deltafix.analyses.facts import Fragment, Place
 
-__all__ = ["TYPED", "Definitions", "extract", "extract_only"]
+__all__ = ["TYPED", "Definitions", "extract", "extract_only", "is_inert"]
 
 TYPED = "py.typed"
 """The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
@@ -113,6 +114,7 @@ class Definitions(References):
         self.comments = Comments(data)
         self.alternatives: frozenset[str] = frozenset()  # imported in two branches, for others
         self.data = data
+        self.lines = lines_of(data)
         self.blocks: list[Block] = []
 
     def run(self, tree: ast.Module) -> Fragment:
@@ -175,15 +177,16 @@ class Definitions(References):
     # -- symbols -------------------------------------------------------------------------------
 
     def symbol(
-        self, kind: str, name: str, lines: Sequence[int], text: str | None = None
+        self, kind: str, name: str, node: ast.stmt | ast.expr, text: str | None = None
     ) -> tuple[str, Scope]:
         """Declare a symbol of the current block; returns its id and the scope it goes to.
 
         `text` is its documentation.
         """
+        lines = [one.lineno for one in (*getattr(node, "decorator_list", ()), node)]
         scope = self.scope.home(name)
         identity = scope.child(name)
-        self.places.append(Place(identity, kind, lines[-1]))
+        self.places.append(Place(identity, kind, node.lineno, name_column(self.lines, node)))
         self.emit("symbol", identity, kind)
         self.emit("scope", identity, scope.owner)
         if scope.kind != "function":
@@ -271,9 +274,8 @@ class Definitions(References):
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """A function or method: its body, defaults and annotations belong to it."""
         kind = "method" if self.scope.home(node.name).kind == "class" else "function"
-        lines = [d.lineno for d in node.decorator_list] + [node.lineno]
         text = ast.get_docstring(node)
-        identity, scope = self.symbol(kind, node.name, lines, text)
+        identity, scope = self.symbol(kind, node.name, node, text)
         self._test_root(identity, node.name, kind, scope, text)
         self._decorators(node.decorator_list, identity, scope.owner)
         if kind == "method" and any(self._is_kept_by(one) for one in node.decorator_list):
@@ -360,9 +362,8 @@ class Definitions(References):
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """A class: its body runs when it is defined, and goes when it goes."""
-        lines = [d.lineno for d in node.decorator_list] + [node.lineno]
         text = ast.get_docstring(node)
-        identity, scope = self.symbol("class", node.name, lines, text)
+        identity, scope = self.symbol("class", node.name, node, text)
         self._test_root(identity, node.name, "class", scope, text)
         self._decorators(node.decorator_list, identity, scope.owner)
         outside = self.scope
@@ -427,7 +428,7 @@ class Definitions(References):
         owners = []
         for name in names:
             if name.id != "_":
-                identity, scope = self.symbol("name", name.id, [name.lineno])
+                identity, scope = self.symbol("name", name.id, name)
                 self._test_root(identity, name.id, "name", scope, None)
                 owners.append(identity)
                 if scope.kind == "module":
@@ -441,11 +442,7 @@ class Definitions(References):
             self.under(user, [annotation], types=True)
         # A value that only mentions things goes with its name; one that may *do* something when
         # the module runs (a call, a comprehension) is needed as long as the module is.
-        inert = value is None or all(
-            isinstance(n, (*_INERT, ast.expr_context, ast.operator, ast.unaryop, ast.boolop,
-                           ast.cmpop, ast.Lambda, ast.arguments, ast.arg))
-            for n in ast.walk(value)
-        )  # fmt: skip
+        inert = value is None or is_inert(value)
         self.blocks += [(node.lineno, node.end_lineno or node.lineno, owner) for owner in owners]
         before, self.own = self.own, frozenset(name.id for name in names)
         types = annotation is not None and dotted_name(annotation).endswith("TypeAlias")
@@ -509,7 +506,7 @@ class Definitions(References):
         if self.scope.kind == "function":
             self.generic_visit(node)
         else:
-            self.under(self.symbol("name", name.id, [name.lineno])[0], [value], types=True)
+            self.under(self.symbol("name", name.id, name)[0], [value], types=True)
 
     # -- statements ----------------------------------------------------------------------------
 
@@ -556,6 +553,15 @@ class Definitions(References):
                 self.emit("reexports", self.scope.owner, name, imported.path, imported.name)
                 if self.module.is_package and not name.startswith("_"):
                     self.emit("open_name", self.scope.owner, name)
+
+
+def is_inert(value: ast.expr) -> bool:
+    """Whether an expression only mentions things, and does nothing when it is evaluated."""
+    return all(
+        isinstance(n, (*_INERT, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
+                       ast.Lambda, ast.arguments, ast.arg))
+        for n in ast.walk(value)
+    )  # fmt: skip
 
 
 def _is_test(node: ast.stmt) -> bool:

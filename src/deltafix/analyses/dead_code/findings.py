@@ -30,7 +30,8 @@ _FROM_DOUBTFUL = "what may be alive refers to it"
 class Finding:
     """One dead symbol. `inside` is the dead symbol that contains it, if any.
 
-    `doubt` says why it is only likely to be dead, and is None for one that is sure to be.
+    `doubt` says why it is only likely to be dead, and is None for one that is sure to be. Its name
+    stands in `line` at `column`, in characters from 1.
     """
 
     path: str
@@ -40,6 +41,7 @@ class Finding:
     confidence: Confidence
     inside: str | None = None
     doubt: str | None = None
+    column: int = 1
 
     @property
     def title(self) -> str:
@@ -78,7 +80,10 @@ def findings_of(
         doubt = None if symbol in sure else min(doubts.get(symbol, ()), default=_FROM_DOUBTFUL)
         for path, place in places.get(symbol, {}).items():
             confidence: Confidence = "likely" if doubt else "sure"
-            found.append(Finding(path, place.line, symbol, place.kind, confidence, inside, doubt))
+            finding = Finding(
+                path, place.line, symbol, place.kind, confidence, inside, doubt, place.column
+            )
+            found.append(finding)
     return sorted(found)
 
 

@@ -31,7 +31,10 @@ _RULES = {
 
 def table(report: Report, limit: int | None = None) -> Table:
     """The findings, all of them or the first, as rows: what `Finding` says of each, "" for None."""
-    named = {one.name: "number" if one.name == "line" else "symbol" for one in fields(Finding)}
+    named = {
+        one.name: "number" if one.name in {"line", "column"} else "symbol"
+        for one in fields(Finding)
+    }
     schema = Schema.of("dead", list(named), cast("list[BaseType]", list(named.values())))
     found = (astuple(finding) for finding in report.found[:limit])
     return Table(schema, [tuple("" if one is None else one for one in row) for row in found])
@@ -61,7 +64,7 @@ def _result(finding: Finding, folder: str) -> dict[str, Any]:
         "ruleIndex": [*_RULES].index(rule),
         "level": _level(finding),
         "message": {"text": _message(finding)},
-        "locations": [location(folder, finding.path, finding.line)],
+        "locations": [location(folder, finding.path, finding.line, _column(finding))],
         # Like a baseline's key: it outlives a move of lines.
         "partialFingerprints": {"symbol/v1": f"{finding.path}#{finding.symbol}"},
         "rank": 100.0 if finding.confidence == "sure" else 50.0,
@@ -73,10 +76,7 @@ def github(report: Report, folder: str = "") -> str:
 
     What was assumed, and the notes on the whole tree, are notices without a file.
     """
-    lines = [
-        _command(_level(finding), folder, finding.path, finding.line, _message(finding))
-        for finding in _outermost(report)
-    ]
+    lines = [_annotation(finding, folder) for finding in _outermost(report)]
     lines += [
         _command("warning", folder, path, 1, f"not read: {why}")
         for path, why in report.unreadable.items()
@@ -85,10 +85,23 @@ def github(report: Report, folder: str = "") -> str:
     return "\n".join([*lines, report.text().splitlines()[-1]])
 
 
-def _command(level: str, folder: str, path: str, line: int, message: str) -> str:
+def _annotation(finding: Finding, folder: str) -> str:
+    level, said, column = _level(finding), _message(finding), _column(finding)
+    return _command(level, folder, finding.path, finding.line, said, column=column)
+
+
+def _column(finding: Finding) -> int | None:
+    """Where its name stands in the line; a module is all of its file."""
+    return None if finding.kind == "module" else finding.column
+
+
+def _command(
+    level: str, folder: str, path: str, line: int, message: str, *, column: int | None = None
+) -> str:
     kind = "notice" if level == "note" else level
+    col = "" if column is None else f",col={column}"
     place = _escaped(place_in(folder, path)).replace(":", "%3A").replace(",", "%2C")
-    return f"::{kind} file={place},line={line},title=Dead code::{_escaped(message)}"
+    return f"::{kind} file={place},line={line}{col},title=Dead code::{_escaped(message)}"
 
 
 def _escaped(text: str) -> str:

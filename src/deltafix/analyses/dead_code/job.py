@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Collection as Members
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Self
 
@@ -32,6 +32,7 @@ from deltafix.analyses.dead_code.unused_findings import Unused
 from deltafix.analyses.dead_code.why import Explainer
 from deltafix.analyses.facts import Fact, Fragment, Place
 from deltafix.analyses.job import Job, Work
+from deltafix.analyses.standing import Standing
 from deltafix.facts.schema import Row
 
 __all__ = ["DeadCode"]
@@ -114,11 +115,15 @@ class DeadCode:
         died, buried = _symbols(change.came[self._told]), _symbols(change.went[self._told])
         risen = buried & _symbols(change.came["live"])
         turned = ((firm | soft) & self._dead) - died
+        doubted = _symbols((*change.went["doubt"], *change.came["doubt"]))
+        moved = died | buried | turned | (doubted & self._shown)
+        affected = {path for one in moved for path in self._places.get(one, ())}
         new: list[Finding] = []
         read_now: list[str] = []
         if self._unused is not None:
             self._unused.place(left.values(), [held[path] for path in read])
-            new, read_now = self._unused.update(change)
+            new, read_now, elsewhere = self._unused.update(change)
+            affected |= elsewhere
         return Change(
             changed=change.changed,
             deleted=change.deleted,
@@ -131,6 +136,7 @@ class DeadCode:
             unreadable=change.unreadable,
             became_unused=tuple(new),
             no_longer_unused=tuple(read_now),
+            affected=frozenset({*change.changed, *change.deleted, *affected}),
         )
 
     def _doubt(self, went: Iterable[Row], came: Iterable[Row]) -> None:
@@ -179,8 +185,19 @@ class DeadCode:
         return self._findings(self._shown)
 
     def answer(self) -> list[Finding]:
-        """The whole answer: every dead symbol that is sure enough."""
-        return self.dead()
+        """The whole answer: every dead symbol that is sure enough, and what nothing reads."""
+        return [*self.dead(), *(self.unused() or ())]
+
+    def standing(self) -> dict[Hashable, Standing]:
+        """Every finding, by file and name: lines move."""
+        return {
+            (one.path, one.symbol, one.kind in UNUSED_KINDS): Standing(
+                f"{one.path}:{one.line}",
+                "; ".join([one.title, *one.doubts()]),
+                (one.path, one.inside, False) if one.inside is not None else None,
+            )
+            for one in self.answer()
+        }
 
     def unused(self) -> list[Finding] | None:
         """What living code never reads, as far as asked for, ordered; None if it was not."""
@@ -199,7 +216,18 @@ class DeadCode:
     def outermost(self, path: str) -> list[Finding]:
         """The findings of one file that stand in no other finding. O(size of the file)."""
         here = {place.symbol for place in self.places(path)} & self._shown
-        return [one for one in self._findings(here) if one.path == path and one.inside is None]
+        found = [one for one in self._findings(here) if one.path == path and one.inside is None]
+        if self._unused is not None and path in self._job.fragments:
+            found = sorted((*found, *self._unused.of(self._job.fragments[path])))
+        return found
+
+    def where(self, symbol: str) -> Mapping[str, Place]:
+        """The files that define a symbol, each with its first place there."""
+        return self._places.get(symbol, {})
+
+    def judged(self, symbol: str) -> Finding | None:
+        """What is found of one symbol, also where it is not sure enough to be told."""
+        return min(self._findings({symbol} & self._dead), default=None)
 
     def _findings(self, symbols: Iterable[str]) -> list[Finding]:
         return findings_of(
@@ -280,6 +308,11 @@ class DeadCode:
     def paths(self) -> list[str]:
         """The files whose facts are in, sorted."""
         return sorted(self._job.fragments)
+
+    def stated(self, path: str) -> tuple[Place, ...]:
+        """All that one file states a place of: its symbols, and what it never reads."""
+        fragment = self._job.fragments.get(path)
+        return fragment.places if fragment is not None else ()
 
     def places(self, path: str) -> tuple[Place, ...]:
         """Where the symbols of one file stand; empty for a file without facts."""

@@ -121,7 +121,10 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one set of saved or deleted files did. `recomputed` is a full evaluation, for scale."""
+    """What one set of saved or deleted files did. `recomputed` is a full evaluation, for scale.
+
+    `affected` are the files whose findings may be others now, or say something else.
+    """
 
     changed: tuple[str, ...]
     deleted: tuple[str, ...]
@@ -134,6 +137,7 @@ class Change:
     unreadable: Mapping[str, str] = field(default_factory=dict)
     became_unused: tuple[Finding, ...] = ()
     no_longer_unused: tuple[str, ...] = ()
+    affected: frozenset[str] = frozenset()
 
     def text(self) -> str:
         """Became dead, became alive, left the tree while dead; the same of unused; the work."""
@@ -153,7 +157,8 @@ class Change:
         lines += [f"  now unused    {line}" for line in _findings(self.became_unused)]
         lines += [f"  not unused    {name} (it was, and is read or gone)"
                   for name in self.no_longer_unused]  # fmt: skip
-        if not (self.became_dead or self.became_alive or self.confidence_changed or self.gone):
+        turned = (self.became_dead, self.became_alive, self.confidence_changed, self.gone)
+        if not any((*turned, self.became_unused, self.no_longer_unused)):
             lines.append("  no symbol became dead or alive")
         work = self.work
         lines.append(
@@ -174,12 +179,17 @@ class Change:
         }
 
     def sizes(self) -> tuple[int, int]:
-        """How many symbols became dead and how many alive."""
-        return len(self.became_dead), len(self.became_alive)
+        """How many symbols became dead, or are unused now, and how many alive, or are read."""
+        return (
+            len(self.became_dead) + len(self.became_unused),
+            len(self.became_alive) + len(self.no_longer_unused),
+        )
 
     def sides(self) -> tuple[list[str], list[str]]:
-        """What became dead and what became alive, a line each."""
-        return _placed(self.became_dead), _placed(self.became_alive)
+        """What became dead or unused, and what became alive or is not unused, a line each."""
+        unused = [f"{one.path}:{one.line}: {one.title}" for one in self.became_unused]
+        read = [f"no longer unused: {name}" for name in self.no_longer_unused]
+        return [*_placed(self.became_dead), *unused], [*_placed(self.became_alive), *read]
 
     def json(self) -> str:
         """The change as one JSON document on one line (JSON Lines in watch mode)."""

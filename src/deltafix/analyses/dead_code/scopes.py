@@ -51,6 +51,7 @@ class Binding:
     stores: int = 0  # how often it is written
     plain: int = 0  # ... by a statement that does nothing else: `name = value`
     line: int = 0  # of the first of these
+    column: int = 1
 
 
 @dataclass(slots=True)

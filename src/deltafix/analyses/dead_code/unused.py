@@ -18,9 +18,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deltafix.analyses.dead_code.comments import KEEP_ARGUMENT, KEEP_IMPORT, KEEP_LOCAL
+from deltafix.analyses.dead_code.comments import KEEP, KEEP_ARGUMENT, KEEP_IMPORT, KEEP_LOCAL
 from deltafix.analyses.dead_code.extract import Definitions, extract
 from deltafix.analyses.dead_code.modules import ModuleName
+from deltafix.analyses.dead_code.places import name_column
 from deltafix.analyses.dead_code.policy import is_dunder
 from deltafix.analyses.dead_code.references import dotted_name
 from deltafix.analyses.dead_code.scopes import Binding, Imported, Scope, annotate_imports
@@ -63,7 +64,7 @@ class _Import:
     scope: Scope
     name: str
     imported: Imported
-    line: int
+    place: tuple[int, int]
     plain: bool  # `import a` or `import a.b`, without another name
 
 
@@ -90,9 +91,12 @@ class _Unread(Definitions):
             self._judge_arguments(scope, node)
         return Fragment.of(self.path, self.facts, self.places)
 
-    def _state(self, relation: str, kind: str, line: int, *row: str) -> None:
-        self.places.append(Place(row[0], kind, line))
+    def _state(self, relation: str, kind: str, place: tuple[int, int], *row: str) -> None:
+        self.places.append(Place(row[0], kind, *place))
         self.emit(relation, *row)
+
+    def _place(self, node: ast.expr | ast.arg | ast.alias | ast.ExceptHandler) -> tuple[int, int]:
+        return node.lineno, name_column(self.lines, node)
 
     # -- reads and writes ----------------------------------------------------------------------
 
@@ -105,10 +109,12 @@ class _Unread(Definitions):
         found = self.scope.lookup(name)
         return found[1] if found is not None else Binding()
 
-    def _plainly(self, name: str, line: int) -> None:
+    def _plainly(self, name: str, node: ast.expr | ast.ExceptHandler) -> None:
         binding = self._binding(name)
         binding.plain += 1
-        binding.line = min(binding.line or line, line)
+        place = self._place(node)
+        if not binding.line or place < (binding.line, binding.column):
+            binding.line, binding.column = place
 
     def visit_Name(self, node: ast.Name) -> None:
         """A read is noted by `_bound`; `del` takes a name for something."""
@@ -124,14 +130,14 @@ class _Unread(Definitions):
         """`name = value`, or `name = other = value`."""
         for target in node.targets:
             if isinstance(target, ast.Name):
-                self._plainly(target.id, target.lineno)
+                self._plainly(target.id, target)
         super().visit_Assign(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         """`name: T = value`; without a value it declares what something else may set."""
         if isinstance(node.target, ast.Name):
             if node.value is not None:
-                self._plainly(node.target.id, node.lineno)
+                self._plainly(node.target.id, node.target)
             else:
                 self._binding(node.target.id).plain += 1
         super().visit_AnnAssign(node)
@@ -140,7 +146,7 @@ class _Unread(Definitions):
         """`except E as name`."""
         if node.name is not None:
             self._binding(node.name).stores += 1
-            self._plainly(node.name, node.lineno)
+            self._plainly(node.name, node)
         self.generic_visit(node)
 
     def _captured(self, node: ast.MatchAs | ast.MatchStar | ast.MatchMapping) -> None:
@@ -191,12 +197,14 @@ class _Unread(Definitions):
             return
         offered = {alias.asname for alias in node.names if alias.asname == alias.name}
         plain = {alias.name.partition(".")[0] for alias in node.names if not alias.asname}
-        lines = {alias.asname or alias.name.partition(".")[0]: alias.lineno for alias in node.names}
+        places = {
+            alias.asname or alias.name.partition(".")[0]: self._place(alias) for alias in node.names
+        }
         for name, imported in annotate_imports(node, self.module):
             if name in {"_", *offered, *self.alternatives} or imported.path == "__future__":
                 continue
             statement = isinstance(node, ast.Import) and name in plain
-            self.imports.append(_Import(self.scope, name, imported, lines[name], statement))
+            self.imports.append(_Import(self.scope, name, imported, places[name], statement))
 
     def _judge_import(self, one: _Import) -> None:
         binding = one.scope.names.get(one.name)
@@ -206,7 +214,7 @@ class _Unread(Definitions):
             return
         identity, imported = one.scope.child(one.name), one.imported
         row = (one.scope.owner, one.name, imported.path, imported.dotted)
-        self._state("unread_import", "import", one.line, identity, *row)
+        self._state("unread_import", "import", one.place, identity, *row)
         if one.name in self.texts:
             self.emit("told", identity)
         if one.plain and imported.path not in _HARMLESS:
@@ -228,7 +236,8 @@ class _Unread(Definitions):
             if one.stores != one.plain or not one.line or name in scope.outer:
                 continue
             if not self.comments.marked([one.line], KEEP_LOCAL):
-                self._state("unread_local", "local", one.line, scope.child(name), scope.owner)
+                place = (one.line, one.column)
+                self._state("unread_local", "local", place, scope.child(name), scope.owner)
 
     def _judge_arguments(self, scope: Scope, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         decorators = {dotted_name(one) for one in node.decorator_list}
@@ -246,7 +255,7 @@ class _Unread(Definitions):
                 continue
             if not self.comments.marked([node.lineno, one.lineno], KEEP_ARGUMENT):
                 row = (scope.child(one.arg), scope.owner, node.name)
-                self._state("unread_argument", "argument", one.lineno, *row)
+                self._state("unread_argument", "argument", self._place(one), *row)
 
     def visit_Call(self, node: ast.Call) -> None:
         """What is called is not passed on."""
@@ -265,7 +274,9 @@ class _Unread(Definitions):
             for owner in self._class_around(node.value):
                 identity = f"{owner}.{node.attr}"
                 if not is_dunder(node.attr):
-                    self._state("sets", "attribute", node.lineno, identity, owner, node.attr)
+                    self._state("sets", "attribute", self._place(node), identity, owner, node.attr)
+                if self.comments.marked([node.lineno], KEEP):
+                    self.emit("reads_member", node.attr)  # by whom the comment has in mind
             base = node.value
         while isinstance(base, ast.Attribute):
             self.emit("reads_member", base.attr)

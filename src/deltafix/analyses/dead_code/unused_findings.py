@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from deltafix.analyses.dead_code.findings import UNUSED_KINDS, Confidence, Finding
-from deltafix.analyses.facts import Fragment
+from deltafix.analyses.facts import Fragment, Place
 from deltafix.analyses.job import RowChange
 from deltafix.facts.schema import Row
 
@@ -26,22 +26,26 @@ class Unused:
         self._told = confidence
         self._found: set[_Thing] = set()
         self._doubts: dict[_Thing, set[str]] = {}
-        self._places: dict[_Thing, dict[str, int]] = {}  # -> path -> line
+        self._places: dict[_Thing, dict[str, Place]] = {}  # -> path -> where it stands first
 
     def place(self, old: Iterable[Fragment], new: Iterable[Fragment]) -> None:
         """Take the places of some fragments out and enter those of others. O(their places)."""
         for fragment in old:
-            for thing in _lines(fragment):
+            for thing in _first_places(fragment):
                 here = self._places[thing]
                 del here[fragment.path]
                 if not here:
                     del self._places[thing]
         for fragment in new:
-            for thing, line in _lines(fragment).items():
-                self._places.setdefault(thing, {})[fragment.path] = line
+            for thing, place in _first_places(fragment).items():
+                self._places.setdefault(thing, {})[fragment.path] = place
 
-    def update(self, change: RowChange) -> tuple[list[Finding], list[str]]:
-        """Take over what came and went; (findings that are new, ids of those that are none now)."""
+    def update(self, change: RowChange) -> tuple[list[Finding], list[str], set[str]]:
+        """Take over what came and went.
+
+        Returns the findings that are new, the ids of those that are none now, and the files in
+        which any of them stands or says something else than before.
+        """
         before = set(self._shown(map(_thing, (*change.went["unused"], *_both(change)))))
         self._found -= {_thing(row) for row in change.went["unused"]}
         self._found |= {_thing(row) for row in change.came["unused"]}
@@ -53,11 +57,18 @@ class Unused:
         for row in change.came["unused_doubt"]:
             self._doubts.setdefault(_thing(row), set()).add(str(row[2]))
         after = set(self._shown(map(_thing, (*change.came["unused"], *_both(change)))))
-        return self._findings(after - before), sorted({one for one, _ in before - after})
+        touched = (*change.went["unused"], *change.came["unused"], *_both(change))
+        paths = {path for row in touched for path in self._places.get(_thing(row), ())}
+        return self._findings(after - before), sorted({one for one, _ in before - after}), paths
 
     def findings(self) -> list[Finding]:
         """All that is sure enough, ordered."""
         return self._findings(self._shown(self._found))
+
+    def of(self, fragment: Fragment) -> list[Finding]:
+        """Those of one file, ordered. O(size of the file)."""
+        here = self._findings(self._shown(_first_places(fragment)))
+        return [one for one in here if one.path == fragment.path]
 
     @property
     def left_out(self) -> int:
@@ -73,8 +84,10 @@ class Unused:
         for identity, kind in things:
             doubt = min(self._doubts.get((identity, kind), ()), default=None)
             confidence: Confidence = "sure" if doubt is None else "likely"
-            for path, line in self._places[identity, kind].items():
-                found.append(Finding(path, line, identity, kind, confidence, None, doubt))
+            for path, at in self._places[identity, kind].items():
+                found.append(
+                    Finding(path, at.line, identity, kind, confidence, None, doubt, at.column)
+                )
         return sorted(found)
 
     def check_invariants(
@@ -86,10 +99,10 @@ class Unused:
         doubts = {(*thing, why) for thing, reasons in self._doubts.items() for why in reasons}
         if doubts != set(rows("unused_doubt")):
             raise AssertionError("the doubts of what is unused are not those held")
-        places: dict[_Thing, dict[str, int]] = {}
+        places: dict[_Thing, dict[str, Place]] = {}
         for fragment in fragments:
-            for thing, line in _lines(fragment).items():
-                places.setdefault(thing, {})[fragment.path] = line
+            for thing, place in _first_places(fragment).items():
+                places.setdefault(thing, {})[fragment.path] = place
         if places != self._places:
             raise AssertionError("the places of what is unused are not those of the fragments")
 
@@ -102,11 +115,10 @@ def _thing(row: Row) -> _Thing:
     return str(row[0]), str(row[1])
 
 
-def _lines(fragment: Fragment) -> dict[_Thing, int]:
-    """The first line of each thing of a file."""
-    lines: dict[_Thing, int] = {}
-    for place in fragment.places:
+def _first_places(fragment: Fragment) -> dict[_Thing, Place]:
+    """Where each thing of a file stands first."""
+    first: dict[_Thing, Place] = {}
+    for place in reversed(fragment.places):  # they are sorted
         if place.kind in UNUSED_KINDS:
-            thing = (place.symbol, place.kind)
-            lines[thing] = min(place.line, lines.get(thing, place.line))
-    return lines
+            first[place.symbol, place.kind] = place
+    return first

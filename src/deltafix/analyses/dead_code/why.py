@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
+from deltafix.analyses.dead_code.findings import short_name
 from deltafix.analyses.dead_code.symbols import find_symbol
 
 __all__ = ["Explainer", "Step"]
+
+_SAYS = frozenset({"refers to", "imports", "asks for the fixture"})  # links of what is written
 
 Row: TypeAlias = tuple[Any, ...]
 """One row of a relation; in this program all columns are symbols."""
@@ -48,6 +52,8 @@ class Explainer:
         for symbol, owner, name in rows("named"):
             named[name].append((symbol, owner))
         self._links = links
+        self._mentions = mentions
+        self._named = named
         self.steps = _search(rows("root"), links, mentions, named)
 
     def find(self, text: str) -> str:
@@ -71,6 +77,38 @@ class Explainer:
             for user, targets in self._links.items()
             if user != symbol and any(t == symbol and how == "refers to" for t, how in targets)
         )
+
+    def targets(self, user: str, name: str, *, member: bool) -> list[str]:
+        """The symbols that `name` may mean where `user` says it, sorted; of a `.name`, `member`."""
+        direct = {
+            symbol
+            for symbol, how in self._links.get(user, ())
+            if how in _SAYS and short_name(symbol) == name
+        }
+        if not direct and member and name in self._mentions.get(user, ()):
+            direct = {symbol for symbol, _ in self._named.get(name, ())}
+        return sorted(direct)
+
+    def referrers(self, symbol: str) -> set[str]:
+        """Who refers to `symbol`, imports it, or mentions its name as an attribute. O(links)."""
+        name = short_name(symbol)
+        found = self.dependents(symbol)
+        if any(named == symbol for named, _ in self._named.get(name, ())):
+            found |= {user for user, names in self._mentions.items() if name in names}
+        return found
+
+    def dependents(self, symbol: str) -> set[str]:
+        """Who cannot do without `symbol`: who refers to it, or imports it."""
+        return self._users.get(symbol, set()) - {symbol}
+
+    @cached_property
+    def _users(self) -> dict[str, set[str]]:
+        users: dict[str, set[str]] = defaultdict(set)
+        for user, links in self._links.items():
+            for symbol, how in links:
+                if how in _SAYS:
+                    users[symbol].add(user)
+        return users
 
     def explain(self, symbol: str) -> str:
         """The chain as text, one step a line, or who refers to a dead symbol."""
