@@ -4,7 +4,8 @@ Reading order: `layout` (what lies where), `arena` (reserved memory), `memory` (
 inside it), `keys` and `index` (hash tables), `filters` (which of many indexes have a key), `values`
 (column codes), `checks` and `join` (one delta rule for one row; `ahead`: what it will look up),
 `batch` (heads that wait), `held` (which row holds for a key), `emit` (what a derivation does to its
-head), `task` (what runs next), `best` (one row per key), `wave` (retract and revive), `phases`
+head), `task` (what runs next), `start` (from where a rule is evaluated from scratch), `ask` (values that
+Python computes, for many rows at a time), `best` (one row per key), `wave` (retract and revive), `phases`
 (finding what a stratum needs), `settle` (a stratum's end), `fold` (counts and sums), `maintain`
 (what it needs, and one epoch as a resumable machine), `bulk` (many given rows at once), `edit`
 (given rows in), `end` (commit, rollback); `cone` (proofs, read only). How all that becomes machine
