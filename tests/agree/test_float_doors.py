@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.pipelines import rows_of
 
@@ -271,6 +271,7 @@ def test_agree_reducers_over_floats_by_any_door(rows, rng) -> None:
 
 
 @settings(max_examples=EXAMPLES)
+@example(rows=[(0, 0.0), (2, -5e-324)], split=1, form=pa.float64())
 @given(rows=rows_drawn, split=st.integers(1, 7), form=st.sampled_from([pa.float64(), pa.float32()]))
 def test_agree_reducers_over_floats_of_batches(rows, split, form, tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("batches")

@@ -92,9 +92,12 @@ def _special(total: tuple[int, int, int, int, int]) -> float | None:
 
 
 def ratio(numerator: int, denominator: int) -> float:
-    """The quotient of two integers, correctly rounded; ±inf beyond the largest double."""
+    """The quotient of two integers, correctly rounded; ±inf beyond the largest double.
+
+    One that is too small is the one zero, also from below.
+    """
     try:
-        return numerator / denominator
+        return numerator / denominator + 0.0
     except OverflowError:
         return inf if numerator > 0 else -inf
 
