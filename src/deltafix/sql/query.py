@@ -265,7 +265,9 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     plain = None if by.several or domain or expanded else _plain(before, keys, args, places)
     if plain is None:
         counts = any(one.counts_rows for one in asked.values())
-        hidden = [*(one for s in scope.sources for one in s.identity), *expanded] if counts else []
+        rows = [*(one for s in scope.sources for one in s.identity), *expanded] if counts else []
+        shown = [*([] if by.several else keys), *args]  # of several sets, some leave a key out
+        hidden = [one for one in dict.fromkeys(rows) if one not in shown]
         source = builder.relation(columns, [one.column("") for one in hidden])
         for number in range(len(by.sets)):
             builder.head(source, [*by.row(number, keys), *args, *hidden], before.body)
