@@ -39,8 +39,26 @@ class Functors:
 
     def reply(self) -> None:
         """Compute the values that were asked for and enter them. Raises FunctorError."""
-        asked = self._arena.take(at.ASKS).astype(np.int32)
+        asked = self._arena.take(at.ASKS)
         self._arena.cells[at.ASKS + 1] = 0
+        if len(asked) == 1 + len(self._calls[int(asked[0])][0].types):
+            self._answer_one(*asked.tolist())
+        else:
+            self._answer_all(asked.astype(np.int32))
+
+    def _answer_one(self, number: int, *arguments: int) -> None:
+        """As `_answer` of one call: arrays would cost more than an edit does."""
+        codes, (memo, compute) = self._codes, self._calls[number]
+        value = compute(*map(codes.value, memo.types, arguments))
+        if value is NO_VALUE:
+            self._enter(number, _array(*arguments), _array(0), 0)
+            return
+        made = _array(codes.code(memo.result, value))
+        self._enter(number, _array(*arguments), made, 1)
+        for field, place in self._fields.get(number, ()):
+            self._enter(field, made, _array(arguments[place]), 1)
+
+    def _answer_all(self, asked: Words) -> None:
         found: dict[int, list[Words]] = {}
         while len(asked):
             number = int(asked[0])
@@ -72,6 +90,10 @@ class Functors:
     def _enter(self, number: int, arguments: Words, values: Words, known: int) -> None:
         words, cells = self._arena.words, self._arena.cells
         answer(words, cells, arguments.reshape(-1), values, known, number, len(values))
+
+
+def _array(*codes: int) -> Words:
+    return np.array(codes, dtype=np.int32)
 
 
 def _distinct(calls: Words) -> Words:

@@ -32,6 +32,7 @@ def begin_asking(A, L):
         L[L[at.ASKING_STACK] + k] = L[L[at.STACK] + k]
     L[at.VARS] = L[at.ASKING_VARS]
     L[at.STACK] = L[at.ASKING_STACK]
+    L[at.ASKS + 1] = 0  # what it was paused for is noted again
     L[at.ASKING] = 1
     L[at.BATCH] = 0
     L[at.QUOTA] = L[at.C_PROBED] + L[at.C_DERIVATIONS] + L[at.ASK_AHEAD]
