@@ -36,6 +36,7 @@ __all__ = [
     "MissingDependencyError",
     "MissingRowError",
     "NoSuchFactError",
+    "OffsetError",
     "OperatorError",
     "PipelineError",
     "ProgramChangedError",
@@ -66,6 +67,7 @@ __all__ = [
     "StateVersionError",
     "StepContractError",
     "SubscriberError",
+    "TopicError",
     "TransactionError",
     "TypeMismatchError",
     "UnknownPredicateError",
@@ -364,6 +366,18 @@ class KeyBreachError(PipelineError, ValueError):
     """Two rows of a table have one PRIMARY KEY or UNIQUE; the epoch was rolled back."""
 
     code = "DF666"
+
+
+class TopicError(PipelineError):
+    """A topic of Kafka's cannot be read: its broker does not answer, or has no such topic."""
+
+    code = "DF667"
+
+
+class OffsetError(TopicError):
+    """A topic does not have the records behind those that were read: retention, or made anew."""
+
+    code = "DF668"
 
 
 class ExplanationError(DeltafixError, ValueError):

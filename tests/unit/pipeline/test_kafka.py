@@ -7,13 +7,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.topics import MemorySpark, MemoryTopic, Records
+from tests.topics import LocalMemoryTopic, MemorySpark, MemoryTopic, Records
 
-from deltafix.errors import DriftError, PipelineError
+from deltafix.errors import DriftError, OffsetError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.policy import Policy, lowest
 from deltafix.pipeline.portion import Portion
-from deltafix.spark.sources.kafka import decode_records, share
+from deltafix.pipeline.sources.topic import decode_records, share
 
 EDGE = Schema.of("edge", ["x", "n"], ["symbol", "number"])
 OPTIONS: dict[str, Any] = {
@@ -68,22 +68,33 @@ def told(*numbers: int) -> list[str | None]:
     return [json.dumps({"x": "a", "n": n, "sign": 1}) for n in numbers]
 
 
-def topic_of(there: dict[str, Records], **options: Any) -> MemoryTopic:
-    live = MemorySpark(Random("tasks"))
-    topic = MemoryTopic(live, "edge", EDGE, {**OPTIONS, **options}, Policy("apply", "count"))
-    topic.there = there
-    return topic
+Either = MemoryTopic | LocalMemoryTopic
+
+
+@pytest.fixture(params=["spark", "local"])
+def topic_of(request):
+    def made(there: dict[str, Records], **options: Any) -> Either:
+        given = ("edge", EDGE, {**OPTIONS, **options}, Policy("apply", "count"))
+        topic: Either
+        if request.param == "spark":
+            topic = MemoryTopic(MemorySpark(Random("tasks")), *given)
+        else:
+            topic = LocalMemoryTopic(*given)
+            topic.rng = Random("partitions")
+        topic.there = there
+        return topic
+
+    return made
 
 
 def numbers(portion: Portion) -> list[int]:
     """What a portion says, as tasks give it."""
-    assert portion.settle is not None
-    portion.settle()
-    (signed,) = portion.signed
-    return signed.table.column("n").to_pylist()
+    if portion.settle is not None:
+        portion.settle()
+    return [n for signed in portion.signed for n in signed.table.column("n").to_pylist()]
 
 
-def test_oracle_every_record_is_taken_once_in_bounded_portions() -> None:
+def test_oracle_every_record_is_taken_once_in_bounded_portions(topic_of) -> None:
     rng = Random("offsets")
     topic = topic_of({"0": (5, []), "1": (0, []), "10": (3, [])})
     marks: dict[str, Any] = {}
@@ -110,13 +121,13 @@ def test_oracle_every_record_is_taken_once_in_bounded_portions() -> None:
     topic.close()
 
 
-def test_offsets_that_are_gone_or_of_another_topic() -> None:
+def test_offsets_that_are_gone_or_of_another_topic(topic_of) -> None:
     topic = topic_of({"0": (4, told(1, 2)), "1": (0, [])})
-    with pytest.raises(PipelineError, match="partition 0: offsets 3 to 3 are gone"):
+    with pytest.raises(OffsetError, match="partition 0: offsets 3 to 3 are gone"):
         topic.poll(State(**{"kafka/edge": {"0": 3}}), 9)
-    with pytest.raises(PipelineError, match="partition 0: it ends before offset 7"):
+    with pytest.raises(OffsetError, match="partition 0: it ends before offset 7"):
         topic.poll(State(**{"kafka/edge": {"0": 7}}), 9)
-    with pytest.raises(PipelineError, match="partition 2: it ends before offset 1"):
+    with pytest.raises(OffsetError, match="partition 2: it ends before offset 1"):
         topic.poll(State(**{"kafka/edge": {"0": 4, "2": 1}}), 9)
     skipping = topic_of(topic.there, lost="skip")
     portion = skipping.poll(State(**{"kafka/edge": {"0": 3}}), 9)

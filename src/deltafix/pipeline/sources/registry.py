@@ -21,10 +21,10 @@ from deltafix.pipeline.sources.reading import FileReader
 from deltafix.pipeline.sources.snapshot import Snapshots
 from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
 
-ON_SPARK: Final = ("spark", "kafka")
+ON_SPARK: Final = ("spark",)
 """Kinds of inputs that only Spark reads (`deltafix.spark.sources`)."""
 
-TABLES: Final = ("delta", "iceberg")
+BY_RUNNER: Final = ("delta", "iceberg", "kafka")
 """Kinds that Spark reads with the executors, where it is the runner, and packages without it."""
 
 
@@ -79,6 +79,10 @@ def make_source(
         from deltafix.pipeline.sources.iceberg import IcebergTable  # noqa: PLC0415  as above
 
         return IcebergTable(one.name, schema, values, policy)
+    if one.source == "kafka":
+        from deltafix.pipeline.sources.kafka import KafkaTopic  # noqa: PLC0415  as above
+
+        return KafkaTopic(one.name, schema, values, policy)
     if one.source == "postgres":
         from deltafix.pipeline.sources.postgres import PostgresTable  # noqa: PLC0415  as above
         from deltafix.pipeline.sources.replication import server_at  # noqa: PLC0415  as above
