@@ -193,10 +193,14 @@ def json_values(
         if not line.strip():
             continue
         try:
-            values.append((place, json.loads(line, parse_float=str if exact else None)))
-        except ValueError as error:
+            value = json.loads(line, parse_float=str if exact else None)
+            if "\\u" in line if isinstance(line, str) else b"\\u" in line:
+                json.dumps(value, ensure_ascii=False).encode()  # raises for a lone surrogate
+            values.append((place, value))
+        except (ValueError, RecursionError) as error:
             text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-            bad.append(Bad(f"it is no JSON: {error}", f"{origin}, line {place + 1}", text))
+            said = "a lone surrogate" if isinstance(error, UnicodeEncodeError) else error
+            bad.append(Bad(f"it is no JSON: {said}", f"{origin}, line {place + 1}", text))
     return values, bad
 
 

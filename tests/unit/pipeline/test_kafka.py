@@ -37,6 +37,28 @@ def test_records_with_a_sign() -> None:
         decode_records(EDGE, ['{"x": "a", "sign": 1}'], OPTIONS, "topic edges")
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"x": "\\ud800", "n": 1, "sign": 1}', "it is no JSON: a lone surrogate"),
+        (b'{"\\ud800": 1, "n": 1, "sign": 1}', "it is no JSON: a lone surrogate"),
+        ("[" * 100_000, "it is no JSON: maximum recursion depth"),
+        (b"\xff", "it is no JSON: 'utf-8' codec can't decode byte 0xff"),
+        ('{"x": "a", "n": ' + "9" * 5000 + "}", "it is no JSON: Exceeds the limit"),
+        ('{"x": "a", "n": ' + "9" * 50 + ', "sign": 1}', f"n = '{'9' * 50}' is no number"),
+        ('{"x": "a", "n": 1, "sign": 0}', "sign = '0' is no sign"),
+        ("7", "it is no JSON object"),
+    ],
+)
+def test_a_poisoned_record_is_one_bad_row_with_its_place(text, reason) -> None:
+    good = '{"x": "a", "n": 1, "sign": 1}'
+    signed = decode_records(EDGE, [None, good, "", text, good], OPTIONS, "topic edges")
+    assert rows(signed) == [("a", 1, 1)] * 2
+    (bad,) = signed.bad
+    assert bad.reason.startswith(reason)
+    assert bad.origin in ("topic edges, line 4", "topic edges, message 4")
+
+
 def test_records_with_envelopes() -> None:
     after = {"op": "c", "before": None, "after": {"x": "a", "n": 1}}
     values = [json.dumps(after), None, json.dumps({**after, "op": "d", "before": after["after"]})]

@@ -124,11 +124,14 @@ def decode_records(
         beside = [name for name in (options["sign"], *keying.sequence) if name]
         wanted = [*(columns or schema.names), *beside]
         said = [pair for pair in parsed if pair[1] is not None]
+        places = [place for place, value in said if isinstance(value, dict)]
         decoded = records_table(said, origin, wanted)
         bad.extend(decoded.bad)
         table = with_deletes(schema, decoded.table, columns, options["sign"], keying)
         names = choose(schema, table.column_names, columns, beside, origin, merges=merges)
-        signed = fit(schema, table, names, origin, sign=options["sign"], keying=keying)
+        signed = fit(
+            schema, table, names, origin, sign=options["sign"], keying=keying, messages=places
+        )
     signed.bad.extend(bad)
     return signed
 
