@@ -47,6 +47,7 @@ __all__ = [
     "ReactiveError",
     "ReducerError",
     "RefusedPredicateError",
+    "RepeatedRequestError",
     "ReplicationError",
     "RightsError",
     "RightsModelError",
@@ -378,6 +379,12 @@ class OffsetError(TopicError):
     """A topic does not have the records behind those that were read: retention, or made anew."""
 
     code = "DF668"
+
+
+class RepeatedRequestError(PipelineError, ValueError):
+    """A request came under the idempotency key of another one, with another body."""
+
+    code = "DF669"
 
 
 class ExplanationError(DeltafixError, ValueError):

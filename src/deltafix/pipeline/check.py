@@ -76,7 +76,7 @@ def check(config: Config) -> Iterator[str]:
                 keys.is_new = not any(map(there.has_rows, homes_of(one.relations[0])))
                 said = _said(source, seen, most, keys)
                 named = (one.values.get(key) for key in ("path", "table", "topic"))
-                place = next(filter(None, named))
+                place = next(filter(None, named), "requests")
         yield f"input {one.name}: {one.source} {place} to {fed} ({said})"
     for output in config.outputs:
         schema = schemas[output.relation]

@@ -17,6 +17,7 @@ from deltafix.pipeline.portion import Source
 from deltafix.pipeline.sources.by_file import ByFile, FolderContents
 from deltafix.pipeline.sources.changes import ChangeFiles
 from deltafix.pipeline.sources.folder import Folder
+from deltafix.pipeline.sources.http import HttpInput
 from deltafix.pipeline.sources.reading import FileReader
 from deltafix.pipeline.sources.snapshot import Snapshots
 from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
@@ -79,6 +80,8 @@ def make_source(
         from deltafix.pipeline.sources.iceberg import IcebergTable  # noqa: PLC0415  as above
 
         return IcebergTable(one.name, schema, values, policy)
+    if one.source == "http":
+        return HttpInput(one.name, schema, values, policy)
     if one.source == "kafka":
         from deltafix.pipeline.sources.kafka import KafkaTopic  # noqa: PLC0415  as above
 
