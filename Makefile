@@ -27,6 +27,11 @@ build/dbt/.ready: | $(READY)
 	build/dbt/bin/python -m pip install --quiet dbt-core==1.10.23 dbt-duckdb==1.10.1
 	@touch $@
 
+# Microsoft's own emulator of Azure's store, for tests/faults/test_other_stores.py.
+build/azurite/.ready:
+	npm install --silent --no-audit --no-fund --prefix build/azurite azurite@3.37.0
+	@touch $@
+
 # What every Java with Spark's jars reads first, for tests/conftest.py.
 build/classes.jsa: $(READY) scripts/classes.py
 	@mkdir -p build
