@@ -1,6 +1,6 @@
 """States and pipelines in Google's and Azure's object stores: what holds of S3 holds there.
 
-Tests of `test_objects_faults` run here again, each against both; stores are those of `tests.stores`.
+Tests of `test_objects_faults` run here again, each against both; `tests.stores` has the stores.
 """
 
 from __future__ import annotations
