@@ -13,8 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +23,11 @@ from pyarrow import json as arrow_json
 from deltafix.errors import FactError, PipelineError
 from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.pipeline.signed import Bad
+
+_PACKED: Final = {
+    "gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4", "br": "brotli"
+}  # fmt: skip
+"""By ending, what Arrow calls how a file is packed."""
 
 SUFFIXES: Final = {
     form: tuple(f".{end}{packed}" for end in ends for packed in ("", ".gz", ".bz2", ".zst"))
@@ -56,13 +60,21 @@ class Decoded:
     bad: list[Bad] = field(default_factory=list)
 
 
-def read_bytes(path: Path) -> bytes:
+class File(Protocol):
+    """A path of the local disk, or an object of a store; `str` is its path or URL."""
+
+    def open(self, mode: Any = "rb") -> Any:
+        """It, to be read."""
+
+
+def read_bytes(path: File) -> bytes:
     """A whole file, unpacked as its ending says. Raises OSError."""
-    with pa.input_stream(str(path), compression="detect") as stream:
+    packed = _PACKED.get(str(path).rpartition(".")[2])
+    with path.open("rb") as file, pa.input_stream(file, compression=packed) as stream:
         return bytes(stream.read())
 
 
-def decode_file(path: Path, form: FileForm) -> Decoded:
+def decode_file(path: File, form: FileForm) -> Decoded:
     """Read one file. Raises PipelineError if it cannot be read at all."""
     try:
         return _DECODERS[form.format](path, form)
@@ -72,7 +84,7 @@ def decode_file(path: Path, form: FileForm) -> Decoded:
         raise PipelineError(message, path=str(path)) from None
 
 
-def _csv(path: Path, form: FileForm) -> Decoded:
+def _csv(path: File, form: FileForm) -> Decoded:
     data = read_bytes(path)
     if not data.strip():
         return Decoded(pa.table({name: pa.array([], pa.string()) for name in form.names}))
@@ -92,7 +104,7 @@ def _csv(path: Path, form: FileForm) -> Decoded:
     return Decoded(table, bad)
 
 
-def _records(path: Path, data: bytes, form: FileForm) -> Iterator[tuple[int, list[str]]]:
+def _records(path: File, data: bytes, form: FileForm) -> Iterator[tuple[int, list[str]]]:
     """The records of CSV, each with the line it begins in. Raises PipelineError."""
     try:
         for line, cells in quoted_lines(utf8(data, str(path)), form.delimiter, str(path)):
@@ -138,11 +150,12 @@ def _header(data: bytes, form: FileForm) -> list[str]:
         return [str(name) for name in reader.schema.names]
 
 
-def _parquet(path: Path, form: FileForm) -> Decoded:
-    return Decoded(pq.read_table(path, partitioning=None))
+def _parquet(path: File, form: FileForm) -> Decoded:
+    with path.open("rb") as file:
+        return Decoded(pq.read_table(file, partitioning=None))
 
 
-def _json(path: Path, form: FileForm) -> Decoded:
+def _json(path: File, form: FileForm) -> Decoded:
     data = read_bytes(path)
     if data.strip():
         with suppress(pa.ArrowInvalid):
@@ -204,7 +217,7 @@ def json_values(
     return values, bad
 
 
-_DECODERS: Final[dict[str, Callable[[Path, FileForm], Decoded]]] = {
+_DECODERS: Final[dict[str, Callable[[File, FileForm], Decoded]]] = {
     "csv": _csv,
     "json": _json,
     "parquet": _parquet,

@@ -16,7 +16,7 @@ import errno
 import io
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, BinaryIO, Final
 
@@ -78,7 +78,7 @@ class ObjectFolder:
 
     def size(self, name: str) -> int:
         """As `Folder.size`."""
-        return int(self._ask(obstore.head, name)["size"])
+        return int(self.about(name)["size"])
 
     def exists(self, name: str) -> bool:
         """As `Folder.exists`."""
@@ -139,6 +139,22 @@ class ObjectFolder:
                     obstore.delete(self._store, [one["path"] for one in found])
             except BaseError as error:
                 raise self._failed(name, error) from None
+
+    def walk(self) -> Iterator[Mapping[str, Any]]:
+        """What the store tells of each file here and in folders inside, by `path` from here."""
+        prefix = f"{self._prefix}/" if self._prefix else ""
+        try:
+            found = [one for some in obstore.list(self._store, prefix=self._prefix) for one in some]
+        except BaseError as error:
+            raise self._failed("", error) from None
+        inside = [one for one in found if one["path"].startswith(prefix)]
+        for one in sorted(inside, key=lambda one: str(one["path"])):
+            yield {**one, "path": one["path"].removeprefix(prefix)}
+
+    def about(self, name: str) -> Mapping[str, Any]:
+        """What the store tells of a file: `size`, `last_modified`. Raises FileNotFoundError."""
+        found: Mapping[str, Any] = self._ask(obstore.head, name)
+        return found
 
     def part(self, name: str, start: int, end: int) -> bytes:
         """Some bytes of a file. Raises FileNotFoundError."""

@@ -19,8 +19,10 @@ from deltafix.pipeline.sources.changes import ChangeFiles
 from deltafix.pipeline.sources.folder import Folder
 from deltafix.pipeline.sources.http import HttpInput
 from deltafix.pipeline.sources.reading import FileReader
+from deltafix.pipeline.sources.remote import RemoteFolder
 from deltafix.pipeline.sources.snapshot import Snapshots
 from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
+from deltafix.store.folder import OBJECTS, folder_at
 
 ON_SPARK: Final = ("spark",)
 """Kinds of inputs that only Spark reads (`deltafix.spark.sources`)."""
@@ -104,8 +106,11 @@ def make_source(
 def folder_of(one: InputConfig, schema: Schema) -> tuple[Folder, FileReader]:
     """The files of an input, and how one is read."""
     values = one.values
-    path = local_path(values["path"])
-    folder = Folder(one.name, path, values["pattern"], SUFFIXES[values["format"]])
+    which = (values["pattern"], SUFFIXES[values["format"]])
+    if values["path"].partition("://")[0] in OBJECTS:
+        folder: Folder = RemoteFolder(one.name, folder_at(values["path"]), *which)
+    else:
+        folder = Folder(one.name, local_path(values["path"]), *which)
     changes = one.source == "files" and values["mode"] == "changes"
     return folder, FileReader.of(schema, values, changes=changes)
 
