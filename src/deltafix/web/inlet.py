@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -91,7 +91,9 @@ class Inlet:
             Route("/inputs", self._list),
             Route("/inputs/{name}", self._post, methods=["POST"]),
         ]
-        self.app = Starlette(routes=routes, exception_handlers={DeltafixError: _refused})
+        self.app = Starlette(
+            routes=routes, exception_handlers={DeltafixError: _refused, ClientDisconnect: _cut_off}
+        )
 
     def look(self, on_stop: Callable[[PipelineError], object]) -> None:
         """Take what the other inputs have to say, an epoch at a time; `on_stop` hears of failures.
@@ -216,6 +218,11 @@ class Inlet:
             message = "Idempotency-Key is 1 to 200 printable characters of ASCII, without spaces"
             raise LiveError(message, value=key[:200])
         return key or ""
+
+
+def _cut_off(_: Request, __: Exception) -> Response:
+    """To a request that ended in its middle: nobody reads it, and the log need not have it."""
+    return Response(status_code=400)
 
 
 def _refused(_: Request, error: Exception, status: int | None = None) -> Response:

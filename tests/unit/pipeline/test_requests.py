@@ -226,7 +226,7 @@ def test_what_is_too_large_packed_unknown_or_without_the_key(tmp_path, monkeypat
         assert client.post("member", rows[0])[0] == 404
 
 
-def test_a_request_that_is_cut_off_is_not_taken(tmp_path) -> None:
+def test_a_request_that_is_cut_off_is_not_taken(tmp_path, capfd) -> None:
     job = job_of(tmp_path)
     with serving(job) as client:
         line = json.dumps(member("a", "b")).encode() + b"\n"
@@ -235,8 +235,43 @@ def test_a_request_that_is_cut_off_is_not_taken(tmp_path) -> None:
                 f"POST /{client.token}/inputs/member HTTP/1.1\r\nHost: 127.0.0.1:{client.port}\r\n"
             )
             raw.sendall(f"{head}Content-Length: {2 * len(line)}\r\n\r\n".encode() + line)
+            raw.shutdown(socket.SHUT_WR)
+            assert raw.recv(1 << 16) == b""  # the server has seen it
         assert client.post("grant", grant("b", 1))[1]["read"] == 1
         job.rows["grant"] = {("b", 1)}
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "rows"),
+    [
+        (
+            'key = "who"',
+            [
+                member("a", "x"),
+                member("b", "q"),
+                member("a", "y"),
+                {"who": "b", "team": None, "sign": "-"},
+            ],
+        ),
+        (
+            'envelope = "debezium"\nkey = "who"\nsequence_by = "lsn"',
+            [
+                {"op": "c", "after": {"who": "a", "team": "y"}, "source": {"lsn": 5}},
+                {"op": "u", "after": {"who": "a", "team": "x"}, "source": {"lsn": 3}},
+                {"op": "d", "before": {"who": "b"}, "source": {"lsn": 3}},
+            ],
+        ),
+    ],
+    ids=["signs", "debezium"],
+)
+def test_rows_of_a_request_replace_those_of_their_keys(more, rows, tmp_path) -> None:
+    job = job_of(tmp_path, more)
+    with serving(job) as client:
+        for given in (1, 0):  # said twice, it says nothing new
+            code, said = client.post("member", *rows)
+            assert (code, said["given"], said["taken"]) == (200, given, 0)
+        job.rows["member"] = {("a", "y")}
 
 
 def test_more_than_may_wait_are_turned_away(tmp_path, monkeypatch) -> None:
