@@ -35,6 +35,10 @@ class MemoryTopic(KafkaTopic):
     """A topic whose broker and records are in memory: `there` by partition."""
 
     there: dict[str, Records]
+    identity = ""
+
+    def _identity(self) -> str:
+        return self.identity
 
     def _there(self) -> dict[str, tuple[int, int]]:
         return {name: (first, first + len(told)) for name, (first, told) in self.there.items()}
@@ -87,6 +91,10 @@ class LocalMemoryTopic(local.KafkaTopic):
 
     there: dict[str, Records]
     rng: Random
+    identity = ""
+
+    def _identity(self) -> str:
+        return self.identity
 
     def _client(self) -> Any:
         return MemoryClient(self.there, self.rng)

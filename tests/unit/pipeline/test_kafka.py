@@ -158,6 +158,24 @@ def test_offsets_that_are_gone_or_of_another_topic(topic_of) -> None:
     assert numbers(portion) == [1, 2]
 
 
+def test_a_topic_that_was_made_anew_and_has_grown_is_refused(topic_of) -> None:
+    topic = topic_of({"0": (0, told(1, 2))})
+    topic.identity = "first"
+    portion = topic.poll(State(), 1)
+    assert portion is not None
+    assert portion.marks == {"kafka/edge": {"0": 1}, "kafka/edge/topic": "first"}
+    marks = dict(portion.marks)
+    portion = topic.poll(State(**marks), 9)
+    assert portion is not None
+    assert portion.marks == {"kafka/edge": {"0": 2}}  # it is known
+    topic.there["0"][1].extend(told(3, 4, 5))
+    topic.identity = ""  # a broker that tells none
+    assert topic.poll(State(**marks), 9) is not None
+    topic.identity = "second"
+    with pytest.raises(OffsetError, match="topic edges: it was made anew since it was read"):
+        topic.poll(State(**marks), 9)
+
+
 def test_a_partition_without_rows_holds_tombstones_back() -> None:
     assert lowest({"": 7}) == 7
     assert lowest({"0": 7, "1": 5}) == 5

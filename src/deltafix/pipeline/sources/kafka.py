@@ -30,8 +30,10 @@ try:
         Consumer,
         KafkaError,
         KafkaException,
+        TopicCollection,
         TopicPartition,
     )
+    from confluent_kafka.admin import AdminClient
 except ImportError as _error:
     raise MissingDependencyError(
         "topics need the package confluent-kafka: `pip install 'deltafix[kafka]'`"
@@ -82,10 +84,11 @@ class KafkaTopic(TopicSource):
             "error_cb": self._hear,
         }
         self._open: Any = None
+        self._admin: Any = None
 
     def close(self) -> None:
         """Let go of the connection."""
-        client, self._open = self._open, None
+        client, self._open, self._admin = self._open, None, None
         if client is not None:
             client.close()
 
@@ -101,6 +104,18 @@ class KafkaTopic(TopicSource):
             sides = [self._offsets(client, list(found.partitions), side)
                      for side in (OFFSET_BEGINNING, OFFSET_END)]  # fmt: skip
         return {str(number): (sides[0][number], sides[1][number]) for number in sides[0]}
+
+    def _identity(self) -> str:
+        with self._asking():
+            if self._admin is None:
+                names = _KEPT.keys() | {"group.id", "queued.max.messages.kbytes", "isolation.level"}
+                asking = {name: text for name, text in self._settings.items() if name not in names}
+                self._admin = AdminClient(asking)
+            asked = self._admin.describe_topics(
+                TopicCollection([self._topic]), request_timeout=self._timeout
+            )
+            found = str(asked[self._topic].result(self._timeout).topic_id)
+        return "" if found.strip("A=") == "" else found  # zeros in base64
 
     def _offsets(self, client: Any, partitions: Sequence[int], side: int) -> dict[int, int]:
         """The first offset of each partition, or that behind its last."""

@@ -1,9 +1,10 @@
 """A topic of Kafka, whoever reads it: which records an epoch takes, and what they say.
 
-Mark: `kafka/<input>` = {partition: next offset}. Each poll asks which offsets there are and takes a
-range of each partition, at most `limit` records in all; nothing is kept in a consumer group: the
-offsets are committed with the rows. Invariant: a partition's records are taken in offset order,
-each once, and none is passed over in silence.
+Marks: `kafka/<input>` = {partition: next offset}; `kafka/<input>/topic` = the topic's id, which the
+broker gives it when it is made. Each poll asks which offsets there are and takes a range of each
+partition, at most `limit` records in all; nothing is kept in a consumer group: the offsets are
+committed with the rows. Invariant: a partition's records are taken in offset order, each once, and
+none is passed over in silence; those of a topic that was made anew are not taken for the others.
 
 How the broker is asked and read is the subclass's: `deltafix.pipeline.sources.kafka` in this
 process, `deltafix.spark.sources.kafka` on Spark's executors. The marks are the same, so a state may
@@ -13,7 +14,7 @@ go from one to the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from deltafix.errors import OffsetError
 from deltafix.facts.schema import Schema
@@ -29,8 +30,11 @@ Ranges = Mapping[str, tuple[int, int]]
 """Partition to (first offset, offset behind the last)."""
 
 
+_ANEW: Final = "give the new topic a pipeline with a state of its own"
+
+
 class TopicSource(Single):
-    """A source of a Kafka topic; subclasses add `_there`, `_take` and `close`.
+    """A source of a Kafka topic; subclasses add `_there`, `_identity`, `_take` and `close`.
 
     Args:
         given: as for `Single`.
@@ -46,6 +50,12 @@ class TopicSource(Single):
         mark = f"kafka/{self.name}"
         done: dict[str, int] = state.marks.get(mark, {})
         there = self._there()
+        known, identity = state.marks.get(f"{mark}/topic"), self._identity()
+        if known is not None and identity not in ("", known):
+            raise OffsetError(
+                f"{self._origin}: it was made anew since it was read; {_ANEW}",
+                input=self.name, topic=self.values["topic"],
+            )  # fmt: skip
         starts = self._starts(done, there)
         waiting = {name: there[name][1] - start for name, start in starts.items()}
         shares = share(waiting, limit)
@@ -57,6 +67,8 @@ class TopicSource(Single):
         records = sum(shares.values())
         portion = Portion(self.name, policy=self.policy, more=shares != waiting, read=records)
         portion.marks[mark] = {**done, **ends}
+        if identity and known is None:
+            portion.marks[f"{mark}/topic"] = identity
         some = {name: one for name, one in ranges.items() if one[0] < one[1]}
         if some:
             self._take(portion, some, list(there), state)
@@ -64,6 +76,10 @@ class TopicSource(Single):
 
     def _there(self) -> Ranges:
         """The offsets that the broker has. Raises TopicError."""
+        raise NotImplementedError
+
+    def _identity(self) -> str:
+        """The topic's id; empty where the broker has none (before Kafka 2.8). Raises TopicError."""
         raise NotImplementedError
 
     def _take(
@@ -81,8 +97,7 @@ class TopicSource(Single):
             if start > end:
                 message = (
                     f"{self._origin}, partition {name}: it ends before offset "
-                    f"{start}, up to which it was read, so it was made anew; give the new topic a "
-                    "pipeline with a state of its own"
+                    f"{start}, up to which it was read, so it was made anew; {_ANEW}"
                 )
                 raise OffsetError(message, input=self.name, partition=name)
             if start < first and self.values["lost"] == "fail":

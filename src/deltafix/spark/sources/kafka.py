@@ -68,6 +68,12 @@ class KafkaTopic(TopicSource):
         with spark_errors(self._where, kind=TopicError, **named):
             return self._topic.offsets(spark, self._where)
 
+    def _identity(self) -> str:
+        spark = self._live.session()
+        named = {"input": self.name, "topic": self._topic.name}
+        with spark_errors(self._where, kind=TopicError, **named):
+            return self._topic.identity(spark)
+
     def _read(self, ranges: Ranges) -> DataFrame:
         """The records of these ranges, a partition of the topic in a task, in its order."""
         topic = self._topic.name
@@ -173,3 +179,18 @@ class Topic:
             return {str(one.partition()): (begin[one], end[one]) for one in parts}
         finally:
             consumer.close()
+
+    def identity(self, spark: SparkSession) -> str:
+        """The topic's id, as Kafka's clients spell it. Raises what the JVM raises."""
+        jvm: Any = spark._jvm
+        settings = jvm.java.util.Properties()
+        for name, value in self.properties().items():
+            settings.put(name, value)
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        try:
+            topics = jvm.java.util.ArrayList()
+            topics.add(self.name)
+            found = admin.describeTopics(topics).allTopicNames().get().get(self.name).topicId()
+            return "" if found.equals(jvm.org.apache.kafka.common.Uuid.ZERO_UUID) else str(found)
+        finally:
+            admin.close()
