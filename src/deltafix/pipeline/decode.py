@@ -207,14 +207,39 @@ def json_values(
             continue
         try:
             value = json.loads(line, parse_float=str if exact else None)
+            if _is_deep(value):
+                raise RecursionError
             if "\\u" in line if isinstance(line, str) else b"\\u" in line:
                 json.dumps(value, ensure_ascii=False).encode()  # raises for a lone surrogate
             values.append((place, value))
         except (ValueError, RecursionError) as error:
+            reason = {
+                UnicodeEncodeError: "it is no JSON: a lone surrogate",
+                RecursionError: f"it is nested more than {_DEEP} deep",
+            }.get(type(error), f"it is no JSON: {error}")
             text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-            said = "a lone surrogate" if isinstance(error, UnicodeEncodeError) else error
-            bad.append(Bad(f"it is no JSON: {said}", f"{origin}, line {place + 1}", text))
+            bad.append(Bad(reason, f"{origin}, line {place + 1}", text))
     return values, bad
+
+
+_DEEP: Final = 100
+"""So deep a line may be nested: what reads and writes its value recurses."""
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether a value of JSON is nested deeper than `_DEEP`. O(value), without recursion."""
+    level = [value]
+    for _ in range(_DEEP + 1):
+        level = [
+            inside
+            for one in level
+            if isinstance(one, dict | list)
+            for inside in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inside, dict | list)
+        ]
+        if not level:
+            return False
+    return True
 
 
 _DECODERS: Final[dict[str, Callable[[File, FileForm], Decoded]]] = {

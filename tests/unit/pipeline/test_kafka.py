@@ -42,7 +42,9 @@ def test_records_with_a_sign() -> None:
     [
         ('{"x": "\\ud800", "n": 1, "sign": 1}', "it is no JSON: a lone surrogate"),
         (b'{"\\ud800": 1, "n": 1, "sign": 1}', "it is no JSON: a lone surrogate"),
-        ("[" * 100_000, "it is no JSON: maximum recursion depth"),
+        ("[" * 1_000_000, "it is n"),  # no JSON, or nested, as Python has it
+        ("[" * 900 + "]" * 900, "it is nested more than 100 deep"),
+        ('{"x": ' * 102 + "1" + "}" * 102, "it is nested more than 100 deep"),
         (b"\xff", "it is no JSON: 'utf-8' codec can't decode byte 0xff"),
         ('{"x": "a", "n": ' + "9" * 5000 + "}", "it is no JSON: Exceeds the limit"),
         ('{"x": "a", "n": ' + "9" * 50 + ', "sign": 1}', f"n = '{'9' * 50}' is no number"),
