@@ -50,6 +50,11 @@ def test_records_with_a_sign() -> None:
         ('{"x": "a", "n": ' + "9" * 50 + ', "sign": 1}', f"n = '{'9' * 50}' is no number"),
         ('{"x": "a", "n": 1, "sign": 0}', "sign = '0' is no sign"),
         ("7", "it is no JSON object"),
+        ('{"x": 5, "n": 1, "sign": 1}', "x = 5 is no symbol"),
+        ('{"x": {"a": 1}, "n": 1, "sign": 1}', "x = {'a': 1} is no symbol"),
+        ('{"x": "a", "n": 1.5, "sign": 1}', "n = 1.5 is no number"),
+        ('{"x": "a", "n": true, "sign": 1}', "n = True is no number"),
+        ('{"x": "a", "n": 1e999, "sign": 1}', "n = inf is no number"),
     ],
 )
 def test_a_poisoned_record_is_one_bad_row_with_its_place(text, reason) -> None:
@@ -57,6 +62,8 @@ def test_a_poisoned_record_is_one_bad_row_with_its_place(text, reason) -> None:
     signed = decode_records(EDGE, [None, good, "", text, good], OPTIONS, "topic edges")
     assert rows(signed) == [("a", 1, 1)] * 2
     (bad,) = signed.bad
+    alone = decode_records(EDGE, [text], OPTIONS, "topic edges")  # by itself it is as bad
+    assert [one.reason for one in alone.bad] == [bad.reason]
     assert bad.reason.startswith(reason)
     assert bad.origin in ("topic edges, line 4", "topic edges, message 4")
 
@@ -67,6 +74,17 @@ def test_records_with_envelopes() -> None:
     signed = decode_records(EDGE, values, {**OPTIONS, "envelope": "debezium"}, "topic edges")
     assert rows(signed) == [("a", 1, 1), ("a", 1, -1)]
     assert signed.bad == []
+
+
+@pytest.mark.parametrize("x", [5, True, {"a": 1}, ["a"], 1.5])
+def test_an_envelope_of_values_of_another_kind_is_one_bad_row(x) -> None:
+    options = {**OPTIONS, "envelope": "debezium"}
+    good = {"op": "c", "after": {"x": "a", "n": 1}}
+    poison = {"op": "u", "before": {"x": "a", "n": 1}, "after": {"x": x, "n": 1}}
+    for values in ([poison], [good, poison, good]):
+        signed = decode_records(EDGE, [json.dumps(one) for one in values], options, "topic edges")
+        assert rows(signed) == [("a", 1, 1)] * (len(values) - 1)
+        assert [bad.reason for bad in signed.bad] == [f"x = {x!r} is no symbol"]
 
 
 def test_envelopes_take_a_row_by_the_key_of_their_message() -> None:

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from deltafix.errors import OffsetError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.columns import choose, fit, with_deletes
+from deltafix.pipeline.columns import choose, fit, misfit, with_deletes
 from deltafix.pipeline.debezium import decode_envelopes
 from deltafix.pipeline.decode import json_values, records_table
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.portion import Portion, State
-from deltafix.pipeline.signed import Signed
+from deltafix.pipeline.signed import Bad, Signed
 from deltafix.pipeline.sources.single import Single
 
 Ranges = Mapping[str, tuple[int, int]]
@@ -138,7 +138,14 @@ def decode_records(
     else:
         beside = [name for name in (options["sign"], *keying.sequence) if name]
         wanted = [*(columns or schema.names), *beside]
-        said = [pair for pair in parsed if pair[1] is not None]
+        said = []
+        for place, value in parsed:
+            names = columns or schema.names
+            reason = misfit(schema, value, names) if isinstance(value, dict) else ""
+            if reason:
+                bad.append(Bad(reason, f"{origin}, message {place + 1}", value))
+            elif value is not None:
+                said.append((place, value))
         places = [place for place, value in said if isinstance(value, dict)]
         decoded = records_table(said, origin, wanted)
         bad.extend(decoded.bad)
