@@ -18,10 +18,12 @@ from tests import pipelines
 from tests.connectors.test_kafka import PARTITIONS, Topics
 from tests.faults.killing import Killer, forking, killed
 from tests.targets.job import stepping
+from tests.unit.pipeline.test_kafka import OPTIONS
 
 from deltafix.errors import BadRowError, ConfigError, OffsetError, TopicError
 from deltafix.pipeline import check
 from deltafix.pipeline.config import read_config
+from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.runner import Pipeline
 from deltafix.pipeline.sources.kafka import KafkaTopic
 from deltafix.store import disk
@@ -195,6 +197,24 @@ class _Elsewhere:
 
     def __getattr__(self, name: str):
         return getattr(self._client, name)
+
+
+def test_a_topics_id_is_spelled_alike_by_both_readers(spark, client, broker, tmp_path) -> None:
+    from deltafix.spark.sources.kafka import Topic
+
+    seen = set()
+    for number in range(12):  # of 22 characters of base64 each, some differ by the client
+        name = f"spelled{number}"
+        client.make(name, 1)
+        topic = KafkaTopic(
+            "edge", None, {**OPTIONS, "servers": broker.servers, "topic": name}, Policy()
+        )
+        found = topic._identity()
+        topic.close()
+        assert found == Topic(broker.servers, name, 30).identity(spark)
+        seen.add(found)
+    assert len(seen) == 12
+    assert any({*"-_"} & {*one} for one in seen)
 
 
 def test_a_state_goes_from_one_runner_to_the_other(client, broker, tmp_path, monkeypatch) -> None:

@@ -115,7 +115,8 @@ class KafkaTopic(TopicSource):
                 TopicCollection([self._topic]), request_timeout=self._timeout
             )
             found = str(asked[self._topic].result(self._timeout).topic_id)
-        return "" if found.strip("A=") == "" else found  # zeros in base64
+        # In base64 as Java's client spells it, which reads the same marks; zeros are no id.
+        return found.rstrip("=").replace("+", "-").replace("/", "_") if found.strip("A=") else ""
 
     def _offsets(self, client: Any, partitions: Sequence[int], side: int) -> dict[int, int]:
         """The first offset of each partition, or that behind its last."""
