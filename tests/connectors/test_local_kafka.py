@@ -18,7 +18,7 @@ from tests import pipelines
 from tests.connectors.test_kafka import PARTITIONS, Topics
 from tests.faults.killing import Killer, forking, killed
 from tests.targets.job import stepping
-from tests.unit.pipeline.test_kafka import OPTIONS
+from tests.unit.pipeline.test_kafka import EDGE, OPTIONS
 
 from deltafix.errors import BadRowError, ConfigError, OffsetError, TopicError
 from deltafix.pipeline import check
@@ -206,9 +206,8 @@ def test_a_topics_id_is_spelled_alike_by_both_readers(spark, client, broker, tmp
     for number in range(12):  # of 22 characters of base64 each, some differ by the client
         name = f"spelled{number}"
         client.make(name, 1)
-        topic = KafkaTopic(
-            "edge", None, {**OPTIONS, "servers": broker.servers, "topic": name}, Policy()
-        )
+        values = {**OPTIONS, "servers": broker.servers, "topic": name, "timeout": 30}
+        topic = KafkaTopic("edge", EDGE, values, Policy())
         found = topic._identity()
         topic.close()
         assert found == Topic(broker.servers, name, 30).identity(spark)
