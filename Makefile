@@ -27,6 +27,11 @@ build/dbt/.ready: | $(READY)
 	build/dbt/bin/python -m pip install --quiet dbt-core==1.10.23 dbt-duckdb==1.10.1
 	@touch $@
 
+# Microsoft's own emulator of Azure's store, for tests/faults/test_other_stores.py.
+build/azurite/.ready:
+	npm install --silent --no-audit --no-fund --prefix build/azurite azurite@3.37.0
+	@touch $@
+
 # What every Java with Spark's jars reads first, for tests/conftest.py.
 build/classes.jsa: $(READY) scripts/classes.py
 	@mkdir -p build
@@ -104,7 +109,7 @@ wheel: $(READY)  ## sdist and wheel for Linux in dist/, with the kernel compiled
 	DELTAFIX_OBJECTS=$(CURDIR)/build/objects $(BIN)/python -m build --outdir dist
 
 .PHONY: try-wheel
-try-wheel: wheel  ## that wheel, installed as users do, on each Python 3.11 to 3.13 of this machine
+try-wheel: wheel  ## that wheel, installed as users do, on each Python 3.11 to 3.14 of this machine
 	$(BIN)/python scripts/try_wheel.py dist/*.whl
 
 .PHONY: vscode

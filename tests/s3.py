@@ -19,6 +19,7 @@ from moto.server import create_backend_app
 from werkzeug.serving import make_server
 
 SETTINGS = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_REGION": "us-east-1"}
+SIGNED = "AWS4-HMAC-SHA256 Credential=any/20260101/us-east-1/s3/x"
 STEPS = ("put", "delete", "get", "get_range", "head", "list", "list_with_delimiter")
 
 
@@ -81,7 +82,7 @@ class Server:
         builder = EnvironBuilder(
             path=request["PATH_INFO"], method=request["REQUEST_METHOD"],
             base_url=self.settings["AWS_ENDPOINT_URL"],
-            headers={"Authorization": "AWS4-HMAC-SHA256 Credential=any/20260101/us-east-1/s3/x"},
+            headers={"Authorization": SIGNED},
         )  # fmt: skip
         assert self._app_answer(builder.get_environ())[0].startswith("200")
 

@@ -1,17 +1,22 @@
-"""Topics without a broker, and a session without Spark: what `KafkaTopic` reads, kept in memory.
+"""Topics without a broker, and a session without Spark: what `KafkaTopic`s read, kept in memory.
 
 `MemoryTopic` has records by partition; `MemorySpark` runs the tasks of an epoch's job in this
-process, by the functions that Spark's executors call. Invariant: a partition's records come in
-their order, and partitions come in any order, in tasks of their own or together.
+process, by the functions that Spark's executors call. `LocalMemoryTopic` is read through the calls
+of Kafka's client, which `MemoryClient` answers. Invariant: a partition's records come in their
+order, and partitions come in any order, in tasks of their own or together.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import pyarrow as pa
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
+from deltafix.pipeline.sources import kafka as local
 from deltafix.spark.net import _Joined, _Routing, _Task, read_nets
 from deltafix.spark.sent import Ended, send
 from deltafix.spark.sources.kafka import KafkaTopic
@@ -30,6 +35,10 @@ class MemoryTopic(KafkaTopic):
     """A topic whose broker and records are in memory: `there` by partition."""
 
     there: dict[str, Records]
+    identity = ""
+
+    def _identity(self) -> str:
+        return self.identity
 
     def _there(self) -> dict[str, tuple[int, int]]:
         return {name: (first, first + len(told)) for name, (first, told) in self.there.items()}
@@ -75,3 +84,96 @@ class MemorySpark(LiveSpark):
                 there = whole.filter(mine).to_batches()
                 joined += Ended(_Joined(looks), send)(iter(there))
             (one.net,) = read_nets(pa.Table.from_batches(joined), looks)
+
+
+class LocalMemoryTopic(local.KafkaTopic):
+    """A topic of this process's whose broker is in memory: `there` by partition."""
+
+    there: dict[str, Records]
+    rng: Random
+    identity = ""
+
+    def _identity(self) -> str:
+        return self.identity
+
+    def _client(self) -> Any:
+        return MemoryClient(self.there, self.rng)
+
+
+@dataclass
+class Told:
+    """A message, or the event that a partition has no more."""
+
+    at: int
+    where: str
+    text: str | None
+    ended: bool = False
+
+    def error(self) -> Any:
+        return KafkaError(KafkaError._PARTITION_EOF) if self.ended else None
+
+    def partition(self) -> int:
+        return int(self.where)
+
+    def offset(self) -> int:
+        return self.at
+
+    def key(self) -> None:
+        return None
+
+    def value(self) -> bytes | None:
+        return None if self.text is None else self.text.encode()
+
+    def timestamp(self) -> tuple[int, int]:
+        return (1, self.at * 1000)
+
+
+class MemoryClient:
+    """The calls of `confluent_kafka.Consumer`; `rng` says in which order partitions answer.
+
+    It ends a partition by its event, or not before a record that nobody asked for has come.
+    """
+
+    def __init__(self, there: Mapping[str, Records], rng: Random) -> None:
+        self._there = there
+        self._rng = rng
+        self._waiting: dict[str, list[Told]] = {}
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        partitions = dict.fromkeys(int(name) for name in self._there)
+        found = type("Topic", (), {"error": None, "partitions": partitions})
+        return type("Cluster", (), {"topics": {topic: found}})
+
+    def offsets_for_times(self, asked: list[TopicPartition], timeout: float) -> list[Any]:
+        found = []
+        for one in asked:
+            first, told = self._there[str(one.partition)]
+            at = first if one.offset == OFFSET_BEGINNING else first + len(told)
+            found.append(TopicPartition(one.topic, one.partition, at))
+        return found
+
+    def assign(self, asked: list[TopicPartition]) -> None:
+        for one in asked:
+            name = str(one.partition)
+            first, told = self._there[name]
+            rest = enumerate(told[one.offset - first :], one.offset)
+            self._waiting[name] = [Told(at, name, text) for at, text in rest]
+            self._waiting[name].append(Told(first + len(told), name, None, ended=True))
+
+    def incremental_unassign(self, gone: list[TopicPartition]) -> None:
+        for one in gone:
+            del self._waiting[str(one.partition)]
+
+    def unassign(self) -> None:
+        self._waiting.clear()
+
+    def poll(self, timeout: float) -> Told | None:
+        some = [name for name, told in self._waiting.items() if told]
+        return self._waiting[self._rng.choice(some)].pop(0) if some else None
+
+    def consume(self, many: int, timeout: float) -> list[Told]:
+        taken = (self.poll(0) for _ in range(self._rng.choice([0, 1, 3])))
+        return [one for one in taken if one is not None]
+
+    def close(self) -> None:
+        self._waiting.clear()

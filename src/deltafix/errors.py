@@ -36,6 +36,7 @@ __all__ = [
     "MissingDependencyError",
     "MissingRowError",
     "NoSuchFactError",
+    "OffsetError",
     "OperatorError",
     "PipelineError",
     "ProgramChangedError",
@@ -46,6 +47,7 @@ __all__ = [
     "ReactiveError",
     "ReducerError",
     "RefusedPredicateError",
+    "RepeatedRequestError",
     "ReplicationError",
     "RightsError",
     "RightsModelError",
@@ -66,6 +68,7 @@ __all__ = [
     "StateVersionError",
     "StepContractError",
     "SubscriberError",
+    "TopicError",
     "TransactionError",
     "TypeMismatchError",
     "UnknownPredicateError",
@@ -364,6 +367,24 @@ class KeyBreachError(PipelineError, ValueError):
     """Two rows of a table have one PRIMARY KEY or UNIQUE; the epoch was rolled back."""
 
     code = "DF666"
+
+
+class TopicError(PipelineError):
+    """A topic of Kafka's cannot be read: its broker does not answer, or has no such topic."""
+
+    code = "DF667"
+
+
+class OffsetError(TopicError):
+    """A topic does not have the records behind those that were read: retention, or made anew."""
+
+    code = "DF668"
+
+
+class RepeatedRequestError(PipelineError, ValueError):
+    """A request came under the idempotency key of another one, with another body."""
+
+    code = "DF669"
 
 
 class ExplanationError(DeltafixError, ValueError):

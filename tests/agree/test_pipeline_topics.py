@@ -2,7 +2,8 @@
 
 The judges are those of files: messages one by one, each late by what its own partition said before
 (`tests/oracle_inputs.py`, `tests/oracle_keyed.py`). A `TopicSplit` is a `Split` whose messages go
-to partitions that are far apart in their versions; each poll takes a random share of each.
+to partitions that are far apart in their versions; each poll takes a random share of each. Either
+reader opens it, and takes it over from the other.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tests.agree.test_pipeline_keys import KeyedSplit, draw_changes, draw_keys
 from tests.agree.test_pipeline_splits import EXAMPLES, Split, draw_messages, draw_options
 from tests.oracle_inputs import judge
 from tests.oracle_keyed import judge as judge_keyed
-from tests.topics import MemorySpark, MemoryTopic
+from tests.topics import LocalMemoryTopic, MemorySpark, MemoryTopic
 
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.runner import Pipeline
@@ -58,10 +59,15 @@ class TopicSplit(Split):
             self._there[one.partition][1].append(path.read_text().rstrip("\n"))
 
     def open(self) -> Pipeline:
-        def source(config: Any, one: Any, schemas: Any) -> MemoryTopic:
+        def source(config: Any, one: Any, schemas: Any) -> MemoryTopic | LocalMemoryTopic:
             policy = Policy.of(one.values, config.values["bad_rows"])
-            live = MemorySpark(self._rng)
-            topic = MemoryTopic(live, one.name, schemas[one.name], one.values, policy)
+            given = (one.name, schemas[one.name], one.values, policy)
+            topic: MemoryTopic | LocalMemoryTopic
+            if self._rng.random() < 0.5:  # a state goes from one reader to the other
+                topic = MemoryTopic(MemorySpark(self._rng), *given)
+            else:
+                topic = LocalMemoryTopic(*given)
+                topic.rng = self._rng
             topic.there = self._there
             return topic
 

@@ -117,11 +117,12 @@ class Client:
         return found
 
     def make(self, topic: str, partitions: int) -> None:
-        """A topic."""
+        """A topic; the broker may have made it before it answers questions about it."""
         topics = self._jvm.java.util.ArrayList()
         short = self._jvm.java.lang.Short.parseShort("1")
         topics.add(self._jvm.org.apache.kafka.clients.admin.NewTopic(topic, partitions, short))
         self._admin.createTopics(topics).all().get()
+        self._wait_for(topic, there=True)
 
     def grow(self, topic: str, partitions: int) -> None:
         """More partitions for a topic."""
@@ -139,9 +140,12 @@ class Client:
         topics = self._jvm.java.util.ArrayList()
         topics.add(topic)
         self._admin.deleteTopics(topics).all().get()
+        self._wait_for(topic, there=False)
+
+    def _wait_for(self, topic: str, *, there: bool) -> None:
         end = time.monotonic() + 60
-        while topic in self.topics():
-            assert time.monotonic() < end, f"{topic} stays"
+        while (topic in self.topics()) != there:
+            assert time.monotonic() < end, f"{topic} {'does not come' if there else 'stays'}"
             time.sleep(0.05)
 
     def send(

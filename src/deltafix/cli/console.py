@@ -9,12 +9,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from deltafix.doing import heard
+from deltafix.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -191,3 +193,12 @@ def prepare_kernel(*, quiet: bool = False) -> None:
         note(f"deltafix: {what} …", quiet=quiet)
     with bar(what, quiet=quiet) as step:
         prepare(step, told=True)
+
+
+def require_packages(command: str, packages: Mapping[str, str]) -> None:
+    """Raise MissingDependencyError for all packages at once that are not there, by their extras."""
+    missing = {name: extra for name, extra in packages.items() if find_spec(name) is None}
+    if missing:
+        extra = ",".join(dict.fromkeys(missing.values()))
+        message = f"{command} needs {' and '.join(missing)}: pip install 'deltafix[{extra}]'"
+        raise MissingDependencyError(message, extra=extra)

@@ -23,6 +23,8 @@ from deltafix.errors import DbtError, DeltafixError
 if TYPE_CHECKING:
     from deltafix.sql.dbt import Project, Relation
 
+_BELOW: Final = " " * 9 + "not taken: "
+
 _REFUSED: Final = 1
 """The exit code under --strict where something could not be taken."""
 
@@ -52,6 +54,13 @@ def dbt(
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How to say what became of each.")
     ] = "text",
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys",
+            help="Take unique and not_null tests of sources and seeds for keys: refuse other rows.",
+        ),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if a relation is not maintained.")
     ] = False,
@@ -64,7 +73,9 @@ def dbt(
     """
     from deltafix.sql.dbt import open_project  # noqa: PLC0415  quick --help
 
-    with open_project(target) as project:
+    with open_project(target, keys=keys) as project:
+        for line in project.untaken:
+            note(f"note: {line}", quiet=quiet)
         files = _Files(project, facts, quiet=quiet)
         files.load()
         _say(project, form)
@@ -112,7 +123,8 @@ class _Files:
                 continue
             columns = db.catalog.tables[one.name].relation.columns
             try:
-                rows, _ = read_table(path, columns)  # of a source only what models read is declared
+                # Of a source only what models read is declared.
+                rows, _ = read_table(path, columns, one.delimiter)
                 total += self._project.load(one.name, rows)
             except DeltafixError as error:
                 if is_first:
@@ -165,7 +177,9 @@ def _status(one: Relation, rows: int | None) -> str:
         return f"waits for {one.why}"
     if one.kind == "test":
         return "passes" if rows == 0 else f"fails: {rows:,} row{'' if rows == 1 else 's'}"
-    return f"{one.state}, {rows:,} row{'' if rows == 1 else 's'}"
+    said = f"{one.state}, {rows:,} row{'' if rows == 1 else 's'}"
+    said += f", {', '.join(one.keys)}" if one.keys else ""
+    return said + "".join(f"\n{_BELOW}{text}" for text in one.untaken)
 
 
 def _write(project: Project, folder: Path) -> None:

@@ -17,12 +17,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
+from deltafix.cli.console import (
+    each,
+    hidden,
+    note,
+    prepare_kernel,
+    progress,
+    require_packages,
+)
+from deltafix.errors import ConfigError
 
 if TYPE_CHECKING:
     from deltafix.errors import PipelineError
     from deltafix.pipeline.change import ProgramChange, Way
     from deltafix.pipeline.config import Config
+    from deltafix.pipeline.epoch import Epoch
     from deltafix.pipeline.replay import FindAround
 
 pipeline = typer.Typer(
@@ -92,6 +101,59 @@ def run(
 
 
 @pipeline.command()
+def serve(
+    file: _File,
+    *,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8766,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help="Take the key from a file that only its owner may read; else random."),
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Look at the other inputs this often, e.g. 10s.")
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print a line of JSON per epoch to standard output.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Take lines of JSON by POST into the inputs with `source = "http"`: a request is an epoch.
+
+    Prints the address first, which holds its key; a key of a file is not printed. It is served on
+    this machine only.
+    """
+    seconds = None if every is None else _seconds(every)
+    require_packages("pipeline serve", {"starlette": "web", "uvicorn": "web"})
+    from deltafix.pipeline.config import read_config  # noqa: PLC0415  quick --help
+    from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
+    from deltafix.web.guard import read_token  # noqa: PLC0415  an extra
+    from deltafix.web.server import PipelineServer  # noqa: PLC0415
+
+    config = read_config(file)
+    _require_serving(config)
+    token = None if key_file is None else read_token(key_file)
+    prepare_kernel(quiet=quiet)
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+
+    def told(epoch: Epoch) -> None:
+        note(epoch.show(), quiet=quiet)
+        if json:
+            sys.stdout.write(epoch.json() + "\n")
+            sys.stdout.flush()
+
+    with contextlib.ExitStack() as stack:
+        with progress("opening the state", quiet=quiet):
+            opened = stack.enter_context(Pipeline(config))
+        for line in opened.maintainer.db.recovered:
+            note(f"note: {line}", quiet=quiet)
+        server = PipelineServer(opened, port=port, token=token, told=told, on_stop=_stopped)
+        sys.stdout.write(f"{server.url if key_file is None else server.address}\n")
+        sys.stdout.flush()
+        note("Ctrl-C ends", quiet=quiet)
+        server.run(seconds)
+
+
+@pipeline.command()
 def check(file: _File) -> None:
     """Check a pipeline file, its program, and that its inputs are there; change nothing."""
     from deltafix.pipeline.check import check as look  # noqa: PLC0415  quick --help
@@ -149,6 +211,18 @@ def _runner(config: Config) -> dict[str, Any]:
     from deltafix.spark.runner import spark_runner  # noqa: PLC0415  imports pyspark
 
     return spark_runner(config)._asdict()
+
+
+def _require_serving(config: Config) -> None:
+    """Refuse a file that cannot be served."""
+    if config.values["runner"] != "local":
+        message = (
+            f'{config.path}: [pipeline] serve needs runner = "local": this process takes requests'
+        )
+        raise ConfigError(message, key="runner", value=config.values["runner"])
+    if not any(one.source == "http" for one in config.inputs):
+        message = f'{config.path}: no input has source = "http", so there is nothing to serve'
+        raise ConfigError(message, key="source")
 
 
 def _around(config: Config) -> FindAround | None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.console import note, prepare_kernel, progress
+from deltafix.cli.console import note, prepare_kernel, progress, require_packages
 from deltafix.cli.inputs import FACT_DIR, Strict, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.sql import read_script
-from deltafix.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +64,9 @@ def serve(
     the same address; those of web pages elsewhere are named by --origin.
     """
     is_sql = program_file.suffix == ".sql"
-    _require({"starlette": "web", "uvicorn": "web"} | ({"sqlglot": "sql"} if is_sql else {}))
+    require_packages(
+        "serve", {"starlette": "web", "uvicorn": "web"} | ({"sqlglot": "sql"} if is_sql else {})
+    )
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
     from deltafix.web.guard import origin_of, read_token  # noqa: PLC0415  an extra
     from deltafix.web.server import Server  # noqa: PLC0415
@@ -105,15 +104,6 @@ def serve(
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()
         run(db, folder)
-
-
-def _require(packages: Mapping[str, str]) -> None:
-    """Raise MissingDependencyError for all packages at once that are not there, by their extras."""
-    missing = {name: extra for name, extra in packages.items() if find_spec(name) is None}
-    if missing:
-        extra = ",".join(dict.fromkeys(missing.values()))
-        message = f"serve needs {' and '.join(missing)}: pip install 'deltafix[{extra}]'"
-        raise MissingDependencyError(message, extra=extra)
 
 
 def _serve_sql(

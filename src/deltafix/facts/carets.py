@@ -28,7 +28,7 @@ def with_caret(error: DeltafixError) -> str:
     line = _line(path, number) if isinstance(path, str) and isinstance(number, int) else None
     if line is None or not isinstance(number, int):
         return f"error[{error.code}]: {error}"
-    start, end = _place(line, error.values.get("value"))
+    start, end = place_of(line, error.values.get("value"))
     message = str(error).removeprefix(f"{path}:{number}: ")
     span = Span(start, end, number, start + 1, str(path))
     return render(Diagnostic(error.code, message, span), "\n" * (number - 1) + line)
@@ -49,7 +49,7 @@ def _line(path: str, number: int) -> str | None:
     return found.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
 
 
-def _place(line: str, value: object) -> tuple[int, int]:
+def place_of(line: str, value: object) -> tuple[int, int]:
     """Where a line has a value, if it is there once as a word; else the whole line."""
     if isinstance(value, str) and value:
         found = [*re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", line)]

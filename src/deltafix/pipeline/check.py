@@ -28,7 +28,7 @@ from deltafix.pipeline.portion import Lookable, Portion, Source
 from deltafix.pipeline.quarantine import refused
 from deltafix.pipeline.signed import SIGN, plain
 from deltafix.pipeline.sink import ParquetSink
-from deltafix.pipeline.sources.registry import ON_SPARK, TABLES, additions, make_source
+from deltafix.pipeline.sources.registry import BY_RUNNER, ON_SPARK, additions, make_source
 from deltafix.pipeline.targets.registry import make_target, place_of
 from deltafix.rules.ast import Program
 from deltafix.store.folder import folder_at
@@ -64,7 +64,7 @@ def check(config: Config) -> Iterator[str]:
     local = config.values["runner"] == "local"
     for one in config.inputs:
         fed = ", ".join(schemas[name].show() for name in one.relations)
-        if one.source in (ON_SPARK if local else (*ON_SPARK, *TABLES)):
+        if one.source in (ON_SPARK if local else (*ON_SPARK, *BY_RUNNER)):
             yield f"input {one.name}: {one.source} to {fed} (not looked at: Spark reads it)"
             continue
         with closing(make_source(config, one, schemas)) as source:
@@ -75,7 +75,8 @@ def check(config: Config) -> Iterator[str]:
                 keys = _Keys(one, config.program, added, schemas)
                 keys.is_new = not any(map(there.has_rows, homes_of(one.relations[0])))
                 said = _said(source, seen, most, keys)
-                place = one.values.get("path") or one.values["table"]
+                named = (one.values.get(key) for key in ("path", "table", "topic"))
+                place = next(filter(None, named), "requests")
         yield f"input {one.name}: {one.source} {place} to {fed} ({said})"
     for output in config.outputs:
         schema = schemas[output.relation]

@@ -9,7 +9,7 @@ under another meaning are worse than none.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,30 @@ def fit(
     for name, array in zip(keying.versions, versions, strict=True):
         signed = signed.append_column(name, array)
     return Signed(schema, signed, bad)
+
+
+_PLAIN_KINDS: dict[str, tuple[type, ...]] = {
+    "number": (int,),
+    "unsigned": (int,),
+    "float": (int, float),
+}
+"""By type, what JSON has for its values beside text."""
+
+
+def misfit(schema: Schema, row: Mapping[str, Any], names: Sequence[str]) -> str:
+    """Why a row of JSON cannot be one of a relation, by the kinds of its values; "" if it may be.
+
+    So that each is judged by itself: as a column of a table, it would be that of all rows beside
+    it. What `fit` judges by its value (text for numbers, NULL) passes, and so do columns of SQL.
+    """
+    for name, column in zip(names, schema.columns, strict=True):
+        value = row.get(name)
+        if value is None or column.logical is not None or isinstance(value, str):
+            continue
+        takes = _PLAIN_KINDS.get(column.type, ())
+        if isinstance(value, bool) or not isinstance(value, takes):
+            return f"{name} = {value!r} is no {column.type}"
+    return ""
 
 
 def with_deletes(

@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.columns import choose, fit
+from deltafix.pipeline.columns import choose, fit, misfit
 from deltafix.pipeline.keyed import NO_KEY, Keying
 from deltafix.pipeline.signed import Bad, Signed
 
@@ -57,8 +57,12 @@ def decode_envelopes(
     places: list[int] = []
     bad: list[Bad] = []
     reader = _Images.of(schema, columns, keying)
+    own = list(columns or schema.names)
     for place, value in values:
         images, reason = reader.read(value, keys[place] if len(keys) else None)
+        wrong = [why for _, image in images if (why := misfit(schema, image, own))]
+        if wrong:
+            images, reason = [], wrong[0]
         if reason:
             bad.append(Bad(reason, f"{origin}, message {place + 1}", value))
         for sign, image in images:

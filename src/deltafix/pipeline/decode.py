@@ -13,8 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +23,11 @@ from pyarrow import json as arrow_json
 from deltafix.errors import FactError, PipelineError
 from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.pipeline.signed import Bad
+
+_PACKED: Final = {
+    "gz": "gzip", "bz2": "bz2", "zst": "zstd", "lz4": "lz4", "br": "brotli"
+}  # fmt: skip
+"""By ending, what Arrow calls how a file is packed."""
 
 SUFFIXES: Final = {
     form: tuple(f".{end}{packed}" for end in ends for packed in ("", ".gz", ".bz2", ".zst"))
@@ -56,13 +60,21 @@ class Decoded:
     bad: list[Bad] = field(default_factory=list)
 
 
-def read_bytes(path: Path) -> bytes:
+class File(Protocol):
+    """A path of the local disk, or an object of a store; `str` is its path or URL."""
+
+    def open(self, mode: Any = "rb") -> Any:
+        """It, to be read."""
+
+
+def read_bytes(path: File) -> bytes:
     """A whole file, unpacked as its ending says. Raises OSError."""
-    with pa.input_stream(str(path), compression="detect") as stream:
+    packed = _PACKED.get(str(path).rpartition(".")[2])
+    with path.open("rb") as file, pa.input_stream(file, compression=packed) as stream:
         return bytes(stream.read())
 
 
-def decode_file(path: Path, form: FileForm) -> Decoded:
+def decode_file(path: File, form: FileForm) -> Decoded:
     """Read one file. Raises PipelineError if it cannot be read at all."""
     try:
         return _DECODERS[form.format](path, form)
@@ -72,7 +84,7 @@ def decode_file(path: Path, form: FileForm) -> Decoded:
         raise PipelineError(message, path=str(path)) from None
 
 
-def _csv(path: Path, form: FileForm) -> Decoded:
+def _csv(path: File, form: FileForm) -> Decoded:
     data = read_bytes(path)
     if not data.strip():
         return Decoded(pa.table({name: pa.array([], pa.string()) for name in form.names}))
@@ -92,7 +104,7 @@ def _csv(path: Path, form: FileForm) -> Decoded:
     return Decoded(table, bad)
 
 
-def _records(path: Path, data: bytes, form: FileForm) -> Iterator[tuple[int, list[str]]]:
+def _records(path: File, data: bytes, form: FileForm) -> Iterator[tuple[int, list[str]]]:
     """The records of CSV, each with the line it begins in. Raises PipelineError."""
     try:
         for line, cells in quoted_lines(utf8(data, str(path)), form.delimiter, str(path)):
@@ -138,11 +150,12 @@ def _header(data: bytes, form: FileForm) -> list[str]:
         return [str(name) for name in reader.schema.names]
 
 
-def _parquet(path: Path, form: FileForm) -> Decoded:
-    return Decoded(pq.read_table(path, partitioning=None))
+def _parquet(path: File, form: FileForm) -> Decoded:
+    with path.open("rb") as file:
+        return Decoded(pq.read_table(file, partitioning=None))
 
 
-def _json(path: Path, form: FileForm) -> Decoded:
+def _json(path: File, form: FileForm) -> Decoded:
     data = read_bytes(path)
     if data.strip():
         with suppress(pa.ArrowInvalid):
@@ -193,14 +206,43 @@ def json_values(
         if not line.strip():
             continue
         try:
-            values.append((place, json.loads(line, parse_float=str if exact else None)))
-        except ValueError as error:
+            value = json.loads(line, parse_float=str if exact else None)
+            if _is_deep(value):
+                raise RecursionError
+            if "\\u" in line if isinstance(line, str) else b"\\u" in line:
+                json.dumps(value, ensure_ascii=False).encode()  # raises for a lone surrogate
+            values.append((place, value))
+        except (ValueError, RecursionError) as error:
+            reason = {
+                UnicodeEncodeError: "it is no JSON: a lone surrogate",
+                RecursionError: f"it is nested more than {_DEEP} deep",
+            }.get(type(error), f"it is no JSON: {error}")
             text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-            bad.append(Bad(f"it is no JSON: {error}", f"{origin}, line {place + 1}", text))
+            bad.append(Bad(reason, f"{origin}, line {place + 1}", text))
     return values, bad
 
 
-_DECODERS: Final[dict[str, Callable[[Path, FileForm], Decoded]]] = {
+_DEEP: Final = 100
+"""So deep a line may be nested: what reads and writes its value recurses."""
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether a value of JSON is nested deeper than `_DEEP`. O(value), without recursion."""
+    level = [value]
+    for _ in range(_DEEP + 1):
+        level = [
+            inside
+            for one in level
+            if isinstance(one, dict | list)
+            for inside in (one.values() if isinstance(one, dict) else one)
+            if isinstance(inside, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+_DECODERS: Final[dict[str, Callable[[File, FileForm], Decoded]]] = {
     "csv": _csv,
     "json": _json,
     "parquet": _parquet,

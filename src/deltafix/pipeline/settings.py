@@ -145,6 +145,10 @@ INPUT: Final[Mapping[str, Section]] = {
         "checkpoint": Key(str, ""),
         **_COLUMNS, **_POLICY, **_KEY,
     },
+    "http": {
+        "bytes": Key(int, 16 << 20, least=1),
+        **_COLUMNS, **_ENVELOPE, **_POLICY, **_KEY,
+    },
     "kafka": {
         "servers": Key(str),
         "topic": Key(str),

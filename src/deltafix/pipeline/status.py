@@ -64,6 +64,9 @@ def _position(one: InputConfig, marks: dict[str, Any]) -> str:
         value = marks.get(f"{kind}/{one.name}")
         if value is not None:
             return f"{kind} {value[0] if isinstance(value, list) else value}{begun}"
+    requests = marks.get(f"http/{one.name}")
+    if requests:
+        return f"{requests:,} requests"
     followed = marks.get(f"postgres/{one.name}")
     if followed:
         return f"changes up to {followed['at']}"

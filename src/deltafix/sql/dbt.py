@@ -5,7 +5,8 @@ dbt compiles its models to SQL and writes down what it did (`target/manifest.jso
 which models become views, in the order in which they need each other. A source or seed becomes a
 table, a model (and a test, whose rows are failures) a view; a relation that cannot be taken says
 why, and what reads it waits for it. dbt itself is not imported and not needed.
-Invariant: no model is evaluated otherwise: it is maintained, or it says why it is not.
+Invariant: no model is evaluated otherwise: it is maintained, or it says why it is not; what dbt
+does beside a query (hooks, increments) is not done, and each relation lists what.
 Not here: snapshots (their rows depend on when dbt ran) and models in Python are refused by name.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -30,6 +31,8 @@ _DIALECTS: Final = {**{name: name for name in DIALECTS}, "databricks": "spark"}
 """dbt's adapters, and whose SQL they speak."""
 
 _KINDS: Final = ("source", "seed", "model", "snapshot", "test")
+_MATERIALIZED: Final = ("view", "table", "materialized_view", "ephemeral")
+_SHOWN: Final = 80
 _PLAIN: Final = re.compile(r"[a-z_][a-z0-9_]*\Z")
 
 
@@ -44,6 +47,9 @@ class Relation:
         state: `table` (a source or seed), `maintained` (a view), `refused`, or `waits` for others.
         why: of a refused one the error, of a waiting one whom it waits for; else empty.
         path: the file that it comes from, from the project's folder.
+        untaken: what dbt does beside its query and is not done here, and what that means.
+        keys: tests that are declared as constraints, with `keys`.
+        delimiter: of a seed's file.
     """
 
     kind: str
@@ -52,6 +58,9 @@ class Relation:
     state: Literal["table", "maintained", "refused", "waits"]
     why: str
     path: str
+    untaken: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    delimiter: str = ","
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +71,13 @@ class Project:
         connection: its tables and views, open for queries, subscriptions and edits.
         relations: every relation, those first that others read.
         folder: the project's, which `target/` is in.
+        untaken: hooks of the project's runs, which are not run.
     """
 
     connection: Connection
     relations: tuple[Relation, ...]
     folder: Path
+    untaken: tuple[str, ...] = ()
 
     def __enter__(self) -> Project:
         return self
@@ -86,11 +97,14 @@ class Project:
         return self.connection.replace(name, rows)
 
 
-def open_project(target: str | Path) -> Project:
+def open_project(target: str | Path, *, keys: bool = False) -> Project:
     """Open a compiled dbt project: tables without rows, and a view for each model that can be one.
 
     Args:
         target: dbt's `target/` folder, or the project's, which has one.
+        keys: whether `unique` and `not_null` tests of sources and seeds are constraints of their
+            tables: rows that break one are refused, and views need not count rows that differ by a
+            key. Without it a test says that it fails, and its models follow all the same.
 
     Raises:
         DbtError: there is no manifest, it cannot be read, or its adapter's SQL is not known.
@@ -111,11 +125,17 @@ def open_project(target: str | Path) -> Project:
     columns = {**_part(catalog, "nodes"), **_part(catalog, "sources")}
     db = open_connection(":memory:", _DIALECTS[adapter], {})
     try:
-        found = _Reading(db, nodes, columns).relations()
+        found = _Reading(db, nodes, columns, keys=keys).relations()
     except BaseException:
         db.close()
         raise
-    return Project(db, found, place.absolute().parent)
+    hooks = [node for node in _part(manifest, "nodes").values()
+             if isinstance(node, dict) and node.get("resource_type") == "operation"]  # fmt: skip
+    untaken = tuple(
+        f"{' '.join(map(str, one.get('tags') or ()))} is not run: {_short(one.get('raw_code'))}"
+        for one in hooks
+    )
+    return Project(db, found, place.absolute().parent, untaken)
 
 
 def _read(path: Path, way_out: str) -> dict[str, Any]:
@@ -152,11 +172,17 @@ class _Reading:
     """One pass over a manifest: relations in the order of their needs."""
 
     def __init__(
-        self, db: Connection, nodes: Mapping[str, dict[str, Any]], columns: Mapping[str, Any]
+        self,
+        db: Connection,
+        nodes: Mapping[str, dict[str, Any]],
+        columns: Mapping[str, Any],
+        *,
+        keys: bool,
     ) -> None:
         self._db = db
         self._nodes = nodes
         self._columns = columns
+        self._keys = _tested(nodes) if keys else {}
         taken = Counter(_alias(node) for node in nodes.values())
         self._names = {
             key: _alias(node) if taken[_alias(node)] == 1 else f"{node['schema']}__{_alias(node)}"
@@ -193,7 +219,10 @@ class _Reading:
         if kind == "source":
             shown = f"{node.get('source_name')}.{shown}"
         path = str(node.get("original_file_path") or "")
-        found = Relation(kind, self._names[key], shown, "maintained", "", path)
+        found = Relation(
+            kind, self._names[key], shown, "maintained", "", path, _untaken(node),
+            delimiter=str(_part(node, "config").get("delimiter") or ","),
+        )  # fmt: skip
         waits = [
             one.shown
             for one in (self._found[read] for read in reads)
@@ -204,7 +233,8 @@ class _Reading:
         try:
             if kind in ("source", "seed"):
                 self._table(key, node)
-                return replace(found, state="table")
+                said = tuple(one.show() for one in self._keys.get(key, ()))
+                return replace(found, state="table", keys=said)
             self._view(found, node)
         except (SqlError, DbtError) as error:
             return replace(found, state="refused", why=str(error))
@@ -219,12 +249,22 @@ class _Reading:
             )
         }
         if not types:
-            declared = _part(node, "columns")
-            types = {name: str(one.get("data_type") or "") for name, one in declared.items()}
+            said, given = _part(node, "columns"), _part(_part(node, "config"), "column_types")
+            types = {
+                name: str(given.get(name) or _part(said, name).get("data_type") or "")
+                for name in dict.fromkeys([*said, *given])
+            }
         if not types or not all(types.values()):
             message = "its columns are not known: run `dbt docs generate`, or give each a data_type"
             raise DbtError(message)
-        listed = ", ".join(f"{self._quoted(name)} {kind}" for name, kind in types.items())
+        declared = self._keys.get(key, ())
+        never = {name for one in declared if not one.is_key for name in one.columns}
+        parts = [
+            f"{self._quoted(name)} {kind}{' NOT NULL' if name in never else ''}"
+            for name, kind in types.items()
+        ]
+        parts += [one.show(self._quoted) for one in declared if one.is_key]
+        listed = ", ".join(parts)
         self._run(f"CREATE TABLE {self._quoted(self._names[key])} ({listed})", None)
 
     def _view(self, found: Relation, node: Mapping[str, Any]) -> None:
@@ -279,3 +319,75 @@ class _Reading:
 
 def _alias(node: Mapping[str, Any]) -> str:
     return str(node.get("alias") or node.get("identifier") or node.get("name"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tested:
+    """A test of a table that can be a constraint: UNIQUE for a key, else NOT NULL."""
+
+    columns: tuple[str, ...]
+    is_key: bool
+
+    def show(self, quoted: Callable[[str], str] = str) -> str:
+        """As it is declared."""
+        names = ", ".join(map(quoted, self.columns))
+        return f"{'UNIQUE' if self.is_key else 'NOT NULL'} ({names})"
+
+
+def _tested(nodes: Mapping[str, dict[str, Any]]) -> dict[str, list[_Tested]]:
+    """By source or seed, the tests of all of its rows of which one broken row fails a build."""
+    found: dict[str, list[_Tested]] = {}
+    for node in nodes.values():
+        about, config = _part(node, "test_metadata"), _part(node, "config")
+        given = _part(about, "kwargs")
+        name = about.get("name")
+        read = _part(node, "depends_on").get("nodes") or []
+        if name in ("unique", "not_null"):
+            columns = (given.get("column_name"),)
+        elif name == "unique_combination_of_columns":
+            columns = tuple(given.get("combination_of_columns") or ())
+        else:
+            continue
+        plain = (
+            str(config.get("severity", "error")).lower() == "error"
+            and str(config.get("error_if") or "!= 0") == "!= 0"
+            and not config.get("where")
+            and not config.get("limit")
+        )
+        kinds = [nodes.get(key, {}).get("resource_type") for key in read]
+        if not plain or kinds not in (["source"], ["seed"]) or not all(columns):
+            continue
+        one = _Tested(tuple(map(str, columns)), name != "not_null")
+        if one not in found.setdefault(read[0], []):
+            found[read[0]].append(one)
+    return found
+
+
+def _untaken(node: Mapping[str, Any]) -> tuple[str, ...]:
+    """What dbt does for a relation that no view does, and what that means."""
+    config = _part(node, "config")
+    said = []
+    for name in ("pre-hook", "post-hook"):
+        hooks = config.get(name)
+        for hook in hooks if isinstance(hooks, list) else ():
+            said.append(f"{name} is not run: {_short(_part({'hook': hook}, 'hook').get('sql'))}")
+    kind = config.get("materialized")
+    if node.get("resource_type") == "model" and node.get("language", "sql") == "sql":
+        if kind in ("incremental", "microbatch"):
+            said.append(
+                f"materialized as {kind}: kept as --full-refresh makes it, without rows that only "
+                "earlier runs saw"
+            )
+        elif kind not in (*_MATERIALIZED, None):
+            said.append(
+                f"materialized as {kind!r}, a macro whose work is not known: kept as a view"
+            )
+    if node.get("resource_type") == "seed" and config.get("quote_columns"):
+        said.append("quote_columns says nothing here: names are as the file has them")
+    return tuple(said)
+
+
+def _short(text: object) -> str:
+    """A statement on one line, and not all of a long one."""
+    line = " ".join(str(text or "").split())
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

@@ -51,7 +51,9 @@ def table_file(folder: Path, name: str) -> Path | None:
 _KINDS = ("parquet", "csv")
 
 
-def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[str]]:
+def read_table(
+    path: Path, columns: Sequence[Column], delimiter: str = ","
+) -> tuple[pa.Table, list[str]]:
     """The rows of a file, its columns by name; and which of its columns the table has not.
 
     Raises SourceError, or FactError for what is no CSV: the file cannot be read, lacks a column, or
@@ -60,12 +62,12 @@ def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[st
     names = [column.name for column in columns]
     try:
         is_parquet = path.suffix == ".parquet"
-        table = parquet.read_table(path) if is_parquet else _read_csv(path, columns)
+        table = parquet.read_table(path) if is_parquet else _read_csv(path, columns, delimiter)
         missing = [name for name in names if name not in table.column_names]
         if missing:
             there = ", ".join(table.column_names)
             message = f"{path} has no column {missing[0]!r}; it has {there}"
-            separator = separator_in(table.column_names, ",")
+            separator = separator_in(table.column_names, delimiter)
             if separator is not None:
                 seen = json.dumps(separator)
                 message += f": there is {seen} between names; write the file with commas"
@@ -81,8 +83,11 @@ def read_table(path: Path, columns: Sequence[Column]) -> tuple[pa.Table, list[st
             found = table.column(column.name)
             if found.null_count and not column.nullable:
                 place = found.is_null().index(True).as_py()
-                message = f"{_place(path, place)}: no value for {column.name!r}, which is NOT NULL"
-                raise SourceError(message, path=str(path), line=_line(path, place))
+                message = (
+                    f"{_place(path, place, delimiter)}: no value for {column.name!r}, which is "
+                    "NOT NULL"
+                )
+                raise SourceError(message, path=str(path), line=_line(path, place, delimiter))
         return table, others
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, SourceError):
@@ -122,15 +127,15 @@ def _row(rows: pa.Table, place: int) -> str:
     return shown(tuple(column[place].as_py() for column in rows.columns))
 
 
-def _read_csv(path: Path, columns: Sequence[Column]) -> pa.Table:
+def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table:
     """A CSV file, the columns named as their types. Raises SourceError, ArrowException, OSError."""
     data = path.read_bytes()
     if data.count(b'"') % 2:  # Arrow takes a quote that nothing closes to end with the file
-        _refuse_lines(path, data, columns)
+        _refuse_lines(path, data, columns, delimiter)
     try:
         kinds = {column.name: arrow_type(column.type) for column in columns}
         as_text = {name for name, kind in kinds.items() if _is_text(kind)}
-        table = _parsed(data, {**kinds, **dict.fromkeys(as_text, pa.string())})
+        table = _parsed(data, {**kinds, **dict.fromkeys(as_text, pa.string())}, delimiter)
         for column in columns:
             if column.name in as_text.intersection(table.column_names):
                 place = table.column_names.index(column.name)
@@ -140,13 +145,13 @@ def _read_csv(path: Path, columns: Sequence[Column]) -> pa.Table:
                 _bounded(table.column(column.name))
         return table
     except (pa.ArrowInvalid, UnicodeDecodeError):  # Arrow takes any bytes for names
-        _refuse_lines(path, data, columns)
-        texts = _parsed(data, dict.fromkeys((column.name for column in columns), pa.string()))
-        _refuse_value(path, texts, columns, _cast)
+        _refuse_lines(path, data, columns, delimiter)
+        as_texts = dict.fromkeys((column.name for column in columns), pa.string())
+        _refuse_value(path, _parsed(data, as_texts, delimiter), columns, _cast, delimiter)
         raise
 
 
-def _parsed(data: bytes, types: dict[str, Any]) -> pa.Table:
+def _parsed(data: bytes, types: dict[str, Any], delimiter: str) -> pa.Table:
     # A header without a line end is no table for Arrow.
     source = pa.BufferReader(data if b"\n" in data else data + b"\n")
     converting = csv.ConvertOptions(
@@ -156,20 +161,20 @@ def _parsed(data: bytes, types: dict[str, Any]) -> pa.Table:
         quoted_strings_can_be_null=False,
     )
     # Without this, a line break within quotes is refused, from the second block of a file on.
-    parsing = csv.ParseOptions(newlines_in_values=True)
+    parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     return csv.read_csv(source, parse_options=parsing, convert_options=converting)
 
 
-def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column]) -> None:
+def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column], delimiter: str) -> None:
     """Raise SourceError at the first line with another number of values than the header, if one is.
 
     Raises FactError for bytes or quotes that are no CSV.
     """
     text = utf8(data, str(path))
-    records = _records(path, text)
+    records = _records(path, text, delimiter)
     first = next(records, None)
     if first is None:
-        names = ",".join(column.name for column in columns)
+        names = delimiter.join(column.name for column in columns)
         message = f"{path} is empty; its first line is to name the columns: {names}"
         raise SourceError(message, value=str(path))
     _, header = first
@@ -184,9 +189,9 @@ def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column]) -> None:
             raise SourceError(message, path=str(path), line=line)
 
 
-def _records(path: Path, text: str) -> Iterator[tuple[int, list[str]]]:
+def _records(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """The records of a CSV text, each with the line it begins in; empty lines are none."""
-    return ((line, cells) for line, cells in quoted_lines(text, ",", str(path)) if cells)
+    return ((line, cells) for line, cells in quoted_lines(text, delimiter, str(path)) if cells)
 
 
 def _converted(path: Path, table: pa.Table, columns: Sequence[Column]) -> pa.Table:
@@ -200,7 +205,11 @@ def _converted(path: Path, table: pa.Table, columns: Sequence[Column]) -> pa.Tab
 
 
 def _refuse_value(
-    path: Path, table: pa.Table, columns: Sequence[Column], convert: Callable[[Any, Column], Any]
+    path: Path,
+    table: pa.Table,
+    columns: Sequence[Column],
+    convert: Callable[[Any, Column], Any],
+    delimiter: str = ",",
 ) -> None:
     """Raise SourceError at the first value of a file that its column does not hold, if one is.
 
@@ -211,6 +220,7 @@ def _refuse_value(
         table: its values, as text for CSV.
         columns: those of the table that it is read for.
         convert: values as those of a column; raises ArrowException where one is none.
+        delimiter: between values of CSV.
     """
 
     def fits(values: Any, column: Column) -> bool:
@@ -238,10 +248,11 @@ def _refuse_value(
         value = table.column(asked.name)[place].as_py()
         write = repr if isinstance(value, str) else as_json if asked.type.is_nested else plain_text
         message = (
-            f"{_place(path, place)}: {write(value)} in column {asked.name!r} is no "
+            f"{_place(path, place, delimiter)}: {write(value)} in column {asked.name!r} is no "
             f"{asked.type.name}{_way_out(value, asked.type)}"
         )
-        raise SourceError(message, path=str(path), line=_line(path, place), value=value)
+        line = _line(path, place, delimiter)
+        raise SourceError(message, path=str(path), line=line, value=value)
 
 
 def _way_out(value: Any, kind: SqlType) -> str:
@@ -308,17 +319,17 @@ def _has_decimals(kind: Any) -> bool:
     return bool(pa.types.is_decimal(kind)) or any(map(_has_decimals, inner))
 
 
-def _place(path: Path, row: int) -> str:
+def _place(path: Path, row: int, delimiter: str = ",") -> str:
     """Where a row of a file stands, from 0: by line in CSV."""
-    line = _line(path, row)
+    line = _line(path, row, delimiter)
     return f"{path}, row {row + 1}" if line is None else f"{path}:{line}"
 
 
-def _line(path: Path, row: int) -> int | None:
+def _line(path: Path, row: int, delimiter: str = ",") -> int | None:
     """The line in which a row begins; None where a file has no lines."""
     if path.suffix == ".parquet":
         return None
-    records = _records(path, utf8(path.read_bytes(), str(path)))
+    records = _records(path, utf8(path.read_bytes(), str(path)), delimiter)
     next(records)  # the header
     return next(islice(records, row, None))[0]
 

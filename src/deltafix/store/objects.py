@@ -5,17 +5,20 @@ decides is put under a condition (`If-None-Match`, `If-Match`), which the store 
 one step. Invariant: of two writers that saw the same version, one succeeds, the other is told.
 
 Where the store is and who asks, obstore takes from the environment: `AWS_ENDPOINT_URL`,
-`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on.
+`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `GOOGLE_SERVICE_ACCOUNT`, `AZURE_STORAGE_ACCOUNT_NAME` and so on;
+Google's `STORAGE_EMULATOR_HOST` is read here. What a version is differs: Google's stores compare a
+generation, the others an ETag.
 """
 
 from __future__ import annotations
 
 import errno
 import io
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 from deltafix.errors import MissingDependencyError, SourceError
 from deltafix.store.disk import Piece
@@ -38,6 +41,7 @@ class ObjectFolder:
         self._store = store
         self._url = url
         self._prefix = prefix
+        self._version = "version" if url.startswith("gs:") else "e_tag"
 
     @classmethod
     def at(cls, url: str) -> ObjectFolder:
@@ -45,10 +49,12 @@ class ObjectFolder:
         scheme, _, rest = url.partition("://")
         bucket, _, prefix = rest.partition("/")
         root = f"{scheme}://{bucket}"
-        http = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+        endpoint, config = _endpoint(scheme)
+        http = endpoint.startswith("http://")
         try:
             store = obstore.store.from_url(
                 root,
+                config=config,
                 client_options={"allow_http": http, "timeout": PATIENCE},
                 retry_config={"retry_timeout": PATIENCE, "max_retries": RETRIES},
             )
@@ -72,7 +78,7 @@ class ObjectFolder:
 
     def size(self, name: str) -> int:
         """As `Folder.size`."""
-        return int(self._ask(obstore.head, name)["size"])
+        return int(self.about(name)["size"])
 
     def exists(self, name: str) -> bool:
         """As `Folder.exists`."""
@@ -111,12 +117,12 @@ class ObjectFolder:
 
     def commit(self, name: str, pieces: Iterable[Piece], seen: Version) -> Version:
         """As `Folder.commit`, by a conditional put."""
-        mode: Any = "create" if seen is None else {"e_tag": seen}
+        mode: Any = "create" if seen is None else {self._version: seen}
         try:
             put = self._ask(obstore.put, name, b"".join(pieces), mode=mode, use_multipart=False)
         except (AlreadyExistsError, PreconditionError):
             raise ReplacedError(f"{self._url}/{name} was replaced by another writer") from None
-        return str(put["e_tag"])
+        return str(put[self._version])
 
     def remove(self, name: str) -> None:
         """As `Folder.remove`."""
@@ -134,6 +140,22 @@ class ObjectFolder:
             except BaseError as error:
                 raise self._failed(name, error) from None
 
+    def walk(self) -> Iterator[Mapping[str, Any]]:
+        """What the store tells of each file here and in folders inside, by `path` from here."""
+        prefix = f"{self._prefix}/" if self._prefix else ""
+        try:
+            found = [one for some in obstore.list(self._store, prefix=self._prefix) for one in some]
+        except BaseError as error:
+            raise self._failed("", error) from None
+        inside = [one for one in found if one["path"].startswith(prefix)]
+        for one in sorted(inside, key=lambda one: str(one["path"])):
+            yield {**one, "path": one["path"].removeprefix(prefix)}
+
+    def about(self, name: str) -> Mapping[str, Any]:
+        """What the store tells of a file: `size`, `last_modified`. Raises FileNotFoundError."""
+        found: Mapping[str, Any] = self._ask(obstore.head, name)
+        return found
+
     def part(self, name: str, start: int, end: int) -> bytes:
         """Some bytes of a file. Raises FileNotFoundError."""
         return bytes(self._ask(obstore.get_range, name, start=start, end=end))
@@ -144,7 +166,7 @@ class ObjectFolder:
     def _get(self, name: str) -> tuple[bytes, Version]:
         found = self._ask(obstore.get, name)
         try:
-            return bytes(found.bytes()), str(found.meta["e_tag"])
+            return bytes(found.bytes()), str(found.meta[self._version])
         except BaseError as error:
             raise self._failed(name, error) from None
 
@@ -161,6 +183,23 @@ class ObjectFolder:
 
     def _failed(self, name: str, error: Exception) -> OSError:
         return OSError(f"{self._url}/{name}: {_first_line(error)}")
+
+
+def _endpoint(scheme: str) -> tuple[str, dict[str, str] | None]:
+    """Where the environment says that a store is, if it does, and what obstore is to be told."""
+    if scheme == "gs":
+        host = os.environ.get("STORAGE_EMULATOR_HOST", "")
+        if not host:
+            return "", None
+        host = host if "://" in host else f"http://{host}"
+        nobody = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        account = {"gcs_base_url": host, "disable_oauth": True, **nobody}
+        return host, {"service_account_key": json.dumps(account)}
+    names = ("AWS_ENDPOINT_URL",) if scheme.startswith("s3") else _AZURE
+    return next(filter(None, map(os.environ.get, names)), ""), None
+
+
+_AZURE: Final = ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT")
 
 
 def _first_line(error: Exception) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -60,8 +60,15 @@ def make_app(
     ]
     if writable:
         routes.append(Route("/api/edit", page.edit, methods=["POST"]))
-    app = Starlette(routes=routes, exception_handlers={DeltafixError: _refused})
+    app = Starlette(
+        routes=routes, exception_handlers={DeltafixError: _refused, ClientDisconnect: _cut_off}
+    )
     return Guard(app, token, port, origins)
+
+
+def _cut_off(_: Request, __: Exception) -> Response:
+    """To a request that ended in its middle: nobody reads it, and the log need not have it."""
+    return Response(status_code=400)
 
 
 def _refused(_: Request, error: Exception) -> Response:

@@ -1,14 +1,14 @@
-"""Serve the page from this process, on the loopback address, until interrupted.
+"""Serve from this process, on the loopback address: a page, or requests into a pipeline.
 
-Invariant: only 127.0.0.1 is bound. Fact files, where a folder is given, are followed by a thread
-that ends with the server.
+Invariant: only 127.0.0.1 is bound. What is beside the server (fact files that are followed, inputs
+that are looked at) is a thread that ends with it, and what ends that ends the server.
 """
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -16,22 +16,88 @@ import uvicorn
 from deltafix.errors import SourceError
 from deltafix.web.app import make_app
 from deltafix.web.feed import Feed, Limits
-from deltafix.web.guard import new_token, origin_of, require_token
+from deltafix.web.guard import Guard, new_token, origin_of, require_token
 from deltafix.web.sources import served
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from deltafix.engine.database import Database
     from deltafix.engine.follow import FactFolder
+    from deltafix.errors import PipelineError
+    from deltafix.pipeline.epoch import Epoch
+    from deltafix.pipeline.runner import Pipeline
     from deltafix.sql import Connection
     from deltafix.sql.follow import TableFolder
 
-__all__ = ["Server"]
+__all__ = ["PipelineServer", "Server"]
 
 _ADDRESS = "127.0.0.1"
 _LIMITS = Limits()
 
 
-class Server:
+class _Listener:
+    """A port that is bound; `url` is known at once, `_serve` serves until `stop` or an interrupt.
+
+    `address` is `url` without the key. Raises SourceError for a port that is in use, AccessError
+    for a key that is none.
+    """
+
+    def __init__(self, port: int, token: str | None) -> None:
+        self._token = new_token() if token is None else require_token(token)
+        self._socket = socket.socket()
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind((_ADDRESS, port))
+            self._socket.listen()  # from here on a browser may come: it waits for `run`
+        except (OSError, OverflowError) as error:
+            self._socket.close()
+            message = f"port {port} cannot be used: {error}; --port 0 takes any that is free"
+            raise SourceError(message, value=port) from None
+        self._port = int(self._socket.getsockname()[1])
+        self.address = f"http://{_ADDRESS}:{self._port}/"
+        self.url = f"{self.address}{self._token}/"
+        self._stopped = threading.Event()
+        self._failed: BaseException | None = None
+        self._server: uvicorn.Server
+
+    def _answer(self, app: ASGIApp) -> None:
+        """Have the guarded application answer."""
+        config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+
+    def _serve(self, beside: Callable[[], object] | None, interval: float) -> None:
+        """Serve; call `beside` every `interval` seconds. Raises what that raises."""
+        thread = None
+        if beside is not None:
+            thread = threading.Thread(target=self._repeat, args=(beside, interval))
+        try:
+            if thread is not None:
+                thread.start()
+            self._server.run([self._socket])
+        finally:
+            self._stopped.set()
+            if thread is not None and thread.ident is not None:
+                thread.join()
+            self._socket.close()
+        if self._failed is not None:
+            raise self._failed
+
+    def stop(self) -> None:
+        """End `run`, from another thread."""
+        self._stopped.set()
+        self._server.should_exit = True
+
+    def _repeat(self, beside: Callable[[], object], interval: float) -> None:
+        try:
+            while not self._stopped.wait(interval):
+                beside()
+        except BaseException as error:
+            self._failed = error
+            self.stop()
+
+
+class Server(_Listener):
     """A page over a database. `url` is known at once; `run` serves until interrupted.
 
     Args:
@@ -59,30 +125,21 @@ class Server:
         token: str | None = None,
         origins: Collection[str] = (),
     ) -> None:
-        token = new_token() if token is None else require_token(token)
         others = [origin_of(one) for one in origins]
-        self._socket = socket.socket()
-        try:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            self._socket.bind((_ADDRESS, port))
-            self._socket.listen()  # from here on a browser may come: it waits for `run`
-        except (OSError, OverflowError) as error:
-            self._socket.close()
-            message = f"port {port} cannot be used: {error}; --port 0 takes any that is free"
-            raise SourceError(message, value=port) from None
-        bound = int(self._socket.getsockname()[1])
-        self.address = f"http://{_ADDRESS}:{bound}/"
-        self.url = f"{self.address}{token}/"
+        super().__init__(port, token)
         source = served(db)
         self.lock = source.lock
         self._feed = Feed(source, limits)
-        app = make_app(
-            self._feed, token=token, port=bound, writable=writable, title=title, origins=others
+        self._answer(
+            make_app(
+                self._feed,
+                token=self._token,
+                port=self._port,
+                writable=writable,
+                title=title,
+                origins=others,
+            )
         )
-        config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
-        self._server = uvicorn.Server(config)
-        self._stopped = threading.Event()
-        self._failed: BaseException | None = None
 
     def run(self, folder: FactFolder | TableFolder | None = None, interval: float = 0.3) -> None:
         """Serve; follow the fact files of `folder`, looking every `interval` seconds.
@@ -90,32 +147,44 @@ class Server:
         What ends the following, other than `stop`, ends the server and is raised: its page would
         show rows of before, as if they were those of now.
         """
-        follower = None
-        if folder is not None:
-            follower = threading.Thread(target=self._follow, args=(folder, interval))
-        try:
-            if follower is not None:
-                follower.start()
-            self._server.run([self._socket])
-        finally:
-            self._stopped.set()
-            if follower is not None and follower.ident is not None:
-                follower.join()
-            self._socket.close()
-        if self._failed is not None:
-            raise self._failed
+        self._serve(None if folder is None else lambda: self._follow(folder), interval)
 
-    def stop(self) -> None:
-        """End `run`, from another thread."""
-        self._stopped.set()
-        self._server.should_exit = True
+    def _follow(self, folder: FactFolder | TableFolder) -> None:
+        with self.lock:
+            folder.poll()
+        self._feed.tell_files(folder.problems, folder.edit)
 
-    def _follow(self, folder: FactFolder | TableFolder, interval: float) -> None:
-        try:
-            while not self._stopped.wait(interval):
-                with self.lock:
-                    folder.poll()
-                self._feed.tell_files(folder.problems, folder.edit)
-        except BaseException as error:
-            self._failed = error
-            self.stop()
+
+class PipelineServer(_Listener):
+    """Requests into an open pipeline; `run` serves until interrupted.
+
+    Args:
+        pipeline: one whose rows this process keeps; it is closed by its owner.
+        port: 0 for any that is free.
+        token: the key, of the characters of a URL's part; without one it is random.
+        told: hears each epoch.
+        on_stop: hears why another input was left out of a look.
+
+    Raises what `_Listener` raises.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        *,
+        port: int,
+        token: str | None = None,
+        told: Callable[[Epoch], object] = lambda epoch: None,
+        on_stop: Callable[[PipelineError], object] = lambda error: None,
+    ) -> None:
+        from deltafix.web.inlet import Inlet  # noqa: PLC0415  pyarrow is slow
+
+        super().__init__(port, token)
+        self._on_stop = on_stop
+        self._inlet = Inlet(pipeline, told)
+        self._answer(Guard(self._inlet.app, self._token, self._port))
+
+    def run(self, every: float | None = None) -> None:
+        """Serve; look at the other inputs `every` so many seconds. Raises what fails a look."""
+        beside = None if every is None else lambda: self._inlet.look(self._on_stop)
+        self._serve(beside, every or 0.0)

@@ -427,7 +427,7 @@ def test_a_file_that_cannot_be_read_says_why_and_has_no_facts(
     path: str, data: bytes, why: str
 ) -> None:
     fragment = extract(path, data)
-    assert why in (fragment.error or "")
+    assert why.lower() in (fragment.error or "").lower()  # as each Python puts it
     assert (fragment.facts, fragment.places) == ((), ())
 
 

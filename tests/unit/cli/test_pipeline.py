@@ -7,6 +7,7 @@ from itertools import islice
 
 import pytest
 from tests.pipelines import Job, open_pipeline
+from tests.unit.pipeline.test_requests import job_of
 
 
 @pytest.fixture
@@ -225,3 +226,14 @@ def test_following_looks_again_until_it_is_interrupted(job, deltafix, monkeypatc
     assert ran.err.endswith("interrupted\n")
     assert turns == [0.5] * 3
     assert "epoch 4: in 1 |" in ran.err
+
+
+def test_only_a_file_that_takes_requests_in_this_process_is_served(tmp_path, deltafix) -> None:
+    job = Job(tmp_path)
+    ran = deltafix("pipeline", "serve", job.toml, "--port", "0")
+    assert (ran.code, ran.out) == (2, "")
+    assert 'no input has source = "http", so there is nothing to serve' in ran.err
+    job.toml.write_text(job_of(tmp_path).toml.read_text().replace('"local"', '"spark"'))
+    ran = deltafix("pipeline", "serve", job.toml, "--port", "0")
+    assert (ran.code, ran.out) == (2, "")
+    assert 'serve needs runner = "local"' in ran.err

@@ -34,14 +34,14 @@ def test_a_port_in_use_is_exit_code_2(deltafix, folder):
 
 
 def test_a_missing_extra_is_named(deltafix, folder, monkeypatch):
-    monkeypatch.setattr("deltafix.cli.serve.find_spec", lambda name: None)
+    monkeypatch.setattr("deltafix.cli.console.find_spec", lambda name: None)
     done = deltafix("serve", folder / "program.dl", "-F", folder)
     assert done.code == 2
     assert "pip install 'deltafix[web]'" in done.err
 
 
 def test_all_extras_that_a_script_of_sql_lacks_are_named_at_once(deltafix, tmp_path, monkeypatch):
-    monkeypatch.setattr("deltafix.cli.serve.find_spec", lambda name: None)
+    monkeypatch.setattr("deltafix.cli.console.find_spec", lambda name: None)
     done = deltafix("serve", tmp_path / "views.sql")
     said = "serve needs starlette and uvicorn and sqlglot: pip install 'deltafix[web,sql]'"
     assert (done.code, done.out) == (2, "")

@@ -55,8 +55,8 @@ def test_paths_stay_paths(path) -> None:
 def test_an_input_that_this_process_reads_refuses_a_url(source, tmp_path) -> None:
     job = Job(tmp_path)
     old = 'source = "files"\npath = "in/member"'
-    new = f'source = "{source}"\npath = "s3://b/x"'
+    new = f'source = "{source}"\npath = "hdfs://b/x"'
     job.toml.write_text(job.toml.read_text().replace(old, new))
     config = read_config(job.toml)
-    with pytest.raises(SourceError, match="s3://b/x is a URL"):
+    with pytest.raises(SourceError, match="hdfs://b/x is a URL"):
         make_source(config, config.inputs[0], schemas_of(config.program))

@@ -7,13 +7,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.topics import MemorySpark, MemoryTopic, Records
+from tests.topics import LocalMemoryTopic, MemorySpark, MemoryTopic, Records
 
-from deltafix.errors import DriftError, PipelineError
+from deltafix.errors import DriftError, OffsetError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.policy import Policy, lowest
 from deltafix.pipeline.portion import Portion
-from deltafix.spark.sources.kafka import decode_records, share
+from deltafix.pipeline.sources.topic import decode_records, share
 
 EDGE = Schema.of("edge", ["x", "n"], ["symbol", "number"])
 OPTIONS: dict[str, Any] = {
@@ -37,12 +37,54 @@ def test_records_with_a_sign() -> None:
         decode_records(EDGE, ['{"x": "a", "sign": 1}'], OPTIONS, "topic edges")
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"x": "\\ud800", "n": 1, "sign": 1}', "it is no JSON: a lone surrogate"),
+        (b'{"\\ud800": 1, "n": 1, "sign": 1}', "it is no JSON: a lone surrogate"),
+        ("[" * 1_000_000, "it is n"),  # no JSON, or nested, as Python has it
+        ("[" * 900 + "]" * 900, "it is nested more than 100 deep"),
+        ('{"x": ' * 102 + "1" + "}" * 102, "it is nested more than 100 deep"),
+        (b"\xff", "it is no JSON: 'utf-8' codec can't decode byte 0xff"),
+        ('{"x": "a", "n": ' + "9" * 5000 + "}", "it is no JSON: Exceeds the limit"),
+        ('{"x": "a", "n": ' + "9" * 50 + ', "sign": 1}', f"n = '{'9' * 50}' is no number"),
+        ('{"x": "a", "n": 1, "sign": 0}', "sign = '0' is no sign"),
+        ("7", "it is no JSON object"),
+        ('{"x": 5, "n": 1, "sign": 1}', "x = 5 is no symbol"),
+        ('{"x": {"a": 1}, "n": 1, "sign": 1}', "x = {'a': 1} is no symbol"),
+        ('{"x": "a", "n": 1.5, "sign": 1}', "n = 1.5 is no number"),
+        ('{"x": "a", "n": true, "sign": 1}', "n = True is no number"),
+        ('{"x": "a", "n": 1e999, "sign": 1}', "n = inf is no number"),
+    ],
+)
+def test_a_poisoned_record_is_one_bad_row_with_its_place(text, reason) -> None:
+    good = '{"x": "a", "n": 1, "sign": 1}'
+    signed = decode_records(EDGE, [None, good, "", text, good], OPTIONS, "topic edges")
+    assert rows(signed) == [("a", 1, 1)] * 2
+    (bad,) = signed.bad
+    alone = decode_records(EDGE, [text], OPTIONS, "topic edges")  # by itself it is as bad
+    assert [one.reason for one in alone.bad] == [bad.reason]
+    assert bad.reason.startswith(reason)
+    assert bad.origin in ("topic edges, line 4", "topic edges, message 4")
+
+
 def test_records_with_envelopes() -> None:
     after = {"op": "c", "before": None, "after": {"x": "a", "n": 1}}
     values = [json.dumps(after), None, json.dumps({**after, "op": "d", "before": after["after"]})]
     signed = decode_records(EDGE, values, {**OPTIONS, "envelope": "debezium"}, "topic edges")
     assert rows(signed) == [("a", 1, 1), ("a", 1, -1)]
     assert signed.bad == []
+
+
+@pytest.mark.parametrize("x", [5, True, {"a": 1}, ["a"], 1.5])
+def test_an_envelope_of_values_of_another_kind_is_one_bad_row(x) -> None:
+    options = {**OPTIONS, "envelope": "debezium"}
+    good = {"op": "c", "after": {"x": "a", "n": 1}}
+    poison = {"op": "u", "before": {"x": "a", "n": 1}, "after": {"x": x, "n": 1}}
+    for values in ([poison], [good, poison, good]):
+        signed = decode_records(EDGE, [json.dumps(one) for one in values], options, "topic edges")
+        assert rows(signed) == [("a", 1, 1)] * (len(values) - 1)
+        assert [bad.reason for bad in signed.bad] == [f"x = {x!r} is no symbol"]
 
 
 def test_envelopes_take_a_row_by_the_key_of_their_message() -> None:
@@ -68,22 +110,33 @@ def told(*numbers: int) -> list[str | None]:
     return [json.dumps({"x": "a", "n": n, "sign": 1}) for n in numbers]
 
 
-def topic_of(there: dict[str, Records], **options: Any) -> MemoryTopic:
-    live = MemorySpark(Random("tasks"))
-    topic = MemoryTopic(live, "edge", EDGE, {**OPTIONS, **options}, Policy("apply", "count"))
-    topic.there = there
-    return topic
+Either = MemoryTopic | LocalMemoryTopic
+
+
+@pytest.fixture(params=["spark", "local"])
+def topic_of(request):
+    def made(there: dict[str, Records], **options: Any) -> Either:
+        given = ("edge", EDGE, {**OPTIONS, **options}, Policy("apply", "count"))
+        topic: Either
+        if request.param == "spark":
+            topic = MemoryTopic(MemorySpark(Random("tasks")), *given)
+        else:
+            topic = LocalMemoryTopic(*given)
+            topic.rng = Random("partitions")
+        topic.there = there
+        return topic
+
+    return made
 
 
 def numbers(portion: Portion) -> list[int]:
     """What a portion says, as tasks give it."""
-    assert portion.settle is not None
-    portion.settle()
-    (signed,) = portion.signed
-    return signed.table.column("n").to_pylist()
+    if portion.settle is not None:
+        portion.settle()
+    return [n for signed in portion.signed for n in signed.table.column("n").to_pylist()]
 
 
-def test_oracle_every_record_is_taken_once_in_bounded_portions() -> None:
+def test_oracle_every_record_is_taken_once_in_bounded_portions(topic_of) -> None:
     rng = Random("offsets")
     topic = topic_of({"0": (5, []), "1": (0, []), "10": (3, [])})
     marks: dict[str, Any] = {}
@@ -110,19 +163,37 @@ def test_oracle_every_record_is_taken_once_in_bounded_portions() -> None:
     topic.close()
 
 
-def test_offsets_that_are_gone_or_of_another_topic() -> None:
+def test_offsets_that_are_gone_or_of_another_topic(topic_of) -> None:
     topic = topic_of({"0": (4, told(1, 2)), "1": (0, [])})
-    with pytest.raises(PipelineError, match="partition 0: offsets 3 to 3 are gone"):
+    with pytest.raises(OffsetError, match="partition 0: offsets 3 to 3 are gone"):
         topic.poll(State(**{"kafka/edge": {"0": 3}}), 9)
-    with pytest.raises(PipelineError, match="partition 0: it ends before offset 7"):
+    with pytest.raises(OffsetError, match="partition 0: it ends before offset 7"):
         topic.poll(State(**{"kafka/edge": {"0": 7}}), 9)
-    with pytest.raises(PipelineError, match="partition 2: it ends before offset 1"):
+    with pytest.raises(OffsetError, match="partition 2: it ends before offset 1"):
         topic.poll(State(**{"kafka/edge": {"0": 4, "2": 1}}), 9)
     skipping = topic_of(topic.there, lost="skip")
     portion = skipping.poll(State(**{"kafka/edge": {"0": 3}}), 9)
     assert portion is not None
     assert portion.marks == {"kafka/edge": {"0": 6, "1": 0}}
     assert numbers(portion) == [1, 2]
+
+
+def test_a_topic_that_was_made_anew_and_has_grown_is_refused(topic_of) -> None:
+    topic = topic_of({"0": (0, told(1, 2))})
+    topic.identity = "first"
+    portion = topic.poll(State(), 1)
+    assert portion is not None
+    assert portion.marks == {"kafka/edge": {"0": 1}, "kafka/edge/topic": "first"}
+    marks = dict(portion.marks)
+    portion = topic.poll(State(**marks), 9)
+    assert portion is not None
+    assert portion.marks == {"kafka/edge": {"0": 2}}  # it is known
+    topic.there["0"][1].extend(told(3, 4, 5))
+    topic.identity = ""  # a broker that tells none
+    assert topic.poll(State(**marks), 9) is not None
+    topic.identity = "second"
+    with pytest.raises(OffsetError, match="topic edges: it was made anew since it was read"):
+        topic.poll(State(**marks), 9)
 
 
 def test_a_partition_without_rows_holds_tombstones_back() -> None:

@@ -18,7 +18,7 @@ import duckdb
 import pytest
 
 from deltafix.cli.main import main
-from deltafix.errors import DbtError
+from deltafix.errors import DbtError, SqlIntegrityError
 from deltafix.sql.dbt import Project, open_project
 
 ROOT = Path(__file__).parents[3]
@@ -302,3 +302,123 @@ def test_rows_that_do_not_fit_leave_a_source_as_it_was(tmp_path: Path) -> None:
         with pytest.raises(Exception, match="column 'id'"):
             project.load("orders", [(4,), ("x",)])
         assert rows(project.connection, "orders") == {(2,): 1, (3,): 2}
+
+
+# --- what dbt does beside queries ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hooked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example with hooks, and a seed of another delimiter with types of its own, compiled."""
+    if not DBT.is_file():
+        assert "CI" not in os.environ, "make build/dbt/.ready"
+        pytest.skip("no dbt: make build/dbt/.ready")
+    folder = tmp_path_factory.mktemp("hooked") / "shop"
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("target", "logs", "*.duckdb"))
+    (folder / "seeds" / "odd.csv").write_text(
+        'id;label;amount\n1;null;1.50\n2;;2\n3;"a;b";3.25\n4;"a\nb";\n'
+    )
+    (folder / "seeds" / "odd.yml").write_text(
+        """
+seeds:
+  - name: odd
+    config: {delimiter: ";", column_types: {id: bigint, label: varchar, amount: "decimal(8, 2)"}}
+    columns:
+      - name: id
+        data_tests: [unique, not_null]
+      - name: label
+        data_tests:
+          - not_null: {config: {severity: warn}}
+          - unique: {config: {where: "id > 1"}}
+"""
+    )
+    (folder / "models" / "marts" / "after.sql").write_text(
+        """{{ config(materialized="incremental", unique_key="id", pre_hook="select   1",
+            post_hook=["select 2", "vacuum"]) }}
+select id, label from {{ ref("odd") }}
+"""
+    )
+    with (folder / "dbt_project.yml").open("a") as file:
+        file.write("on-run-end: [select 42]\n")
+    dbt(folder, "seed")
+    dbt(folder, "compile", "--full-refresh")
+    dbt(folder, "docs", "generate", "--no-compile", "--empty-catalog")
+    return folder
+
+
+def test_hooks_and_increments_are_listed_by_model_and_by_run(
+    hooked: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_project(hooked) as project:
+        untaken = {one.name: one.untaken for one in project.relations}
+        assert untaken["after"] == (
+            "pre-hook is not run: select 1",
+            "post-hook is not run: select 2",
+            "post-hook is not run: vacuum",
+            "materialized as incremental: kept as --full-refresh makes it, without rows that only "
+            "earlier runs saw",
+        )
+        assert untaken["odd"] == untaken["stg_orders"] == ()
+        kinds = [one.partition(" is not run: ")[0] for one in project.untaken]
+        assert kinds == ["on-run-start", "on-run-start", "on-run-end"]
+    run(str(hooked))
+    printed = capsys.readouterr()
+    assert "         not taken: post-hook is not run: vacuum\n" in printed.out
+    assert "note: on-run-end is not run: select 42\n" in printed.err
+
+
+def test_a_seed_is_read_as_dbt_reads_it(hooked: Path, tmp_path: Path) -> None:
+    assert run(str(hooked), "-D", str(tmp_path)) == 0
+    with duckdb.connect(str(hooked / "dev.duckdb")) as db:
+        wanted = Counter(db.execute("SELECT id, label FROM odd").fetchall())
+        found = db.execute(
+            "SELECT id::BIGINT, label FROM read_csv(?, header = true, all_varchar = true, "
+            "quote = '\"')",
+            [str(tmp_path / "after.csv")],
+        ).fetchall()
+    assert Counter(found) == wanted
+    assert len(wanted) == 4
+
+
+def test_tests_of_tables_are_keys_where_that_is_asked_for(hooked: Path) -> None:
+    with open_project(hooked) as project:
+        assert all(one.keys == () for one in project.relations)
+        hidden = {name: one.hidden for name, one in project.connection.catalog.relations.items()}
+        assert hidden["odd"]  # rows have numbers, or equal ones were one
+        assert hidden["after"]
+        project.load("odd", [(1, "a", None), (1, "b", None)])
+        assert rows(project.connection, "unique_odd_id") == {(1, 2): 1}
+    with open_project(hooked, keys=True) as project:
+        (odd,) = [one for one in project.relations if one.name == "odd"]
+        relations = project.connection.catalog.relations
+        assert relations["odd"].hidden == relations["after"].hidden == ()
+        assert odd.keys == ("UNIQUE (id)", "NOT NULL (id)")  # not those that warn, or of some rows
+        project.load("odd", [(1, "a", None), (2, "a", None)])
+        for broken in ([(1, "a", None), (1, "b", None)], [(None, "a", None)]):
+            with pytest.raises(SqlIntegrityError, match="id"):
+                project.load("odd", broken)
+        assert rows(project.connection, "after") == {(1, "a"): 1, (2, "a"): 1}
+
+
+def test_a_combination_that_is_unique_is_a_key_and_an_unknown_materialization_is_told(
+    tmp_path: Path,
+) -> None:
+    kwargs = {"combination_of_columns": ["id", "Line No"]}
+    test = node(
+        "test", "both", compiled_code="select 1 as x where false",
+        depends_on={"nodes": ["seed.orders"]},
+        test_metadata={"name": "unique_combination_of_columns", "kwargs": kwargs},
+    )  # fmt: skip
+    columns = {"id": {"data_type": "integer"}, "Line No": {"data_type": "integer"}}
+    seed = node("seed", "orders", columns=columns)
+    model = node(
+        "model", "own", config={"materialized": "audited"},
+        compiled_code="select id from d.s.orders",
+        depends_on={"nodes": ["seed.orders"]},
+    )  # fmt: skip
+    with open_project(written(tmp_path, seed, test, model), keys=True) as project:
+        state = {one.name: one for one in project.relations}
+        assert state["orders"].keys == ("UNIQUE (id, Line No)",)
+        assert "'audited', a macro whose work is not known" in state["own"].untaken[0]
+        with pytest.raises(SqlIntegrityError):
+            project.load("orders", [(1, 2), (1, 2)])

@@ -11,6 +11,7 @@ import json
 import random
 import re
 import shutil
+import socket
 import subprocess
 import threading
 from collections import Counter
@@ -553,3 +554,17 @@ def test_the_guide_runs_under_node(db, tmp_path):
         "line 1: column 'km' is BIGINT, which 'far' is not; it takes whole numbers of 64 bits, "
         "beyond 2^53 as text",
     ]
+
+
+def test_edits_that_are_cut_off_change_nothing_and_are_no_traceback(capfd) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE city (name TEXT PRIMARY KEY)")
+        with running(db) as (_, door):
+            line = b'{"insert": "city", "row": {"name": "a"}}\n'
+            head = f"POST /{door.token}/live/edits HTTP/1.1\r\nHost: 127.0.0.1:{door.port}\r\n"
+            with socket.create_connection(("127.0.0.1", door.port)) as raw:
+                raw.sendall(f"{head}Content-Length: {2 * len(line)}\r\n\r\n".encode() + line)
+                raw.shutdown(socket.SHUT_WR)
+                assert raw.recv(1 << 16) == b""
+        assert db.execute("SELECT * FROM city").fetchall() == []
+    assert "Traceback" not in capfd.readouterr().err

@@ -68,7 +68,7 @@ class FolderContents:
         for file in files:
             path = self._folder.at(file)
             signed = self._reader.read(path)
-            if not path.stat().st_size:
+            if not self._folder.size(file):
                 raise PipelineError(f"{path} {NO_BYTES}", path=str(path))
             names = list(signed.schema.names)
             columns = (signed.table.column(name).to_pylist() for name in names)

@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from deltafix.errors import PipelineError
+from deltafix.pipeline.decode import File
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed
@@ -148,7 +148,7 @@ class ChangeFiles:
         return self._open[2:]
 
 
-def digest_of(path: Path) -> str:
+def digest_of(path: File) -> str:
     """What tells a file's content from others'. Raises PipelineError."""
     try:
         with path.open("rb") as stream:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from deltafix.errors import PipelineError
 from deltafix.pipeline.decode import SUFFIXES
@@ -31,18 +31,21 @@ NO_BYTES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """A folder, or one file, of an input; `pattern` or else `suffixes` say which files belong."""
+    """A folder, or one file, of an input; `pattern` or else `suffixes` say which files belong.
+
+    `path` is one of the local disk (`remote.RemoteFolder` has those of object stores).
+    """
 
     name: str
-    path: Path
+    path: Any
     pattern: str = ""
     suffixes: tuple[str, ...] = ()
 
     def files(self) -> dict[str, Stamp]:
         """Relative path to stamp, sorted by path. O(files). Raises PipelineError if it is gone."""
-        if self.path.is_file():
-            return {self.path.name: _stamp(self.path.stat())}
-        if not self.path.is_dir():
+        if self.is_file:
+            return {self.last: self._own_stamp()}
+        if not self.is_folder:
             message = f"input {self.name}: {self.path} is no folder and no file; make it first"
             raise PipelineError(message, input=self.name, path=str(self.path))
         others: list[str] = []
@@ -68,9 +71,32 @@ class Folder:
             if name in names
         }
 
-    def at(self, file: str) -> Path:
-        """Where a listed file lies."""
-        return self.path if self.path.is_file() else self.path / file
+    @property
+    def last(self) -> str:
+        """The last name of the path."""
+        return str(self.path.name)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is one file."""
+        return bool(self.path.is_file())
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder."""
+        return bool(self.path.is_dir())
+
+    def at(self, file: str) -> Any:
+        """Where a listed file lies: what `FileReader.read` takes."""
+        return self.path if self.is_file else self.path / file
+
+    def size(self, file: str) -> int:
+        """The bytes of a listed file."""
+        return int(self.at(file).stat().st_size)
+
+    def _own_stamp(self) -> Stamp:
+        """That of the one file."""
+        return _stamp(self.path.stat())
 
     def _walk(self, others: list[str]) -> Iterator[tuple[str, Stamp]]:
         """The files; notes in `others` those that are left out for their endings alone."""
@@ -80,7 +106,7 @@ class Folder:
             for name in names:
                 path = Path(here, name)
                 relative = path.relative_to(self.path).as_posix()
-                if _is_hidden(name):
+                if is_hidden(name):
                     continue
                 if not self._belongs(name, relative):
                     others += [] if self.pattern else [relative]
@@ -98,7 +124,8 @@ class Folder:
         return name.endswith(self.suffixes)
 
 
-def _is_hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
+    """Whether a file of this name is one that its writer has not finished, or no data."""
     return name.startswith((".", "_")) or name.endswith((".part", ".tmp", ".crc"))
 
 

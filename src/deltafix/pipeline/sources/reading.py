@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.columns import choose, fit, with_deletes
 from deltafix.pipeline.debezium import decode_envelopes
-from deltafix.pipeline.decode import FileForm, decode_file, json_values, read_bytes
+from deltafix.pipeline.decode import File, FileForm, decode_file, json_values, read_bytes
 from deltafix.pipeline.keyed import NO_KEY, Keying
 from deltafix.pipeline.signed import Signed
 
@@ -69,7 +68,7 @@ class FileReader:
         merges = not changes or bool(values["duplicates"] or keying.key)
         return cls(schema, form, columns, sign, envelope, keying, merges)
 
-    def read(self, path: Path) -> Signed:
+    def read(self, path: File) -> Signed:
         """The rows of a file; bad ones set aside.
 
         Raises DriftError for other columns than the relation's, PipelineError for a file that

@@ -17,14 +17,17 @@ from deltafix.pipeline.portion import Source
 from deltafix.pipeline.sources.by_file import ByFile, FolderContents
 from deltafix.pipeline.sources.changes import ChangeFiles
 from deltafix.pipeline.sources.folder import Folder
+from deltafix.pipeline.sources.http import HttpInput
 from deltafix.pipeline.sources.reading import FileReader
+from deltafix.pipeline.sources.remote import RemoteFolder
 from deltafix.pipeline.sources.snapshot import Snapshots
 from deltafix.pipeline.sources.tree import Mapper, TreeContents, find_extractor
+from deltafix.store.folder import OBJECTS, folder_at
 
-ON_SPARK: Final = ("spark", "kafka")
+ON_SPARK: Final = ("spark",)
 """Kinds of inputs that only Spark reads (`deltafix.spark.sources`)."""
 
-TABLES: Final = ("delta", "iceberg")
+BY_RUNNER: Final = ("delta", "iceberg", "kafka")
 """Kinds that Spark reads with the executors, where it is the runner, and packages without it."""
 
 
@@ -79,6 +82,12 @@ def make_source(
         from deltafix.pipeline.sources.iceberg import IcebergTable  # noqa: PLC0415  as above
 
         return IcebergTable(one.name, schema, values, policy)
+    if one.source == "http":
+        return HttpInput(one.name, schema, values, policy)
+    if one.source == "kafka":
+        from deltafix.pipeline.sources.kafka import KafkaTopic  # noqa: PLC0415  as above
+
+        return KafkaTopic(one.name, schema, values, policy)
     if one.source == "postgres":
         from deltafix.pipeline.sources.postgres import PostgresTable  # noqa: PLC0415  as above
         from deltafix.pipeline.sources.replication import server_at  # noqa: PLC0415  as above
@@ -97,8 +106,11 @@ def make_source(
 def folder_of(one: InputConfig, schema: Schema) -> tuple[Folder, FileReader]:
     """The files of an input, and how one is read."""
     values = one.values
-    path = local_path(values["path"])
-    folder = Folder(one.name, path, values["pattern"], SUFFIXES[values["format"]])
+    which = (values["pattern"], SUFFIXES[values["format"]])
+    if values["path"].partition("://")[0] in OBJECTS:
+        folder: Folder = RemoteFolder(one.name, folder_at(values["path"]), *which)
+    else:
+        folder = Folder(one.name, local_path(values["path"]), *which)
     changes = one.source == "files" and values["mode"] == "changes"
     return folder, FileReader.of(schema, values, changes=changes)
 

@@ -106,7 +106,7 @@ class Snapshots:
 
     def _there(self) -> list[Snapshot]:
         """Those of the folder, in order, up to one that a job is writing."""
-        if self._folder.path.is_file():
+        if self._folder.is_file:
             files = self._folder.files()
             return [Snapshot(name, {name: stamp}, False) for name, stamp in files.items()]
         markers = self._folder.markers((_DONE, _BUSY))
@@ -157,7 +157,7 @@ class Snapshots:
         then()
 
     def _refused(self, one: Snapshot, reason: str) -> PipelineError:
-        place = self._folder.path if one.name in (".", self._folder.path.name) else one.name
+        place = self._folder.path if one.name in (".", self._folder.last) else one.name
         message = f"input {self.name}: snapshot {place}: {reason}"
         return PipelineError(message, input=self.name, path=one.name)
 

@@ -12,6 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from deltafix.errors import ConfigError
 from deltafix.facts.schema import Schema
 from deltafix.pipeline.config import Config, InputConfig
 from deltafix.pipeline.policy import Policy
@@ -26,6 +27,7 @@ from deltafix.spark.sources.kafka import KafkaTopic
 from deltafix.spark.sources.lakes import SparkDelta, SparkIceberg
 from deltafix.spark.sources.live import LiveSpark
 from deltafix.spark.sources.stream import SparkStream
+from deltafix.store.folder import OBJECTS
 
 __all__ = ["on_spark"]
 
@@ -61,6 +63,12 @@ def on_spark(live: LiveSpark | None = None) -> MakeSource:
             return kind(live, one.name, schema, one.values, policy)
         if one.source not in ("files", "snapshot"):
             return registry.make_source(config, one, schemas, partial(_map_files, live))
+        if one.values["path"].partition("://")[0] in OBJECTS:
+            message = (
+                f"{config.path}: [input.{one.name}] path = {one.values['path']!r}: an object store "
+                'is read with runner = "local", or by Spark with source = "spark"'
+            )
+            raise ConfigError(message, key="path", value=one.values["path"])
         folder, reader = registry.folder_of(one, schema)
         if one.source == "files" and one.values["mode"] == "changes":
             return SparkChangeFiles(one.name, folder, reader, policy, live)

@@ -1,15 +1,10 @@
-"""A Kafka topic through Spark's connector: Debezium envelopes, or JSON objects with a sign.
+"""A Kafka topic through Spark's connector: ranges of offsets, read and decoded on the executors.
 
-Mark: `kafka/<input>` = {partition: next offset}. Each poll asks the broker which offsets there are
-and reads a range of each partition, at most `limit` records in all, on the executors;
-nothing is kept in a consumer group or a checkpoint of Spark's: the offsets are committed with the
-rows. Invariant: a partition's records are taken in offset order, each once, and none is passed over
-in silence.
 The connector is no part of PySpark: name its package in `[spark]`, `jars.packages`.
 
 The broker is asked through the client that Spark's connector brings along, without a consumer
 group: nothing is made, a topic that is not there is not created by asking, and offsets are those of
-committed transactions.
+committed transactions. What is asked for, and what records say, is `pipeline.sources.topic`'s.
 """
 
 from __future__ import annotations
@@ -22,94 +17,62 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltafix.errors import PipelineError
+from deltafix.errors import PipelineError, TopicError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.columns import choose, fit, with_deletes
-from deltafix.pipeline.debezium import decode_envelopes
-from deltafix.pipeline.decode import json_values, records_table
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.signed import Signed
+from deltafix.pipeline.sources.topic import Ranges, TopicSource, decode_records
 from deltafix.spark.errors import spark_errors
 from deltafix.spark.net import WIDTH, Piece
-from deltafix.spark.sources.frames import FrameSource
+from deltafix.spark.sources.live import LiveSpark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-Ranges = Mapping[str, tuple[int, int]]
-"""Partition to (first offset, offset behind the last)."""
+class KafkaTopic(TopicSource):
+    """A source of a Kafka topic (`source = "kafka"`).
 
+    Args:
+        live: the session.
+        given: as for `Single`.
+    """
 
-class KafkaTopic(FrameSource):
-    """A source of a Kafka topic (`source = "kafka"`)."""
-
-    def __init__(self, *given: Any) -> None:
+    def __init__(self, live: LiveSpark, *given: Any) -> None:
         super().__init__(*given)
+        self._live = live
         values = self.values
         self._topic = Topic(
             values["servers"], values["topic"], values["timeout"], values["options"]
         )
-        self._origin = f"input {self.name}: topic {values['topic']}"
-        self._where = f"{self._origin} at {values['servers']}"
 
-    def poll(self, state: State, limit: int) -> Portion | None:
-        """The records behind the offsets that are in."""
-        mark = f"kafka/{self.name}"
-        done: dict[str, int] = state.marks.get(mark, {})
-        there = self._there()
-        starts = self._starts(done, there)
-        waiting = {name: there[name][1] - start for name, start in starts.items()}
-        shares = share(waiting, limit)
-        ranges = {name: (starts[name], starts[name] + many) for name, many in shares.items()}
-        ends = {name: end for name, (_, end) in ranges.items()}
-        if ends == {name: done.get(name) for name in ends}:
-            return None
-        # So many count towards the epoch's bound until it is known how many rows they are.
-        records = sum(shares.values())
-        portion = Portion(self.name, policy=self.policy, more=shares != waiting, read=records)
-        portion.marks[mark] = {**done, **ends}
-        some = {name: one for name, one in ranges.items() if one[0] < one[1]}
-        if some:
-            decode = _Records(self.schema, self.values, self._where)
-            hint = "; is the connector of Spark's version, and all it needs, among Spark's jars?"
-            with spark_errors(self._where, hint, input=self.name, topic=self._topic.name):
-                frame = self._read(some)
-            self._live.look(
-                portion, self.schema, [(frame, decode)], state, self._where, partitions=list(there)
-            )
-        return portion
+    def close(self) -> None:
+        """Stop the session, if it was started here."""
+        self._live.close()
 
-    def _starts(self, done: Mapping[str, int], there: Ranges) -> dict[str, int]:
-        """Where each partition goes on. Raises PipelineError where it cannot."""
-        starts = {}
-        for name in there.keys() | done.keys():
-            first, end = there.get(name, (0, -1))
-            start = done.get(name, first)
-            if start > end:
-                message = (
-                    f"{self._origin}, partition {name}: it ends before offset "
-                    f"{start}, up to which it was read, so it was made anew; give the new topic a "
-                    "pipeline with a state of its own"
-                )
-                raise PipelineError(message, input=self.name, partition=name)
-            if start < first and self.values["lost"] == "fail":
-                message = (
-                    f"{self._origin}, partition {name}: offsets {start} to "
-                    f"{first - 1} are gone before they were read (retention); what they said is "
-                    "lost to this state. Make the state anew from a source that has all, or go "
-                    'on without them with lost = "skip"'
-                )
-                raise PipelineError(message, input=self.name, partition=name)
-            starts[name] = max(start, first)
-        return starts
+    def _take(
+        self, portion: Portion, ranges: Ranges, partitions: Sequence[str], state: State
+    ) -> None:
+        decode = _Records(self.schema, self.values, self._where)
+        hint = "; is the connector of Spark's version, and all it needs, among Spark's jars?"
+        with spark_errors(self._where, hint, input=self.name, topic=self._topic.name):
+            frame = self._read(ranges)
+        frames = [(frame, decode)]
+        self._live.look(portion, self.schema, frames, state, self._where, partitions=partitions)
 
     def _there(self) -> dict[str, tuple[int, int]]:
         """The offsets that the broker has."""
         spark = self._live.session()
-        with spark_errors(self._where, input=self.name, topic=self._topic.name):
+        named = {"input": self.name, "topic": self._topic.name}
+        with spark_errors(self._where, kind=TopicError, **named):
             return self._topic.offsets(spark, self._where)
+
+    def _identity(self) -> str:
+        spark = self._live.session()
+        named = {"input": self.name, "topic": self._topic.name}
+        with spark_errors(self._where, kind=TopicError, **named):
+            return self._topic.identity(spark)
 
     def _read(self, ranges: Ranges) -> DataFrame:
         """The records of these ranges, a partition of the topic in a task, in its order."""
@@ -150,38 +113,6 @@ class _Records:
         return decode_records(self.schema, values, self.values, origin, keys)
 
 
-def decode_records(
-    schema: Schema,
-    values: list[str | None],
-    options: Mapping[str, Any],
-    origin: str,
-    keys: Sequence[str | None] = (),
-) -> Signed:
-    """Records' values (JSON text; None for tombstones) as signed rows; `keys` are theirs."""
-    exact = any(column.logical is not None for column in schema.columns)
-    texts = ["null" if text is None else text for text in values]
-    parsed, bad = json_values(texts, origin, exact=exact)
-    keying = Keying.of(options)
-    columns, merges = options["columns"], bool(options["duplicates"] or keying.key)
-    if options["envelope"] == "debezium":
-        known = dict(json_values([text or "" for text in keys], origin)[0]) if keying.key else {}
-        signed = decode_envelopes(
-            schema, parsed, origin, columns=columns, keying=keying, merges=merges,
-            keys=[known.get(place) for place in range(len(keys))],
-        )  # fmt: skip
-    else:
-        beside = [name for name in (options["sign"], *keying.sequence) if name]
-        wanted = [*(columns or schema.names), *beside]
-        said = [pair for pair in parsed if pair[1] is not None]
-        decoded = records_table(said, origin, wanted)
-        bad.extend(decoded.bad)
-        table = with_deletes(schema, decoded.table, columns, options["sign"], keying)
-        names = choose(schema, table.column_names, columns, beside, origin, merges=merges)
-        signed = fit(schema, table, names, origin, sign=options["sign"], keying=keying)
-    signed.bad.extend(bad)
-    return signed
-
-
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
 
 
@@ -216,8 +147,8 @@ class Topic:
     def offsets(self, spark: SparkSession, origin: str) -> dict[str, tuple[int, int]]:
         """Partition to (first offset, offset behind the last).
 
-        Raises PipelineError, beginning with `origin`, without the connector or the topic; what the
-        JVM raises otherwise.
+        Raises, beginning with `origin`, PipelineError without the connector and TopicError without
+        the topic; what the JVM raises otherwise.
         """
         from py4j.java_gateway import JavaClass  # noqa: PLC0415  comes with Spark
 
@@ -240,7 +171,7 @@ class Topic:
             found = consumer.partitionsFor(self.name)
             if not found:
                 message = f"{origin}: there is no such topic"
-                raise PipelineError(message, topic=self.name)
+                raise TopicError(message, topic=self.name)
             parts = jvm.java.util.ArrayList()
             for one in found:
                 parts.add(kafka.common.TopicPartition(self.name, one.partition()))
@@ -249,12 +180,17 @@ class Topic:
         finally:
             consumer.close()
 
-
-def share(waiting: Mapping[str, int], limit: int) -> dict[str, int]:
-    """How many records to take of each partition: in all at most `limit`, evenly. O(n log n)."""
-    shares = {}
-    left = limit
-    for place, name in enumerate(sorted(waiting, key=lambda one: (waiting[one], int(one)))):
-        shares[name] = min(waiting[name], left // (len(waiting) - place))
-        left -= shares[name]
-    return shares
+    def identity(self, spark: SparkSession) -> str:
+        """The topic's id, as Kafka's clients spell it. Raises what the JVM raises."""
+        jvm: Any = spark._jvm
+        settings = jvm.java.util.Properties()
+        for name, value in self.properties().items():
+            settings.put(name, value)
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        try:
+            topics = jvm.java.util.ArrayList()
+            topics.add(self.name)
+            found = admin.describeTopics(topics).allTopicNames().get().get(self.name).topicId()
+            return "" if found.equals(jvm.org.apache.kafka.common.Uuid.ZERO_UUID) else str(found)
+        finally:
+            admin.close()
