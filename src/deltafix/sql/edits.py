@@ -16,10 +16,11 @@ from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Key, Table
+from deltafix.sql.literals import Compute, Given, Scalar, typed
 from deltafix.sql.parameters import literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
-from deltafix.sql.scalar import EXCLUDED, Compute, Given, Scalar, Scalars, over, typed
+from deltafix.sql.scalar import EXCLUDED, Scalars, over
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, shown_rows
 

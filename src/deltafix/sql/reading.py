@@ -21,9 +21,10 @@ from deltafix.sql.aggregates import aggregates_of
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.catalog import View, program, used_by
 from deltafix.sql.formulas import Formulas, conditions
+from deltafix.sql.literals import Compute, Scalar, constant, typed
 from deltafix.sql.query import projection, rows, settled, unwrapped
 from deltafix.sql.ranking import number
-from deltafix.sql.scalar import Compute, Scalar, Scalars, constant, over, typed
+from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
