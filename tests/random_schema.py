@@ -97,7 +97,7 @@ def altered(
             column = random.choice(free)
             columns = tuple(one for one in table.columns if one[0] != column)
             tables[place] = replace(table, columns=columns, required=table.required - {column})
-            read = re.compile(rf"\* FROM|\b{column}\b|USING")
+            read = re.compile(rf"\* (?:FROM|EXCLUDE|REPLACE|RENAME)|COLUMNS|\b{column}\b|USING")
             is_read = column.startswith("m") or any(map(read.search, views))  # under another name
             cascade = " CASCADE" if is_read else ""
             return f"{alter} DROP COLUMN {column}{cascade}"

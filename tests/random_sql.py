@@ -229,6 +229,8 @@ class _Maker:
             table, kind = self.random.choice(targets), 0.4 + 0.6 * kind
         if kind < 0.5:
             return self.insert(table, self.random.randint(1, 3))
+        if self.portable and not table.is_target and self.maybe(0.15):
+            return self.edit_beside(table)
         scope = [(f"{table.name}.{n}", k) for n, k in table.columns]
         where = f" WHERE {self.simple_condition(tuple(scope))}" if self.maybe(0.9) else ""
         if table.is_target and self.maybe(0.6):
@@ -243,6 +245,28 @@ class _Maker:
         chosen = self.random.sample(free, self.random.randint(1, min(2, len(free))))
         sets = ", ".join(f"{n} = {self.beside(k, required=n in table.required)}" for n, k in chosen)
         return f"UPDATE {table.name} SET {sets}{where}"
+
+    def edit_beside(self, table: Table) -> str:
+        """An UPDATE with FROM, or a DELETE with USING: of each row beside it there is one."""
+        other = self.random.choice(self.tables)
+        kinds = (INT, TEXT, DOUBLE)
+        pairs = [(c, d) for c, k in table.columns for d, j in other.columns if k == j in kinds]
+        free = [(n, k) for n, k in table.columns if n not in table.key and k in kinds]
+        if not pairs:
+            return f"DELETE FROM {table.name} WHERE {self.simple_condition(table.columns)}"
+        mine, theirs = self.random.choice(pairs)
+        name = self.name("y")
+        where = f"WHERE {table.name}.{mine} = {name}.k"
+        if self.maybe(0.3):
+            scope = tuple((f"{table.name}.{n}", k) for n, k in table.columns)
+            where += f" AND {self.simple_condition(scope)}"
+        values = [(n, c) for n, k in free for c, j in other.columns if k == j]
+        if not values or self.maybe(0.4):
+            beside = f"(SELECT {theirs} AS k FROM {other.name}) AS {name}"
+            return f"DELETE FROM {table.name} USING {beside} {where}"
+        to, value = self.random.choice(values)
+        beside = f"(SELECT {theirs} AS k, MAX({value}) AS v FROM {other.name} GROUP BY {theirs})"
+        return f"UPDATE {table.name} SET {to} = {name}.v FROM {beside} AS {name} {where}"
 
     def insert(self, table: Table, count: int) -> str:
         rows: dict[str, None] = {}
@@ -616,7 +640,48 @@ class _Maker:
         hidden, self.hidden = self.hidden, ""
         return f"{self.ordered(((hidden, ''),))}, " if hidden and self.maybe(0.5) else ""
 
+    def starred(self, depth: int) -> tuple[str, Columns]:
+        """What `*` and COLUMNS say of the columns of a query, and names that stand for others."""
+        query, columns = self.query(depth - 1)
+        name, fresh = self.name("y"), self.name("q")
+        self.hidden = ""
+        place = self.random.randrange(len(columns))
+        one, kind = columns[place]
+        ways = ["REPLACE", "RENAME", "COLUMNS", "name", *["EXCLUDE"] * (len(columns) > 1)]
+        keyed = [(t, c) for t in self.sources for c, k in t.columns if k == kind]
+        way = self.random.choice(["USING"] if self.portable else [*ways, "USING"])
+        if way == "USING" and keyed:
+            table, key = self.random.choice(keyed)
+            right = f"(SELECT {key} AS {one}, CAST(COUNT(*) AS INTEGER) AS {fresh}"
+            right += f" FROM {table.name} GROUP BY {key}) AS {self.name('y')}"
+            side = self.random.choice(("", "LEFT "))
+            query = f"SELECT * FROM ({query}) AS {name} {side}JOIN {right} USING ({one})"
+            return query, (*columns, (fresh, INT))
+        if way == "EXCLUDE":
+            columns = columns[:place] + columns[place + 1 :]
+            return f"SELECT * EXCLUDE ({one}) FROM ({query}) AS {name}", columns
+        scope = tuple((f"{name}.{n}", k) for n, k in columns)
+        if way == "REPLACE":
+            value = f"CAST({self.expression(scope, kind, 1)} AS {kind}) AS {one}"
+            return f"SELECT {name}.* REPLACE ({value}) FROM ({query}) AS {name}", columns
+        if way == "RENAME":
+            columns = (*columns[:place], (fresh, kind), *columns[place + 1 :])
+            return f"SELECT * RENAME ({one} AS {fresh}) FROM ({query}) AS {name}", columns
+        if way == "COLUMNS":
+            picked = [c for c in columns if c[0] == one or self.maybe(0.5)]
+            asked = f"'^({'|'.join(n for n, _ in picked)})$'"
+            shown = self.random.choice(("COLUMNS({})", "MIN(COLUMNS({}))", "COUNT(COLUMNS({}))"))
+            if shown.startswith("MIN") and BOOL in dict(columns).values():
+                shown = "COLUMNS({})"
+            kinds = tuple((n, INT) if shown.startswith("COUNT") else (n, k) for n, k in picked)
+            return f"SELECT {shown.format(asked)} FROM ({query}) AS {name}", kinds
+        value = self.expression(((fresh, kind), *scope), kind, 1, inner=False)
+        again = f"{one} AS {fresh}, CAST({value} AS {kind}) AS {fresh}_2"
+        return f"SELECT {again} FROM ({query}) AS {name}", ((fresh, kind), (f"{fresh}_2", kind))
+
     def unlimited(self, depth: int) -> tuple[str, Columns]:
+        if depth > 0 and self.maybe(0.08):
+            return self.starred(depth)
         choice = self.random.random()
         if depth > 0 and choice < 0.2:
             return self.set_operation(depth)

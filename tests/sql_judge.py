@@ -36,6 +36,10 @@ _IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
 _NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|BLOB|\[|ARRAY_AGG|STRUCT")
 """Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
+_USING = re.compile(r"(DELETE FROM \w+) USING (.*) WHERE (.*)")
+_EXISTS = r"\1 WHERE EXISTS (SELECT 1 FROM \2 WHERE \3)"
+"""What SQLite has in place of DELETE ... USING."""
+
 _INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)
 
 _TRUNCATE = re.compile(r"TRUNCATE (?:TABLE )?(?P<names>[\w, ]+?)(?: (?P<how>RESTRICT|CASCADE))?")
@@ -333,7 +337,7 @@ class _Play:
                 continue
             try:
                 count = lite.total_changes
-                count += lite.execute(flat(statement)).rowcount
+                count += lite.execute(flat(_USING.sub(_EXISTS, statement))).rowcount
                 judged.followed += lite.total_changes > count
                 if not accepted:
                     raise DifferenceError(f"refused, but SQLite takes it: {statement}")

@@ -489,6 +489,8 @@ def _uses(query: exp.Expr, table: str, column: str) -> bool:
     for star in query.find_all(exp.Star):
         if not isinstance(star.parent, exp.Count):
             return True
+    if query.find(exp.Columns):
+        return True
     for join in query.find_all(exp.Join):
         if join.args.get("method") == "NATURAL":
             return True

@@ -74,6 +74,8 @@ def _used(select: exp.Select) -> set[str] | None:
         for node in select.walk()
     ):
         return None
+    if select.find(exp.Columns):
+        return None
     if any(join.args.get("method") for join in select.find_all(exp.Join)):
         return None
     merged = {
@@ -249,7 +251,7 @@ def _join(
         body, source = right.matching()
         formulas.body.extend(body)
         _add(formulas, source, join.this)
-        scope.merged.update(right.merged)
+        scope.merge(right.merged, source.alias)
         return
     if side == "LEFT":
         _left(formulas, join, right, used)
@@ -292,7 +294,7 @@ def _asof(formulas: Formulas, join: exp.Join, side: str) -> None:
     builder.alive.append(lateral)
     there = exp.Join(this=lateral, on=exp.true(), side=side, kind="" if side else "CROSS")
     _join(formulas, there, None, ())
-    scope.merged.update(merged)
+    scope.merge(merged, right.alias)
 
 
 def _nearest(
@@ -431,7 +433,7 @@ def _left(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | No
     alone = And((absent(conjunction(again)), *_missing(pairs)))
     formulas.body.append(Or((matched, alone)))
     _add(formulas, shown, join.this)
-    formulas.scope.merged.update(right.merged)
+    formulas.scope.merge(right.merged, shown.alias)
 
 
 def _renamed(
@@ -517,7 +519,8 @@ def _outer(
     formulas.body[:] = [Or(tuple(And(tuple(choice)) for choice in choices))]
     scope.sources[:] = [*fixed, *shown_left]
     _add(formulas, shown_right, join.this)
-    scope.merged = {**merged, **keyed}
+    scope.merged = merged
+    scope.merge(keyed, shown_right.alias)
     for test in tests:
         if all(scope.here(one) is not None for one in test.find_all(exp.Column)):
             formulas.require(test)

@@ -19,6 +19,7 @@ from deltafix.sql.formulas import Formulas
 from deltafix.sql.grouping import NUMBER, grouping
 from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import OUTER, Scope
+from deltafix.sql.stars import is_star, stars, written_out
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, TEXT, Column, common_type
 from deltafix.sql.unnest import expand
@@ -147,6 +148,7 @@ def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool =
     check_clauses(builder, select, _SELECT)
     formulas = Formulas(builder, scope, [])
     joins.sources(formulas, select)
+    select = _written_out(formulas, select)
     where = select.args.get("where")
     if where is not None:
         formulas.require(where.this)
@@ -181,15 +183,25 @@ def _distinct(select: exp.Select) -> bool:
     return distinct is not None and not distinct.args.get("on")
 
 
+def _written_out(formulas: Formulas, select: exp.Select) -> exp.Select:
+    """The SELECT, with a column for each that `* EXCLUDE` and the like and COLUMNS stand for."""
+    shown = written_out(formulas.scope, select.expressions)
+    if shown is None:
+        return select
+    found = select.copy()
+    found.set("expressions", shown)
+    formulas.builder.alive.append(found)
+    return found
+
+
 def projection(formulas: Formulas, select: exp.Select) -> list[tuple[str, Operand]]:
     """What SELECT shows."""
     found: list[tuple[str, Operand]] = []
     for place, node in enumerate(select.expressions):
-        star = node if isinstance(node, exp.Star) else node.this
-        if isinstance(node, exp.Star | exp.Column) and isinstance(star, exp.Star):
-            check_clauses(formulas.builder, star, ())
-            table = node.table if isinstance(node, exp.Column) else ""
-            found.extend(stars(formulas, node, table))
+        if is_star(node):
+            if formulas.scope.known is not None:
+                raise formulas.scope.statement.wrong("* with GROUP BY", node, "name the columns")
+            found.extend((column.name, one) for column, one in stars(formulas.scope, node))
             continue
         name = node.alias_or_name or _name(node, place)
         found.append((name, formulas.operand(node.unalias())))
@@ -205,28 +217,6 @@ def _name(node: exp.Expr, place: int) -> str:
     return inner.key if isinstance(inner, exp.AggFunc) else f"column_{place + 1}"
 
 
-def stars(formulas: Formulas, node: exp.Expr, table: str) -> list[tuple[str, Operand]]:
-    """What `*` or `table.*` stands for."""
-    scope = formulas.scope
-    aliases = [source.alias for source in scope.sources]
-    if table and table not in aliases:
-        of = [s.columns[table].type for s in scope.sources if table in s.columns]
-        if any(kind.fields for kind in of):
-            shown = ", ".join(f"{table}.{name}" for name, _ in of[0].fields)
-            raise scope.statement.refused("the * of a column", node, f"name its fields: {shown}")
-        raise formulas.builder.statement.unknown("table", table, aliases, node)
-    if all(source.alias == OUTER for source in scope.sources):
-        raise scope.statement.wrong("* without FROM", node, "name the columns")
-    if scope.known is not None:
-        raise scope.statement.wrong("* with GROUP BY", node, "name the columns")
-    found = [] if table else list(scope.merged.items())
-    for source in scope.sources:
-        if source.alias != OUTER and table in ("", source.alias):
-            merged = () if table else scope.merged
-            found.extend((n, one) for n, one in source.columns.items() if n not in merged)
-    return found
-
-
 # --- GROUP BY ------------------------------------------------------------------------------------
 
 
@@ -235,6 +225,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     check_clauses(builder, select, _SELECT)
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
+    select = _written_out(before, select)
     domain = joins.domain(before)
     where = select.args.get("where")
     if where is not None:
