@@ -647,7 +647,15 @@ class _Maker:
         self.hidden = ""
         place = self.random.randrange(len(columns))
         one, kind = columns[place]
-        ways = ["REPLACE", "RENAME", "COLUMNS", "name", *["EXCLUDE"] * (len(columns) > 1)]
+        ways = [
+            "REPLACE",
+            "RENAME",
+            "COLUMNS",
+            "name",
+            "UNPIVOT",
+            *["EXCLUDE"] * (len(columns) > 1),
+        ]
+        ways += ["PIVOT"] * 2 * (kind in (INT, TEXT))
         keyed = [(t, c) for t in self.sources for c, k in t.columns if k == kind]
         way = self.random.choice(["USING"] if self.portable else [*ways, "USING"])
         if way == "USING" and keyed:
@@ -657,6 +665,24 @@ class _Maker:
             side = self.random.choice(("", "LEFT "))
             query = f"SELECT * FROM ({query}) AS {name} {side}JOIN {right} USING ({one})"
             return query, (*columns, (fresh, INT))
+        if way == "PIVOT":
+            values = [self.value(kind, required=True) for _ in range(2)]
+            text = ", ".join(f"{value} AS {fresh}_{n}" for n, value in enumerate(values))
+            measured = [c for c in columns if c[0] != one and c[1] != BOOL] or [("'x'", TEXT)]
+            what, of = self.random.choice(measured)
+            rest = [c for c in columns if c[0] not in (one, what)]
+            by = self.random.sample(rest, min(1, len(rest))) if self.maybe(0.5) else []
+            group = f" GROUP BY {by[0][0]}" if by else ""
+            text = f"PIVOT (MIN({what}) AS m FOR {one} IN ({text}){group})"
+            made = ((f"{fresh}_{n}_m", of) for n in range(2))
+            return f"SELECT * FROM ({query}) AS {name} {text}", (*(by or rest), *made)
+        if way == "UNPIVOT":
+            picked = [n for n, k in columns if k == kind and (n == one or self.maybe(0.7))]
+            nulls = self.random.choice(("", " INCLUDE NULLS"))
+            text = f"UNPIVOT{nulls} ({fresh} FOR {fresh}_k IN ({', '.join(picked)}))"
+            rest = [c for c in columns if c[0] not in picked]
+            shown = (*rest, (f"{fresh}_k", TEXT), (fresh, kind))
+            return f"SELECT * FROM ({query}) AS {name} {text}", shown
         if way == "EXCLUDE":
             columns = columns[:place] + columns[place + 1 :]
             return f"SELECT * EXCLUDE ({one}) FROM ({query}) AS {name}", columns

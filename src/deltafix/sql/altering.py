@@ -489,7 +489,7 @@ def _uses(query: exp.Expr, table: str, column: str) -> bool:
     for star in query.find_all(exp.Star):
         if not isinstance(star.parent, exp.Count):
             return True
-    if query.find(exp.Columns):
+    if query.find(exp.Columns, exp.Pivot):
         return True
     for join in query.find_all(exp.Join):
         if join.args.get("method") == "NATURAL":

@@ -14,6 +14,7 @@ from dataclasses import replace
 from deltafix.rules.ast import And, Atom, Formula, Or, conjunction
 from deltafix.rules.terms import Const, Term, Var
 from deltafix.rules.walk import map_formula, occurrences
+from deltafix.sql import pivots
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas, conditions
@@ -110,11 +111,16 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
     array = unnested(node)
     if array is not None:
         return elements(formulas, node, array)
-    alias = node.args.get("alias")
+    pivot = pivots.pivot_of(node)
+    alias = (node if pivot is None else pivot).args.get("alias")
     names = [column.name for column in alias.columns] if alias is not None else []
     if isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
         return _lateral(formulas, node, names)
-    if isinstance(node, exp.Table):
+    if pivot is not None:
+        found = builder.made.get(id(node)) or _pivoted(formulas, pivot)
+        builder.keep(node, found)
+        name = pivot.alias or node.alias_or_name or builder.fresh("pivot").name
+    elif isinstance(node, exp.Table):
         queries.check_clauses(builder, node, ("this", "alias", "joins", "db", "catalog"))
         found = _named(formulas, node)
         name = node.alias or node.name
@@ -144,6 +150,29 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
     shown = _shown(scope, node, names, [column.name for column in found.columns])
     columns = dict(zip(shown, operands, strict=False))
     return [atom], Source(name, columns, tuple(operands[n] for n in found.identity))
+
+
+def _pivoted(formulas: Formulas, pivot: exp.Pivot) -> Relation:
+    """A PIVOT or UNPIVOT as the relation of the query that it is, over one of its table."""
+    builder, scope = formulas.builder, formulas.scope
+    known = (
+        *("this", "expressions", "fields", "using", "group", "unpivot", "into", "include_nulls"),
+        *("alias", "columns", "identify_pivot_strings", "prefixed_pivot_columns"),
+        *("pivot_column_naming", "value_columns_first"),
+    )
+    queries.check_clauses(builder, pivot, known)
+    whole = exp.Select(expressions=[exp.Star()], from_=exp.From(this=pivot.this.copy()))
+    builder.alive.append(whole)
+    try:
+        of = queries.relation(builder, whole, scope.inner(alone=True))
+        table = builder.fresh("pivoted").name
+        columns = [column.name for column in of.columns]
+        query = pivots.written_out(scope.statement, pivot, table, columns)
+        builder.alive.append(query)
+        return queries.relation(builder, query, scope.inner(alone=True).with_cte(table, of))
+    except CorrelatedError as error:
+        way_out = "join with the rows around it, outside of the PIVOT"
+        raise builder.refused("a column of the query around a PIVOT", error.node, way_out) from None
 
 
 def _shown(scope: Scope, node: exp.Expr, names: list[str], shown: list[str]) -> list[str]:
@@ -214,6 +243,9 @@ def _join(
     WHERE has them again: rows that go here need not be kept in the relation of a RIGHT or FULL one.
     """
     builder, scope = formulas.builder, formulas.scope
+    if join.args.get("pivots"):
+        way_out = "write FROM (SELECT ... JOIN ...) PIVOT (...)"
+        raise builder.refused("a PIVOT of a join", join.this, way_out)
     queries.check_clauses(builder, join, ("this", "on", "using", "side", "kind", "method"))
     method, side, kind = (
         str(join.args.get(key) or "").upper() for key in ("method", "side", "kind")

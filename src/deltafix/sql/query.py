@@ -89,8 +89,13 @@ def relation(
     scope: Scope,
     name: str | None = None,
     names: Sequence[str] = (),
+    *,
+    is_named: bool = True,
 ) -> Relation:
-    """A query as a relation, with these column names if there are any; a `name` makes it a view."""
+    """A query as a relation, with these column names if there are any; a `name` makes it a view.
+
+    Two columns of one name are refused, but where nobody calls them so (`is_named`).
+    """
     made = builder.made.get(id(node))
     if made is not None and name is None and not scope.domain:
         return made
@@ -101,6 +106,8 @@ def relation(
         message = f"{len(names)} names for {len(found.outputs)} columns"
         raise builder.statement.wrong(message, node, "give each column one name")
     shown = list(names) or [name for name, _ in found.outputs]
+    if not is_named:
+        shown = [f"c{place}" for place, _ in enumerate(shown)]
     for place, one in enumerate(shown):
         if one in shown[:place]:
             way_out = f"name it: ... AS {one}_2"
@@ -191,6 +198,8 @@ def _written_out(formulas: Formulas, select: exp.Select) -> exp.Select:
     found = select.copy()
     found.set("expressions", shown)
     formulas.builder.alive.append(found)
+    if formulas.builder.root is select:
+        formulas.builder.root = found
     return found
 
 
@@ -315,7 +324,10 @@ def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation
     distinct = bool(node.args.get("distinct"))
     if isinstance(node, exp.Union):
         return united(builder, node, scope, distinct=distinct)
-    sides = [relation(builder, side, scope.side()) for side in (node.this, node.expression)]
+    sides = [
+        relation(builder, side, scope.side(), is_named=side is node.this)  # whose names both have
+        for side in (node.this, node.expression)
+    ]
     columns = unified(builder, node, [side.columns for side in sides])
     bags = [_converted(builder, side, columns, counted=not distinct) for side in sides]
     if distinct:

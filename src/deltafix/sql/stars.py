@@ -16,7 +16,7 @@ from deltafix.sql.builder import Operand
 from deltafix.sql.scope import OUTER, Scope
 from deltafix.sql.text import exp
 
-__all__ = ["stars", "written_out"]
+__all__ = ["is_more", "is_star", "picked", "stars", "written_out"]
 
 _SAID = ("except_", "replace", "rename")
 
@@ -160,7 +160,7 @@ def _each(scope: Scope, node: exp.Expr) -> Iterator[exp.Expr]:
     if any(other != first for other in others):
         way_out = "write them one after another"
         raise scope.statement.refused("two different COLUMNS in one expression", node, way_out)
-    for column, name in _picked(scope, first):
+    for column, name in picked(scope, first):
 
         def instead(part: exp.Expr, column: exp.Expr = column) -> exp.Expr:
             return column.copy() if isinstance(part, exp.Columns) else part
@@ -169,7 +169,7 @@ def _each(scope: Scope, node: exp.Expr) -> Iterator[exp.Expr]:
         yield exp.alias_(value, node.alias or name, quoted=True)
 
 
-def _picked(scope: Scope, node: exp.Columns) -> list[tuple[exp.Expr, str]]:
+def picked(scope: Scope, node: exp.Columns) -> list[tuple[exp.Expr, str]]:
     """The columns of COLUMNS(*), of a list, or of a pattern that some part of their name is of."""
     asked = node.this
     if is_star(asked):

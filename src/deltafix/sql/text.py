@@ -323,7 +323,16 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = _span(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
-    return _with_fields(_plain(normalize_identifiers(tree, dialect=reader)))
+    return _with_fields(_plain(_queried(normalize_identifiers(tree, dialect=reader))))
+
+
+def _queried(tree: exp.Expr) -> exp.Expr:
+    """A PIVOT or UNPIVOT that is a statement as the query that it is."""
+    if not isinstance(tree, exp.Pivot):
+        return tree
+    with_ = tree.args.pop("with_", None)
+    source = exp.From(this=exp.Subquery(this=tree))
+    return exp.Select(expressions=[exp.Star()], from_=source, with_=with_)
 
 
 class _Wrong(NamedTuple):
