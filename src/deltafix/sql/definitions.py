@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from deltafix.errors import SqlError
@@ -203,8 +204,7 @@ class Definitions(Editing):
         A state folder notes the rows meanwhile, and what is to become of them.
         """
         old = db.rows(change.old)
-        new = change.rows(old)
-        require_sound(self, statement, change.required, new)
+        new = change.rows(old, partial(require_sound, self, statement))
         if not change.behind:
             self.catalog.restored(change.after)
             try:

@@ -343,7 +343,48 @@ class _Wrong(NamedTuple):
 
 
 def _tree(words: str, reader: Dialect) -> exp.Expr | _Wrong | None:
+    """The tree of a statement, an ALTER TABLE of several actions action by action."""
     tokens = reader.tokenize(words)
+    head, actions = _actions(tokens)
+    if len(actions) < 2:
+        return _read(words, tokens, reader)
+    whole: Any = None
+    for action in actions:
+        tree: Any = _read(words, [*head, *action], reader)
+        if not isinstance(tree, exp.Alter):
+            return tree  # type: ignore[no-any-return]
+        if whole is None:
+            whole = tree
+        else:
+            whole.set("actions", [*whole.args["actions"], *tree.args["actions"]])
+    return whole  # type: ignore[no-any-return]
+
+
+def _actions(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
+    """What an ALTER TABLE begins with, and its actions; none for any other statement.
+
+    sqlglot reads several only where they are of one kind.
+    """
+    if [one.token_type for one in tokens[:2]] != [TokenType.ALTER, TokenType.TABLE]:
+        return tokens, []
+    depth, found, start = 0, list[list[Token]](), 2
+    while start < len(tokens) and tokens[start].text.upper() in ("IF", "EXISTS", "ONLY"):
+        start += 1
+    while start + 2 < len(tokens) and tokens[start + 1].token_type == TokenType.DOT:
+        start += 2
+    start += 1
+    for token in tokens[start:]:
+        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
+        if token.token_type == TokenType.COMMA and not depth:
+            found.append([])
+        elif not found:
+            found.append([token])
+        else:
+            found[-1].append(token)
+    return tokens[:start], found
+
+
+def _read(words: str, tokens: list[Token], reader: Dialect) -> exp.Expr | _Wrong | None:
     reader.INDEX_OFFSET = 0  # of this object
     try:
         (tree,) = _parser(reader.parser_class)(dialect=reader).parse(tokens, words)
