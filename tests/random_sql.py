@@ -38,6 +38,8 @@ OFFSETS = {
     TIMESTAMP: ("INTERVAL '3' HOUR", "INTERVAL '40' DAY"),
 }
 """How far RANGE reaches over values of a type."""
+_JOINS = (0, 1, 1, 2)
+"""How many joins a SELECT has."""
 NEW = (DATE, TIMESTAMP, DECIMAL, BLOB, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 
@@ -99,6 +101,7 @@ class _Maker:
         self.tables: list[Table] = []
         self.sources: list[Table] = []
         self.names = 0
+        self.joins = _JOINS
         self.hidden = ""
         """A column that the query just made may be sorted by, though it need not show it."""
         # without what SQLite has not, in most cases: views that read others would be lost with them
@@ -251,7 +254,8 @@ class _Maker:
         other = self.random.choice(self.tables)
         kinds = (INT, TEXT, DOUBLE)
         pairs = [(c, d) for c, k in table.columns for d, j in other.columns if k == j in kinds]
-        free = [(n, k) for n, k in table.columns if n not in table.key and k in kinds]
+        fixed = {*table.key, *table.ruled}  # SQLite changes a key row by row
+        free = [(n, k) for n, k in table.columns if n not in fixed and k in kinds]
         if not pairs:
             return f"DELETE FROM {table.name} WHERE {self.simple_condition(table.columns)}"
         mine, theirs = self.random.choice(pairs)
@@ -732,7 +736,7 @@ class _Maker:
         scope = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in columns))
         plain = True
         chain = self.chains and depth > 0
-        for _ in range(3 if chain else self.random.choice((0, 1, 1, 2))):
+        for _ in range(3 if chain else self.random.choice(self.joins)):
             right, name, more = self.source(depth - 1)
             there = self.with_fields(tuple((f"{name}.{n}", k) for n, k in more))
             joins = ("", "INNER", "LEFT", "LEFT", "RIGHT", "FULL", "CROSS", "USING")
@@ -1053,11 +1057,11 @@ class _Maker:
             f"WHERE {name}.d < 2) "
         )
         columns = (("x", INT), ("y", INT), ("n", INT), ("d", INT))
-        kept, self.sources = self.sources, [Table(name, columns)]
+        kept, self.sources, self.joins = self.sources, [Table(name, columns)], (0,)
         text, shown = f"SELECT x, y, n FROM {name}", columns[:3]
-        if self.maybe(0.5):
+        if self.maybe(0.5):  # joined with themselves, 10,000 paths would be 100 million rows
             text, shown = self.grouped(0)
-        self.sources = kept
+        self.sources, self.joins = kept, _JOINS
         self.hidden = ""
         return query + text, shown
 
