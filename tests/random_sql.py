@@ -338,7 +338,7 @@ class _Maker:
             if not self.portable:
                 forms += [
                     lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
-                    lambda: f"CAST({again(DATE)} - {again(DATE)} AS INTEGER)",
+                    lambda: f"CAST(({again(DATE)} - {again(DATE)}) % 1000 AS INTEGER)",
                     lambda: f"CAST(OCTET_LENGTH(CAST({again(BLOB)} AS BLOB)) AS INTEGER)",
                 ]
             if INTS in self.types:
@@ -1033,6 +1033,10 @@ class _Maker:
             three, _ = self.select(depth - 1, kinds)
             two = f"{two} {op} {three}"
         self.hidden = ""
+        if not self.portable and op.startswith("UNION") and self.maybe(0.25):
+            op += " BY NAME"
+            shown = self.random.sample([n for n, _ in columns], self.random.randint(1, len(kinds)))
+            two = f"SELECT {', '.join(shown)} FROM ({two}) AS {self.name('y')}"
         return f"{one} {op} {two}", columns
 
     def with_query(self, depth: int) -> tuple[str, Columns]:

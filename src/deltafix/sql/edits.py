@@ -76,7 +76,7 @@ def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -
 def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _Plan:
     """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
     builder = Builder(statement, "", {})
-    check_clauses(builder, node, ("this", "expression", "conflict", "returning"))
+    check_clauses(builder, node, ("this", "expression", "conflict", "returning", "by_name"))
     target = node.this
     named = isinstance(target, exp.Schema)
     table = edited_table(connection, statement, target.this if named else target)
@@ -92,6 +92,8 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
             raise statement.wrong(f"column {name!r} is given twice", one, "give it once")
     query = node.args.get("expression")
     rows: Callable[[Connection, Statement], Sequence[Sequence[SqlValue]]]
+    if node.args.get("by_name"):
+        return _by_name(statement, node, table, query)
     if isinstance(query, exp.Values):
         kinds = [columns[names.index(name)].type for name in wanted]
         rows = _cells(statement, query, kinds)
@@ -104,6 +106,28 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
         return _Plan(table, lambda c, s: inserted(s, table, wanted, rows(c, s)))
     upserted = _upsert(statement, table, conflict)
     return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, rows(c, s)).added))
+
+
+def _by_name(
+    statement: Statement, node: exp.Insert, table: Table, query: exp.Query | None
+) -> _Plan:
+    """INSERT ... BY NAME SELECT ...: each column of the query to the one of its name."""
+    names = [column.name for column in table.relation.columns]
+    if node.args.get("conflict") or isinstance(node.this, exp.Schema) or query is None:
+        way_out = "write INSERT INTO table BY NAME SELECT ..., or name the columns"
+        raise statement.refused("BY NAME beside this", node, way_out)
+
+    def edit(connection: Connection, statement: Statement) -> Edit:
+        found = reading.select(connection, statement, query)
+        wanted = [column.name for column in found.columns]
+        for place, name in enumerate(wanted):
+            if name not in names:
+                raise statement.unknown("column", name, names, query)
+            if name in wanted[:place]:
+                raise statement.wrong(f"column {name!r} is given twice", query, "give it once")
+        return inserted(statement, table, wanted, found.rows)
+
+    return _Plan(table, edit)
 
 
 def _upsert(

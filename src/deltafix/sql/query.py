@@ -21,7 +21,7 @@ from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import OUTER, Scope
 from deltafix.sql.stars import is_star, stars, written_out
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, TEXT, Column, common_type
+from deltafix.sql.types import BIGINT, NULL, TEXT, Column, common_type
 from deltafix.sql.unnest import expand
 
 __all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
@@ -320,7 +320,8 @@ def unified(builder: Builder, node: exp.Expr, sides: Sequence[Sequence[Column]])
 
 def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation:
     """A set operation as a relation."""
-    check_clauses(builder, node, ("this", "expression", "distinct", "with_", *_ORDER))
+    by_name = ("by_name",) * isinstance(node, exp.Union)
+    check_clauses(builder, node, ("this", "expression", "distinct", "with_", *_ORDER, *by_name))
     distinct = bool(node.args.get("distinct"))
     if isinstance(node, exp.Union):
         return united(builder, node, scope, distinct=distinct)
@@ -395,7 +396,8 @@ def sides_of(node: exp.Expr, *, distinct: bool) -> list[exp.Expr]:
     """The operands of a chain of UNIONs of one kind."""
     query = unwrapped(node)
     same = isinstance(query, exp.Union) and bool(query.args.get("distinct")) == distinct
-    if not same or any(query.args.get(key) for key in ("with_", "order", "limit", "offset")):
+    apart = ("with_", "order", "limit", "offset", "by_name")
+    if not same or any(query.args.get(key) for key in apart):
         return [node]
     return [
         *sides_of(query.this, distinct=distinct),
@@ -405,13 +407,12 @@ def sides_of(node: exp.Expr, *, distinct: bool) -> list[exp.Expr]:
 
 def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -> Relation:
     """UNION: one relation with a rule for each side; ALL: rows tell their side."""
-    parts = [
-        rows(builder, side, scope.side())
-        for side in (
-            *sides_of(node.this, distinct=distinct),
-            *sides_of(node.expression, distinct=distinct),
-        )
-    ]
+    sides = [node.this, node.expression]
+    if not node.args.get("by_name"):
+        sides = [one for side in sides for one in sides_of(side, distinct=distinct)]
+    parts = [rows(builder, side, scope.side()) for side in sides]
+    if node.args.get("by_name"):
+        parts = _by_name(builder, sides, parts)
     columns = unified(builder, node, [_columns(part) for part in parts])
     hidden: list[Column] = []
     if not distinct:
@@ -427,6 +428,23 @@ def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -
                     outputs.append(one if place == number else blank(one))
         builder.head(found, outputs, part.body)
     return found
+
+
+def _by_name(builder: Builder, sides: Sequence[exp.Expr], parts: Sequence[Rows]) -> list[Rows]:
+    """The sides of a UNION BY NAME with all columns, in the order of the first that has each."""
+    for side, part in zip(sides, parts, strict=True):
+        shown = [name for name, _ in part.outputs]
+        twice = next((name for name in shown if shown.count(name) > 1), None)
+        if twice is not None:
+            message = f"a side of UNION BY NAME has two columns {twice!r}"
+            raise builder.statement.wrong(message, side, f"name it: ... AS {twice}_2")
+    none = Operand(NIL, NULL, nullable=True)
+    names = dict.fromkeys(name for part in parts for name, _ in part.outputs)
+    there = [dict(part.outputs) for part in parts]
+    return [
+        replace(part, outputs=[(name, mine.get(name, none)) for name in names])
+        for part, mine in zip(parts, there, strict=True)
+    ]
 
 
 def blank(operand: Operand) -> Operand:

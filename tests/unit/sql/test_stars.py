@@ -61,6 +61,8 @@ def test_a_column_that_using_did_not_merge_is_shown() -> None:
         ("UNPIVOT t ON a, nope", "unknown column 'nope'", 17),
         ("UNPIVOT t ON a, s", "column 4 (value) is INTEGER on one side and TEXT on the other", 14),
         ("SELECT * FROM t JOIN u ON t.a = u.a PIVOT (SUM(c) FOR b IN (3))", "PIVOT of a join", 22),
+        ("SELECT a, a FROM t UNION BY NAME SELECT a FROM u", "two columns 'a'", 8),
+        ("INSERT INTO u BY NAME SELECT 1 AS nope", "unknown column 'nope'", 30),
         ("DELETE FROM t USING nope WHERE t.a = nope.a", "unknown table 'nope'", 21),
         ("UPDATE t SET b = s FROM u WHERE t.a = u.a", "column 's' is ambiguous", 18),
         ("UPDATE t SET b = 1 FROM u RIGHT JOIN t AS w ON u.a = w.a", "RIGHT JOIN beside", 38),
@@ -122,3 +124,10 @@ def test_an_update_beside_tables_comes_again_with_other_parameters() -> None:
     gone = "DELETE FROM t USING u WHERE t.a = u.a AND u.c = {} RETURNING id"
     assert db.execute(gone.format(8)).fetchall() == []
     assert db.execute(gone.format(9)).fetchall() == [(1,), (2,)]
+
+
+def test_an_insert_by_name_gives_the_other_columns_their_defaults() -> None:
+    db = _db()
+    db.execute("ALTER TABLE u ALTER COLUMN s SET DEFAULT 'd'")
+    found = db.execute("INSERT INTO u BY NAME SELECT b AS c, id AS a FROM t RETURNING *")
+    assert sorted(found) == [(1, 3, "d"), (2, 5, "d"), (3, 5, "d")]
