@@ -344,6 +344,7 @@ def test_subscribers_of_what_stays_go_on() -> None:
 
 ACTIONS = (
     *("ADD COLUMN {new} INTEGER", "ADD COLUMN {new} INTEGER NOT NULL DEFAULT 3"),
+    "ADD COLUMN {new} STRUCT(x INTEGER, y INTEGER[]) DEFAULT {{'x': 1, 'y': [2, NULL]}}",
     *("ADD COLUMN {old} TEXT DEFAULT 'q'", "DROP COLUMN {old}", "DROP COLUMN {old} CASCADE"),
     *("ADD CONSTRAINT {new}k UNIQUE ({old})", "ADD CHECK ({old} > 0)", "DROP CONSTRAINT t_b_key"),
     *("ALTER COLUMN {old} SET NOT NULL", "ALTER COLUMN {old} SET DEFAULT 2"),
@@ -403,3 +404,16 @@ def _state(db: deltafix.sql.Connection) -> object:
     texts = {name: one.sql for name, one in db.catalog.definitions.items()}
     rows = {name: sorted(map(repr, db.execute(f"SELECT * FROM {name}"))) for name in texts}
     return texts, rows
+
+
+def test_commas_inside_of_types_values_and_conditions_part_no_actions() -> None:
+    with closing(deltafix.sql.connect(dialect="spark")) as db:
+        db.execute("CREATE TABLE t (id INT, a INT)")
+        db.execute(
+            "ALTER TABLE t ADD COLUMN s ARRAY<STRUCT<x: INT, y: ARRAY<INT>>>, "
+            "ADD CHECK (a > 1 AND a IN (2, 3)), ALTER COLUMN a SET DEFAULT 3"
+        )
+        db.execute("INSERT INTO t (id) VALUES (1)")
+        assert db.execute("SELECT * FROM t").fetchall() == [(1, 3, None)]
+        with pytest.raises(deltafix.sql.IntegrityError):
+            db.execute("INSERT INTO t (a) VALUES (4)")

@@ -360,6 +360,10 @@ def _tree(words: str, reader: Dialect) -> exp.Expr | _Wrong | None:
     return whole  # type: ignore[no-any-return]
 
 
+_OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+
+
 def _actions(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
     """What an ALTER TABLE begins with, and its actions; none for any other statement.
 
@@ -367,15 +371,17 @@ def _actions(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
     """
     if [one.token_type for one in tokens[:2]] != [TokenType.ALTER, TokenType.TABLE]:
         return tokens, []
-    depth, found, start = 0, list[list[Token]](), 2
+    depth, angles, found, start = 0, 0, list[list[Token]](), 2
     while start < len(tokens) and tokens[start].text.upper() in ("IF", "EXISTS", "ONLY"):
         start += 1
     while start + 2 < len(tokens) and tokens[start + 1].token_type == TokenType.DOT:
         start += 2
     start += 1
     for token in tokens[start:]:
-        depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
-        if token.token_type == TokenType.COMMA and not depth:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if not depth and not token.text.strip("<>"):  # of a type, ARRAY<STRUCT<a: INT, b: INT>>
+            angles += token.text.count("<") - token.text.count(">")
+        if token.token_type == TokenType.COMMA and not depth and not angles:
             found.append([])
         elif not found:
             found.append([token])
