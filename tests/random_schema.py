@@ -3,7 +3,8 @@
 Lives here: what `random_sql` draws beside columns and rows. Invariant: what is drawn means the same
 in SQLite: no two references to one table, of which SQL does not say which acts first, and no column
 that is a part of a reference and of a key in one chain, which SQLite changes row by row. Not here:
-constraints that are added to a table later, which SQLite has not (`test_sql_constraints`).
+what SQLite has no other way to say: other types of columns, later foreign keys and primary keys
+(`test_sql_constraints`).
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ class Table:
     key: tuple[str, ...] = ()
     refers: frozenset[str] = frozenset()
     is_target: bool = False
+    ruled: frozenset[str] = frozenset()
+    constraints: tuple[str, ...] = ()
+    """Columns of constraints that came later, and the names of these."""
 
 
 def referring(random: Random, table: Table, others: list[Table]) -> tuple[Table, str]:
@@ -89,15 +93,21 @@ def altered(
     place = random.randrange(len(tables))
     table = tables[place]
     column = random.choice(table.columns)[0]
-    kind = random.choice(("add", "add", "drop", "drop", "column", "table"))
+    kind = random.choice(("add", "add", "drop", "drop", "column", "table", "rule", "rule"))
     alter = f"ALTER TABLE {table.name}"
+    if kind == "rule":
+        tables[place], said = _ruled(random, table, fresh)
+        if said:
+            return f"{alter} {said}"
+        kind = "add"
     if kind == "drop":
-        free = [n for n, _ in table.columns if n not in table.key and n not in table.refers]
+        fixed = {*table.key, *table.refers, *table.ruled}
+        free = [n for n, _ in table.columns if n not in fixed]
         if free and len(table.columns) > 1:
             column = random.choice(free)
             columns = tuple(one for one in table.columns if one[0] != column)
             tables[place] = replace(table, columns=columns, required=table.required - {column})
-            read = re.compile(rf"\* FROM|\b{column}\b|USING")
+            read = re.compile(rf"\* (?:FROM|EXCLUDE|REPLACE|RENAME)|COLUMNS|\b{column}\b|USING")
             is_read = column.startswith("m") or any(map(read.search, views))  # under another name
             cascade = " CASCADE" if is_read else ""
             return f"{alter} DROP COLUMN {column}{cascade}"
@@ -124,7 +134,31 @@ def altered(
             required=frozenset(map(now, table.required)),
             key=tuple(map(now, table.key)),
             refers=frozenset(map(now, table.refers)),
+            ruled=frozenset(map(now, table.ruled)),
         )
         return f"{alter} RENAME COLUMN {column} TO {to}"
     tables[place] = replace(table, name=fresh("t_"))
     return f"{alter} RENAME TO {tables[place].name}"
+
+
+def _ruled(random: Random, table: Table, fresh: Callable[[str], str]) -> tuple[Table, str]:
+    """A constraint that comes or goes, or a default; nothing where no column is fit for one."""
+    fit = [(n, k) for n, k in table.columns if k in ("INTEGER", "TEXT") and n not in table.key]
+    if not fit or table.refers or table.is_target:
+        return table, ""
+    column, kind = random.choice(fit)
+    value = random.choice(("0", "2")) if kind == "INTEGER" else "'a'"
+    way = random.choice(("UNIQUE", "UNIQUE", "CHECK", "CHECK", "NOT NULL", "DEFAULT", "DROP"))
+    if way == "DROP" and table.constraints:
+        name = random.choice(table.constraints)
+        kept = tuple(one for one in table.constraints if one != name)
+        return replace(table, constraints=kept), f"DROP CONSTRAINT {name}"
+    if way in ("DEFAULT", "DROP"):
+        said = random.choice((f"SET DEFAULT {value}", "DROP DEFAULT"))
+        return table, f"ALTER COLUMN {column} {said}"
+    table = replace(table, ruled=table.ruled | {column})
+    if way == "NOT NULL":
+        return table, f"ALTER COLUMN {column} SET NOT NULL"
+    name = fresh("k")
+    rule = f"UNIQUE ({column})" if way == "UNIQUE" else f"CHECK ({column} <> {value})"
+    return replace(table, constraints=(*table.constraints, name)), f"ADD CONSTRAINT {name} {rule}"

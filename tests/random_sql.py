@@ -38,6 +38,8 @@ OFFSETS = {
     TIMESTAMP: ("INTERVAL '3' HOUR", "INTERVAL '40' DAY"),
 }
 """How far RANGE reaches over values of a type."""
+_JOINS = (0, 1, 1, 2)
+"""How many joins a SELECT has."""
 NEW = (DATE, TIMESTAMP, DECIMAL, BLOB, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 
@@ -99,6 +101,7 @@ class _Maker:
         self.tables: list[Table] = []
         self.sources: list[Table] = []
         self.names = 0
+        self.joins = _JOINS
         self.hidden = ""
         """A column that the query just made may be sorted by, though it need not show it."""
         # without what SQLite has not, in most cases: views that read others would be lost with them
@@ -229,6 +232,8 @@ class _Maker:
             table, kind = self.random.choice(targets), 0.4 + 0.6 * kind
         if kind < 0.5:
             return self.insert(table, self.random.randint(1, 3))
+        if self.portable and not table.is_target and self.maybe(0.15):
+            return self.edit_beside(table)
         scope = [(f"{table.name}.{n}", k) for n, k in table.columns]
         where = f" WHERE {self.simple_condition(tuple(scope))}" if self.maybe(0.9) else ""
         if table.is_target and self.maybe(0.6):
@@ -243,6 +248,29 @@ class _Maker:
         chosen = self.random.sample(free, self.random.randint(1, min(2, len(free))))
         sets = ", ".join(f"{n} = {self.beside(k, required=n in table.required)}" for n, k in chosen)
         return f"UPDATE {table.name} SET {sets}{where}"
+
+    def edit_beside(self, table: Table) -> str:
+        """An UPDATE with FROM, or a DELETE with USING: of each row beside it there is one."""
+        other = self.random.choice(self.tables)
+        kinds = (INT, TEXT, DOUBLE)
+        pairs = [(c, d) for c, k in table.columns for d, j in other.columns if k == j in kinds]
+        fixed = {*table.key, *table.ruled}  # SQLite changes a key row by row
+        free = [(n, k) for n, k in table.columns if n not in fixed and k in kinds]
+        if not pairs:
+            return f"DELETE FROM {table.name} WHERE {self.simple_condition(table.columns)}"
+        mine, theirs = self.random.choice(pairs)
+        name = self.name("y")
+        where = f"WHERE {table.name}.{mine} = {name}.k"
+        if self.maybe(0.3):
+            scope = tuple((f"{table.name}.{n}", k) for n, k in table.columns)
+            where += f" AND {self.simple_condition(scope)}"
+        values = [(n, c) for n, k in free for c, j in other.columns if k == j]
+        if not values or self.maybe(0.4):
+            beside = f"(SELECT {theirs} AS k FROM {other.name}) AS {name}"
+            return f"DELETE FROM {table.name} USING {beside} {where}"
+        to, value = self.random.choice(values)
+        beside = f"(SELECT {theirs} AS k, MAX({value}) AS v FROM {other.name} GROUP BY {theirs})"
+        return f"UPDATE {table.name} SET {to} = {name}.v FROM {beside} AS {name} {where}"
 
     def insert(self, table: Table, count: int) -> str:
         rows: dict[str, None] = {}
@@ -310,7 +338,7 @@ class _Maker:
             if not self.portable:
                 forms += [
                     lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
-                    lambda: f"CAST({again(DATE)} - {again(DATE)} AS INTEGER)",
+                    lambda: f"CAST(({again(DATE)} - {again(DATE)}) % 1000 AS INTEGER)",
                     lambda: f"CAST(OCTET_LENGTH(CAST({again(BLOB)} AS BLOB)) AS INTEGER)",
                 ]
             if INTS in self.types:
@@ -633,7 +661,74 @@ class _Maker:
         hidden, self.hidden = self.hidden, ""
         return f"{self.ordered(((hidden, ''),))}, " if hidden and self.maybe(0.5) else ""
 
+    def starred(self, depth: int) -> tuple[str, Columns]:
+        """What `*` and COLUMNS say of the columns of a query, and names that stand for others."""
+        query, columns = self.query(depth - 1)
+        name, fresh = self.name("y"), self.name("q")
+        self.hidden = ""
+        place = self.random.randrange(len(columns))
+        one, kind = columns[place]
+        ways = [
+            "REPLACE",
+            "RENAME",
+            "COLUMNS",
+            "name",
+            "UNPIVOT",
+            *["EXCLUDE"] * (len(columns) > 1),
+        ]
+        ways += ["PIVOT"] * 2 * (kind in (INT, TEXT))
+        keyed = [(t, c) for t in self.sources for c, k in t.columns if k == kind]
+        way = self.random.choice(["USING"] if self.portable else [*ways, "USING"])
+        if way == "USING" and keyed:
+            table, key = self.random.choice(keyed)
+            right = f"(SELECT {key} AS {one}, CAST(COUNT(*) AS INTEGER) AS {fresh}"
+            right += f" FROM {table.name} GROUP BY {key}) AS {self.name('y')}"
+            side = self.random.choice(("", "LEFT "))
+            query = f"SELECT * FROM ({query}) AS {name} {side}JOIN {right} USING ({one})"
+            return query, (*columns, (fresh, INT))
+        if way == "PIVOT":
+            values = [self.value(kind, required=True) for _ in range(2)]
+            text = ", ".join(f"{value} AS {fresh}_{n}" for n, value in enumerate(values))
+            measured = [c for c in columns if c[0] != one and c[1] != BOOL] or [("'x'", TEXT)]
+            what, of = self.random.choice(measured)
+            rest = [c for c in columns if c[0] not in (one, what)]
+            by = self.random.sample(rest, min(1, len(rest))) if self.maybe(0.5) else []
+            group = f" GROUP BY {by[0][0]}" if by else ""
+            text = f"PIVOT (MIN({what}) AS m FOR {one} IN ({text}){group})"
+            made = ((f"{fresh}_{n}_m", of) for n in range(2))
+            return f"SELECT * FROM ({query}) AS {name} {text}", (*(by or rest), *made)
+        if way == "UNPIVOT":
+            picked = [n for n, k in columns if k == kind and (n == one or self.maybe(0.7))]
+            nulls = self.random.choice(("", " INCLUDE NULLS"))
+            text = f"UNPIVOT{nulls} ({fresh} FOR {fresh}_k IN ({', '.join(picked)}))"
+            rest = [c for c in columns if c[0] not in picked]
+            shown = (*rest, (f"{fresh}_k", TEXT), (fresh, kind))
+            return f"SELECT * FROM ({query}) AS {name} {text}", shown
+        if way == "EXCLUDE":
+            columns = columns[:place] + columns[place + 1 :]
+            return f"SELECT * EXCLUDE ({one}) FROM ({query}) AS {name}", columns
+        scope = tuple((f"{name}.{n}", k) for n, k in columns)
+        if way == "REPLACE":
+            value = f"CAST({self.expression(scope, kind, 1)} AS {kind}) AS {one}"
+            return f"SELECT {name}.* REPLACE ({value}) FROM ({query}) AS {name}", columns
+        if way == "RENAME":
+            columns = (*columns[:place], (fresh, kind), *columns[place + 1 :])
+            return f"SELECT * RENAME ({one} AS {fresh}) FROM ({query}) AS {name}", columns
+        if way == "COLUMNS":
+            picked = [c for c in columns if c[0] == one or self.maybe(0.5)]
+            asked = f"'^({'|'.join(n for n, _ in picked)})$'"
+            shown = self.random.choice(("COLUMNS({})", "MIN(COLUMNS({}))", "COUNT(COLUMNS({}))"))
+            if shown.startswith("MIN") and BOOL in dict(columns).values():
+                shown = "COLUMNS({})"
+            kinds = tuple((n, INT) if shown.startswith("COUNT") else (n, k) for n, k in picked)
+            return f"SELECT {shown.format(asked)} FROM ({query}) AS {name}", kinds
+        value = self.expression(((fresh, kind), *scope), kind, 1, inner=False)
+        again = f"{one} AS {fresh}, CAST({value} AS {kind}) AS {fresh}_2"
+        return f"SELECT {again} FROM ({query}) AS {name}", ((fresh, kind), (f"{fresh}_2", kind))
+
     def unlimited(self, depth: int) -> tuple[str, Columns]:
+        if depth > 0 and self.maybe(0.08):
+            return self.starred(depth)
         choice = self.random.random()
         if depth > 0 and choice < 0.2:
             return self.set_operation(depth)
@@ -658,7 +753,7 @@ class _Maker:
         scope = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in columns))
         plain = True
         chain = self.chains and depth > 0
-        for _ in range(3 if chain else self.random.choice((0, 1, 1, 2))):
+        for _ in range(3 if chain else self.random.choice(self.joins)):
             right, name, more = self.source(depth - 1)
             there = self.with_fields(tuple((f"{name}.{n}", k) for n, k in more))
             joins = ("", "INNER", "LEFT", "LEFT", "RIGHT", "FULL", "CROSS", "USING")
@@ -955,6 +1050,10 @@ class _Maker:
             three, _ = self.select(depth - 1, kinds)
             two = f"{two} {op} {three}"
         self.hidden = ""
+        if not self.portable and op.startswith("UNION") and self.maybe(0.25):
+            op += " BY NAME"
+            shown = self.random.sample([n for n, _ in columns], self.random.randint(1, len(kinds)))
+            two = f"SELECT {', '.join(shown)} FROM ({two}) AS {self.name('y')}"
         return f"{one} {op} {two}", columns
 
     def with_query(self, depth: int) -> tuple[str, Columns]:
@@ -979,11 +1078,11 @@ class _Maker:
             f"WHERE {name}.d < 2) "
         )
         columns = (("x", INT), ("y", INT), ("n", INT), ("d", INT))
-        kept, self.sources = self.sources, [Table(name, columns)]
+        kept, self.sources, self.joins = self.sources, [Table(name, columns)], (0,)
         text, shown = f"SELECT x, y, n FROM {name}", columns[:3]
-        if self.maybe(0.5):
+        if self.maybe(0.5):  # joined with themselves, 10,000 paths would be 100 million rows
             text, shown = self.grouped(0)
-        self.sources = kept
+        self.sources, self.joins = kept, _JOINS
         self.hidden = ""
         return query + text, shown
 

@@ -36,6 +36,17 @@ _IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
 _NEW = re.compile(r"DATE|TIMESTAMP|DECIMAL|BLOB|\[|ARRAY_AGG|STRUCT")
 """Types that SQLite has not: it takes the tables and the edits, and says nothing of the views."""
 
+_USING = re.compile(r"(DELETE FROM \w+) USING (.*) WHERE (.*)")
+_EXISTS = r"\1 WHERE EXISTS (SELECT 1 FROM \2 WHERE \3)"
+"""What SQLite has in place of DELETE ... USING."""
+
+_RULE = re.compile(
+    r"ALTER TABLE (?P<table>\w+) (?:DROP CONSTRAINT (?P<gone>\w+)"
+    r"|ADD CONSTRAINT (?P<name>\w+) (?:UNIQUE \((?P<key>\w+)\)|CHECK \((?P<check>.*)\))"
+    r"|ALTER COLUMN (?:(?P<column>\w+) SET NOT NULL|\w+ (?:SET DEFAULT .*|DROP DEFAULT)))"
+)
+"""An ALTER TABLE about a constraint or a default."""
+
 _INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)
 
 _TRUNCATE = re.compile(r"TRUNCATE (?:TABLE )?(?P<names>[\w, ]+?)(?: (?P<how>RESTRICT|CASCADE))?")
@@ -248,6 +259,7 @@ class _Play:
         self.lite.execute("PRAGMA foreign_keys = ON")
         self.follows = any("FOREIGN KEY" in table for table in case.tables)
         self.is_renamed = False
+        self.constraints: dict[str, tuple[str, ...]] = {}
         self.shapes: dict[str, Shape] = {}
         for table in case.tables:
             self.db.execute(table)
@@ -333,7 +345,7 @@ class _Play:
                 continue
             try:
                 count = lite.total_changes
-                count += lite.execute(flat(statement)).rowcount
+                count += lite.execute(flat(_USING.sub(_EXISTS, statement))).rowcount
                 judged.followed += lite.total_changes > count
                 if not accepted:
                     raise DifferenceError(f"refused, but SQLite takes it: {statement}")
@@ -385,8 +397,51 @@ class _Play:
             if rows:
                 self.edits.executemany(f"INSERT INTO {shape.name} VALUES ({marks})", rows)
 
+    def constrain(self, statement: str, table: str, rule: re.Match[str]) -> None:
+        """A constraint that comes or goes; SQLite has an index or triggers for it."""
+        try:
+            self.db.execute(statement)
+            accepted = True
+        except (deltafix.sql.IntegrityError, deltafix.sql.ProgrammingError):
+            accepted = False
+        self.judged.altered += 1
+        name, column = rule["name"] or f"required_{len(self.constraints)}", rule["column"]
+        if rule["gone"]:
+            theirs = self.constraints.pop(rule["gone"], None)
+            for sql in theirs or ():
+                self.lite.execute(sql)
+            right = theirs is not None
+        elif rule["key"]:
+            try:
+                self.lite.execute(f"CREATE UNIQUE INDEX {name} ON {table} ({rule['key']})")
+                self.constraints[name] = (f"DROP INDEX {name}",)
+                right = True
+            except sqlite3.IntegrityError:
+                right = False
+        elif rule["check"] or column:
+            wrong = f"{column} IS NULL" if column else f"NOT ({rule['check']})"
+            found = f"SELECT COUNT(*) FROM {table} WHERE {wrong}"
+            right = self.lite.execute(found).fetchone() == (0,)
+            of = re.sub(r"^(NOT .)?", r"\1NEW.", wrong)
+            for event in ("INSERT", "UPDATE") if right else ():
+                self.lite.execute(
+                    f"CREATE TRIGGER {name}_{event} BEFORE {event} ON {table} WHEN {of} "
+                    "BEGIN SELECT RAISE(ABORT, 'constraint'); END"
+                )
+            if right:
+                events = (f"{name}_INSERT", f"{name}_UPDATE")
+                self.constraints[name] = tuple(f"DROP TRIGGER {one}" for one in events)
+        else:
+            right = True
+        if accepted != right:
+            raise DifferenceError(f"{'taken' if accepted else 'refused'}: {statement}")
+
     def alter(self, statement: str) -> None:
         """An ALTER TABLE; views that it drops are dropped everywhere."""
+        rule = _RULE.fullmatch(statement)
+        if rule is not None:
+            self.constrain(statement, rule["table"], rule)
+            return
         self.db.execute(statement)
         self.judged.altered += 1
         for name in reversed([one for one in self.kept if one not in self.db.catalog.views]):

@@ -7,6 +7,7 @@ A `SELECT *` is written out for SQLite, as PostgreSQL has it: what is added late
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -304,7 +305,7 @@ def test_constraints_go_with_their_column_and_follow_its_name() -> None:
         ("TABLE t ADD COLUMN d INTEGER DEFAULT 'x'", "DEFAULT"),
         ("TABLE t RENAME COLUMN a TO c", "a column 'c' already"),
         ("TABLE t RENAME TO v", "a table or view 'v' already"),
-        ("TABLE t ADD COLUMN d INTEGER, ADD COLUMN e INTEGER", "make another table"),
+        ("TABLE t ADD COLUMN d INTEGER, RENAME COLUMN a TO e", "RENAME beside other actions"),
         ("TABLE q ADD COLUMN a INTEGER", "unknown table 'q'"),
         ("TABLE v ADD COLUMN a INTEGER", "v is a view"),
         ("VIEW v RENAME TO q", "make another table"),
@@ -339,3 +340,80 @@ def test_subscribers_of_what_stays_go_on() -> None:
         assert "its group has no rows" in said
         assert "rows of t" not in said
         assert "s: a = 4" in str(db.execute("EXPLAIN WHY SELECT * FROM w WHERE c = 'y'").fetchall())
+
+
+ACTIONS = (
+    *("ADD COLUMN {new} INTEGER", "ADD COLUMN {new} INTEGER NOT NULL DEFAULT 3"),
+    "ADD COLUMN {new} STRUCT(x INTEGER, y INTEGER[]) DEFAULT {{'x': 1, 'y': [2, NULL]}}",
+    *("ADD COLUMN {old} TEXT DEFAULT 'q'", "DROP COLUMN {old}", "DROP COLUMN {old} CASCADE"),
+    *("ADD CONSTRAINT {new}k UNIQUE ({old})", "ADD CHECK ({old} > 0)", "DROP CONSTRAINT t_b_key"),
+    *("ALTER COLUMN {old} SET NOT NULL", "ALTER COLUMN {old} SET DEFAULT 2"),
+    *("ALTER COLUMN {old} TYPE TEXT", "ALTER COLUMN {old} DROP NOT NULL"),
+)
+"""Actions of ALTER TABLE; what goes stands before what comes, as it has its turn."""
+TURNS = (r"DROP ", r"ALTER .* TYPE", r"ADD COLUMN", r"ALTER", r"ADD")
+
+
+def _turn(action: str) -> int:
+    return next(n for n, form in enumerate(TURNS) if re.match(form, action))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_agree_several_actions_and_one_after_another(seed: int, tmp_path: Path) -> None:
+    """An ALTER TABLE of several actions is all of them, in turn, or nothing."""
+    rng, done = Random(f"actions {seed}"), Counter[str]()
+    for round_ in range(8):
+        state = tmp_path / str(round_) if round_ % 4 == 3 else ":memory:"
+        both = [deltafix.sql.connect(state), deltafix.sql.connect()]
+        rows = [(n, n % 3, None if n > 3 else n, f"{n}") for n in range(rng.choice((0, 5)))]
+        for db in both:
+            db.execute(
+                "CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER UNIQUE, c TEXT)"
+            )
+            db.insert("t", rows)
+            db.execute("CREATE VIEW v AS SELECT a, COUNT(*) AS n FROM t GROUP BY a")
+        actions = [
+            rng.choice(ACTIONS).format(new=f"n{n}", old=rng.choice("abc"))
+            for n in range(rng.choice((2, 2, 3)))
+        ]
+        one, other = both
+        before = _state(one)
+        try:
+            for action in sorted(actions, key=_turn):
+                other.execute(f"ALTER TABLE t {action}")
+        except deltafix.sql.Error as error:
+            with pytest.raises(type(error)):
+                one.execute(f"ALTER TABLE t {', '.join(actions)}")
+            done["refused"] += 1
+            wanted = before
+        else:
+            one.execute(f"ALTER TABLE t {', '.join(actions)}")
+            done["taken"] += 1
+            wanted = _state(other)
+        assert _state(one) == wanted, actions
+        one.engine.check_invariants()
+        one.close()
+        if state != ":memory:":
+            with closing(deltafix.sql.connect(state)) as again:
+                assert _state(again) == wanted, actions
+    assert min(done["taken"], done["refused"]) > 0
+
+
+def _state(db: deltafix.sql.Connection) -> object:
+    """A connection's tables, views and rows."""
+    texts = {name: one.sql for name, one in db.catalog.definitions.items()}
+    rows = {name: sorted(map(repr, db.execute(f"SELECT * FROM {name}"))) for name in texts}
+    return texts, rows
+
+
+def test_commas_inside_of_types_values_and_conditions_part_no_actions() -> None:
+    with closing(deltafix.sql.connect(dialect="spark")) as db:
+        db.execute("CREATE TABLE t (id INT, a INT)")
+        db.execute(
+            "ALTER TABLE t ADD COLUMN s ARRAY<STRUCT<x: INT, y: ARRAY<INT>>>, "
+            "ADD CHECK (a > 1 AND a IN (2, 3)), ALTER COLUMN a SET DEFAULT 3"
+        )
+        db.execute("INSERT INTO t (id) VALUES (1)")
+        assert db.execute("SELECT * FROM t").fetchall() == [(1, 3, None)]
+        with pytest.raises(deltafix.sql.IntegrityError):
+            db.execute("INSERT INTO t (a) VALUES (4)")

@@ -51,6 +51,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import commit, rollback
 from deltafix.plan.build import prepared
+from deltafix.plan.cache import Cache
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program
 from deltafix.rules.schemas import row_schemas
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEdit, RuleEpoch
 
 _PARTS = (
-    "plan", "_core", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
+    "plan", "_core", "_cache", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
     "_given", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed", "_users",
 )  # fmt: skip
 """What `compact` makes anew."""
@@ -101,6 +102,7 @@ class Database(Reading):
         self.strategy = strategy
         self._prepared = begun = prepared(program, core)  # held: others of this program use it
         self._checked = begun.checked
+        self._cache: Cache | None = None  # what planning the last edit of rules made
         self._arena = Arena()
         self._codes = Codes(self._arena, ordered=is_ordered(begun.plan))
         linked = link(begun.plan, Tables(self._arena), self._codes)

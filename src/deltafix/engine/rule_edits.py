@@ -36,6 +36,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.kernel.entries import delete_rows, insert_rows
 from deltafix.plan.build import lower, plan_core
+from deltafix.plan.cache import Cache
 from deltafix.plan.ir import Plan
 from deltafix.plan.recognise import renamed, same_rule
 from deltafix.plan.transition import SIGNALS, transition
@@ -170,10 +171,19 @@ def changed_program(program: Program, edits: Iterable[RuleEdit]) -> Program:
 
 def _require_alike(program: Program, other: Program) -> None:
     """Raise FactError if rows of one program would mean something else in the other."""
-    schemas, types = row_schemas(other), {one.name: one for one in other.types}
-    for name, schema in row_schemas(program).items():
-        if name in schemas and schemas[name].show() != schema.show():
-            message = f"{schema.show()} is {schemas[name].show()} in the new program"
+    types = {one.name: one for one in other.types}
+    if program.types != other.types or program.word_size != other.word_size:
+        named = {one.name for one in other.relations}
+    else:  # then the declaration says it all
+        there = {one.name: one for one in program.relations}
+        named = {one.name for one in other.relations if there.get(one.name, one) != one}
+    before, after = (
+        row_schemas(replace(one, relations=tuple(r for r in one.relations if r.name in named)))
+        for one in (program, other)
+    )
+    for name, schema in before.items():
+        if name in after and after[name].show() != schema.show():
+            message = f"{schema.show()} is {after[name].show()} in the new program"
             raise FactError(f"{message}; rows keep their columns", relation=name)
     for declared in program.types:
         if types.get(declared.name, declared) != declared:
@@ -230,7 +240,9 @@ class RuleEpoch:
         self.edits = edits
         self.program = program = changed_program(db.program, edits)
         self._checked = typed(program, db._checked)
-        self._core = renamed(lower(self._checked), db._core)
+        cache = db._cache
+        self._cache = Cache(cache if cache is not None and cache.core is db._core else None)
+        self._core = renamed(lower(self._checked, self._cache), db._core, self._cache)
         functions = dict(db._users.functors)
         for name, function in (pair for edit in edits for pair in edit.functors.items()):
             if functions.setdefault(name, function) is not function:
@@ -239,7 +251,7 @@ class RuleEpoch:
         self._known_users = Users(functions, db._users.reducers)
         self._users = _bound(program, self._known_users)
         self._tables = db._linked.tables
-        new = plan_core(self._core, self._tables.indexes(), db.plan.stages)
+        new = plan_core(self._core, self._tables.indexes(), db.plan.stages, self._cache)
         for relation in new.relations:
             if self._tables.types.get(relation.name, relation.types) != relation.types:
                 message = f"relation {relation.name} had other columns in an earlier program"
@@ -341,7 +353,7 @@ class RuleEpoch:
     def finish(self) -> None:
         """The epoch is committed. Doing this twice is doing it once."""
         db, linked = self._db, self.linked
-        db._users, db._checked = self._known_users, self._checked
+        db._users, db._checked, db._cache = self._known_users, self._checked, self._cache
         db._take_up(self.program, self._core, linked)
         db._run_with(self.program, linked, db._strata.taken_over(linked), self._users)
         db._run.strata = self._timed

@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.plan.best import best_of
+from deltafix.plan.cache import Cache, identity
 from deltafix.plan.clause import Absent, Clause, Match, Subsumption, given_apart
 from deltafix.plan.depend import Layer, layers
 from deltafix.plan.derive import triggers_below, triggers_within
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
     from deltafix.facts.values import BaseType
 
 
-def lower(checked: CheckedProgram) -> Core:
-    """The core of the program that is run for a checked one."""
-    return share(normalize(executable(checked)))
+def lower(checked: CheckedProgram, cache: Cache | None = None) -> Core:
+    """The core of the program that is run for a checked one; what the cache has is not made."""
+    return share(normalize(executable(checked), cache), cache)
 
 
 def plan(checked: CheckedProgram) -> Plan:
@@ -56,11 +57,14 @@ def plan_core(
     core: Core,
     built: Mapping[str, Sequence[tuple[int, ...]]] = MappingProxyType({}),
     before: Sequence[Stage] = (),
+    cache: Cache | None = None,
 ) -> Plan:
     """The plan of a core, with the indexes that are built already. Raises as `plan`.
 
-    Clauses that a stratum had `before`, by a plan whose indexes are built, are not planned again.
+    Clauses that a stratum had `before`, by a plan whose indexes are built, are not planned again,
+    nor are strata that say what they did when the cache was used for that plan.
     """
+    cache = Cache() if cache is None else cache
     ordered = layers(core)
     # Asked before rows are set apart: a relation that only those lie in is no input of users.
     bounded = is_bounded(core, ordered)
@@ -71,18 +75,25 @@ def plan_core(
         for places in wanted:
             indexes.add(name, places)
     known = {stage.relations: stage for stage in before}
-    planners = [_Planner(layer, indexes, known.get(layer.relations)) for layer in ordered]
+    stages: list[Stage | None] = [
+        _as_before(layer, cache.strata.get(layer.relations)) for layer in ordered
+    ]
+    anew = [place for place, stage in enumerate(stages) if stage is None]
+    cache.made += len(anew)
+    planners = [
+        _Planner(ordered[place], indexes, known.get(ordered[place].relations)) for place in anew
+    ]
     # Delta rules first: re-derivation makes do with the indexes they need.
     forward = [planner.forward() for planner in planners]
-    stages = []
     types = {one.name: one.types for one in core.relations}
-    for layer in ordered:
-        _refuse_falling_recursion(core, layer)
-    for layer, planner, (const, lower, same) in zip(ordered, planners, forward, strict=True):
+    for place in anew:
+        _refuse_falling_recursion(core, ordered[place])
+    for place, planner, (const, lower, same) in zip(anew, planners, forward, strict=True):
+        layer = ordered[place]
         best = dict(best_of(layer))
         if not layer.plain and not best:
             outside = _outside(layer, indexes, types)
-            stages.append(Stage(layer.relations, layer.recursive, (), (), (), (), (), outside))
+            stages[place] = Stage(layer.relations, layer.recursive, (), (), (), (), (), outside)
             continue
         derived = layer.clauses if layer.recursive else ()
         rederive = tuple(planner.variant(clause, HEAD) for clause in derived)
@@ -91,14 +102,59 @@ def plan_core(
             width = len(next(r.types for r in core.relations if r.name == name))
             indexes.add(name, tuple(c for c in range(width) if c != kept.column))
         full = _full(lower)
-        stages.append(
-            Stage(
-                layer.relations, layer.recursive, lower, same, rederive, full, const,
-                best=best, by_key=by_key,
-            )
+        stages[place] = Stage(
+            layer.relations, layer.recursive, lower, same, rederive, full, const,
+            best=best, by_key=by_key,
         )  # fmt: skip
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
-    return Plan(core.relations, tuple(stages), columns, given, bounded)
+    planned = tuple(one for one in stages if one is not None)
+    cache.strata = {
+        layer.relations: (layer, stage) for layer, stage in zip(ordered, planned, strict=True)
+    }
+    return Plan(core.relations, planned, columns, given, bounded)
+
+
+def _as_before(layer: Layer, was: tuple[Layer, Stage] | None) -> Stage | None:
+    """What a stratum was planned as, if it says the same, with the numbers that its rules have."""
+    if was is None:
+        return None
+    before, stage = was
+    if layer.fold is not None:
+        return stage if layer.fold == before.fold else None
+    if [*map(identity, layer.clauses)] != [*map(identity, before.clauses)]:
+        return None
+    if replace(layer, clauses=()) != replace(before, clauses=()):
+        return None
+    pairs = [*zip(before.clauses, layer.clauses, strict=True)]
+    if all((old.rule, old.name) == (one.rule, one.name) for old, one in pairs):
+        return stage
+    now = {identity(one): one for one in layer.clauses}
+    if stage.outside is not None or len(now) < len(layer.clauses):
+        return None
+    return _renumbered(stage, now)
+
+
+def _renumbered(stage: Stage, now: Mapping[tuple[str, int, int], Clause]) -> Stage:
+    """The stage with other clauses, by the identity of its own: those by other numbers."""
+    made = dict[int, Variant]()
+
+    def variants(some: Iterable[Variant]) -> tuple[Variant, ...]:
+        return tuple(map(one, some))
+
+    def one(variant: Variant) -> Variant:
+        if id(variant) not in made:
+            made[id(variant)] = replace(variant, clause=now[identity(variant.clause)])
+        return made[id(variant)]
+
+    return replace(
+        stage,
+        lower=variants(stage.lower),
+        same=variants(stage.same),
+        rederive=variants(stage.rederive),
+        full=tuple(map(variants, stage.full)),
+        const=variants(stage.const),
+        by_key=variants(stage.by_key),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)

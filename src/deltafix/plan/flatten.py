@@ -81,10 +81,14 @@ class Made:
     hidden: int = 0
     """How many hidden relations are numbered."""
 
+    def next_name(self) -> str:
+        """A name for a hidden relation that no other one has."""
+        self.hidden += 1
+        return f"~{self.hidden}"
+
     def hide(self, types: Iterable[BaseType], *, is_range: bool = False) -> str:
         """A new hidden relation; returns its name."""
-        self.hidden += 1
-        name = f"~{self.hidden}"
+        name = self.next_name()
         self.relations.append(Relation(name, tuple(types), hidden=True, is_range=is_range))
         return name
 

@@ -26,18 +26,24 @@ drops rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
 
 from deltafix.diagnostics import Diagnostic, render_all
 from deltafix.errors import ProgramError
+from deltafix.plan.cache import Cache, numbered
 from deltafix.plan.clause import Absent, Clause, Fold, Literal, Match, Relation, Slot, slots_of
 from deltafix.plan.domains import ask_domains
 from deltafix.plan.flatten import Demand, Flattening, Made
 from deltafix.plan.keep import keep
 from deltafix.plan.ranges import write_out_ranges
-from deltafix.rules.ast import Program, RelationDecl
+from deltafix.rules.ast import Program, RelationDecl, Rule
+from deltafix.rules.autoinc import counts
 from deltafix.rules.check import CheckedProgram
+from deltafix.rules.infer import Typed
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.strata import components
 from deltafix.rules.walk import alternatives, occurrences
@@ -74,30 +80,33 @@ class Core:
         return "\n".join(map(str, (*self.clauses, *self.folds)))
 
 
-def normalize(checked: CheckedProgram) -> Core:
-    """The core of a checked program."""
-    program = checked.program
+def normalize(checked: CheckedProgram, cache: Cache | None = None) -> Core:
+    """The core of a checked program; rules that are the very ones of before are not read again."""
+    program, cache = checked.program, Cache() if cache is None else cache
     made = Made(
         schemas_of(program),
         [Relation(r.name, program.column_types(r.name), of=r.of) for r in program.relations],
     )
+    made.hidden = cache.hidden
     recursions = Recursions(program, checked.strata)
     recursion = recursions.home
+    again = Counter[int]()
     for number, typed in enumerate(checked.rules):
         rule = typed.rule
-        body = rule.body
-        if is_marked(body) and recursions.multiply(rule):
-            body = written_out(body)
-        for head in rule.heads:
-            for place, case in enumerate(alternatives(body)):
-                total = occurrences((*rule.heads, *case))
-                flat = Flattening(program, typed, (number, place), made, total)
-                flat.recursion = recursion.get(head.relation, frozenset())
-                flat.clause(head, case)
+        kinds = cache.of("kinds", typed, (), partial(_kinds, rule))
+        homes = tuple(recursion.get(head.relation, frozenset()) for head in rule.heads)
+        multiplies = kinds.is_marked and recursions.multiply(rule)
+        read = partial(_said, program, made, number, typed, homes, multiplies=multiplies)
+        # What `autoinc` gives follows from the calls before it.
+        given = (homes, multiplies, again[id(typed)])
+        said = read() if kinds.counts else cache.of("flatten", typed, given, read)
+        again[id(typed)] += 1  # one rule said twice has hidden relations of its own each time
+        _add(made, said, number)
     ask_domains(made, frozenset(name for name in recursion if program.keeps(name)))
     keep(checked, made)
-    separate(made)
+    separate(made, cache)
     write_out_ranges(made, program.word_size)
+    cache.hidden = made.hidden
     return Core(
         tuple(made.relations),
         tuple(made.clauses),
@@ -109,6 +118,52 @@ def normalize(checked: CheckedProgram) -> Core:
     )
 
 
+class _Kinds(NamedTuple):
+    """What a rule has that few have: calls of `autoinc`, disjunctions that stay whole."""
+
+    counts: bool
+    is_marked: bool
+
+
+def _kinds(rule: Rule) -> _Kinds:
+    return _Kinds(counts(rule), is_marked(rule.body))
+
+
+def _said(
+    program: Program,
+    made: Made,
+    number: int,
+    typed: Typed,
+    homes: tuple[frozenset[str], ...],
+    *,
+    multiplies: bool,
+) -> Made:
+    """What one rule adds; `homes` are the recursions of its heads."""
+    rule = typed.rule
+    said = Made(made.schemas, [], calls=made.calls, hidden=made.hidden)
+    body = written_out(rule.body) if multiplies else rule.body
+    for head, home in zip(rule.heads, homes, strict=True):
+        for place, case in enumerate(alternatives(body)):
+            total = occurrences((*rule.heads, *case))
+            flat = Flattening(program, typed, (number, place), said, total)
+            flat.recursion = home
+            flat.clause(head, case)
+    made.hidden = said.hidden
+    return said
+
+
+def _add(made: Made, said: Made, number: int) -> None:
+    """Add what a rule says, which is now of this number."""
+    first = len(made.clauses)
+    made.relations += said.relations
+    made.clauses += [
+        one if one.rule == number else replace(one, rule=number) for one in said.clauses
+    ]
+    made.folds += said.folds
+    made.demands |= said.demands
+    made.asking |= {first + place: asks for place, asks in said.asking.items()}
+
+
 def _indexes(declared: RelationDecl) -> Iterator[tuple[int, ...]]:
     """The positions of the columns of each index; whole rows are found without one."""
     names = [column.name for column in declared.attributes]
@@ -118,30 +173,47 @@ def _indexes(declared: RelationDecl) -> Iterator[tuple[int, ...]]:
             yield places
 
 
-def separate(made: Made) -> None:
+def separate(made: Made, cache: Cache) -> None:
     """Set the parts of all clauses apart. Near linear in the clauses."""
-    clauses = [replace(one, body=tuple(dict.fromkeys(one.body))) for one in made.clauses]
-    found = [_tests(clause) for clause in clauses]
+    read = [cache.read("separate", one, (), partial(_read_once, one)) for one in made.clauses]
+    clauses = [numbered(said, one) for (said, _), one in zip(read, made.clauses, strict=True)]
+    found = [tests for _, tests in read]
     made.clauses[:] = clauses
     if not any(found):
         return
     closed = _closed(made)
     names: dict[tuple[Literal, ...], str] = {}
     for number, (clause, parts) in enumerate(zip(clauses, found, strict=True)):
-        for part in parts:
-            if closed.get(clause.head, frozenset()) & {_read(literal) for literal in part}:
-                continue
+        around = closed.get(clause.head, frozenset())
+        apart = [one for one in parts if around.isdisjoint(map(_read, one))]
+        for part in apart:
             if part not in names:
-                names[part] = made.hide(())
+                names[part] = cache.of("test", part, (), made.next_name)
+                made.relations.append(Relation(names[part], (), hidden=True))
                 made.clauses.append(Clause(names[part], (), part, clause.rule))
-            now = made.clauses[number]
-            # In the place of its first literal: proofs name premises in the order of the body.
-            body = tuple(
-                Match(names[part], ()) if literal == part[0] else literal
-                for literal in now.body
-                if literal not in part[1:]
+        if apart:
+            given = tuple(map(names.__getitem__, apart))
+            made.clauses[number] = cache.clause(
+                "tests", clause, given, partial(_tested, clause, apart, given)
             )
-            made.clauses[number] = replace(now, body=body)
+
+
+def _tested(clause: Clause, parts: Sequence[tuple[Literal, ...]], names: Sequence[str]) -> Clause:
+    """The clause with a test for each part, which is of a name.
+
+    It is in the place of the part's first literal: proofs name premises in the order of the body.
+    """
+    tests = {part[0]: Match(name, ()) for part, name in zip(parts, names, strict=True)}
+    rest = {literal for part in parts for literal in part[1:]}
+    body = tuple(tests.get(one, one) for one in clause.body if one not in rest)
+    return replace(clause, body=body)
+
+
+def _read_once(clause: Clause) -> tuple[Clause, list[tuple[Literal, ...]]]:
+    """The clause with each literal once, and its tests."""
+    body = tuple(dict.fromkeys(clause.body))
+    said = clause if len(body) == len(clause.body) else replace(clause, body=body)
+    return said, _tests(said)
 
 
 def _tests(clause: Clause) -> list[tuple[Literal, ...]]:

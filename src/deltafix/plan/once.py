@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
+from deltafix.plan.cache import Cache
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -32,9 +34,10 @@ _FOLDED = frozenset(("+", "-", "*"))
 """What is computed here where both arguments are constants: what always has a value."""
 
 
-def once(core: Core) -> Core:
+def once(core: Core, cache: Cache) -> Core:
     """The core without terms that are there already. O(terms), for each nesting of them."""
-    return replace(core, clauses=tuple(map(_once, core.clauses)))
+    read = (cache.clause("once", one, one.asks, partial(_once, one)) for one in core.clauses)
+    return replace(core, clauses=tuple(read))
 
 
 def _once(clause: Clause) -> Clause:

@@ -46,6 +46,8 @@ def write_out_ranges(made: Made, bits: int) -> None:
 
 def _written_out(clause: Clause, made: Made, bits: int) -> Clause:
     waiting = [lit for lit in clause.body if isinstance(lit, Apply) and lit.functor == "range"]
+    if not waiting:
+        return clause
     body: list[Literal] = [literal for literal in clause.body if literal not in waiting]
     while waiting:
         known, _ = evaluable(body)

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from deltafix.plan.cache import Cache, identity
 from deltafix.plan.clause import (
     Absent,
     Argument,
@@ -49,7 +50,8 @@ def edits(
     before: Iterable[Clause], after: Iterable[Clause]
 ) -> tuple[tuple[Clause, ...], tuple[Clause, ...]]:
     """The clauses that are gone, and those that came. Near linear where little changed."""
-    gone, came = _difference(list(before), list(after), _spelled)
+    gone, came = _difference(list(before), list(after), identity)
+    gone, came = _difference(gone, came, _spelled)
     # a form is costly, SQL makes clauses of hundreds of variables, and of those that come or go
     # most have nothing like them on the other side
     shared = {*map(_outline, gone)} & {*map(_outline, came)}
@@ -72,9 +74,17 @@ def same_layer(one: Layer, other: Layer) -> bool:
     return plain(one) == plain(other) and edits(one.clauses, other.clauses) == ((), ())
 
 
-def renamed(core: Core, before: Core) -> Core:
-    """The core with hidden relations named as in an earlier one, where they say the same."""
-    return with_names(core, named_alike(core, before).__getitem__)
+def renamed(core: Core, before: Core, cache: Cache) -> Core:
+    """The core with hidden relations named as in an earlier one, where they say the same.
+
+    The cache is the one that the core was made with, and has the digests of both after that.
+    """
+    known = cache.words if cache.core is before else _said(before, Cache())
+    said = _said(core, cache)
+    names = _named_alike(core, said, known)
+    made = with_names(core, names.__getitem__, cache)
+    cache.core, cache.words = made, {names[name]: words for name, words in said.items()}
+    return made
 
 
 def named_alike(core: Core, before: Core) -> dict[str, str]:
@@ -83,7 +93,10 @@ def named_alike(core: Core, before: Core) -> dict[str, str]:
     Those that are new are named by what they say, so that they have this name whenever they come
     back. Linear in the clauses of hidden relations.
     """
-    said, known = _said(core), _said(before)
+    return _named_alike(core, _said(core, Cache()), _said(before, Cache()))
+
+
+def _named_alike(core: Core, said: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
     names = {relation.name: relation.name for relation in core.relations if not relation.hidden}
     names |= {name: name for name, words in said.items() if known.get(name) == words}
     free: dict[str, list[str]] = {}
@@ -249,37 +262,78 @@ def _unplaced(merge: Merge) -> Merge:
     return Subsumption(tuple(replace(order, rule=-1) for order in merge.orders))
 
 
-def _said(core: Core) -> dict[str, str]:
+def _said(core: Core, cache: Cache) -> dict[str, str]:
     """A digest of what each hidden relation says, by name.
 
-    One in which given rows lie is that of its relation, however much another says the same.
+    One in which given rows lie is that of its relation, however much another says the same. What
+    says what it did when the cache was asked last, and reads only such, is not read again.
     """
     homes = {one.entry: one.name for one in core.relations}
     homes |= {home: name for name, home in core.apart.items()}
-    hidden = {relation.name: relation for relation in core.relations if relation.hidden}
-    derives: dict[str, list[tuple[object, ...]]] = {name: [] for name in hidden}
+    derives: dict[str, list[Clause]] = {one.name: [] for one in core.relations if one.hidden}
     for clause in core.clauses:
-        if clause.head in hidden:
-            derives[clause.head].append(spelled_without_name(clause))
+        if clause.head in derives:
+            derives[clause.head].append(clause)
     folds = {name: (fold, place) for fold in core.folds for place, name in enumerate(fold.made)}
-    kinds = {name: (_kind(relation), homes.get(name)) for name, relation in hidden.items()}
-    words = {name: _digest(kind) for name, kind in kinds.items()}
+    said: dict[str, Said] = {}
+    for relation in core.relations:
+        if relation.hidden:
+            name = relation.name
+            fold, place = folds.get(name, (None, 0))
+            folded = fold and (fold.source, fold.group, fold.value, fold.op)
+            clauses = derives[name]
+            ids = tuple([(id(one.args), id(one.body)) for one in clauses])
+            sign = (_kind(relation), homes.get(name), folded, place, ids)
+            before = cache.said.get(name)
+            is_known = before is not None and before.sign == sign
+            said[name] = before if is_known and before else Said(sign, clauses, [])
+    changed = [name for name, one in said.items() if not one.words]
+    readers: dict[str, list[str]] = {}
+    for name, one in said.items():
+        for read in one.reads():
+            readers.setdefault(read, []).append(name)
+    for name in changed:  # which grows
+        for reader in readers.get(name, ()):
+            if said[reader].words:
+                said[reader] = said[reader]._replace(words=[])
+                changed.append(reader)
+    cache.made += len(changed)
+    cache.said = said
+    forms = {name: [*map(spelled_without_name, said[name].clauses)] for name in changed}
 
-    def inside(form: tuple[Any, ...]) -> object:
+    def word(name: str, level: int) -> str:
+        return said[name].words[level] if name in said else name
+
+    def inside(form: tuple[Any, ...], level: int) -> object:
         return tuple(
-            ((kind, words.get(rest[0], rest[0]), *rest[1:]) if rest else (kind,), args)
+            ((kind, word(rest[0], level), *rest[1:]) if rest else (kind,), args)
             for (kind, *rest), args in form
         )
 
-    for _ in range(_DEPTH):
-        found = {}
-        for name, kind in kinds.items():
-            clauses = sorted(repr(inside(form)) for form in derives[name])
-            fold, place = folds.get(name, (None, 0))
-            folded = fold and (words.get(fold.source, fold.source), fold.group, fold.value, fold.op)
-            found[name] = _digest((kind, clauses, folded, place))
-        words = found
-    return words
+    for name in changed:
+        said[name].words.append(_digest(said[name].sign[:2]))
+    for level in range(_DEPTH):
+        for name in changed:
+            kind, home, folded, place, _ = said[name].sign
+            bodies = sorted(repr(inside(form, level)) for form in forms[name])
+            of = folded and (word(folded[0], level), *folded[1:])
+            said[name].words.append(_digest(((kind, home), bodies, of, place)))
+    return {name: one.words[-1] for name, one in said.items()}
+
+
+class Said(NamedTuple):
+    """What a hidden relation says: how that is told apart, its clauses, a digest for each depth."""
+
+    sign: tuple[Any, ...]
+    clauses: list[Clause]
+    words: list[str]
+
+    def reads(self) -> Iterator[str]:
+        """The relations that it reads."""
+        if self.sign[2]:
+            yield self.sign[2][0]
+        for clause in self.clauses:
+            yield from (one.relation for one in clause.body if isinstance(one, Match | Absent))
 
 
 def _kind(relation: Relation) -> object:
@@ -290,10 +344,21 @@ def _digest(said: object) -> str:
     return blake2b(repr(said).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-def with_names(core: Core, name_of: Callable[[str], str]) -> Core:
+def with_names(core: Core, name_of: Callable[[str], str], cache: Cache | None = None) -> Core:
     """The core with its relations under other names."""
-    if all(name_of(relation.name) == relation.name for relation in core.relations):
+    changed = {one.name for one in core.relations if name_of(one.name) != one.name}
+    if not changed:
         return core
+    cache = Cache() if cache is None else cache
+
+    def named(clause: Clause) -> Clause:
+        read = [one.relation for one in clause.body if isinstance(one, Match | Absent)]
+        if clause.head not in changed and changed.isdisjoint(read):
+            return clause
+        names = name_of(clause.head), *map(name_of, read)
+        return cache.clause(
+            "names", clause, names, lambda: replace(clause, head=names[0], body=body(clause.body))
+        )
 
     def body(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
         return tuple(
@@ -318,11 +383,11 @@ def with_names(core: Core, name_of: Callable[[str], str]) -> Core:
                 entry=one.entry and name_of(one.entry),
                 merge=merged(one.merge),
             )
+            if one.name in changed or one.entry or one.merge
+            else one
             for one in core.relations
         ),
-        clauses=tuple(
-            replace(one, head=name_of(one.head), body=body(one.body)) for one in core.clauses
-        ),
+        clauses=tuple(map(named, core.clauses)),
         folds=tuple(
             replace(
                 one,

@@ -12,10 +12,12 @@ recognised through a recursion of hidden relations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from operator import itemgetter
 
+from deltafix.plan.cache import Cache, numbered
 from deltafix.plan.clause import (
     Absent,
     Argument,
@@ -36,12 +38,13 @@ from deltafix.rules.strata import components
 __all__ = ["share"]
 
 
-def share(core: Core) -> Core:
+def share(core: Core, cache: Cache | None = None) -> Core:
     """The core with one hidden relation for all that say the same. O(clauses), for each nesting."""
-    core = once(core)
+    cache = Cache() if cache is None else cache
+    core = once(core, cache)
     while names := _doubles(core):
         kept = {one.name: one.name for one in core.relations}
-        known = with_names(core, (kept | names).__getitem__)
+        known = with_names(core, (kept | names).__getitem__, cache)
         core = replace(
             known,
             relations=tuple(
@@ -63,10 +66,10 @@ def share(core: Core) -> Core:
     if not core.folds:
         return core
     home = {name: number for number, names in enumerate(components(needs(core))) for name in names}
-    return _with_groups(_without_implied(core, home), home)
+    return _with_groups(_without_implied(core, home, cache), home, cache)
 
 
-def _without_implied(core: Core, home: Mapping[str, int]) -> Core:
+def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     """What an aggregate of a clause says of its group is not asked of the group's rows again.
 
         total(s, n) :- sale(s, _, _), n = sum a : { sale(s, _, a) }.
@@ -77,7 +80,17 @@ def _without_implied(core: Core, home: Mapping[str, int]) -> Core:
     """
     folds = {name: one for one in core.folds for name in one.made if one.group}
 
-    def read(clause: Clause) -> Clause | None:
+    def said(clause: Clause) -> Clause | None:
+        """The clause, if it has any rows; what its folds are is all else that counts."""
+        read = [(name, folds[name]) for name in _relations(clause) if name in folds]
+        if not read:
+            return clause
+        own = tuple(home[clause.head] == home[fold.source] for _, fold in read)
+        given = (clause.asks, own, *((name, one.source, one.group) for name, one in read))
+        found = cache.read("implied", clause, given, partial(without, clause))
+        return found and numbered(found, clause)
+
+    def without(clause: Clause) -> Clause | None:
         groups: set[tuple[str, tuple[tuple[int, Argument], ...]]] = set()
         used = Counter(slot for literal in clause.body for slot in slots_of(literal))
         used.update(arg for arg in clause.args if isinstance(arg, Slot))
@@ -104,8 +117,12 @@ def _without_implied(core: Core, home: Mapping[str, int]) -> Core:
         ]
         return clause if len(body) == len(clause.body) else replace(clause, body=tuple(body))
 
-    clauses = (read(clause) for clause in core.clauses)
+    clauses = map(said, core.clauses)
     return replace(core, clauses=tuple(one for one in clauses if one is not None))
+
+
+def _relations(clause: Clause) -> Iterator[str]:
+    return (one.relation for one in clause.body if isinstance(one, Match | Absent))
 
 
 def _said(literal: Match, used: Mapping[Slot, int]) -> tuple[str, tuple[tuple[int, Argument], ...]]:
@@ -127,7 +144,7 @@ def _includes(literal: Literal, relation: str, group: tuple[tuple[int, Argument]
     )
 
 
-def _with_groups(core: Core, home: Mapping[str, int]) -> Core:
+def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     """The groups of a view's part are read off an aggregate of theirs, not off the rows again.
 
     TPC-H's query 1 counts 6 M rows for each of its four groups otherwise. Only parts of views: how
@@ -156,8 +173,9 @@ def _with_groups(core: Core, home: Mapping[str, int]) -> Core:
         name, group = known.get((source, tuple(sorted(columns))), ("", []))
         if not name:
             return clause
-        args = [None if one is None else clause.args[columns.index(one)] for one in group]
-        return replace(clause, body=(Match(name, tuple(args)),))
+        args = tuple(None if one is None else clause.args[columns.index(one)] for one in group)
+        read = partial(replace, clause, body=(Match(name, args),))
+        return cache.clause("groups", clause, (name, args), read)
 
     return replace(core, clauses=tuple(map(read, core.clauses)))
 

@@ -117,6 +117,8 @@ def _is_plain(stage: Stage) -> bool:
 
 def _goes_on(was: Stage, stage: Stage) -> bool:
     """Whether a stratum has the same rules as before."""
+    if was is stage:
+        return True
     if was.recursive != stage.recursive or was.best != stage.best:
         return False
     if was.outside is None or stage.outside is None:

@@ -18,8 +18,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
+from deltafix.sql.literals import number
 from deltafix.sql.parameters import is_value, signed
-from deltafix.sql.scalar import number
 from deltafix.sql.text import Statement, Wrong, exp, statements
 from deltafix.sql.types import SqlValue
 

@@ -21,7 +21,7 @@ from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
 from deltafix.rules.terms import Aggregate, Call, Const, Term
 from deltafix.sql import reducers
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
-from deltafix.sql.scalar import Scalar
+from deltafix.sql.literals import Scalar
 from deltafix.sql.text import Product, exp
 from deltafix.sql.types import (
     BIGINT,

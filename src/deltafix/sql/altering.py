@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
@@ -30,17 +30,20 @@ from deltafix.sql.types import Column, SqlValue, decode, decode_rows, shown_rows
 __all__ = ["ALTERS", "Altered", "altered"]
 
 ALTERS = (
-    "write ADD, DROP, RENAME or ALTER COLUMN, ADD or DROP CONSTRAINT, or RENAME TO, one a "
-    "statement; or make another table, INSERT INTO it SELECT ..., and DROP this one"
+    "write ADD, DROP or ALTER COLUMN, ADD or DROP CONSTRAINT, with commas between them, or RENAME, "
+    "one a statement; or make another table, INSERT INTO it SELECT ..., and DROP this one"
 )
+
+Check: TypeAlias = Callable[[Table, list[Row]], None]
+"""Raises where a table's rows break one of its constraints."""
 
 
 class Altered(NamedTuple):
     """What an ALTER TABLE comes to.
 
     `before` and `after` are the catalogs; `rows` makes the rows of the table, which is called
-    `old` before and `new` after, and `behind` has it and the views that read it, or nothing where
-    only the catalog changes. `required` is the table with what its rows are to be checked for.
+    `old` before and `new` after, and has them checked, and `behind` has it and the views that read
+    it, or nothing where only the catalog changes.
     """
 
     before: Catalog
@@ -48,8 +51,7 @@ class Altered(NamedTuple):
     old: str
     new: str
     behind: set[str]
-    rows: Callable[[list[Row]], list[Row]]
-    required: Table
+    rows: Callable[[list[Row], Check], list[Row]]
 
 
 def altered(catalog: Catalog, statement: Statement, node: exp.Alter) -> Altered | None:
@@ -60,7 +62,7 @@ def altered(catalog: Catalog, statement: Statement, node: exp.Alter) -> Altered 
     builder = Builder(statement, "", {})
     check_clauses(builder, node, ("this", "kind", "actions", "exists", "only"))
     actions = node.args["actions"]
-    if node.args["kind"] != "TABLE" or len(actions) != 1 or node.find(exp.Placeholder):
+    if node.args["kind"] != "TABLE" or node.find(exp.Placeholder):
         raise statement.refused(f"{statement.verb} like this", node, ALTERS)
     name = node.this.name
     if name not in catalog.tables:
@@ -70,7 +72,37 @@ def altered(catalog: Catalog, statement: Statement, node: exp.Alter) -> Altered 
         if node.args.get("exists"):
             return None
         raise statement.unknown("table", name, list(catalog.tables), node.this)
-    return _Change(catalog, statement, name).of(builder, actions[0])
+    several = len(actions) > 1
+    found: Altered | None = None
+    for action in sorted(actions, key=_turn):
+        if several and isinstance(action, exp.RenameColumn | exp.AlterRename):
+            raise statement.refused("RENAME beside other actions", action, "write it alone")
+        now = catalog if found is None else found.after
+        one = _Change(now, statement, name).of(builder, action)
+        if one is not None:
+            found = one if found is None else _both(found, one)
+    return found
+
+
+def _turn(action: exp.Expr) -> int:
+    """When an action has its turn, as in PostgreSQL: what goes, what comes, what is said of it."""
+    if isinstance(action, exp.Drop):
+        return 0
+    if isinstance(action, exp.AlterColumn):
+        return 1 if action.args.get("dtype") is not None else 3
+    return 2 if isinstance(action, exp.ColumnDef) else 4
+
+
+def _both(first: Altered, then: Altered) -> Altered:
+    """Two changes of one table as one."""
+    return Altered(
+        first.before,
+        then.after,
+        first.old,
+        then.new,
+        first.behind | then.behind,
+        lambda rows, check: then.rows(first.rows(rows, check), check),
+    )
 
 
 class _Change:
@@ -382,9 +414,14 @@ class _Change:
             elif name not in self.dropped:
                 after.views[name], after.definitions[name] = before.views[name], definition
         new = after.tables[self.new]
-        return Altered(
-            before, after, self.name, self.new, behind, self._rows(new), self._required(new)
-        )
+        made_of, required = self._rows(new), self._required(new)
+
+        def rows(there: list[Row], check: Check) -> list[Row]:
+            found = made_of(there)
+            check(required, found)
+            return found
+
+        return Altered(before, after, self.name, self.new, behind, rows)
 
     def _required(self, new: Table) -> Table:
         """The table with the constraints that its rows may break, which kept all others."""
@@ -489,6 +526,8 @@ def _uses(query: exp.Expr, table: str, column: str) -> bool:
     for star in query.find_all(exp.Star):
         if not isinstance(star.parent, exp.Count):
             return True
+    if query.find(exp.Columns, exp.Pivot):
+        return True
     for join in query.find_all(exp.Join):
         if join.args.get("method") == "NATURAL":
             return True

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.rules.ast import FunctorDecl
 from deltafix.rules.terms import Call, Const, Term
 from deltafix.sql.builder import Operand, equal, function
-from deltafix.sql.scalar import Scalar
+from deltafix.sql.literals import Scalar
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column, SqlType
 

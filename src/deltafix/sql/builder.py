@@ -36,8 +36,8 @@ from deltafix.rules.ast import (
 from deltafix.rules.terms import Call, Const, Term, Var
 from deltafix.rules.walk import is_constructor, occurrences
 from deltafix.sql.casts import cast
+from deltafix.sql.literals import Scalar
 from deltafix.sql.reducers import Mean, Sum
-from deltafix.sql.scalar import Scalar
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, decode, encode
 

@@ -21,8 +21,9 @@ from deltafix.rules.ast import Program
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.casts import assigned
+from deltafix.sql.literals import typed
 from deltafix.sql.query import check_clauses, relation
-from deltafix.sql.scalar import Scalars, over, typed
+from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import Statement, exp, statements
 from deltafix.sql.types import (

@@ -16,7 +16,7 @@ from deltafix.sql.builder import Relation
 from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows
 
 if TYPE_CHECKING:
-    from deltafix.sql.connection import Connection
+    from deltafix.sql.transactions import Transactions
 
 __all__ = ["Bag", "Subscription", "ViewDelta", "view_delta"]
 
@@ -98,7 +98,7 @@ class Subscription:
     """
 
     def __init__(
-        self, connection: Connection, view: str, callback: Callable[[ViewDelta], object] | None
+        self, connection: Transactions, view: str, callback: Callable[[ViewDelta], object] | None
     ) -> None:
         self.view = view
         self._connection = connection

@@ -8,6 +8,7 @@ the same types is planned once: what a plan knows is its tree and its table.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
@@ -16,10 +17,11 @@ from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Key, Table
+from deltafix.sql.literals import Compute, Given, Scalar, typed
 from deltafix.sql.parameters import literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
-from deltafix.sql.scalar import EXCLUDED, Compute, Given, Scalar, Scalars, over, typed
+from deltafix.sql.scalar import EXCLUDED, Scalars, over
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, shown_rows
 
@@ -74,7 +76,7 @@ def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -
 def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _Plan:
     """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
     builder = Builder(statement, "", {})
-    check_clauses(builder, node, ("this", "expression", "conflict", "returning"))
+    check_clauses(builder, node, ("this", "expression", "conflict", "returning", "by_name"))
     target = node.this
     named = isinstance(target, exp.Schema)
     table = edited_table(connection, statement, target.this if named else target)
@@ -90,6 +92,8 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
             raise statement.wrong(f"column {name!r} is given twice", one, "give it once")
     query = node.args.get("expression")
     rows: Callable[[Connection, Statement], Sequence[Sequence[SqlValue]]]
+    if node.args.get("by_name"):
+        return _by_name(statement, node, table, query)
     if isinstance(query, exp.Values):
         kinds = [columns[names.index(name)].type for name in wanted]
         rows = _cells(statement, query, kinds)
@@ -102,6 +106,28 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
         return _Plan(table, lambda c, s: inserted(s, table, wanted, rows(c, s)))
     upserted = _upsert(statement, table, conflict)
     return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, rows(c, s)).added))
+
+
+def _by_name(
+    statement: Statement, node: exp.Insert, table: Table, query: exp.Query | None
+) -> _Plan:
+    """INSERT ... BY NAME SELECT ...: each column of the query to the one of its name."""
+    names = [column.name for column in table.relation.columns]
+    if node.args.get("conflict") or isinstance(node.this, exp.Schema) or query is None:
+        way_out = "write INSERT INTO table BY NAME SELECT ..., or name the columns"
+        raise statement.refused("BY NAME beside this", node, way_out)
+
+    def edit(connection: Connection, statement: Statement) -> Edit:
+        found = reading.select(connection, statement, query)
+        wanted = [column.name for column in found.columns]
+        for place, name in enumerate(wanted):
+            if name not in names:
+                raise statement.unknown("column", name, names, query)
+            if name in wanted[:place]:
+                raise statement.wrong(f"column {name!r} is given twice", query, "give it once")
+        return inserted(statement, table, wanted, found.rows)
+
+    return _Plan(table, edit)
 
 
 def _upsert(
@@ -177,13 +203,9 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
     relation = edit.table.relation
     scalars = over(statement, (relation.name, relation.columns))
     shown: list[tuple[str, Scalar]] = []
-    for place, one in enumerate(node.expressions):
-        if isinstance(one, exp.Star):
-            names = [column.name for column in relation.columns]
-            shown += [(name, scalars.compile(exp.column(name))) for name in names]
-        else:
-            name = one.alias_or_name or f"column_{place + 1}"
-            shown.append((name, scalars.compile(one.unalias())))
+    scope = reading.scope_of(statement, relation.name, relation)
+    for name, one in reading.spelled(scope, node.expressions):
+        shown.append((name, scalars.compile(one)))
     changed = edit.removed if isinstance(node.parent, exp.Delete) else edit.added
     rows = decode_rows(changed, relation.columns)
     columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
@@ -242,11 +264,12 @@ def _value(statement: Statement, cell: exp.Expr, kind: SqlType) -> Compute:
 
 
 def _delete(connection: Connection, statement: Statement, node: exp.Delete) -> _Plan:
-    """DELETE FROM ... WHERE."""
-    check_clauses(Builder(statement, "", {}), node, ("this", "where", "returning"))
+    """DELETE FROM ... [USING ...] WHERE."""
+    check_clauses(Builder(statement, "", {}), node, ("this", "using", "where", "returning"))
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
-    rows = reading.matcher(connection, statement, node.this, _where(node))
+    beside = node.args.get("using") or ()
+    rows = reading.matcher(connection, statement, node.this, _where(node), beside=beside)
     return _Plan(table, lambda c, s: Edit(table, [row for row, _ in rows(c, s)], []))
 
 
@@ -276,8 +299,9 @@ def truncate(connection: Connection, statement: Statement, node: exp.TruncateTab
 
 
 def _update(connection: Connection, statement: Statement, node: exp.Update) -> _Plan:
-    """UPDATE ... SET ... WHERE."""
-    check_clauses(Builder(statement, "", {}), node, ("this", "expressions", "where", "returning"))
+    """UPDATE ... SET ... [FROM ...] WHERE."""
+    known = ("this", "expressions", "from_", "where", "returning")
+    check_clauses(Builder(statement, "", {}), node, known)
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
     columns = table.relation.columns
@@ -286,11 +310,19 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
     places = list(set_places(statement, node, node.this.alias_or_name, columns))
     kinds = [columns[place].type for place in places]
     computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
-    rows = reading.matcher(connection, statement, node.this, _where(node), computed)
+    source = node.args.get("from_")
+    beside = () if source is None else (source.this,)
+    rows = reading.matcher(connection, statement, node.this, _where(node), computed, beside=beside)
 
     def edit(connection: Connection, statement: Statement) -> Edit:
         removed, added = [], []
-        for row, values in rows(connection, statement):
+        found = rows(connection, statement)
+        if len({row for row, _ in found}) < len(found):
+            twice = next(row for row, n in Counter(row for row, _ in found).items() if n > 1)
+            (shown,) = shown_rows(decode_rows([twice], columns), columns)
+            message = f"rows of FROM would change one row of the table to different ones: {shown}"
+            raise statement.integrity(message, "let each row meet one row of FROM, or SET MAX(...)")
+        for row, values in found:
             changed = list(row)
             for place, value in zip(places, values, strict=True):
                 changed[place] = encoded(statement, columns[place], value)

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from deltafix.sql.formulas import conditions
-from deltafix.sql.scalar import Scalar, constant
+from deltafix.sql.literals import Scalar, constant
 from deltafix.sql.text import exp
 from deltafix.sql.types import TEXT
 

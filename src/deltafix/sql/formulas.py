@@ -18,7 +18,9 @@ from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjun
 from deltafix.rules.terms import Const, Term
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
-from deltafix.sql.scalar import COMPARISONS, Scalar, Scalars, constant, typed
+from deltafix.sql.functions import COMPARISONS
+from deltafix.sql.literals import Scalar, constant, typed
+from deltafix.sql.scalar import Scalars
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
 from deltafix.sql.types import (

@@ -34,6 +34,7 @@ from deltafix.sql.types import (
 __all__ = [
     "ARITHMETIC",
     "COMPARE",
+    "COMPARISONS",
     "DECIMAL_ARITHMETIC",
     "DIVISION",
     "FUNCTIONS",
@@ -42,6 +43,7 @@ __all__ = [
     "is_utf8",
     "itself",
     "order_of",
+    "written",
 ]
 
 Result: TypeAlias = Callable[[Sequence[SqlType]], "SqlType | None"]
@@ -456,3 +458,30 @@ NAMES: Final = ", ".join(
     )
 )
 """What is offered where a function is not known."""
+
+
+COMPARISONS: Final[dict[type, str]] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
+"""The comparisons, and how rules write them."""
+
+_SIGNS: Final[dict[type, str]] = {
+    **COMPARISONS,
+    exp.Add: "+",
+    exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.Mul: "*",
+    exp.Neg: "-",
+    exp.Sub: "-",
+}
+
+
+def written(node: exp.Expr) -> str:
+    """An operator as it is written, or its word."""
+    return _SIGNS.get(type(node), node.key.upper())

@@ -15,7 +15,7 @@ from deltafix.rules.terms import Const
 from deltafix.sql.aggregates import aggregates_in
 from deltafix.sql.builder import NIL, Operand
 from deltafix.sql.formulas import Formulas
-from deltafix.sql.scalar import Scalar
+from deltafix.sql.literals import Scalar
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column
 

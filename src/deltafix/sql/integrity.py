@@ -22,7 +22,7 @@ from deltafix.sql.types import Column, decode_rows, shown_rows
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.sql.columns import Batch
-    from deltafix.sql.connection import Connection
+    from deltafix.sql.editing import Editing
 
 __all__ = [
     "actions", "is_sound", "net", "require_end", "require_keys", "require_references",
@@ -31,7 +31,7 @@ __all__ = [
 
 
 def require_keys(
-    connection: Connection, statement: Statement, table: Table, added: Sequence[Row]
+    connection: Editing, statement: Statement, table: Table, added: Sequence[Row]
 ) -> None:
     """Raise SqlIntegrityError at the first row that would share a key with another.
 
@@ -55,9 +55,7 @@ def require_keys(
         raise _duplicate(statement, table, added, *first)
 
 
-def require_sound(
-    connection: Connection, statement: Statement, table: Table, rows: list[Row]
-) -> None:
+def require_sound(connection: Editing, statement: Statement, table: Table, rows: list[Row]) -> None:
     """Raise SqlIntegrityError at the first of a table's rows that breaks one of its constraints.
 
     The rows are those that the engine has, as ALTER TABLE makes them. O(rows).
@@ -80,7 +78,7 @@ def require_sound(
         raise _dangling(statement, Edit(table, [], rows), *lost)
 
 
-def _lost(connection: Connection, edit: Edit) -> tuple[ForeignKey, int] | None:
+def _lost(connection: Editing, edit: Edit) -> tuple[ForeignKey, int] | None:
     """The first foreign key that a row added breaks, and its first row."""
     for one in edit.table.foreign:
         wanted = dict[tuple[Any, ...], int]()
@@ -94,7 +92,7 @@ def _lost(connection: Connection, edit: Edit) -> tuple[ForeignKey, int] | None:
     return None
 
 
-def require_references(connection: Connection, statement: Statement, edit: Edit) -> None:
+def require_references(connection: Editing, statement: Statement, edit: Edit) -> None:
     """Raise SqlIntegrityError where a row refers to one that is not there, after an edit."""
     name = edit.table.relation.name
     lost = _lost(connection, edit)
@@ -113,7 +111,7 @@ def require_references(connection: Connection, statement: Statement, edit: Edit)
 
 
 def _referring(
-    connection: Connection, table: Table, one: ForeignKey, keys: Iterable[tuple[Any, ...]]
+    connection: Editing, table: Table, one: ForeignKey, keys: Iterable[tuple[Any, ...]]
 ) -> list[Row]:
     """The rows that refer to some of these keys."""
     asked = {one.referring(value) for value in keys if None not in value}
@@ -121,7 +119,7 @@ def _referring(
 
 
 def actions(
-    connection: Connection, statement: Statement, edit: Edit, made: Sequence[Edit]
+    connection: Editing, statement: Statement, edit: Edit, made: Sequence[Edit]
 ) -> Iterator[Edit]:
     """The edits that ON DELETE and ON UPDATE say follow one; each as things are then.
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 from deltafix.rules.ast import And, Atom, Formula, Or, conjunction
 from deltafix.rules.terms import Const, Term, Var
 from deltafix.rules.walk import map_formula, occurrences
+from deltafix.sql import pivots
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas, conditions, is_test
@@ -63,6 +64,8 @@ def _used(select: exp.Select) -> set[str] | None:
         for node in select.walk()
     ):
         return None
+    if select.find(exp.Columns):
+        return None
     if any(join.args.get("method") for join in select.find_all(exp.Join)):
         return None
     merged = {
@@ -97,11 +100,16 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
     array = unnested(node)
     if array is not None:
         return elements(formulas, node, array)
-    alias = node.args.get("alias")
+    pivot = pivots.pivot_of(node)
+    alias = (node if pivot is None else pivot).args.get("alias")
     names = [column.name for column in alias.columns] if alias is not None else []
     if isinstance(node, exp.Lateral) and isinstance(node.this, exp.Subquery):
         return _lateral(formulas, node, names)
-    if isinstance(node, exp.Table):
+    if pivot is not None:
+        found = builder.made.get(id(node)) or _pivoted(formulas, pivot)
+        builder.keep(node, found)
+        name = pivot.alias or node.alias_or_name or builder.fresh("pivot").name
+    elif isinstance(node, exp.Table):
         queries.check_clauses(builder, node, ("this", "alias", "joins", "db", "catalog"))
         found = _named(formulas, node)
         name = node.alias or node.name
@@ -131,6 +139,29 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
     shown = _shown(scope, node, names, [column.name for column in found.columns])
     columns = dict(zip(shown, operands, strict=False))
     return [atom], Source(name, columns, tuple(operands[n] for n in found.identity))
+
+
+def _pivoted(formulas: Formulas, pivot: exp.Pivot) -> Relation:
+    """A PIVOT or UNPIVOT as the relation of the query that it is, over one of its table."""
+    builder, scope = formulas.builder, formulas.scope
+    known = (
+        *("this", "expressions", "fields", "using", "group", "unpivot", "into", "include_nulls"),
+        *("alias", "columns", "identify_pivot_strings", "prefixed_pivot_columns"),
+        *("pivot_column_naming", "value_columns_first"),
+    )
+    queries.check_clauses(builder, pivot, known)
+    whole = exp.Select(expressions=[exp.Star()], from_=exp.From(this=pivot.this.copy()))
+    builder.alive.append(whole)
+    try:
+        of = queries.relation(builder, whole, scope.inner(alone=True))
+        table = builder.fresh("pivoted").name
+        columns = [column.name for column in of.columns]
+        query = pivots.written_out(scope.statement, pivot, table, columns)
+        builder.alive.append(query)
+        return queries.relation(builder, query, scope.inner(alone=True).with_cte(table, of))
+    except CorrelatedError as error:
+        way_out = "join with the rows around it, outside of the PIVOT"
+        raise builder.refused("a column of the query around a PIVOT", error.node, way_out) from None
 
 
 def _shown(scope: Scope, node: exp.Expr, names: list[str], shown: list[str]) -> list[str]:
@@ -201,6 +232,9 @@ def _join(
     WHERE has them again: rows that go here need not be kept in the relation of a RIGHT or FULL one.
     """
     builder, scope = formulas.builder, formulas.scope
+    if join.args.get("pivots"):
+        way_out = "write FROM (SELECT ... JOIN ...) PIVOT (...)"
+        raise builder.refused("a PIVOT of a join", join.this, way_out)
     queries.check_clauses(builder, join, ("this", "on", "using", "side", "kind", "method"))
     method, side, kind = (
         str(join.args.get(key) or "").upper() for key in ("method", "side", "kind")
@@ -238,7 +272,7 @@ def _join(
         body, source = right.matching()
         formulas.body.extend(body)
         _add(formulas, source, join.this)
-        scope.merged.update(right.merged)
+        scope.merge(right.merged, source.alias)
         return
     if side == "LEFT":
         _left(formulas, join, right, used)
@@ -281,7 +315,7 @@ def _asof(formulas: Formulas, join: exp.Join, side: str) -> None:
     builder.alive.append(lateral)
     there = exp.Join(this=lateral, on=exp.true(), side=side, kind="" if side else "CROSS")
     _join(formulas, there, None, ())
-    scope.merged.update(merged)
+    scope.merge(merged, right.alias)
 
 
 def _nearest(
@@ -420,7 +454,7 @@ def _left(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | No
     alone = And((absent(conjunction(again)), *_missing(pairs)))
     formulas.body.append(Or((matched, alone)))
     _add(formulas, shown, join.this)
-    formulas.scope.merged.update(right.merged)
+    formulas.scope.merge(right.merged, shown.alias)
 
 
 def _renamed(
@@ -506,7 +540,8 @@ def _outer(
     formulas.body[:] = [Or(tuple(And(tuple(choice)) for choice in choices))]
     scope.sources[:] = [*fixed, *shown_left]
     _add(formulas, shown_right, join.this)
-    scope.merged = {**merged, **keyed}
+    scope.merged = merged
+    scope.merge(keyed, shown_right.alias)
     for test in tests:
         if all(scope.here(one) is not None for one in test.find_all(exp.Column)):
             formulas.require(test)

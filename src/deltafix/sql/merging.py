@@ -20,9 +20,10 @@ from deltafix.sql.catalog import Table
 from deltafix.sql.edits import check_table, edited_table, set_places
 from deltafix.sql.formulas import conditions
 from deltafix.sql.functions import order_of
+from deltafix.sql.literals import Compute, typed
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
-from deltafix.sql.scalar import Compute, Scalars, over, typed
+from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows

@@ -15,7 +15,7 @@ from typing import Any
 
 from deltafix.reactive.ordered import placed
 from deltafix.sql import times
-from deltafix.sql.scalar import constant
+from deltafix.sql.literals import constant
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import DATE, DOUBLE, SqlType
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.errors import SqlError
 from deltafix.sql.binary import to_text
-from deltafix.sql.scalar import Given, literal
+from deltafix.sql.literals import Given, literal
 from deltafix.sql.text import Statement, data_type, exp, shown_name
 from deltafix.sql.types import BIGINT, INTEGER, SqlType, SqlValue, Struct, fits
 

@@ -19,8 +19,9 @@ from deltafix.sql.formulas import Formulas
 from deltafix.sql.grouping import NUMBER, grouping
 from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import OUTER, Scope
+from deltafix.sql.stars import is_star, stars, written_out
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, TEXT, Column, common_type
+from deltafix.sql.types import BIGINT, NULL, TEXT, Column, common_type
 from deltafix.sql.unnest import expand
 
 __all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
@@ -88,8 +89,13 @@ def relation(
     scope: Scope,
     name: str | None = None,
     names: Sequence[str] = (),
+    *,
+    is_named: bool = True,
 ) -> Relation:
-    """A query as a relation, with these column names if there are any; a `name` makes it a view."""
+    """A query as a relation, with these column names if there are any; a `name` makes it a view.
+
+    Two columns of one name are refused, but where nobody calls them so (`is_named`).
+    """
     made = builder.made.get(id(node))
     if made is not None and name is None and not scope.domain:
         return made
@@ -100,6 +106,8 @@ def relation(
         message = f"{len(names)} names for {len(found.outputs)} columns"
         raise builder.statement.wrong(message, node, "give each column one name")
     shown = list(names) or [name for name, _ in found.outputs]
+    if not is_named:
+        shown = [f"c{place}" for place, _ in enumerate(shown)]
     for place, one in enumerate(shown):
         if one in shown[:place]:
             way_out = f"name it: ... AS {one}_2"
@@ -147,6 +155,7 @@ def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool =
     check_clauses(builder, select, _SELECT)
     formulas = Formulas(builder, scope, [])
     joins.sources(formulas, select)
+    select = _written_out(formulas, select)
     where = select.args.get("where")
     if where is not None:
         formulas.require(where.this)
@@ -181,15 +190,27 @@ def _distinct(select: exp.Select) -> bool:
     return distinct is not None and not distinct.args.get("on")
 
 
+def _written_out(formulas: Formulas, select: exp.Select) -> exp.Select:
+    """The SELECT, with a column for each that `* EXCLUDE` and the like and COLUMNS stand for."""
+    shown = written_out(formulas.scope, select.expressions)
+    if shown is None:
+        return select
+    found = select.copy()
+    found.set("expressions", shown)
+    formulas.builder.alive.append(found)
+    if formulas.builder.root is select:
+        formulas.builder.root = found
+    return found
+
+
 def projection(formulas: Formulas, select: exp.Select) -> list[tuple[str, Operand]]:
     """What SELECT shows."""
     found: list[tuple[str, Operand]] = []
     for place, node in enumerate(select.expressions):
-        star = node if isinstance(node, exp.Star) else node.this
-        if isinstance(node, exp.Star | exp.Column) and isinstance(star, exp.Star):
-            check_clauses(formulas.builder, star, ())
-            table = node.table if isinstance(node, exp.Column) else ""
-            found.extend(stars(formulas, node, table))
+        if is_star(node):
+            if formulas.scope.known is not None:
+                raise formulas.scope.statement.wrong("* with GROUP BY", node, "name the columns")
+            found.extend((column.name, one) for column, one in stars(formulas.scope, node))
             continue
         name = node.alias_or_name or _name(node, place)
         found.append((name, formulas.operand(node.unalias())))
@@ -205,28 +226,6 @@ def _name(node: exp.Expr, place: int) -> str:
     return inner.key if isinstance(inner, exp.AggFunc) else f"column_{place + 1}"
 
 
-def stars(formulas: Formulas, node: exp.Expr, table: str) -> list[tuple[str, Operand]]:
-    """What `*` or `table.*` stands for."""
-    scope = formulas.scope
-    aliases = [source.alias for source in scope.sources]
-    if table and table not in aliases:
-        of = [s.columns[table].type for s in scope.sources if table in s.columns]
-        if any(kind.fields for kind in of):
-            shown = ", ".join(f"{table}.{name}" for name, _ in of[0].fields)
-            raise scope.statement.refused("the * of a column", node, f"name its fields: {shown}")
-        raise formulas.builder.statement.unknown("table", table, aliases, node)
-    if all(source.alias == OUTER for source in scope.sources):
-        raise scope.statement.wrong("* without FROM", node, "name the columns")
-    if scope.known is not None:
-        raise scope.statement.wrong("* with GROUP BY", node, "name the columns")
-    found = [] if table else list(scope.merged.items())
-    for source in scope.sources:
-        if source.alias != OUTER and table in ("", source.alias):
-            merged = () if table else scope.merged
-            found.extend((n, one) for n, one in source.columns.items() if n not in merged)
-    return found
-
-
 # --- GROUP BY ------------------------------------------------------------------------------------
 
 
@@ -235,6 +234,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     check_clauses(builder, select, _SELECT)
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
+    select = _written_out(before, select)
     domain = joins.domain(before)
     where = select.args.get("where")
     if where is not None:
@@ -358,11 +358,15 @@ def unified(builder: Builder, node: exp.Expr, sides: Sequence[Sequence[Column]])
 
 def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation:
     """A set operation as a relation."""
-    check_clauses(builder, node, ("this", "expression", "distinct", "with_", *_ORDER))
+    by_name = ("by_name",) * isinstance(node, exp.Union)
+    check_clauses(builder, node, ("this", "expression", "distinct", "with_", *_ORDER, *by_name))
     distinct = bool(node.args.get("distinct"))
     if isinstance(node, exp.Union):
         return united(builder, node, scope, distinct=distinct)
-    sides = [relation(builder, side, scope.side()) for side in (node.this, node.expression)]
+    sides = [
+        relation(builder, side, scope.side(), is_named=side is node.this)  # whose names both have
+        for side in (node.this, node.expression)
+    ]
     columns = unified(builder, node, [side.columns for side in sides])
     bags = [_converted(builder, side, columns, counted=not distinct) for side in sides]
     if distinct:
@@ -430,7 +434,8 @@ def sides_of(node: exp.Expr, *, distinct: bool) -> list[exp.Expr]:
     """The operands of a chain of UNIONs of one kind."""
     query = unwrapped(node)
     same = isinstance(query, exp.Union) and bool(query.args.get("distinct")) == distinct
-    if not same or any(query.args.get(key) for key in ("with_", "order", "limit", "offset")):
+    apart = ("with_", "order", "limit", "offset", "by_name")
+    if not same or any(query.args.get(key) for key in apart):
         return [node]
     return [
         *sides_of(query.this, distinct=distinct),
@@ -440,13 +445,12 @@ def sides_of(node: exp.Expr, *, distinct: bool) -> list[exp.Expr]:
 
 def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -> Relation:
     """UNION: one relation with a rule for each side; ALL: rows tell their side."""
-    parts = [
-        rows(builder, side, scope.side())
-        for side in (
-            *sides_of(node.this, distinct=distinct),
-            *sides_of(node.expression, distinct=distinct),
-        )
-    ]
+    sides = [node.this, node.expression]
+    if not node.args.get("by_name"):
+        sides = [one for side in sides for one in sides_of(side, distinct=distinct)]
+    parts = [rows(builder, side, scope.side()) for side in sides]
+    if node.args.get("by_name"):
+        parts = _by_name(builder, sides, parts)
     columns = unified(builder, node, [_columns(part) for part in parts])
     hidden: list[Column] = []
     if not distinct:
@@ -462,6 +466,23 @@ def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -
                     outputs.append(one if place == number else blank(one))
         builder.head(found, outputs, part.body)
     return found
+
+
+def _by_name(builder: Builder, sides: Sequence[exp.Expr], parts: Sequence[Rows]) -> list[Rows]:
+    """The sides of a UNION BY NAME with all columns, in the order of the first that has each."""
+    for side, part in zip(sides, parts, strict=True):
+        shown = [name for name, _ in part.outputs]
+        twice = next((name for name in shown if shown.count(name) > 1), None)
+        if twice is not None:
+            message = f"a side of UNION BY NAME has two columns {twice!r}"
+            raise builder.statement.wrong(message, side, f"name it: ... AS {twice}_2")
+    none = Operand(NIL, NULL, nullable=True)
+    names = dict.fromkeys(name for part in parts for name, _ in part.outputs)
+    there = [dict(part.outputs) for part in parts]
+    return [
+        replace(part, outputs=[(name, mine.get(name, none)) for name in names])
+        for part, mine in zip(parts, there, strict=True)
+    ]
 
 
 def blank(operand: Operand) -> Operand:

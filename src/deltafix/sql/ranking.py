@@ -17,7 +17,7 @@ from deltafix.sql import reducers
 from deltafix.sql.aggregates import way
 from deltafix.sql.builder import Builder, Operand, equal
 from deltafix.sql.formulas import Formulas
-from deltafix.sql.scalar import whole
+from deltafix.sql.literals import whole
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column
 

@@ -21,10 +21,12 @@ from deltafix.sql.aggregates import aggregates_of
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.catalog import View, program, used_by
 from deltafix.sql.formulas import Formulas, conditions
-from deltafix.sql.query import projection, rows, settled, unwrapped
+from deltafix.sql.literals import Compute, Scalar, constant, typed
+from deltafix.sql.query import rows, settled, unwrapped
 from deltafix.sql.ranking import number
-from deltafix.sql.scalar import Compute, Scalar, Scalars, constant, over, typed
+from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scope import Scope, Source
+from deltafix.sql.stars import is_more, is_star, stars, written_out
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlValue, decode, decode_rows
@@ -69,7 +71,13 @@ def select(
     found = found or _evaluated(connection, statement, query, known)
     table = sorted(found.rows, key=logical_order) if asked is None else found.rows
     shown = len(found.columns) - (width or 0)
+    names = [column.name for column in found.columns]
     for place, node_ in reversed(orders):
+        if isinstance(place, str):
+            if place not in names:
+                raise statement.unknown("column", place, names, node_.this)
+            table = _sorted(table, names.index(place), node_)
+            continue
         named = statement.place(node_.this, "ORDER BY", shown)
         table = _sorted(table, place if named is None else named, node_)
     first = number(statement, offset) or 0
@@ -102,8 +110,8 @@ def _kept_order(
     found = view.relation
     width = max(len(found.columns), *(place + 1 for place, _ in view.builder.order))
     if width > len(found.columns):
-        spelled = _spelled(statement, _scope_of(statement, source, found), query)
-        query.set("expressions", [exp.alias_(node, name, quoted=True) for name, node in spelled])
+        shown = spelled(scope_of(statement, source.alias_or_name, found), query.expressions)
+        query.set("expressions", [exp.alias_(node, name, quoted=True) for name, node in shown])
         known[found.name] = replace(
             found, columns=found.all_columns[:width], hidden=found.all_columns[width:]
         )
@@ -122,8 +130,10 @@ def _picks(query: exp.Expr) -> bool:
 
 def _ordered(
     statement: Statement, query: exp.Expr, order: exp.Expr | None
-) -> tuple[int | None, list[tuple[int, exp.Ordered]]]:
+) -> tuple[int | None, list[tuple[int | str, exp.Ordered]]]:
     """What to sort by, as positions; expressions are selected too, behind the rest.
+
+    As names where `* EXCLUDE` and its like or COLUMNS say which columns there are.
 
     The first value is how many columns that added.
     """
@@ -134,15 +144,18 @@ def _ordered(
     names = [] if stars else [one.alias_or_name for one in heads]
     aliases = {one.alias: one.unalias() for one in heads if one.alias}
     simple = isinstance(query, exp.Select) and (_picks(query) or not query.args.get("distinct"))
-    found: list[tuple[int, exp.Ordered]] = []
+    found: list[tuple[int | str, exp.Ordered]] = []
+    named = any(is_more(part) for head in heads for part in head.find_all(exp.Star, exp.Columns))
     added = 0
     for one in order.expressions:
         key = one.this
         if isinstance(key, exp.Literal) and not key.is_string:
             found.append((0, one))  # of the columns that the rows will have
+        elif named and isinstance(key, exp.Column) and not key.table:
+            found.append((key.name, one))
         elif isinstance(key, exp.Column) and not key.table and key.name in names:
             found.append((names.index(key.name), one))
-        elif simple:
+        elif simple and not named:
             added += 1
             if isinstance(key, exp.Column) and not key.table:
                 key = aliases.get(key.name, key)
@@ -151,7 +164,7 @@ def _ordered(
         else:
             way_out = "order by the name or the position of a column that is selected"
             raise statement.refused("ORDER BY this", one, way_out)
-    last = {-n: n - 1 - added for n in range(1, added + 1)}
+    last: dict[int | str, int] = {-n: n - 1 - added for n in range(1, added + 1)}
     return added or None, [(last.get(place, place), one) for place, one in found]
 
 
@@ -184,14 +197,17 @@ def matcher(
     source: exp.Table,
     where: exp.Expr | None,
     computed: Sequence[exp.Expr] = (),
+    *,
+    beside: Sequence[exp.Expr] = (),
 ) -> Matcher:
-    """What finds the rows of a table that a condition holds of.
+    """What finds the rows of a table that a condition holds of, with others `beside` it.
 
-    It does so again with other parameters of the same types, unless there are subqueries.
+    Such a row is found once for each list of values that it is found with. It does so again with
+    other parameters of the same types, unless there are subqueries or tables beside it.
     """
     asked = [one for one in (where, *computed) if one is not None]
-    if any(within(one) for one in asked):
-        return lambda c, s: _matching_query(c, s, source, where, computed)
+    if beside or any(within(one) for one in asked):
+        return lambda c, s: _matching_query(c, s, source, where, computed, beside=beside)
     known = connection.catalog.relations
     return _matcher(statement, source, where, known, computed)[1]
 
@@ -294,11 +310,11 @@ def source_of(query: exp.Expr) -> exp.Table | None:
     return None if others or (alias and alias.columns) else source
 
 
-def _scope_of(statement: Statement, source: exp.Table, found: Relation) -> Scope:
+def scope_of(statement: Statement, alias: str, found: Relation) -> Scope:
     """What a SELECT of one table or view sees."""
     columns = {c.name: Operand(Var(c.name), c.type, c.nullable) for c in found.columns}
     scope = Scope(statement)
-    scope.sources.append(Source(source.alias_or_name, columns, ()))
+    scope.sources.append(Source(alias, columns, ()))
     return scope
 
 
@@ -318,7 +334,9 @@ def _direct(
         return None
     if source.name not in known:
         raise statement.unknown("table", source.name, list(known), source)
-    named = _spelled(statement, _scope_of(statement, source, known[source.name]), query)
+    named = spelled(
+        scope_of(statement, source.alias_or_name, known[source.name]), query.expressions
+    )
     nodes = [node for _, node in named]
     values, found = _matcher(statement, source, where, known, nodes)
     table = found(connection, statement)
@@ -329,15 +347,12 @@ def _direct(
     return Result(tuple(shown), [row for _, row in table])
 
 
-def _spelled(statement: Statement, scope: Scope, query: exp.Select) -> list[tuple[str, exp.Expr]]:
-    """What is selected, `*` written out."""
+def spelled(scope: Scope, shown: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
+    """What is selected, by its names, `*` written out."""
     named: list[tuple[str, exp.Expr]] = []
-    for place, node in enumerate(query.expressions):
-        star = node if isinstance(node, exp.Star) else node.this
-        if isinstance(node, exp.Star | exp.Column) and isinstance(star, exp.Star):
-            formulas = Formulas(Builder(statement, "", {}), scope, [])
-            shown = projection(formulas, exp.Select(expressions=[node]))
-            named.extend((name, exp.column(name, scope.sources[0].alias)) for name, _ in shown)
+    for place, node in enumerate(written_out(scope, shown) or shown):
+        if is_star(node):
+            named.extend((column.name, column) for column, _ in stars(scope, node))
         else:
             named.append((node.alias_or_name or f"column_{place + 1}", node.unalias()))
     return named
@@ -379,10 +394,21 @@ def _matching_query(
     source: exp.Table,
     where: exp.Expr | None,
     computed: Sequence[exp.Expr],
+    *,
+    beside: Sequence[exp.Expr],
 ) -> list[tuple[Row, tuple[SqlValue, ...]]]:
-    """`matching` where there are subqueries."""
+    """`matching` where there are subqueries, or tables beside it."""
     builder = Builder(statement, "query", connection.catalog.relations)
     query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=source.copy()))
+    for one in beside:
+        first = one.copy()
+        more = first.args.pop("joins", None) or ()
+        query.append("joins", exp.Join(this=first, kind="CROSS"))
+        for join in more:
+            if join.side in ("RIGHT", "FULL"):
+                way_out = "write it in a subquery: FROM (SELECT ...) AS s"
+                raise builder.refused(f"{join.side} JOIN beside the table", join.this, way_out)
+            query.append("joins", join)
     formulas = Formulas(builder, Scope(statement), [])
     joins.sources(formulas, query)
     if where is not None:

@@ -4,203 +4,37 @@
 function from an environment to its value. Leaves (columns, subqueries, aggregates) are the
 caller's: `leaf` gives a Scalar for the nodes that it knows, and None for the others. Invariant:
 the function is total or raises ArithmeticError or ValueError, has no effects, and gives a value of
-the type said. What is not in the tables here is refused, with its place.
+the type said. What is not in the tables here is refused, with its place. Literals are
+`sql.literals`', arrays and structs `sql.nested`'s, days and moments `sql.moments`'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-from deltafix.errors import SqlError, SqlProgrammingError
-from deltafix.sql import functions, times
+from deltafix.errors import SqlError
+from deltafix.sql import functions, moments, nested
 from deltafix.sql.casts import cast
-from deltafix.sql.text import Statement, data_type, exp
+from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
+from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
-    BIGINT,
-    BLOB,
     BOOLEAN,
-    DATE,
     DOUBLE,
     INTEGER,
     MOST_DIGITS,
     NULL,
-    TEXT,
-    TIMESTAMP,
-    TIMESTAMPTZ,
     Column,
     SqlType,
-    SqlValue,
-    Struct,
-    array_of,
-    array_type,
     common_type,
     decimal_type,
-    fits,
-    struct_of,
     written_type,
 )
 
-__all__ = [
-    "COMPARISONS", "Given", "Scalar", "Scalars", "constant", "literal", "number", "over", "typed",
-    "whole",
-]  # fmt: skip
-
-Compute: TypeAlias = Callable[[Any], Any]
-
-_END: Final = (1 << 63) - 1
-"""A place behind every array."""
-
-COMPARISONS: Final[dict[type, str]] = {
-    exp.EQ: "=",
-    exp.NEQ: "!=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-"""The comparisons, and how rules write them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    """An expression that can be computed: `compute(environment)` is its value.
-
-    Those that say the same, where it is known what they say, compute the same.
-    """
-
-    compute: Compute
-    type: SqlType
-    nullable: bool
-    says: Hashable = None
-
-
-def literal(value: SqlValue) -> Scalar:
-    """A constant."""
-    if value is None:
-        kind = NULL
-    elif isinstance(value, bool):
-        kind = BOOLEAN
-    elif isinstance(value, int):
-        kind = INTEGER if fits(value, INTEGER) else BIGINT
-    elif isinstance(value, Decimal):
-        _, digits, exponent = value.as_tuple()
-        assert isinstance(exponent, int)  # noqa: S101  a literal is finite
-        kind = decimal_type(max(len(digits), -exponent), -exponent)
-    elif isinstance(value, datetime):
-        kind = TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
-    elif isinstance(value, date):
-        kind = DATE
-    elif isinstance(value, bytes):
-        kind = BLOB
-    else:
-        kind = DOUBLE if isinstance(value, float) else TEXT
-    return Scalar(lambda _: value, kind, value is None)
-
-
-class Given:
-    """What a parameter stands for, in its place in a tree: a value, another one each time.
-
-    It is that of every copy of the tree, so that what was compiled of one computes with it.
-    """
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value: SqlValue = None
-
-    def __deepcopy__(self, _: object) -> Given:
-        return self
-
-    @staticmethod
-    def at(node: exp.Expr) -> Given | None:
-        """What stands in a node's place."""
-        return node.meta.get("given") if isinstance(node, exp.Placeholder) else None
-
-
-def number(text: str) -> SqlValue:
-    """The value of a number as it is written."""
-    if text.isdigit():
-        return int(text) if int(text) < 1 << 63 else float(text)
-    exact = len(text) <= MOST_DIGITS and text.replace(".", "", 1).isdigit()
-    return Decimal(text) if exact else float(text)
-
-
-def constant(node: exp.Expr) -> Scalar | None:
-    """The Scalar of a literal, or of what is given for one; None for any other node."""
-    if isinstance(node, exp.Null):
-        return literal(None)
-    if isinstance(node, exp.Boolean):
-        return literal(bool(node.this))
-    if isinstance(node, exp.Literal):
-        text = str(node.this)
-        return literal(text if node.is_string else number(text))
-    if isinstance(node, exp.Neg):
-        inner = constant(node.this)
-        if inner is not None and inner.type.is_numeric:
-            return literal(-inner.compute(None))
-    if isinstance(node, exp.Placeholder):
-        given = Given.at(node)
-        if given is not None:
-            return replace(literal(given.value), compute=lambda _: given.value)
-    return constant(node.this) if isinstance(node, exp.Paren) else None
-
-
-def whole(node: exp.Expr) -> int | None:
-    """The whole number that a literal is; None for any other node."""
-    scalar = constant(node)
-    value = None if scalar is None else scalar.compute(None)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
-    """A node beside one of a type: a literal in quotes is of that type, in an array too."""
-    inner = node.unnest()
-    if kind.element is not None and isinstance(inner, exp.Array):
-        return exp.Array(expressions=[typed(one, kind.element).copy() for one in inner.expressions])
-    if kind.fields and isinstance(inner, exp.Struct):
-        kinds = dict(kind.fields)
-        inner = inner.copy()
-        for one in inner.expressions:
-            if isinstance(one, exp.PropertyEQ) and one.name in kinds:
-                one.set("expression", typed(one.expression, kinds[one.name]).copy())
-        return inner
-    is_row = isinstance(inner, exp.Anonymous) and inner.name.upper() == "ROW"
-    if is_row and kind.fields and len(inner.expressions) == len(kind.fields):
-        named = [
-            exp.PropertyEQ(this=exp.to_identifier(name), expression=typed(one, of).copy())
-            for (name, of), one in zip(kind.fields, inner.expressions, strict=True)
-        ]
-        return exp.Struct(expressions=named)
-    given = Given.at(inner)
-    quoted = isinstance(inner, exp.Literal) and inner.is_string
-    quoted = quoted or (given is not None and isinstance(given.value, str))
-    if quoted and kind not in (TEXT, NULL) and not kind.is_nested:
-        return exp.Cast(this=inner.copy(), to=data_type(kind.name))
-    return node
-
-
-def _strict(compute: Callable[..., Any], *args: Compute) -> Compute:
-    """A function that is NULL where an argument is."""
-    if len(args) == 1:
-        (one,) = args
-
-        def unary(row: Any) -> Any:
-            value = one(row)
-            return None if value is None else compute(value)
-
-        return unary
-
-    def found(row: Any) -> Any:
-        values = [arg(row) for arg in args]
-        return None if None in values else compute(*values)
-
-    return found
+__all__ = ["EXCLUDED", "Scalars", "over"]
 
 
 def over(statement: Statement, *tables: tuple[str, Sequence[Column]]) -> Scalars:
@@ -277,12 +111,12 @@ class Scalars:
             node = _OF_ONE[node.name.upper()](this=next(iter(node.expressions), None))
         if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
             array, *places = node.expressions
-            return self.at(exp.Bracket(this=array, expressions=places, offset=1))
+            return nested.at(self, exp.Bracket(this=array, expressions=places, offset=1))
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
             given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
             if len(given) > 2:
                 node = exp.ArraySlice(**given)
-                return self.slice(node, node)
+                return nested.part(self, node, node)
         function = functions.FUNCTIONS.get(type(node))
         if isinstance(node, exp.Encode | exp.Decode) and not functions.is_utf8(node):
             way_out = "write ENCODE(text) and DECODE(blob), of UTF-8, or HEX and UNHEX"
@@ -336,7 +170,7 @@ class Scalars:
             raise self.statement.wrong(message, node, f"write {function.usage}")
         nullable = any(value.nullable for value in values)
         if function.strict:
-            compute = _strict(function.compute, *(value.compute for value in values))
+            compute = strict(function.compute, *(value.compute for value in values))
         else:
             parts = [value.compute for value in values]
             body = function.compute
@@ -354,7 +188,7 @@ class Scalars:
         if kind.is_decimal:
             fitted = cast(DOUBLE, kind)
             assert fitted is not None  # noqa: S101  all numbers convert
-            return Scalar(_strict(fitted, compute), kind, nullable)
+            return Scalar(strict(fitted, compute), kind, nullable)
         if not kind.is_integer:
             return Scalar(compute, kind, nullable)
         least, most = -(1 << kind.bits - 1), (1 << kind.bits - 1) - 1
@@ -373,17 +207,17 @@ class Scalars:
             return Scalar(scalar.compute, kind, scalar.nullable)
         convert = cast(scalar.type, kind)
         assert convert is not None  # noqa: S101  types were found to have a common one
-        return Scalar(_strict(convert, scalar.compute), kind, scalar.nullable)
+        return Scalar(strict(convert, scalar.compute), kind, scalar.nullable)
 
     # --- operators -----------------------------------------------------------------------------
 
     def arithmetic(self, node: exp.Expr) -> Scalar:
         """`+ - * / // %`, of days and moments too."""
         if isinstance(node.expression.unnest(), exp.Interval):
-            return self.moved(node)
+            return moments.moved(self, node)
         left, right = self.compile(node.this), self.compile(node.expression)
         if left.type.is_time or right.type.is_time:
-            return self.days(node, left, right)
+            return moments.days(self, node, left, right)
         kind = common_type(left.type, right.type)
         if kind is None or not (kind.is_numeric or kind == NULL):
             raise self.mismatch(node, left, right, "numbers")
@@ -401,7 +235,7 @@ class Scalars:
         safe = name is exp.Div and bool(node.args.get("safe"))
         if name is exp.Div and kind == DOUBLE:
             operate = functions.DIVISION["null" if safe else self.by_zero(node)]
-        compute = _strict(operate, left.compute, right.compute)
+        compute = strict(operate, left.compute, right.compute)
         return self.checked(compute, kind, left.nullable or right.nullable or safe)
 
     def exact(self, node: exp.Expr, left: Scalar, right: Scalar, kind: SqlType) -> Scalar:
@@ -417,71 +251,8 @@ class Scalars:
             kind = decimal_type(MOST_DIGITS, scale)
         elif not isinstance(node, exp.Mod):
             kind = decimal_type(kind.digits + 1, kind.scale)
-        compute = _strict(operate, left.compute, right.compute)
+        compute = strict(operate, left.compute, right.compute)
         return self.checked(compute, kind, left.nullable or right.nullable)
-
-    def moved(self, node: exp.Expr) -> Scalar:
-        """A day or a moment plus or minus INTERVAL."""
-        left = self.compile(node.this)
-        step = times.interval(self.statement, node.expression.unnest())
-        if not left.type.is_time or not isinstance(node, exp.Add | exp.Sub):
-            message = f"{node.key.upper()} of {left.type.name} and INTERVAL"
-            way_out = "an interval is added to a DATE or TIMESTAMP, or taken from it"
-            raise self.statement.wrong(message, node, way_out)
-        kind = TIMESTAMP if left.type is DATE else left.type
-        start = self.converted(left, kind)
-        sign = 1 if isinstance(node, exp.Add) else -1
-        compute = _strict(lambda moment: times.moved(moment, step, sign), start.compute)
-        return Scalar(compute, kind, left.nullable)
-
-    def days(self, node: exp.Expr, left: Scalar, right: Scalar) -> Scalar:
-        """DATE + 3, 3 + DATE, DATE - 3, DATE - DATE."""
-        nullable = left.nullable or right.nullable
-        if isinstance(node, exp.Add) and right.type is DATE:
-            left, right = right, left
-        if left.type is right.type is DATE and isinstance(node, exp.Sub):
-            compute = _strict(times.days_between, right.compute, left.compute)
-            return Scalar(compute, BIGINT, nullable)
-        if left.type is not DATE or not (right.type.is_integer or right.type is NULL):
-            raise self.mismatch(node, left, right, "a DATE and whole days, or an INTERVAL")
-        if not isinstance(node, exp.Add | exp.Sub):
-            raise self.mismatch(node, left, right, "numbers")
-        sign = 1 if isinstance(node, exp.Add) else -1
-        compute = _strict(lambda day, n: times.later(day, sign * n), left.compute, right.compute)
-        return Scalar(compute, DATE, nullable)
-
-    def part(self, node: exp.Expr) -> Scalar:
-        """EXTRACT(YEAR FROM x), YEAR(x)."""
-        asked = node.expression if isinstance(node, exp.Extract) else node.this
-        name = node.this.name if isinstance(node, exp.Extract) else node.key
-        inner = self.compile(self.moment(asked))
-        read = times.PARTS.get(name.upper())
-        if read is None:
-            way_out = f"parts are {', '.join(times.PARTS)}"
-            raise self.statement.refused(f"EXTRACT of {name}", node, way_out)
-        if not inner.type.is_time and inner.type is not NULL:
-            message = f"{name.upper()} of {inner.type.name}"
-            raise self.statement.wrong(message, node, "CAST(... AS DATE) it")
-        return Scalar(_strict(read, inner.compute), BIGINT, inner.nullable)
-
-    def truncated(self, node: exp.Expr) -> Scalar:
-        """DATE_TRUNC('month', x)."""
-        inner = self.compile(self.moment(node.this))
-        unit = node.args["unit"].name.upper()
-        cut = times.TRUNCATED.get(unit)
-        if cut is None:
-            way_out = f"units are {', '.join(times.TRUNCATED)}"
-            raise self.statement.refused(f"DATE_TRUNC of {unit}", node, way_out)
-        if not inner.type.is_time:
-            message = f"DATE_TRUNC of {inner.type.name}"
-            raise self.statement.wrong(message, node, "CAST(... AS DATE) it")
-        kind = TIMESTAMP if inner.type is DATE else inner.type
-        start = self.converted(inner, kind)
-        return Scalar(_strict(cut, start.compute), kind, inner.nullable)
-
-    def moment(self, node: exp.Expr) -> exp.Expr:
-        """What Spark's functions of days are asked about: sqlglot notes that it is cast to one."""
-        return node.this if isinstance(node, exp.TsOrDsToDate) else node
 
     def by_zero(self, node: exp.Expr) -> str:
         """What division by zero gives: DuckDB's `/` infinity, PostgreSQL's an error."""
@@ -492,12 +263,12 @@ class Scalars:
         inner = self.compile(node.this)
         if not (inner.type.is_numeric or inner.type == NULL):
             raise self.mismatch(node, inner, inner, "numbers")
-        return self.checked(_strict(lambda x: -x, inner.compute), inner.type, inner.nullable)
+        return self.checked(strict(lambda x: -x, inner.compute), inner.type, inner.nullable)
 
     def comparison(self, node: exp.Expr) -> Scalar:
         """`= <> < <= > >=`, and IS [NOT] DISTINCT FROM."""
         if isinstance(node.expression, exp.Any):
-            return self.any_of(node)
+            return nested.any_of(self, node)
         left, right, order = self.pair(node, node.this, node.expression)
         test = functions.COMPARE[type(node)]
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
@@ -509,7 +280,7 @@ class Scalars:
                 return equal is same
 
             return Scalar(distinct, BOOLEAN, nullable=False)
-        compute = _strict(lambda a, b: test(order(a), order(b)), left.compute, right.compute)
+        compute = strict(lambda a, b: test(order(a), order(b)), left.compute, right.compute)
         return Scalar(compute, BOOLEAN, left.nullable or right.nullable)
 
     def pair(
@@ -526,144 +297,10 @@ class Scalars:
             left, right = self.converted(left, kind), self.converted(right, kind)
         return left, right, functions.order_of(kind)
 
-    def any_of(self, node: exp.Expr) -> Scalar:
-        """`x = ANY (array)`: unknown where only a NULL may be equal; an array NULL has nothing."""
-        if not isinstance(node, exp.EQ):
-            way_out = "write EXISTS (SELECT 1 FROM UNNEST(array) AS u (x) WHERE ...)"
-            raise self.statement.refused(f"{_written(node)} ANY", node, way_out)
-        value, array, contains = self.element_of(node, node.this, node.expression.this)
-
-        def compute(row: Any) -> bool | None:
-            found, there = value.compute(row), array.compute(row)
-            if not there:
-                return False
-            if found is None:
-                return None
-            return True if contains(found, there) else None if None in there else False
-
-        return Scalar(compute, BOOLEAN, nullable=True)
-
-    def contains(self, node: exp.Expr) -> Scalar:
-        """`LIST_CONTAINS(array, x)`: NULLs in the array are equal to nothing."""
-        value, array, contains = self.element_of(node, node.expression, node.this)
-        compute = _strict(contains, value.compute, array.compute)
-        return Scalar(compute, BOOLEAN, value.nullable or array.nullable)
-
-    def element_of(
-        self, node: exp.Expr, one: exp.Expr, of: exp.Expr
-    ) -> tuple[Scalar, Scalar, Callable[[Any, Any], bool]]:
-        """A value and an array, of one type, and whether one that is not NULL is in the other."""
-        array = self.compile(of)
-        element = array.type.element
-        value = self.compile(one if element is None else typed(one, element))
-        kind = None if element is None else common_type(value.type, element)
-        if kind is None:
-            message = f"{node.key.upper()} of {value.type.name} and {array.type.name}"
-            way_out = "it takes a value and an array of its type: CAST(... AS ...) one side"
-            raise self.statement.wrong(message, node, way_out)
-        order = functions.order_of(kind)
-
-        def contains(value: Any, there: Sequence[Any]) -> bool:
-            return order(value) in (order(other) for other in there if other is not None)
-
-        return self.converted(value, kind), self.converted(array, array_type(kind)), contains
-
-    def array(self, node: exp.Expr) -> Scalar:
-        """`[a, b]`, `ARRAY[a, b]`."""
-        values = [self.compile(one) for one in node.expressions]
-        kind = self.one_type(node, values)
-        made = array_of(kind, self.statement, node)
-        parts = [self.converted(value, kind).compute for value in values]
-        return Scalar(lambda row: tuple(part(row) for part in parts), made, False)
-
-    def at(self, node: exp.Expr) -> Scalar:
-        """`array[1]`, `array[-1]`: DuckDB counts from the end, too, Spark from 0."""
-        if len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Slice):
-            return self.slice(node, node.expressions[0])
-        if len(node.expressions) == 1 and node.expressions[0].is_string:
-            return self.field(node, node.this, node.expressions[0])
-        array = self.compile(node.this)
-        if array.type.element is None:
-            message = f"an element of {array.type.name}"
-            raise self.statement.wrong(message, node, "it takes an array")
-        if len(node.expressions) != 1:
-            raise self.statement.refused("this place in an array", node, "write array[place]")
-        place = self.compile(node.expressions[0])
-        if not (place.type.is_integer or place.type is NULL):
-            message = f"a place of type {place.type.name} in an array"
-            raise self.statement.wrong(message, node, "places are whole numbers")
-        first = node.args.get("offset") or 0
-        dialect = self.statement.dialect
-        is_from_end = dialect == "duckdb" or (dialect == "spark" and first == 1)
-
-        def element(found: Sequence[Any], at: int) -> Any:
-            number = at - first if at >= first else at + len(found) if is_from_end and at else -1
-            return found[number] if 0 <= number < len(found) else None
-
-        compute = _strict(element, array.compute, place.compute)
-        return Scalar(compute, array.type.element, nullable=True)
-
-    def struct(self, node: exp.Expr) -> Scalar:
-        """`{'a': 1}`, `STRUCT_PACK(a := 1, b)`; in Spark `STRUCT(1 AS a, b)`."""
-        fields, parts = [], []
-        for one in node.expressions:
-            if not isinstance(one, exp.PropertyEQ | exp.Column | exp.Dot):
-                message, way_out = "a field without a name", "write {'name': value}"
-                raise self.statement.refused(message, one, way_out)
-            value = self.compile(one.expression if isinstance(one, exp.PropertyEQ) else one)
-            fields.append((str(one.name), value.type))
-            parts.append(value.compute)
-        kind = struct_of(fields, self.statement, node)
-        names = tuple(name for name, _ in fields)
-        return Scalar(lambda row: Struct.of(names, (part(row) for part in parts)), kind, False)
-
-    def field(self, node: exp.Expr, of: exp.Expr, named: exp.Expr) -> Scalar:
-        """`s.a`, `s['a']`, `STRUCT_EXTRACT(s, 'a')`."""
-        try:
-            struct = self.compile(of)
-        except SqlProgrammingError as error:
-            unknown = error.diagnostics[0].message.startswith("unknown column")
-            if unknown and "column" in node.meta:  # neither is there a table of that name
-                self.leaf(node.meta["column"])
-            raise
-        names = [name for name, _ in struct.type.fields]
-        if not names:
-            message = f"a field of {struct.type.name}"
-            raise self.statement.wrong(message, node, "it takes a STRUCT")
-        if named.name not in names or not isinstance(named, exp.Identifier | exp.Literal):
-            raise self.statement.unknown("field", named.name, names, named)
-        place = names.index(named.name)
-        compute = _strict(itemgetter(place), struct.compute)
-        return Scalar(compute, struct.type.fields[place][1], nullable=True)
-
-    def slice(self, node: exp.Expr, bounds: exp.Expr) -> Scalar:
-        """`array[2:3]`, `ARRAY_SLICE(array, 2, 3)`; in Spark `SLICE(array, 2, 2)`."""
-        array = self.compile(node.this)
-        if array.type.element is None:
-            message, way_out = f"a slice of {array.type.name}", "it takes an array; of text, SUBSTR"
-            raise self.statement.wrong(message, node, way_out)
-        if isinstance(bounds, exp.Slice) and self.statement.dialect == "spark":
-            message, way_out = "a slice, which Spark has not,", "write SLICE(array, first, length)"
-            raise self.statement.refused(message, node, way_out)
-        if bounds.args.get("step"):
-            way_out = "UNNEST WITH ORDINALITY, and take the places by their numbers"
-            raise self.statement.refused("a slice by steps", node, way_out)
-        words = ("this", "expression") if isinstance(bounds, exp.Slice) else ("start", "end")
-        given = [bounds.args.get(word) for word in words]
-        none = (literal(1), literal(_END))
-        ends = [self.compile(one) if one else no for one, no in zip(given, none, strict=True)]
-        for one in ends:
-            if not (one.type.is_integer or one.type is NULL):
-                message = f"a slice to a place of type {one.type.name}"
-                raise self.statement.wrong(message, node, "places are whole numbers, from 1 on")
-        part = functions.PARTS["spark" if bounds.args.get("is_length") else self.statement.dialect]
-        compute = _strict(part, array.compute, *(one.compute for one in ends))
-        return Scalar(compute, array.type, array.nullable or any(one.nullable for one in ends))
-
     def mismatch(self, node: exp.Expr, left: Scalar, right: Scalar, wanted: str) -> SqlError:
         """The error for operands of the wrong types."""
         sides = f"{left.type.name} and {right.type.name}"
-        message = f"{_written(node)} of {sides}"
+        message = f"{functions.written(node)} of {sides}"
         way_out = f"it takes {wanted}: CAST(... AS ...) one side"
         if left.type.is_nested is not right.type.is_nested:
             way_out = f"it takes {wanted}; nothing else becomes an array or a struct"
@@ -673,7 +310,7 @@ class Scalars:
         """An operand that is a truth value."""
         found = self.compile(inner)
         if found.type not in (BOOLEAN, NULL):
-            message = f"{_written(node)} of {found.type.name}"
+            message = f"{functions.written(node)} of {found.type.name}"
             raise self.statement.wrong(message, inner, "it takes BOOLEAN: compare with something")
         return found
 
@@ -696,7 +333,7 @@ class Scalars:
     def negation(self, node: exp.Expr) -> Scalar:
         """NOT."""
         inner = self.truth(node, node.this)
-        return Scalar(_strict(lambda x: not x, inner.compute), BOOLEAN, inner.nullable)
+        return Scalar(strict(lambda x: not x, inner.compute), BOOLEAN, inner.nullable)
 
     def paren(self, node: exp.Expr) -> Scalar:
         """Parentheses."""
@@ -747,7 +384,7 @@ class Scalars:
             raise self.statement.wrong(message, node, way_out)
         if inner.type == kind:
             return inner
-        found = self.checked(_strict(convert, inner.compute), kind, inner.nullable)
+        found = self.checked(strict(convert, inner.compute), kind, inner.nullable)
         if not tries:
             return found
 
@@ -829,32 +466,17 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.Cast: Scalars.cast,
     (exp.Case, exp.If): Scalars.choice,
     exp.Nullif: Scalars.nullif,
-    (exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day): Scalars.part,
-    (exp.TimestampTrunc, exp.DateTrunc): Scalars.truncated,
-    exp.Array: Scalars.array,
-    exp.ArrayContains: Scalars.contains,
-    exp.Bracket: Scalars.at,
-    exp.Struct: Scalars.struct,
-    (exp.Dot, exp.StructExtract): lambda self, node: self.field(node, node.this, node.expression),
-    exp.ArraySlice: lambda self, node: self.slice(node, node),
+    (exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day): moments.part,
+    (exp.TimestampTrunc, exp.DateTrunc): moments.truncated,
+    exp.Array: nested.array,
+    exp.ArrayContains: nested.contains,
+    exp.Bracket: nested.at,
+    exp.Struct: nested.struct,
+    (exp.Dot, exp.StructExtract): lambda self, node: nested.field(
+        self, node, node.this, node.expression
+    ),
+    exp.ArraySlice: lambda self, node: nested.part(self, node, node),
 }
-
-
-_SIGNS: Final[dict[type, str]] = {
-    **COMPARISONS,
-    exp.Add: "+",
-    exp.Div: "/",
-    exp.IntDiv: "//",
-    exp.Mod: "%",
-    exp.Mul: "*",
-    exp.Neg: "-",
-    exp.Sub: "-",
-}
-
-
-def _written(node: exp.Expr) -> str:
-    """An operator as it is written, or its word."""
-    return _SIGNS.get(type(node), node.key.upper())
 
 
 @cache

@@ -47,7 +47,8 @@ class Scope:
     """What a SELECT sees.
 
     Attributes:
-        merged: columns that USING made one of two.
+        merged: columns that USING made one of two, as PostgreSQL orders them: the last's first.
+        covers: the tables whose columns each of those is.
         known: expressions that have a value already: what it is grouped by, its aggregates; None
             before grouping.
         windows: the values of its window functions, once there are any.
@@ -62,6 +63,7 @@ class Scope:
     alone: bool = False
     sources: list[Source] = field(default_factory=list)
     merged: dict[str, Operand] = field(default_factory=dict)
+    covers: dict[str, frozenset[str]] = field(default_factory=dict)
     known: dict[exp.Expr, Operand] | None = None
     windows: dict[exp.Expr, Operand] = field(default_factory=dict)
     elements: dict[exp.Expr, Operand] = field(default_factory=dict)
@@ -80,6 +82,14 @@ class Scope:
         found = Scope(self.statement, self.ctes, self.around, alone=True, domain=self.domain)
         found.domain_rows = self.domain_rows
         return found
+
+    def merge(self, found: Mapping[str, Operand], alias: str) -> None:
+        """Note what the USING of a join with a table, which is there already, makes one."""
+        for name in found:
+            left = (s.alias for s in self.sources if name in s.columns)
+            self.covers[name] = self.covers.get(name, frozenset(left)) | {alias}
+        rest = {name: one for name, one in self.merged.items() if name not in found}
+        self.merged = {**found, **rest}
 
     def column(self, node: exp.Column) -> Operand:
         """The operand of a column. Raises SqlProgrammingError, CorrelatedError."""

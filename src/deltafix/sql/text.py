@@ -323,7 +323,16 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = _span(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
-    return _with_fields(_plain(normalize_identifiers(tree, dialect=reader)))
+    return _with_fields(_plain(_queried(normalize_identifiers(tree, dialect=reader))))
+
+
+def _queried(tree: exp.Expr) -> exp.Expr:
+    """A PIVOT or UNPIVOT that is a statement as the query that it is."""
+    if not isinstance(tree, exp.Pivot):
+        return tree
+    with_ = tree.args.pop("with_", None)
+    source = exp.From(this=exp.Subquery(this=tree))
+    return exp.Select(expressions=[exp.Star()], from_=source, with_=with_)
 
 
 class _Wrong(NamedTuple):
@@ -334,7 +343,54 @@ class _Wrong(NamedTuple):
 
 
 def _tree(words: str, reader: Dialect) -> exp.Expr | _Wrong | None:
+    """The tree of a statement, an ALTER TABLE of several actions action by action."""
     tokens = reader.tokenize(words)
+    head, actions = _actions(tokens)
+    if len(actions) < 2:
+        return _read(words, tokens, reader)
+    whole: Any = None
+    for action in actions:
+        tree: Any = _read(words, [*head, *action], reader)
+        if not isinstance(tree, exp.Alter):
+            return tree  # type: ignore[no-any-return]
+        if whole is None:
+            whole = tree
+        else:
+            whole.set("actions", [*whole.args["actions"], *tree.args["actions"]])
+    return whole  # type: ignore[no-any-return]
+
+
+_OPENING: Final = (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE)
+_CLOSING: Final = (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE)
+
+
+def _actions(tokens: list[Token]) -> tuple[list[Token], list[list[Token]]]:
+    """What an ALTER TABLE begins with, and its actions; none for any other statement.
+
+    sqlglot reads several only where they are of one kind.
+    """
+    if [one.token_type for one in tokens[:2]] != [TokenType.ALTER, TokenType.TABLE]:
+        return tokens, []
+    depth, angles, found, start = 0, 0, list[list[Token]](), 2
+    while start < len(tokens) and tokens[start].text.upper() in ("IF", "EXISTS", "ONLY"):
+        start += 1
+    while start + 2 < len(tokens) and tokens[start + 1].token_type == TokenType.DOT:
+        start += 2
+    start += 1
+    for token in tokens[start:]:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if not depth and not token.text.strip("<>"):  # of a type, ARRAY<STRUCT<a: INT, b: INT>>
+            angles += token.text.count("<") - token.text.count(">")
+        if token.token_type == TokenType.COMMA and not depth and not angles:
+            found.append([])
+        elif not found:
+            found.append([token])
+        else:
+            found[-1].append(token)
+    return tokens[:start], found
+
+
+def _read(words: str, tokens: list[Token], reader: Dialect) -> exp.Expr | _Wrong | None:
     reader.INDEX_OFFSET = 0  # of this object
     try:
         (tree,) = _parser(reader.parser_class)(dialect=reader).parse(tokens, words)

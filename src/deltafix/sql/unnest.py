@@ -14,7 +14,7 @@ from deltafix.rules.terms import Call, Const
 from deltafix.sql import query as queries
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import Operand, equal
-from deltafix.sql.scalar import Scalar
+from deltafix.sql.literals import Scalar
 from deltafix.sql.scope import Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT

@@ -161,7 +161,7 @@ def _asked(statement: Statement) -> tuple[exp.Table, exp.Expr | None]:
     """The table or view of a SELECT *, and its condition."""
     node: Any = statement.node
     source = source_of(node)
-    if source is None or not (len(node.selects) == 1 and isinstance(node.selects[0], exp.Star)):
+    if source is None or node.selects != [exp.Star()]:
         way_out = "write SELECT * FROM view WHERE ...; any query can be made a view"
         raise statement.refused("WHY of this", statement.node, way_out)
     where = node.args.get("where")

@@ -17,10 +17,10 @@ from deltafix.sql import frames
 from deltafix.sql.aggregates import AGGREGATE, Wanted, reducer_of, wanted, way
 from deltafix.sql.builder import NIL, Operand
 from deltafix.sql.formulas import Formulas
+from deltafix.sql.literals import whole
 from deltafix.sql.offsets import measure, offset
 from deltafix.sql.ranking import several
 from deltafix.sql.reducers import United
-from deltafix.sql.scalar import whole
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import BIGINT, DOUBLE, NULL, Column, SqlType, common_type
 

@@ -734,7 +734,7 @@ WRONG = {
     "SELECT * FROM emp ORDER BY 0": ("DF721", 28, "count them from 1"),
     "SELECT id FROM emp ORDER BY 1.5": ("DF721", 29, "count them from 1"),
     "SELECT id, COUNT(*) FROM emp GROUP BY 1.5": ("DF721", 39, "count them from 1"),
-    "ALTER TABLE emp ADD COLUMN a INT, DROP COLUMN id": ("DF722", 1, "make another table"),
+    "ALTER TABLE emp ADD COLUMN a INT, DROP COLUMN idd": ("DF721", 47, "did you mean"),
     "ALTER TABLE emp OWNER TO me": ("DF722", 1, "make another table"),
     "MERGE INTO emp USING emp AS f ON TRUE WHEN MATCHED THEN UPDATE": ("DF722", 12, "SET"),
     "CREATE VIEW v AS SELECT id FROM emp WHERE id > 1 AND DATE '2026-01-01' < CURRENT_DATE": (

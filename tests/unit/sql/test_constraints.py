@@ -46,7 +46,7 @@ WRONG = {
     "t ADD CHECK (q > 1)": "unknown column 'q'",
     "t ADD CHECK (s > 1)": "CAST(... AS ...)",
     "t ADD UNIQUE (a) NOT VALID": "NOT_VALID is not maintained",
-    "t ADD UNIQUE (f), ADD CHECK (a > 0)": "one a statement",
+    "t ADD UNIQUE (f), RENAME TO q": "RENAME beside other actions",
     "t DROP CONSTRAINT t_key": "unknown constraint 't_key'",
     "u DROP CONSTRAINT u_pkey": "w reads u, and could not be kept: a scalar subquery",
     "t ALTER COLUMN a SET NOT NULL": "(2, None, '7', 0.5) has no value for a, which is NOT NULL",

@@ -1,0 +1,171 @@
+"""Values in expressions: what a literal is, what stands for a parameter, and of which type.
+
+`Scalar` is an expression that can be computed; here are those that need no other. Invariant: a
+literal has the type that SQL gives it as it stands; beside a value of a type one in quotes is of
+that type (`typed`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+from deltafix.sql.text import data_type, exp
+from deltafix.sql.types import (
+    BIGINT,
+    BLOB,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    MOST_DIGITS,
+    NULL,
+    TEXT,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    SqlType,
+    SqlValue,
+    decimal_type,
+    fits,
+)
+
+Compute: TypeAlias = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """An expression that can be computed: `compute(environment)` is its value.
+
+    Those that say the same, where it is known what they say, compute the same.
+    """
+
+    compute: Compute
+    type: SqlType
+    nullable: bool
+    says: Hashable = None
+
+
+def literal(value: SqlValue) -> Scalar:
+    """A constant."""
+    if value is None:
+        kind = NULL
+    elif isinstance(value, bool):
+        kind = BOOLEAN
+    elif isinstance(value, int):
+        kind = INTEGER if fits(value, INTEGER) else BIGINT
+    elif isinstance(value, Decimal):
+        _, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int)  # noqa: S101  a literal is finite
+        kind = decimal_type(max(len(digits), -exponent), -exponent)
+    elif isinstance(value, datetime):
+        kind = TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
+    elif isinstance(value, date):
+        kind = DATE
+    elif isinstance(value, bytes):
+        kind = BLOB
+    else:
+        kind = DOUBLE if isinstance(value, float) else TEXT
+    return Scalar(lambda _: value, kind, value is None)
+
+
+class Given:
+    """What a parameter stands for, in its place in a tree: a value, another one each time.
+
+    It is that of every copy of the tree, so that what was compiled of one computes with it.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: SqlValue = None
+
+    def __deepcopy__(self, _: object) -> Given:
+        return self
+
+    @staticmethod
+    def at(node: exp.Expr) -> Given | None:
+        """What stands in a node's place."""
+        return node.meta.get("given") if isinstance(node, exp.Placeholder) else None
+
+
+def number(text: str) -> SqlValue:
+    """The value of a number as it is written."""
+    if text.isdigit():
+        return int(text) if int(text) < 1 << 63 else float(text)
+    exact = len(text) <= MOST_DIGITS and text.replace(".", "", 1).isdigit()
+    return Decimal(text) if exact else float(text)
+
+
+def constant(node: exp.Expr) -> Scalar | None:
+    """The Scalar of a literal, or of what is given for one; None for any other node."""
+    if isinstance(node, exp.Null):
+        return literal(None)
+    if isinstance(node, exp.Boolean):
+        return literal(bool(node.this))
+    if isinstance(node, exp.Literal):
+        text = str(node.this)
+        return literal(text if node.is_string else number(text))
+    if isinstance(node, exp.Neg):
+        inner = constant(node.this)
+        if inner is not None and inner.type.is_numeric:
+            return literal(-inner.compute(None))
+    if isinstance(node, exp.Placeholder):
+        given = Given.at(node)
+        if given is not None:
+            return replace(literal(given.value), compute=lambda _: given.value)
+    return constant(node.this) if isinstance(node, exp.Paren) else None
+
+
+def whole(node: exp.Expr) -> int | None:
+    """The whole number that a literal is; None for any other node."""
+    scalar = constant(node)
+    value = None if scalar is None else scalar.compute(None)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
+    """A node beside one of a type: a literal in quotes is of that type, in an array too."""
+    inner = node.unnest()
+    if kind.element is not None and isinstance(inner, exp.Array):
+        return exp.Array(expressions=[typed(one, kind.element).copy() for one in inner.expressions])
+    if kind.fields and isinstance(inner, exp.Struct):
+        kinds = dict(kind.fields)
+        inner = inner.copy()
+        for one in inner.expressions:
+            if isinstance(one, exp.PropertyEQ) and one.name in kinds:
+                one.set("expression", typed(one.expression, kinds[one.name]).copy())
+        return inner
+    is_row = isinstance(inner, exp.Anonymous) and inner.name.upper() == "ROW"
+    if is_row and kind.fields and len(inner.expressions) == len(kind.fields):
+        named = [
+            exp.PropertyEQ(this=exp.to_identifier(name), expression=typed(one, of).copy())
+            for (name, of), one in zip(kind.fields, inner.expressions, strict=True)
+        ]
+        return exp.Struct(expressions=named)
+    given = Given.at(inner)
+    quoted = isinstance(inner, exp.Literal) and inner.is_string
+    quoted = quoted or (given is not None and isinstance(given.value, str))
+    if quoted and kind not in (TEXT, NULL) and not kind.is_nested:
+        return exp.Cast(this=inner.copy(), to=data_type(kind.name))
+    return node
+
+
+def strict(compute: Callable[..., Any], *args: Compute) -> Compute:
+    """A function that is NULL where an argument is."""
+    if len(args) == 1:
+        (one,) = args
+
+        def unary(row: Any) -> Any:
+            value = one(row)
+            return None if value is None else compute(value)
+
+        return unary
+
+    def found(row: Any) -> Any:
+        values = [arg(row) for arg in args]
+        return None if None in values else compute(*values)
+
+    return found

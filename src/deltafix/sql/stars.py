@@ -1,0 +1,197 @@
+"""What `*` stands for: which columns, in which order, and what is said of them.
+
+    SELECT * EXCLUDE (a) REPLACE (b + 1 AS b) RENAME (c AS d), COLUMNS('x.*') FROM ...
+
+A `*` with more to it, and COLUMNS, are written out as the columns they are before anything else is
+made of a SELECT (`written_out`). Invariant: the order is the dialect's; a column that USING made of
+two is there once, in DuckDB where the first of them is, in PostgreSQL and Spark in front.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from deltafix.sql.builder import Operand
+from deltafix.sql.scope import OUTER, Scope
+from deltafix.sql.text import exp
+
+__all__ = ["is_more", "is_star", "picked", "stars", "written_out"]
+
+_SAID = ("except_", "replace", "rename")
+
+
+def stars(scope: Scope, node: exp.Expr) -> list[tuple[exp.Column, Operand]]:
+    """The columns that `*` or `table.*` stands for, as they are named, and their values."""
+    table = node.table if isinstance(node, exp.Column) else ""
+    aliases = [source.alias for source in scope.sources if source.alias != OUTER]
+    if table and table not in aliases:
+        of = [s.columns[table].type for s in scope.sources if table in s.columns]
+        if any(kind.fields for kind in of):
+            shown = ", ".join(f"{table}.{name}" for name, _ in of[0].fields)
+            raise scope.statement.refused("the * of a column", node, f"name its fields: {shown}")
+        raise scope.statement.unknown("table", table, aliases, node)
+    if not aliases:
+        raise scope.statement.wrong("* without FROM", node, "name the columns")
+    found: list[tuple[exp.Column, Operand]] = []
+    merged = {} if table else scope.merged
+    if scope.statement.dialect != "duckdb":
+        found += [(exp.column(name), one) for name, one in merged.items()]
+    shown_once = {column.name for column, _ in found}
+    for source in scope.sources:
+        if source.alias == OUTER or table not in ("", source.alias):
+            continue
+        for name, one in source.columns.items():
+            if name not in merged or source.alias not in scope.covers[name]:
+                found.append((exp.column(name, source.alias), one))
+            elif name not in shown_once:
+                found.append((exp.column(name), merged[name]))
+                shown_once.add(name)
+    return found
+
+
+def is_star(node: exp.Expr) -> bool:
+    """Whether a node is `*` or `table.*`."""
+    return isinstance(node, exp.Star) or (
+        isinstance(node, exp.Column) and isinstance(node.this, exp.Star)
+    )
+
+
+def written_out(scope: Scope, shown: Sequence[exp.Expr]) -> list[exp.Expr] | None:
+    """What is selected, with a column for each that COLUMNS or a `*` with more to it stands for.
+
+    So is a name that an expression before it was given, where it is none of a column; PostgreSQL
+    has no such names. None where there is nothing to write out. Raises SqlProgrammingError,
+    SqlRefusedError.
+    """
+    found, changed = _aliased(scope, shown)
+    if not any(is_more(one) for node in found for one in node.find_all(exp.Star, exp.Columns)):
+        return found if changed else None
+    shown, found = found, []
+    for node in shown:
+        inner = node.unalias()
+        if is_star(inner):
+            found.extend(_said(scope, inner))
+        elif node.find(exp.Columns):
+            found.extend(_each(scope, node))
+        else:
+            found.append(node)
+    if not found:
+        raise scope.statement.wrong("no column is left", shown[0], "leave one in")
+    return found
+
+
+def _aliased(scope: Scope, shown: Sequence[exp.Expr]) -> tuple[list[exp.Expr], bool]:
+    """What is selected, with what names before stand for in their place; whether some do.
+
+    Not inside a subquery, where the columns of what a name stands for could be other ones.
+    """
+    given: dict[str, exp.Expr] = {}
+    found: list[exp.Expr] = []
+    changed = False
+
+    def instead(part: exp.Expr) -> exp.Expr:
+        if not isinstance(part, exp.Column) or part.table or part.name not in given:
+            return part
+        if part.find_ancestor(exp.Query) or scope.here(part) is not None:
+            return part
+        return given[part.name].copy()
+
+    for node in shown:
+        value = node.unalias().transform(instead) if given else node.unalias()
+        name = node.alias or (node.name if isinstance(node, exp.Column) else "")
+        if value != node.unalias():
+            changed = True
+            found.append(exp.alias_(value, name, quoted=True) if name else value)
+        else:
+            found.append(node)
+        if node.alias and scope.statement.dialect != "postgres":
+            given[node.alias] = exp.Paren(this=value)
+    return found, changed
+
+
+def is_more(node: exp.Expr) -> bool:
+    """Whether a node says which columns there are: COLUMNS, and a `*` with more to it."""
+    return isinstance(node, exp.Columns) or any(node.args.get(one) for one in _SAID)
+
+
+def _said(scope: Scope, node: exp.Expr) -> list[exp.Expr]:
+    """A `*` as columns, those that it leaves out, replaces or renames being so."""
+    star = node if isinstance(node, exp.Star) else node.this
+    columns = [column for column, _ in stars(scope, node)]
+    names = [column.name for column in columns]
+
+    def known(named: exp.Expr) -> str:
+        if named.name not in names:
+            raise scope.statement.unknown("column", named.name, names, named)
+        return named.name
+
+    for key in star.args:
+        if star.args[key] and key not in _SAID:
+            raise scope.statement.refused(f"* {key.upper()}", node, "name the columns")
+    replaced, renamed = star.args.get("replace") or (), star.args.get("rename") or ()
+    gone = {(known(one), _table(one)) for one in star.args.get("except_") or ()}
+    for named in (*(one.args["alias"] for one in replaced), *(one.this for one in renamed)):
+        if (known(named), "") in gone:
+            raise scope.statement.wrong(f"{named.name!r} is left out", named, "say one of the two")
+    instead = {one.alias: one.this for one in replaced}
+    called = {one.this.name: one.alias for one in renamed}
+    for name in instead:
+        if names.count(name) > 1:
+            way_out = "write table.* REPLACE (...) for one of them"
+            raise scope.statement.wrong(f"{names.count(name)} columns are {name!r}", node, way_out)
+    found: list[exp.Expr] = []
+    for column in columns:
+        name = column.name
+        if (name, "") in gone or (name, column.table) in gone:
+            continue
+        value = instead.get(name, column).copy()
+        found.append(exp.alias_(value, called.get(name, name), quoted=True))
+    return found
+
+
+def _table(node: exp.Expr) -> str:
+    return node.table if isinstance(node, exp.Column) else ""
+
+
+def _each(scope: Scope, node: exp.Expr) -> Iterator[exp.Expr]:
+    """An expression once for each column that its COLUMNS stands for."""
+    first, *others = node.find_all(exp.Columns)
+    if any(other != first for other in others):
+        way_out = "write them one after another"
+        raise scope.statement.refused("two different COLUMNS in one expression", node, way_out)
+    for column, name in picked(scope, first):
+
+        def instead(part: exp.Expr, column: exp.Expr = column) -> exp.Expr:
+            return column.copy() if isinstance(part, exp.Columns) else part
+
+        value = node.unalias().transform(instead)
+        yield exp.alias_(value, node.alias or name, quoted=True)
+
+
+def picked(scope: Scope, node: exp.Columns) -> list[tuple[exp.Expr, str]]:
+    """The columns of COLUMNS(*), of a list, or of a pattern that some part of their name is of."""
+    asked = node.this
+    if is_star(asked):
+        return [(one.unalias(), one.alias) for one in _said(scope, asked)]
+    columns = [column for column, _ in stars(scope, exp.Star())]
+    names = [column.name for column in columns]
+    if isinstance(asked, exp.Array) and all(one.is_string for one in asked.expressions):
+        for one in asked.expressions:
+            if one.name not in names:
+                raise scope.statement.unknown("column", one.name, names, one)
+        return [(columns[names.index(one.name)], one.name) for one in asked.expressions]
+    if not asked.is_string:
+        way_out = "write COLUMNS(*), COLUMNS('pattern') or COLUMNS(['a', 'b'])"
+        raise scope.statement.refused("this COLUMNS", node, way_out)
+    try:
+        pattern = re.compile(asked.name)
+    except re.error as error:
+        raise scope.statement.wrong(f"no pattern: {error}", asked, "write COLUMNS('a|b')") from None
+    found: list[tuple[exp.Expr, str]] = [
+        (column, column.name) for column in columns if pattern.search(column.name)
+    ]
+    if not found:
+        shown = ", ".join(dict.fromkeys(names))
+        raise scope.statement.wrong("no column fits", asked, f"columns are {shown}")
+    return found

@@ -1,0 +1,273 @@
+"""Transactions of a connection: edits that wait, epochs of the engine, and who is told of them.
+
+Edits wait until something reads, or the transaction commits: then they are one epoch of the engine.
+ROLLBACK forgets what waits and undoes the epochs since BEGIN. Invariants: a statement that fails
+changes nothing; subscribers hear of a transaction once, net, after its commit; an interrupt finds
+all of a commit done, or nothing. Which rows an edit has is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deltafix.errors import SqlOperationalError
+from deltafix.sql import durable
+from deltafix.sql.changes import Bag, Subscription, ViewDelta, view_delta
+from deltafix.sql.maintained import Maintained
+from deltafix.sql.pending import Pending
+from deltafix.sql.text import Statement, exp
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
+    from deltafix.facts.delta import Delta
+    from deltafix.sql.builder import Relation
+    from deltafix.sql.rows import Edit
+
+
+class Transactions(Maintained):
+    """Edits since BEGIN, how they are undone, and subscriptions."""
+
+    def __init__(self, path: str | Path, dialect: str, settings: Mapping[str, Any]) -> None:
+        super().__init__(path, dialect, settings)
+        self.commits = 0
+        """How many transactions with changes are final; an interrupt may come right behind one."""
+        self._open = False
+        self._pending = Pending()
+        self._journal: list[Edit] = []
+        self._epochs: list[Delta] = []
+        self._undoing: int | None = None  # the engine's epoch before the last of these is undone
+        self._last: list[Delta | Mapping[str, Bag]] = []
+        self._subscriptions: list[Subscription] = []
+        self._watchers: list[Callable[[list[ViewDelta]], object]] = []
+        self._untold: list[Any] = []  # who is to hear what: a subscription or watcher, and epochs
+        if self._durable:
+            self._engine()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether BEGIN opened a transaction."""
+        return self._open
+
+    def begin(self) -> None:
+        """Open a transaction: until `commit`, nothing is told to subscribers."""
+        self._require_open()
+        if self._open:
+            raise SqlOperationalError("a transaction is open already; COMMIT or ROLLBACK it first")
+        self._open = True
+
+    def commit(self) -> None:
+        """Make the changes since BEGIN final, and tell subscribers. Without BEGIN a no-op."""
+        self._require_open()
+        try:
+            self._settle_edits(last=True)
+            if self._journal:  # else what changed last is what changed last
+                self._end_epochs()
+            self._open = False
+        except KeyboardInterrupt:
+            self.rollback()
+            raise
+
+    def _end_epochs(self) -> None:
+        """They are final: forget how they are undone, and tell of them."""
+        self._open = False
+        self._journal.clear()
+        last: list[Delta | Mapping[str, Bag]] = [*self._epochs]
+        untold = self._untold_with(last)
+        commits = self.commits + 1  # an interrupt finds all of it done, or nothing
+        self._last, self._epochs, self._untold, self.commits = last, [], untold, commits
+        self._tell()
+
+    def rollback(self) -> None:
+        """Undo the changes since BEGIN. Without BEGIN a no-op.
+
+        After an interrupt that came behind the commit in a state folder, they stay, and are told.
+        """
+        self._require_open()
+        interrupt = None
+        while True:
+            try:
+                self._roll_back()
+            except KeyboardInterrupt as error:  # a second Ctrl-C: half of it would be neither
+                interrupt = error
+            else:
+                break
+        if interrupt is not None:
+            raise interrupt
+
+    def _roll_back(self) -> None:
+        """One go at it: whatever was done before is not done again."""
+        self._journal.clear()
+        self._pending.clear()
+        if self._db is not None:
+            self._db._abandon()
+        if self._is_final:
+            self._end_epochs()
+        while self._epochs:
+            delta, db = self._epochs[-1], self._engine()
+            if self._undoing is None:
+                self._undoing = db.epoch
+            if db.epoch == self._undoing:
+                with db.transaction() as tx:
+                    for name in self.catalog.tables.keys() & set(delta):
+                        tx.delete(name, delta[name].added)
+                        tx.insert(name, delta[name].removed)
+                    self._forget_undo(tx, len(self._epochs) - 1)
+            self._epochs, self._undoing = self._epochs[:-1], None
+        self._open = False
+        self._tell()
+
+    @property
+    def _is_final(self) -> bool:
+        """Whether the folder has committed the epochs: a kill could cut undoing them in two."""
+        if not (self._durable and self._epochs) or self._undoing is not None:
+            return False
+        db: Any = self._engine()
+        return f"{durable.UNDO}0" not in db.marks
+
+    def _undo(self, mark: int) -> None:
+        """Take back edits from a point on, where they are noted; the engine's are the caller's."""
+        try:
+            while len(self._journal) > mark:
+                self._pending.take_back(self._journal.pop())
+        except BaseException:
+            self.rollback()
+            raise
+
+    def _settle_edits(self, *, last: bool = False) -> None:
+        """Make the waiting edits one epoch. On an error the whole transaction is rolled back.
+
+        A state folder keeps the way back with each epoch but the `last` of the transaction, whose
+        record commits them all.
+        """
+        if not (self._pending or (last and self._durable and self._epochs)):
+            return
+        tx = None
+        try:
+            with self._engine().transaction() as tx:
+                self._pending.apply(tx)
+                if last:
+                    self._forget_undo(tx, 0)
+                elif self._durable:
+                    note: Any = tx
+                    come = durable.written(self._pending.rows())
+                    note.mark(f"{durable.UNDO}{len(self._epochs)}", come)
+            self._epochs.append(tx.delta)
+            self._pending.clear()
+        except BaseException:
+            stood = None if tx is None or not tx.is_committed else tx.delta
+            if stood is not None and all(one is not stood for one in self._epochs):
+                self._epochs.append(stood)  # an interrupt may come when the epoch stands
+            self.rollback()
+            raise
+
+    def _forget_undo(self, tx: Any, start: int) -> None:
+        """Take the marks away that say how an open transaction is undone, from an epoch on."""
+        for number in range(start, len(self._epochs) if self._durable else 0):
+            tx.mark(f"{durable.UNDO}{number}", None)
+
+    @property
+    def engine(self) -> Database:
+        """The engine's database, for its figures and invariants; do not edit through it."""
+        self._settle_edits()
+        return self._engine()
+
+    def _untold_with(self, last: list[Delta | Mapping[str, Bag]]) -> list[Any]:
+        hearing = (*self._subscriptions, *self._watchers)
+        return [*self._untold, *((one, last) for one in hearing)]
+
+    def _tell(self) -> None:
+        """Tell of each transaction those who were not told of it, in their order."""
+        while self._untold:
+            one, last = self._untold[0]
+            if isinstance(one, Subscription):
+                tell: Callable[[Any], object] = one.tell
+                told: Any = view_delta(self.catalog.relations[one.view], last)
+                is_news = bool(told)
+            else:
+                tell, is_news = one, True
+                relations = self.catalog.relations.values()
+                told = [delta for there in relations if (delta := view_delta(there, last))]
+            self._untold = self._untold[1:]  # an interrupt leaves the others to a rollback
+            if is_news:
+                tell(told)
+
+    def delta(self, view: str) -> ViewDelta:
+        """What the last committed transaction changed in a view or table."""
+        return view_delta(self._relation(view), self._last)
+
+    def subscribe(
+        self, view: str, callback: Callable[[ViewDelta], object] | None = None
+    ) -> Subscription:
+        """Hear of every later transaction that changes a view or table, after its commit."""
+        self._relation(view)
+        found = Subscription(self, view, callback)
+        self._subscriptions.append(found)
+        return found
+
+    def watch(self, callback: Callable[[list[ViewDelta]], object]) -> Callable[[], None]:
+        """Hear of every later transaction, after its commit: what changed in all tables and views.
+
+        Those made later are among them. Returns what ends it. O(rows changed) for each.
+        """
+        self._watchers.append(callback)
+
+        def close() -> None:
+            if callback in self._watchers:
+                self._watchers.remove(callback)
+
+        return close
+
+    def forget(self, subscription: Subscription) -> None:
+        """End a subscription. Idempotent."""
+        self._subscriptions = [one for one in self._subscriptions if one is not subscription]
+
+    def _forget_unknown(self) -> None:
+        """End the subscriptions to what there is no more."""
+        there = self.catalog.relations
+        self._subscriptions = [one for one in self._subscriptions if one.view in there]
+
+    def _relation(self, name: str) -> Relation:
+        known = self.catalog.relations
+        if name not in known:
+            statement = Statement(name, 0, len(name), exp.Null(), explain="")
+            raise statement.unknown("view", name, list(known), None)
+        return known[name]
+
+
+class Transaction:
+    """The statement inside is a transaction of its own, or a part of the open one, undone alone.
+
+    Errors of computing a value are errors of SQL, as by `mapped`. A class: each generator of a
+    context manager was a twentieth of an INSERT.
+    """
+
+    __slots__ = ("_alone", "_connection", "_mark", "_statement")
+
+    def __init__(self, connection: Transactions, statement: Statement) -> None:
+        self._connection, self._statement = connection, statement
+        self._alone, self._mark = not connection._open, len(connection._journal)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        if error is not None:
+            self._fail(error)
+        elif self._alone:
+            try:
+                self._connection.commit()
+            except BaseException as failed:
+                self._fail(failed)
+                raise
+
+    def _fail(self, error: BaseException) -> None:
+        connection = self._connection
+        if self._alone:
+            connection.rollback()
+        elif len(connection._journal) > self._mark:
+            connection._undo(self._mark)
+        said = connection._said(self._statement, error)
+        if said is not None:
+            raise said from error

@@ -1,0 +1,71 @@
+"""Views made and dropped one after another: planning looks at what the statement says, no more."""
+
+from __future__ import annotations
+
+import pytest
+
+import deltafix.sql
+from deltafix.engine.database import Database
+
+TABLES = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER NOT NULL, s TEXT);
+INSERT INTO t VALUES (1, 2, 3, 'x'), (2, 2, 8, 'y'), (3, NULL, 150, NULL)
+"""
+VIEWS = (
+    "SELECT a, COUNT(*) AS n, SUM(b) AS x FROM t WHERE b > {0} GROUP BY a",
+    "SELECT a, COUNT(*) AS n FROM t GROUP BY a HAVING SUM(b) > {0}",
+    "SELECT id FROM t WHERE NOT EXISTS (SELECT 1 FROM t AS o WHERE o.a = t.a AND o.b > {0})",
+    "SELECT t.id, o.b FROM t LEFT JOIN t AS o ON t.a = o.a AND o.b > {0}",
+)
+
+
+def _made(engine: Database) -> int:
+    """How much of the last edit of rules the planner had not made before."""
+    assert engine._cache is not None
+    return engine._cache.made
+
+
+@pytest.mark.parametrize("query", VIEWS)
+def test_the_hundredth_view_costs_the_planner_what_the_tenth_did(query: str) -> None:
+    db = deltafix.sql.connect()
+    db.execute(TABLES)
+    engine, work = db.engine, {}
+    for number in range(1, 101):
+        db.execute(f"CREATE VIEW v{number} AS {query.format(number)}")
+        work[f"{number}"] = _made(engine)
+    assert 0 < work["100"] <= 2 * work["10"]
+    db.execute("DROP VIEW v50")  # the rules behind it have other numbers now
+    assert _made(engine) <= work["10"]
+    db.execute("CREATE TABLE u (a INTEGER)")
+    assert _made(engine) <= work["10"]
+    db.execute(f"CREATE OR REPLACE VIEW v7 AS {query.format(1000)}")
+    assert _made(engine) <= 2 * work["10"]
+    for number in (1, 49, 51, 100):
+        shown = db.execute(f"SELECT * FROM v{number}").fetchall()
+        alone = db.execute(query.format(number)).fetchall()
+        assert sorted(map(repr, shown)) == sorted(map(repr, alone))
+    db.execute("INSERT INTO t VALUES (4, 2, 60, 'z')")
+    shown, alone = (db.execute(one).fetchall() for one in ("SELECT * FROM v51", query.format(51)))
+    assert sorted(map(repr, shown)) == sorted(map(repr, alone))
+    engine.check_invariants()
+
+
+def test_the_hundredth_rule_costs_the_planner_what_the_tenth_did() -> None:
+    text = ".decl e(x: number, y: number) .input e\n"
+    text += "\n".join(f".decl r{n}(x: number, y: number) .output r{n}" for n in range(101))
+    db, work = deltafix.connect(deltafix.Program.parse(text)), {}
+    rules = [
+        f"r{n}(x, y) :- e(x, z), r{n}(z, y). r{n}(x, y) :- e(x, y), !e(y, {n})." for n in range(101)
+    ]
+    for number, rule in enumerate(rules):
+        with db.transaction() as tx:
+            tx.add_rule(rule)
+        work[number] = _made(db)
+    assert 0 < work[100] <= 2 * work[10]
+    with db.transaction() as tx:
+        tx.remove_rule(rules[50])
+        tx.insert("e", [(1, 2), (2, 3)])
+    assert _made(db) <= work[10]
+    assert set(db.rows("r51")) == {(1, 2), (2, 3), (1, 3)}
+    assert not db.rows("r50")
+    db.check_invariants()

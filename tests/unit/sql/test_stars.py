@@ -1,0 +1,133 @@
+"""Which columns a SELECT has: what is said of `*`, COLUMNS, PIVOT; edits with tables beside."""
+
+from __future__ import annotations
+
+import pytest
+
+import deltafix.sql
+
+TABLES = """
+CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER NOT NULL, s TEXT);
+CREATE TABLE u (a INTEGER, c INTEGER, s TEXT);
+INSERT INTO t VALUES (1, 2, 3, 'x'), (2, 2, 5, 'y'), (3, 4, 5, NULL);
+INSERT INTO u VALUES (2, 7, 'x'), (2, 9, 'y'), (4, NULL, NULL)
+"""
+
+
+def _db(dialect: str = "duckdb") -> deltafix.sql.Connection:
+    db = deltafix.sql.connect(dialect=dialect)
+    db.execute(TABLES)
+    return db
+
+
+def _names(db: deltafix.sql.Connection, query: str) -> list[str]:
+    return [name for name, *_ in db.execute(query).description or ()]
+
+
+@pytest.mark.parametrize("dialect", ["postgres", "spark"])
+def test_columns_of_using_are_in_front_in_other_dialects(dialect: str) -> None:
+    db, duck = _db(dialect), _db()
+    once = "SELECT * FROM t JOIN u USING (s, a)"
+    assert _names(duck, once) == ["id", "a", "b", "s", "c"]
+    assert _names(db, once) == ["s", "a", "id", "b", "c"]
+    twice = "SELECT * FROM t JOIN u USING (a) JOIN (SELECT 3 AS b, 1 AS z) AS w USING (b)"
+    assert _names(db, twice) == ["b", "a", "id", "s", "c", "s", "z"] or dialect == "duckdb"
+
+
+def test_a_column_that_using_did_not_merge_is_shown() -> None:
+    db = _db()
+    query = "SELECT * FROM t JOIN u USING (a) JOIN (SELECT 4 AS a, 1 AS z) AS w ON w.z = t.id"
+    assert _names(db, query) == ["id", "a", "b", "s", "c", "s", "a", "z"]
+    assert db.execute(query).fetchall()[0][-2:] == (4, 1)
+
+
+@pytest.mark.parametrize(
+    ("query", "message", "place"),
+    [
+        ("SELECT * EXCLUDE (ida) FROM t", "unknown column 'ida'", 19),
+        ("SELECT * REPLACE (1 AS nope) FROM t", "unknown column 'nope'", 24),
+        ("SELECT * EXCLUDE (a) RENAME (a AS z) FROM t", "'a' is left out", 30),
+        ("SELECT * EXCLUDE (a, c, s) FROM u", "no column is left", 8),
+        ("SELECT t.*, COLUMNS('nope') FROM t", "no column fits", 21),
+        ("SELECT COLUMNS('(') FROM t", "no pattern", 16),
+        ("SELECT COLUMNS('a') + COLUMNS('b') FROM t", "two different COLUMNS", 8),
+        ("SELECT COLUMNS(['a', 'nope']) FROM t", "unknown column 'nope'", 22),
+        ("SELECT COLUMNS(c -> c LIKE 'a%') FROM t", "this COLUMNS", 8),
+        ("SELECT * REPLACE (1 AS s) FROM t JOIN u ON t.a = u.a", "2 columns are 's'", 8),
+        ("SELECT a AS x, (SELECT MAX(c) FROM u WHERE u.a = x) FROM t", "unknown column 'x'", 50),
+        ("PIVOT t ON a USING SUM(b)", "PIVOT without IN", 12),
+        ("PIVOT t ON a IN (b) USING SUM(b)", "this value of a PIVOT", 18),
+        ("PIVOT t ON a IN (2) USING UPPER(s)", "PIVOT of no aggregate", 27),
+        ("UNPIVOT t ON a, nope", "unknown column 'nope'", 17),
+        ("UNPIVOT t ON a, s", "column 4 (value) is INTEGER on one side and TEXT on the other", 14),
+        ("SELECT * FROM t JOIN u ON t.a = u.a PIVOT (SUM(c) FOR b IN (3))", "PIVOT of a join", 22),
+        ("SELECT a, a FROM t UNION BY NAME SELECT a FROM u", "two columns 'a'", 8),
+        ("INSERT INTO u BY NAME SELECT 1 AS nope", "unknown column 'nope'", 30),
+        ("DELETE FROM t USING nope WHERE t.a = nope.a", "unknown table 'nope'", 21),
+        ("UPDATE t SET b = s FROM u WHERE t.a = u.a", "column 's' is ambiguous", 18),
+        ("UPDATE t SET b = 1 FROM u RIGHT JOIN t AS w ON u.a = w.a", "RIGHT JOIN beside", 38),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place(query: str, message: str, place: int) -> None:
+    with pytest.raises(deltafix.sql.Error) as refused:
+        _db().execute(query)
+    assert f"<sql>:1:{place}: " in str(refused.value)
+    assert message in str(refused.value)
+
+
+def test_names_before_are_no_names_in_postgresql() -> None:
+    query = "SELECT a AS x, x + 1 AS y FROM t WHERE id = 1"
+    assert _db().execute(query).fetchall() == [(2, 3)]
+    with pytest.raises(deltafix.sql.ProgrammingError, match="unknown column 'x'"):
+        _db("postgres").execute(query)
+
+
+def test_an_order_is_that_of_what_a_replaced_column_shows() -> None:
+    db = _db()
+    assert db.execute("SELECT * REPLACE (-b AS b) FROM t ORDER BY b, id").fetchall() == [
+        (2, 2, -5, "y"), (3, 4, -5, None), (1, 2, -3, "x")
+    ]  # fmt: skip
+    assert db.execute("SELECT COLUMNS('^a|b'), s AS z FROM t ORDER BY z").fetchall() == [
+        (2, 3, "x"), (2, 5, "y"), (4, 5, None)
+    ]  # fmt: skip
+
+
+def test_a_view_of_all_columns_but_some_keeps_those_it_was_made_with() -> None:
+    db = _db()
+    db.execute(
+        "CREATE VIEW v AS SELECT * EXCLUDE (s) FROM t; CREATE VIEW w AS SELECT COLUMNS('a') FROM t"
+    )
+    db.execute("ALTER TABLE t ADD COLUMN aa INTEGER")
+    assert (_names(db, "SELECT * FROM v"), _names(db, "SELECT * FROM w")) == (
+        ["id", "a", "b"],
+        ["a"],
+    )
+    with pytest.raises(deltafix.sql.ProgrammingError, match="read by v, w"):
+        db.execute("ALTER TABLE t DROP COLUMN b")
+
+
+def test_a_row_that_from_would_change_to_different_ones_is_an_error() -> None:
+    db = _db()
+    with pytest.raises(deltafix.sql.IntegrityError, match=r"different ones: \(1, 2, 3, 'x'\)"):
+        db.execute("UPDATE t SET b = u.c FROM u WHERE t.a = u.a")
+    assert db.execute("SELECT b FROM t ORDER BY id").fetchall() == [(3,), (5,), (5,)]
+    assert db.execute("UPDATE t SET b = t.a FROM u WHERE t.a = u.a").rowcount == 3  # to the same
+
+
+def test_an_update_beside_tables_comes_again_with_other_parameters() -> None:
+    db = _db()
+    text = (
+        "UPDATE t SET b = u.c + ? FROM u WHERE t.a = u.a AND t.s = u.s AND u.c > ? RETURNING id, b"
+    )
+    assert db.execute(text, [1, 8]).fetchall() == [(2, 10)]
+    assert db.execute(text, [2, 0]).fetchall() == [(1, 9), (2, 11)]
+    gone = "DELETE FROM t USING u WHERE t.a = u.a AND u.c = {} RETURNING id"
+    assert db.execute(gone.format(8)).fetchall() == []
+    assert db.execute(gone.format(9)).fetchall() == [(1,), (2,)]
+
+
+def test_an_insert_by_name_gives_the_other_columns_their_defaults() -> None:
+    db = _db()
+    db.execute("ALTER TABLE u ALTER COLUMN s SET DEFAULT 'd'")
+    found = db.execute("INSERT INTO u BY NAME SELECT b AS c, id AS a FROM t RETURNING *")
+    assert sorted(found) == [(1, 3, "d"), (2, 5, "d"), (3, 5, "d")]
