@@ -222,8 +222,9 @@ def _next_asking(A, L, P, t):
     if L[at.ERROR] != 0:
         return np.int64(0)
     phase = L[at.S_PHASE] % 16
-    if phase == FULL:
-        return next_full(A, L, P, t)
+    if phase == FULL:  # the next rule may be evaluated from elsewhere when its turn has come
+        item = L[at.S_ITEM]
+        return np.int64(next_full(A, L, P, t) != 0 and L[at.S_ITEM] == item)
     return next_below(L, P, t, L[at.T_MODE], np.int64(phase != DESTROY))
 
 

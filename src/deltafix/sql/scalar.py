@@ -27,6 +27,7 @@ from deltafix.sql.types import (
     INTEGER,
     MOST_DIGITS,
     NULL,
+    TEXT,
     Column,
     SqlType,
     common_type,
@@ -361,6 +362,11 @@ class Scalars:
         if not node.args.get("expressions") or node.args.get("unnest"):
             raise self.statement.refused("this IN", node, "write IN (a, b) or IN (SELECT ...)")
         tests = [exp.EQ(this=node.this, expression=one) for one in node.expressions]
+        if all(constant(one) is not None for one in node.expressions):
+            pairs = [self.pair(test, test.this, test.expression) for test in tests]
+            kinds = {left.type for left, _, _ in pairs}
+            if len(kinds) == 1 and all(kind == TEXT or kind.is_integer for kind in kinds):
+                return _among(pairs[0][0], [right for _, right, _ in pairs])
         parts = [self.comparison(test) for test in tests]
 
         def compute(row: Any) -> bool | None:
@@ -483,3 +489,15 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
 def _method(kind: Any) -> Callable[[Scalars, Any], Scalar] | None:
     """What compiles nodes of a class: asked for every node of every statement."""
     return next((method for of, method in _NODES.items() if issubclass(kind, of)), None)
+
+
+def _among(one: Scalar, others: Sequence[Scalar]) -> Scalar:
+    """Whether a text or a whole number is among constants: its value is computed once."""
+    values = {other.compute(()) for other in others}
+    missing = None if None in values else False
+
+    def compute(row: Any) -> bool | None:
+        value = one.compute(row)
+        return None if value is None else True if value in values else missing
+
+    return Scalar(compute, BOOLEAN, one.nullable or missing is None)
