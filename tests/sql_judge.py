@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DifferenceError", "Judged", "play"]
 
+_FAULT = "BindBuiltinScalarFunction"
 _IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
 """The end of a view that is read in an order; all that is shown is sorted by."""
 
@@ -230,7 +231,10 @@ def play(case: Case, state: Path | None = None) -> Judged:
         lite = sqlite3.connect(":memory:", isolation_level=None)
         try:
             _Play(case, opened, (duck, lite), judged).run(reopens=state is not None)
-        except duckdb.InternalException as error:  # a fault of its own: it has no answer
+        except duckdb.Error as error:
+            if not isinstance(error, duckdb.InternalException) and _FAULT not in str(error):
+                raise
+            # a fault of its own: it has no answer
             judged.disputed.append(str(error).split("\n", 1)[0])
         finally:
             duck.close()
