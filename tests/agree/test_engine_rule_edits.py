@@ -25,9 +25,11 @@ from deltafix.engine.store import relation_cell
 from deltafix.errors import BudgetError, FactError, ProgramError, UnknownRelationError
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import JIT_DISABLED
+from deltafix.plan import recognise
 from deltafix.plan.build import lower, plan_core
 from deltafix.plan.cache import Cache
-from deltafix.plan.recognise import renamed, same_rule
+from deltafix.plan.normalize import Core
+from deltafix.plan.recognise import renamed, same_rule, with_names
 from deltafix.plan.transition import is_same
 from deltafix.rules.ast import Program, Rule
 from deltafix.rules.check import typed
@@ -112,16 +114,21 @@ def _is_linked_as_new(db: deltafix.Database) -> None:
 def _is_planned_as_new(db: deltafix.Database) -> None:
     """The plan, of what passes made of earlier rules, is that of the program alone.
 
-    But for the names of hidden relations, and for indexes that only earlier rules needed.
+    But for the names of hidden relations, of which several may say the same, and for indexes that
+    only earlier rules needed.
     """
-    core = lower(typed(db.program))
-    alone = renamed(core, db._core, Cache())
+    alone = renamed(lower(typed(db.program)), db._core, Cache())
     assert {*alone.relations} == {*db._core.relations}
-    assert {*alone.folds} == {*db._core.folds}
-    said = [sorted((str(one), one.rule, one.name, one.asks) for one in part.clauses)
-            for part in (alone, db._core)]  # fmt: skip
-    assert said[0] == said[1]
-    assert is_same(plan_core(alone, db._linked.tables.indexes()), db.plan)
+    assert _said(alone) == _said(db._core)
+    assert is_same(plan_core(db._core, db._linked.tables.indexes()), db.plan)
+
+
+def _said(core: Core) -> list[list[str]]:
+    """A program's clauses and folds, hidden relations called by what they say."""
+    words = recognise._said(core, Cache())
+    one = with_names(core, lambda name: f"~{words[name]}" if name in words else name, Cache())
+    clauses = [(recognise._form(c), c.rule, c.name, c.asks) for c in one.clauses]
+    return [sorted(map(repr, found)) for found in (clauses, one.folds)]
 
 
 def _explained(rng: Random, delta, was: Program, now: Program, rows: dict) -> None:
