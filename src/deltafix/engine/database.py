@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
@@ -38,7 +38,7 @@ from deltafix.engine.run import (
     stopped,
 )
 from deltafix.engine.stages import Strata
-from deltafix.engine.state.edits import given_changes
+from deltafix.engine.state.edits import given_changes, truth_changes
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.engine.tables import Tables
 from deltafix.engine.transaction import Transaction
@@ -334,12 +334,15 @@ class Database(Reading):
         self._limits.check()
         if rules is not None:
             rules.prepare()
+        transaction = self._open()
+        if transaction is not None and transaction.prepared is not None:
+            transaction.prepared(self._coming(transaction.views))
         if self._before_commit is not None:
             self._before_commit()
         edited = Edited()
         if rules is not None:
             edited = Edited(rules.given, self.program)
-        elif (transaction := self._open()) is not None and transaction.edits_ruled:
+        elif transaction is not None and transaction.edits_ruled:
             edited = Edited(given_changes(arena, self._given))
         self._ran = int(self._run.program[0])
         self._recomputed = () if rules is None else rules.recomputed
@@ -348,6 +351,24 @@ class Database(Reading):
             commit(arena.words, cells)
             self._stand()
         self._seconds = time.perf_counter() - began
+
+    def _coming(self, views: Collection[str] | None) -> Delta:
+        """The Delta of the epoch that stands and is not committed yet."""
+        rules = self._rules
+        linked, program = (
+            (self._linked, self.program) if rules is None else (rules.linked, rules.program)
+        )
+        known = seen_schemas(program, linked)
+        chosen = known if views is None else views
+        schemas = {linked.ids[name]: one for name, one in known.items() if name in chosen}
+        sides: dict[str, list[list[Row] | Any]] = {}
+        for change in truth_changes(self._arena, schemas):
+            pair = sides.setdefault(change.schema.relation, [[], []])
+            pair[change.added] = self._codes.table(change.schema, change.codes)
+            if not change.schema.arity:
+                pair[change.added] = [()]
+        parts = [RelationDelta(known[name], new, old) for name, (old, new) in sides.items()]
+        return Delta(parts, known.values(), epoch=self.epoch + 1)
 
     @property
     def _stands(self) -> bool:

@@ -7,7 +7,7 @@ transaction began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -42,6 +42,10 @@ class Transaction:
     """Made by `Database.transaction`; begins at once. Holds the writer's lock until it ends.
 
     Attributes:
+        prepared: called with the Delta when the epoch has run and is not seen yet, nor durable;
+            what it raises rolls the epoch back. For what must not be, and for sinks that write
+            ahead of the commit.
+        views: the relations of that Delta; None for all.
         edits_ruled: whether it edits given rows of relations with rules: then what holds says too
             little about what was given, and the epoch's given changes are kept for `Delta.why`.
     """
@@ -55,6 +59,8 @@ class Transaction:
         self._rule_edits: list[RuleEdit] = []
         self._delta: Delta | None = None
         self._state = "not begun"
+        self.prepared: Callable[[Delta], None] | None = None
+        self.views: Collection[str] | None = None
         self.edits_ruled = False
         db._begin(self)
 

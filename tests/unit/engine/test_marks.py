@@ -1,4 +1,4 @@
-"""Marks, and the Delta that a transaction on a state folder is told before it is durable."""
+"""Marks, and the Delta that a transaction is told before it is seen or durable."""
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ def test_marks_live_and_die_with_their_epoch(tmp_path) -> None:
             db.compact()  # the second round reads them from the snapshot
 
 
-def test_a_transaction_hears_its_delta_before_the_epoch_is_durable(tmp_path) -> None:
+@pytest.mark.parametrize("state", [":memory:", "s"])
+def test_a_transaction_hears_its_delta_before_the_epoch_is_durable(tmp_path, state) -> None:
     rng = Random(8)
-    with deltafix.connect(TEXT, tmp_path / "s") as db:
+    with deltafix.connect(TEXT, tmp_path / state if state == "s" else state) as db:
         edges: set[tuple[int, int]] = set()
         for epoch in range(1, 60):
             heard = []
@@ -58,6 +59,29 @@ def test_a_transaction_hears_its_delta_before_the_epoch_is_durable(tmp_path) -> 
                 assert heard == [tx.delta]
             assert heard[0]["path"] == tx.delta["path"]
             assert (heard[0].epoch, db.epoch) == (epoch, epoch)
+
+
+def test_what_must_not_be_is_refused_in_memory() -> None:
+    def refuse(delta):
+        if delta["path"].added:
+            raise ValueError(f"no paths: {delta['path'].added}")
+
+    with deltafix.connect(TEXT) as db:
+        with pytest.raises(ValueError, match=r"no paths: \[\(1, 2\)\]"), db.transaction() as tx:
+            tx.prepared = refuse
+            tx.insert("edge", [(1, 2)])
+        assert (db.epoch, db.rows("edge"), db.rows("path")) == (0, [], [])
+        db.check_invariants()
+        with pytest.raises(ValueError, match="no paths"), db.transaction() as tx:
+            tx.prepared = refuse
+            tx.insert("edge", [(1, 2)])
+            tx.add_rule("any() :- path(x, x).")
+        assert len(db.program.rules) == 3
+        with db.transaction() as tx:
+            tx.prepared = refuse
+            tx.remove_rule("path(x, y) :- edge(x, y).")
+            tx.insert("edge", [(1, 2)])
+        assert (db.rows("any"), db.rows("path")) == ([()], [])
 
 
 def test_what_hears_the_delta_may_refuse_the_epoch(tmp_path) -> None:

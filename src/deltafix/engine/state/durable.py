@@ -14,7 +14,7 @@ told of and removed, so that no later epoch of the same number is taken for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -30,7 +30,7 @@ from deltafix.engine.link import link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.run import Budget
 from deltafix.engine.state.catalog import Catalog
-from deltafix.engine.state.edits import given_changes, given_rows, truth_changes
+from deltafix.engine.state.edits import given_changes, given_rows
 from deltafix.engine.state.folder import StateFolder
 from deltafix.engine.state.identity import Identity, digest_of
 from deltafix.engine.state.image import (
@@ -49,8 +49,7 @@ from deltafix.engine.state.state import State
 from deltafix.engine.tables import Memo
 from deltafix.engine.transaction import Transaction
 from deltafix.errors import StateError
-from deltafix.facts.delta import Delta, RelationDelta
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.schema import Schema
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import delete_rows, insert_rows
@@ -81,15 +80,10 @@ class DurableTransaction(Transaction):
 
     Attributes:
         marks: what it sets beside the rows.
-        prepared: called with the Delta when the epoch stands and nothing of it is durable yet;
-            what it raises rolls the epoch back. For sinks that write ahead of the commit.
-        views: the relations of that Delta; None for all.
     """
 
     def __init__(self, db: DurableDatabase, missing: str) -> None:
         self.marks: Marks = {}
-        self.prepared: Callable[[Delta], None] | None = None
-        self.views: Collection[str] | None = None
         super().__init__(db, missing)
 
     def mark(self, name: str, value: Any) -> None:
@@ -287,40 +281,20 @@ class DurableDatabase(Database):
             self._ready, self._before_commit = True, before
 
     def _log_epoch(self) -> None:
-        epoch, rules = self.epoch + 1, self._rules
+        rules = self._rules
         given = given_changes(self._arena, self._given) if rules is None else rules.given
         self._edited = None if rules is None else self._edited_by(rules)
         open_ = self._open()
         if not isinstance(open_, DurableTransaction):
-            self._state.append(epoch, given, {}, self._edited)
+            self._state.append(self.epoch + 1, given, {}, self._edited)
             return
-        if open_.prepared is not None:
-            open_.prepared(self._coming(epoch, open_.views))
-        self._state.append(epoch, given, open_.marks, self._edited)
+        self._state.append(self.epoch + 1, given, open_.marks, self._edited)
 
     def _edited_by(self, rules: RuleEpoch) -> Identity:
         """The program as it is behind an edit of its rules; one given whole is opened with."""
         whole = [one.part for one in rules.edits if one.whole]
         base = digest_of(whole[-1]) if whole else self._state.program.base
         return Identity.of(rules.program, seen_schemas(rules.program, rules.linked), base)
-
-    def _coming(self, epoch: int, views: Collection[str] | None) -> Delta:
-        """The Delta of the epoch that stands and is not committed yet."""
-        rules = self._rules
-        linked, program = (
-            (self._linked, self.program) if rules is None else (rules.linked, rules.program)
-        )
-        known = seen_schemas(program, linked)
-        chosen = known if views is None else views
-        schemas = {linked.ids[name]: one for name, one in known.items() if name in chosen}
-        sides: dict[str, list[list[Row] | Any]] = {}
-        for change in truth_changes(self._arena, schemas):
-            pair = sides.setdefault(change.schema.relation, [[], []])
-            pair[change.added] = self._codes.table(change.schema, change.codes)
-            if not change.schema.arity:
-                pair[change.added] = [()]
-        parts = [RelationDelta(known[name], new, old) for name, (old, new) in sides.items()]
-        return Delta(parts, known.values(), epoch=epoch)
 
     def _stand(self) -> None:
         super()._stand()
