@@ -299,6 +299,44 @@ def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
 
 
+def _doubles(types: Sequence[SqlType]) -> SqlType | None:
+    return DOUBLE if types and all(one.is_numeric or one == NULL for one in types) else None
+
+
+def _sqrt(value: Any) -> float:
+    number = float(value)
+    return math.sqrt(number) if number >= 0 else math.nan
+
+
+def _ln(value: Any) -> float:
+    number = float(value)
+    return math.log(number) if number > 0 else -math.inf if number == 0 else math.nan
+
+
+def _exp(value: Any) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _power(base: Any, exponent: Any) -> float:
+    """As IEEE 754 has it: never an error."""
+    one, two = float(base), float(exponent)
+    try:
+        return math.pow(one, two)
+    except OverflowError:
+        return -math.inf if one < 0 and two % 2 == 1 else math.inf
+    except ValueError:
+        return math.inf if one == 0 else math.nan
+
+
+def _split_part(text: str, delimiter: str, place: int) -> str:
+    parts = text.split(delimiter) if delimiter else list(text)
+    at = place - 1 if place > 0 else len(parts) + place
+    return parts[at] if place and 0 <= at < len(parts) else ""
+
+
 def _round(value: Any, digits: int = 0) -> Any:
     if isinstance(value, int):
         return value if digits >= 0 else round(value, digits)
@@ -417,6 +455,24 @@ FUNCTIONS: Final[dict[type, Function]] = {
         _like(re.IGNORECASE),
         least=2,
     ),
+    exp.StrPosition: Function(
+        "STRPOS(text, part)",
+        ("this", "substr"),
+        _of([TEXT, TEXT], BIGINT),
+        lambda text, part: text.find(part) + 1,
+        least=2,
+    ),
+    exp.SplitPart: Function(
+        "SPLIT_PART(text, delimiter, place)",
+        ("this", "delimiter", "part_index"),
+        _of([TEXT, TEXT, BIGINT], TEXT),
+        _split_part,
+        least=3,
+    ),
+    exp.Sqrt: Function("SQRT(number)", ("this",), _doubles, _sqrt),
+    exp.Ln: Function("LN(number)", ("this",), _doubles, _ln),
+    exp.Exp: Function("EXP(number)", ("this",), _doubles, _exp),
+    exp.Pow: Function("POWER(base, exponent)", ("this", "expression"), _doubles, _power, least=2),
     exp.Abs: Function("ABS(number)", ("this",), _number, abs),
     exp.Sign: Function("SIGN(number)", ("this",), lambda t: INTEGER if _number(t) else None, _sign),
     exp.Floor: Function("FLOOR(number)", ("this",), _number, _whole(math.floor)),
