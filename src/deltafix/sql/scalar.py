@@ -11,6 +11,7 @@ the type said. What is not in the tables here is refused, with its place. Litera
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from operator import itemgetter
@@ -366,7 +367,8 @@ class Scalars:
             pairs = [self.pair(test, test.this, test.expression) for test in tests]
             kinds = {left.type for left, _, _ in pairs}
             if len(kinds) == 1 and all(kind == TEXT or kind.is_integer for kind in kinds):
-                return _among(pairs[0][0], [right for _, right, _ in pairs])
+                with suppress(ValueError):  # one that is none is told where a row asks for it
+                    return _among(pairs[0][0], [right for _, right, _ in pairs])
         parts = [self.comparison(test) for test in tests]
 
         def compute(row: Any) -> bool | None:

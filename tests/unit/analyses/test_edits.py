@@ -172,7 +172,9 @@ def test_the_code_that_is_left_is_what_a_syntax_tree_says(path: Path) -> None:
         try:
             after = edited(text, without(source, gone))
         except EditError:
-            assert "\\\n" in text  # an import that goes on over a line's end
+            # An import that goes on over a line's end, or a name that is deleted somewhere.
+            deletes = any(isinstance(node, ast.Delete) for node in ast.walk(source.tree))
+            assert "\\\n" in text or deletes
             continue
         expected = Without(set(gone)).visit(source.tree)
         assert ast.dump(ast.parse(after)) == ast.dump(expected)
