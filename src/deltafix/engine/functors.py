@@ -25,6 +25,9 @@ from deltafix.kernel.entries import answer
 from deltafix.rules.autoinc import AUTOINC
 from deltafix.rules.values import NO_VALUE, comparison, constructor, function, reinterpret
 
+_FEW = 64
+"""Cells of calls up to which they are answered one by one: arrays cost 80 us, a call 4."""
+
 
 class Functors:
     """The functors of a linked program; `reply` answers what a paused run asked."""
@@ -41,13 +44,23 @@ class Functors:
         """Compute the values that were asked for and enter them. Raises FunctorError."""
         asked = self._arena.take(at.ASKS)
         self._arena.cells[at.ASKS + 1] = 0
-        if len(asked) == 1 + len(self._calls[int(asked[0])][0].types):
-            self._answer_one(*asked.tolist())
-        else:
+        if len(asked) > _FEW:
             self._answer_all(asked.astype(np.int32))
+            return
+        few = asked.tolist()
+        if len(few) == 1 + len(self._calls[few[0]][0].types):
+            self._answer_one(*few)
+            return
+        calls = dict[tuple[int, ...], None]()  # in the order of asking, each once
+        while few:
+            width = 1 + len(self._calls[few[0]][0].types)
+            calls[tuple(few[:width])] = None
+            del few[:width]
+        for call in calls:
+            self._answer_one(*call)
 
     def _answer_one(self, number: int, *arguments: int) -> None:
-        """As `_answer` of one call: arrays would cost more than an edit does."""
+        """As `_answer` of one call."""
         codes, (memo, compute) = self._codes, self._calls[number]
         value = compute(*map(codes.value, memo.types, arguments))
         if value is NO_VALUE:
