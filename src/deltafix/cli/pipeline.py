@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -39,6 +40,10 @@ pipeline = typer.Typer(
     help="Keep views of changing inputs exact: run a pipeline file, look at what it did.",
 )
 
+_Json = Annotated[
+    bool, typer.Option("--json", help="Print a line of JSON per epoch to standard output.")
+]
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 _File = Annotated[Path, typer.Argument(help="The pipeline file (.toml).", metavar="FILE")]
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
@@ -61,10 +66,8 @@ def run(
         Literal["auto", "driver", "shards"] | None,
         typer.Option(help="Who keeps the rows; comes before the file's."),
     ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print a line of JSON per epoch to standard output.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    json: _Json = False,
+    quiet: _Quiet = False,
 ) -> None:
     """Take what the inputs have to say, epoch by epoch."""
     if once and every is not None:
@@ -92,10 +95,7 @@ def run(
             if opened.maintainer.keeper.why != where:
                 where = opened.maintainer.keeper.why
                 note(f"executor {where}", quiet=quiet)
-            note(epoch.show(), quiet=quiet)
-            if json:
-                sys.stdout.write(epoch.json() + "\n")
-                sys.stdout.flush()
+            _tell(epoch, json=json, quiet=quiet)
         if not count:
             note(f"nothing new; the state is epoch {opened.maintainer.epoch}", quiet=quiet)
 
@@ -112,10 +112,8 @@ def serve(
     every: Annotated[
         str | None, typer.Option(help="Look at the other inputs this often, e.g. 10s.")
     ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print a line of JSON per epoch to standard output.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    json: _Json = False,
+    quiet: _Quiet = False,
 ) -> None:
     """Take lines of JSON by POST into the inputs with `source = "http"`: a request is an epoch.
 
@@ -135,22 +133,29 @@ def serve(
     prepare_kernel(quiet=quiet)
     logging.getLogger("urllib3").setLevel(logging.ERROR)
 
-    def told(epoch: Epoch) -> None:
-        note(epoch.show(), quiet=quiet)
-        if json:
-            sys.stdout.write(epoch.json() + "\n")
-            sys.stdout.flush()
-
     with contextlib.ExitStack() as stack:
         with progress("opening the state", quiet=quiet):
             opened = stack.enter_context(Pipeline(config))
         for line in opened.maintainer.db.recovered:
             note(f"note: {line}", quiet=quiet)
-        server = PipelineServer(opened, port=port, token=token, told=told, on_stop=_stopped)
+        server = PipelineServer(
+            opened,
+            port=port,
+            token=token,
+            told=partial(_tell, json=json, quiet=quiet),
+            on_stop=_stopped,
+        )
         sys.stdout.write(f"{server.url if key_file is None else server.address}\n")
         sys.stdout.flush()
         note("Ctrl-C ends", quiet=quiet)
         server.run(seconds)
+
+
+def _tell(epoch: Epoch, *, json: bool, quiet: bool) -> None:
+    note(epoch.show(), quiet=quiet)
+    if json:
+        sys.stdout.write(epoch.json() + "\n")
+        sys.stdout.flush()
 
 
 @pipeline.command()

@@ -46,7 +46,7 @@ class Records:
         """The numbers of values that fit their type, entered where new. O(their size)."""
         if all(type(value) is tuple and len(value) == 1 for value in values):
             fields = [value[0] for value in values]
-            if not any(map(_is_made, fields)):
+            if not any(isinstance(field, tuple | Branch) for field in fields):
                 return self.single(fields)
         return np.array([self.number(value) for value in values], dtype=np.int32)
 
@@ -102,10 +102,6 @@ class _Part:
 
     def __hash__(self) -> int:
         return hash(("record", self.number))
-
-
-def _is_made(field: Value) -> bool:
-    return field is None or isinstance(field, tuple | Branch)
 
 
 def _fields(value: tuple[Value, ...] | Branch) -> Iterator[Value]:

@@ -184,7 +184,7 @@ class Tables:
                 cells[place] = arena.block(slots)
         if self.room[1] > held[1]:
             for place in (at.STACK, at.ASKING_STACK):
-                cells[place] = arena.block(depth * 16) // 2
+                cells[place] = arena.block(depth * at.LEVEL * 2) // 2
         if self.room[2] > held[2]:
             cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
 

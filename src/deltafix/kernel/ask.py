@@ -18,7 +18,6 @@ _KEPT = (
     at.P_RANK, at.TRIGGER_REL, at.TRIGGER_ROW, at.C_PROBED, at.C_TRIED, at.QUOTA, at.BATCH,
     at.VARS, at.STACK, at.S_START,
 )  # fmt: skip
-_LEVEL = 8  # cells of a join level (`join`)
 
 
 @kernel("v:AL")
@@ -28,7 +27,7 @@ def begin_asking(A, L):
         L[at.ASKING_KEPT + k] = L[_KEPT[k]]
     for k in range(L[at.N_VARS]):
         A[L[at.ASKING_VARS] + k] = A[L[at.VARS] + k]
-    for k in range((L[at.P_LEVEL] + 1) * _LEVEL):
+    for k in range((L[at.P_LEVEL] + 1) * at.LEVEL):
         L[L[at.ASKING_STACK] + k] = L[L[at.STACK] + k]
     L[at.VARS] = L[at.ASKING_VARS]
     L[at.STACK] = L[at.ASKING_STACK]

@@ -182,7 +182,7 @@ def _record(A, L, P, W, N, R, H, v, level, rank):
         W[shape.W_FULL] = 1
         return
     for b in range(level + 1):
-        s = L[at.STACK] + b * shape.LEVEL
+        s = L[at.STACK] + b * at.LEVEL
         c = L[s]
         use = start + shape.RECORD + b * shape.USE
         R[use] = (np.int64(P[c + at.K_REL]) << 32) | L[s + 6]
@@ -206,7 +206,7 @@ def _record(A, L, P, W, N, R, H, v, level, rank):
 @kernel("i:ALPLLii")
 def _advance(A, L, P, X, W, level, rank):
     """Put the next fitting row of a join level into its cell 6. The body rank so far, or -2."""
-    s = L[at.STACK] + level * shape.LEVEL
+    s = L[at.STACK] + level * at.LEVEL
     c = L[s]
     kind = L[s + 1]
     r = np.int64(P[c + at.K_REL])
@@ -276,9 +276,9 @@ def _derive(A, L, P, X, W, N, R, H, v, row):
                     return
             elif _choose(A, L, P, node, level + 1):
                 level += 1
-                L[L[at.STACK] + level * shape.LEVEL + 5] = rank
+                L[L[at.STACK] + level * at.LEVEL + 5] = rank
         while level >= 0:
-            s = L[at.STACK] + level * shape.LEVEL
+            s = L[at.STACK] + level * at.LEVEL
             rank = _advance(A, L, P, X, W, level, L[s + 5])
             if rank != -2 and not (W[shape.W_RANKED] and rank >= own):
                 node = np.int64(P[L[s] + at.K_CHILD])

@@ -54,5 +54,4 @@ V_BASE = VSZ + 2
 X_SIZE = 4  # first cell of the heads, how many, first cell of the links
 FOUND, EXHAUSTED, TIRED, FULL = range(4)
 HSIZE = 2  # cells of H for each node that N has room for
-LEVEL = 8
 NEVER = 1 << 60

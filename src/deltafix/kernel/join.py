@@ -24,7 +24,6 @@ from deltafix.kernel.index import bucket_start, idx_find, idx_glance, slot_has
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find
 
-_LEVEL = 8  # cells of a join level: candidate, kind, position, end, base, body rank
 _ROWS_AHEAD = 8
 
 
@@ -35,7 +34,7 @@ def _choose(A, L, P, node, level):
     Returns 0 if some literal has none, so that the binding fails at once. Buckets and rows of the
     literals that are not chosen are not touched (galen: two thirds of all cache misses were those).
     """
-    s = L[at.STACK] + level * _LEVEL
+    s = L[at.STACK] + level * at.LEVEL
     best = np.int64(-1)
     slot = np.int64(-1)
     n = P[node + 2]
@@ -102,7 +101,7 @@ def _choose(A, L, P, node, level):
 @kernel("i:ALPiii")
 def _next(A, L, P, level, m, mode):
     """Advance a join level to its next fitting row. The body rank so far, or -2 at the end."""
-    s = L[at.STACK] + level * _LEVEL
+    s = L[at.STACK] + level * at.LEVEL
     c = L[s]
     kind = L[s + 1]
     pos = L[s + 2]
@@ -218,7 +217,7 @@ def _pour(A, L, P, v, level, m):
     What `_next`, no checks and `_emit` do for one row after another, in one loop: a large
     evaluation spends most of its time here (docs/kernel.md, "The last literal").
     """
-    s = L[at.STACK] + level * _LEVEL
+    s = L[at.STACK] + level * at.LEVEL
     c = L[s]
     kind = L[s + 1]
     r = np.int64(P[c + at.K_REL])
@@ -325,16 +324,16 @@ def run_variant(A, L, P, v, row, mode):
             if P[node + 2] == 0:
                 _emit(A, L, P, v, m, mode)
             elif _choose(A, L, P, node, level + 1):
-                child = P[L[L[at.STACK] + (level + 1) * _LEVEL] + at.K_CHILD]
+                child = P[L[L[at.STACK] + (level + 1) * at.LEVEL] + at.K_CHILD]
                 if L[at.BATCH] and P[child] == 0 and P[child + 2] == 0 and mode != at.MODE_QUERY:
                     _pour(A, L, P, v, level + 1, m)
                 else:
                     level += 1
-                    L[L[at.STACK] + level * _LEVEL + 5] = m
+                    L[L[at.STACK] + level * at.LEVEL + 5] = m
                     if L[at.BATCH]:
-                        ask_children(A, L, P, L[at.STACK] + level * _LEVEL)
+                        ask_children(A, L, P, L[at.STACK] + level * at.LEVEL)
         while level >= 0:
-            s = L[at.STACK] + level * _LEVEL
+            s = L[at.STACK] + level * at.LEVEL
             m = _next(A, L, P, level, L[s + 5], mode)
             if m != -2:
                 node = np.int64(P[L[s] + at.K_CHILD])

@@ -312,6 +312,7 @@ KSZ = 9
 BY_KEY = 0  # whole key bound: one probe
 BY_INDEX = 1
 BY_SCAN = 2
+LEVEL = 8  # cells of a join level: candidate, kind, position, end, base, body rank
 # literal classes: which state a literal sees
 LOWER_BEFORE = 0
 LOWER_AFTER = 1

@@ -35,14 +35,19 @@ def dbt(folder: Path, *words: str) -> None:
     )
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example, built and compiled by dbt as its page says."""
+def copied(folder: Path) -> Path:
+    """The example, to be built by dbt; without one the test is skipped."""
     if not DBT.is_file():
         assert "CI" not in os.environ, "make build/dbt/.ready"
         pytest.skip("no dbt: make build/dbt/.ready")
-    folder = tmp_path_factory.mktemp("dbt") / "shop"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("target", "logs", "*.duckdb"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example, built and compiled by dbt as its page says."""
+    folder = copied(tmp_path_factory.mktemp("dbt") / "shop")
     dbt(folder, "build")
     dbt(folder, "compile", "--full-refresh")
     dbt(folder, "docs", "generate", "--no-compile")
@@ -310,11 +315,7 @@ def test_rows_that_do_not_fit_leave_a_source_as_it_was(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def hooked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example with hooks, and a seed of another delimiter with types of its own, compiled."""
-    if not DBT.is_file():
-        assert "CI" not in os.environ, "make build/dbt/.ready"
-        pytest.skip("no dbt: make build/dbt/.ready")
-    folder = tmp_path_factory.mktemp("hooked") / "shop"
-    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("target", "logs", "*.duckdb"))
+    folder = copied(tmp_path_factory.mktemp("hooked") / "shop")
     (folder / "seeds" / "odd.csv").write_text(
         'id;label;amount\n1;null;1.50\n2;;2\n3;"a;b";3.25\n4;"a\nb";\n'
     )
