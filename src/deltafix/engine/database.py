@@ -75,7 +75,8 @@ def _nobody() -> None:
 
 def seen_schemas(program: Program, linked: Linked) -> dict[str, Schema]:
     """The relations that users see of a linked program."""
-    return {name: found for name, found in row_schemas(program).items() if name in linked.ids}
+    kept = linked.ids.keys() - linked.plan.pipelined
+    return {name: found for name, found in row_schemas(program).items() if name in kept}
 
 
 class Database(Reading):

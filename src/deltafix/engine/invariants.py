@@ -129,6 +129,7 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
         pattern: int = code if code < WIDE_BASE else wide[code - WIDE_BASE]
         return pattern % (1 << 64) if kind == "unsigned" else pattern
 
+    is_kept = fold.source not in linked.plan.pipelined
     wanted: dict[tuple[int, ...], tuple[int, int]] = {(): (0, 0)} if fold.is_always_there else {}
     for row in codes_where(arena, linked.ids[fold.source], at.WAS).tolist():
         key = tuple(row[column] for column in fold.group)
@@ -146,6 +147,13 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
             key = tuple(record[at.COLS : at.COLS + len(fold.group)])
             held[key] = total_of(arena, groups, number)
             alive.add(number)
+    if not is_kept:  # then what there is to hold it against is how many rows have come
+        wanted = held
+        rows = relation_cell(arena, linked.ids[fold.source], at.R_DERIVATIONS)
+        found = sum(count for count, _ in held.values())
+        _require(found == rows, str(fold), f"{found} rows in groups, of {rows} that came")
+        empty = any(key and not count for key, (count, _) in held.items())
+        _require(not empty, str(fold), "there is a group without rows")
     _require(held == wanted, str(fold), "the groups differ from those of all rows")
     _check_keys(arena, str(fold), groups, alive)
     kind = types[fold.relation][-1]

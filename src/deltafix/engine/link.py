@@ -144,6 +144,8 @@ class Writer:
         self.lookups: list[tuple[str, tuple[int, ...], int]] = []
         self.types = {one.name: one.types for one in plan.relations}
         self.totals = plan.totals
+        self.pipelined = plan.pipelined
+        self.folds: dict[str, int] = {}
         self.unread: Collection[Argument] = ()
 
     def program(self) -> Words:
@@ -173,6 +175,11 @@ class Writer:
         groups = [self.put([len(g), *(offsets[id(v)] for v in g)]) for g in stage.full]
         const = [offsets[id(v)] for v in stage.const]
         reads = stage.outside.reads if stage.outside is not None else ()
+        pipe = 0
+        if stage.is_pipelined:
+            sources = (one for one in self.totals.values() if one.source == stage.relations[0])
+            into = [*map(self.fold, sources)]
+            pipe = self.put([len(into), *into])
         return self.put(
             [
                 int(stage.recursive), len(stage.relations), relations,
@@ -181,25 +188,28 @@ class Writer:
                 int(stage.outside is not None), len(reads),
                 self.put([self.ids[name] for name in reads]),
                 int(bool(stage.best)), self.by_relation(stage, stage.by_key),
-                0 if total is None else self.fold(total),
+                0 if total is None else self.fold(total), pipe,
             ]
         )  # fmt: skip
 
     def fold(self, fold: Fold) -> int:
-        """The record of a fold that the kernel computes."""
+        """The record of a fold that the kernel computes, written once."""
+        if fold.relation in self.folds:
+            return self.folds[fold.relation]
         source, result = self.types[fold.source], self.types[fold.relation]
         added = 0 if fold.value is None else fold.value
         op = _TOTALS.get(fold.op, at.FOLD_MEAN if fold.most is None else at.FOLD_BOUNDED)
         said = 10 ** (fold.scale or 0) if fold.most is None else fold.most
-        return self.put(
+        self.folds[fold.relation] = found = self.put(
             [
                 self.tables.numbers[Groups.of(fold)], self.ids[fold.source],
                 self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
                 op, added, VALUE_TYPES[source[added]] if source else 0, VALUE_TYPES[result[-1]],
                 int(fold.is_always_there), said >> 32, (said & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),
-                len(fold.group), *fold.group,
+                int(fold.source in self.pipelined), len(fold.group), *fold.group,
             ]
         )  # fmt: skip
+        return found
 
     def by_relation(self, stage: Stage, variants: Sequence[Variant]) -> int:
         """Lists of variants (count first), one per relation of the stratum."""

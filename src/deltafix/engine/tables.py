@@ -127,6 +127,7 @@ class Tables:
             if self.numbers[groups] >= known:  # three cells, behind the columns at a cell's start
                 odd = (at.COLS + groups.columns) % 2
                 self._rows(self.numbers[groups], groups.columns, extra=6 + odd)
+                arena.vector(self.cell(self.numbers[groups]) + at.R_CHANGED, 64)
         self._index(plan)
         for stage in plan.stages:
             if stage.recursive and stage.rederive and not stage.best:

@@ -161,9 +161,9 @@ def count_batch(A, L, r):
 
 @kernel("v:Liii")
 def note_derivations(L, rb, rule, n):
-    """`rule` has derived `n` heads of the relation with descriptor `rb`, which wait."""
-    L[at.C_DERIVATIONS] += n
-    L[L[at.RULE_COUNTS] + rule] += n
+    """`rule` has derived `n` heads of the relation with descriptor `rb`, or lost them (below 0)."""
+    L[at.C_DERIVATIONS] += abs(n)
+    L[L[at.RULE_COUNTS] + rule] += abs(n)
     L[rb + at.R_DERIVATIONS] += n
 
 

@@ -5,11 +5,13 @@ SUPPORT 1 while rules see a value of it, and three cells behind the columns: how
 and the sums of the low and the high 32 bits of their values (2**31 rows fit, so nothing wraps
 around before it is read). Its stratum takes the changed rows of the source, each O(1), then shows
 the groups that they touched: the row of the old value holds no more, that of the new one does.
+A source that nothing else reads is not kept (`plan.pipelined`): `pipe` takes each of its rows as
+its stratum derives it or loses its derivation, and the fold's stratum only shows.
 
-Invariant: a group's row is noted in `FOLDED` before its first change in an epoch, so the epoch can
-be undone; between epochs a group is there if it has rows (or is always shown), and what is shown is
-its value. Where a run stands is in S_ITEM and S_ROW. Not here: floats, and what Python folds
-(`engine.folds`).
+Invariant: a group's row is noted in `FOLDED` before its first change in an epoch, and listed as
+changed, so the epoch can be undone; between epochs a group is there if it has rows (or is always
+shown), and what is shown is its value. Where a run stands is in S_ITEM and S_ROW. Not here: floats,
+and what Python folds (`engine.folds`).
 """
 
 from __future__ import annotations
@@ -19,11 +21,9 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
-from deltafix.kernel.memory import new_row, room, row_room
+from deltafix.kernel.memory import new_row, push, room, row_room
 from deltafix.kernel.settle import drop_row, settle_row
 from deltafix.kernel.values import NO_VALUE, canonical, decode, encode
-
-__all__ = ["keep_folds", "run_fold", "undo_folds"]
 
 _LOW = 0xFFFFFFFF
 _SIGN = 1 << 31
@@ -40,6 +40,13 @@ def _totals(L, g, row):
     return (offset + (at.COLS + L[rb + at.R_ARITY] + 1) // 2 * 2) >> 1
 
 
+@kernel("v:Li")
+def _note_room(L, g):
+    """Make room for one more note of a group."""
+    room(L, at.FOLDED, _NOTED)
+    room(L, L[at.RELS] + g * at.RSZ + at.R_CHANGED, 1)
+
+
 @kernel("v:ALii")
 def _note(A, L, g, row):
     """Note what a group's row holds before its first change in the epoch. Room was made."""
@@ -54,6 +61,7 @@ def _note(A, L, g, row):
     L[entry + 1] = np.int64(A[offset + at.SUPPORT])
     for k in range(3):
         L[entry + 2 + k] = L[cell + k]
+    push(L, rb + at.R_CHANGED, L[at.FOLDED + 1])
     L[at.FOLDED + 1] += _NOTED
 
 
@@ -62,7 +70,7 @@ def _group(A, L, g):
     """The row of the group whose columns stand at KEY, made if it is not there, and noted."""
     n = L[L[at.RELS] + g * at.RSZ + at.R_ARITY]
     h = hash_words(A, at.KEY, n)
-    room(L, at.FOLDED, _NOTED)
+    _note_room(L, g)
     row = key_find(A, L, A, g, at.KEY, h)
     if row < 0:
         key_reserve(L, g, 1)
@@ -77,22 +85,47 @@ def _group(A, L, g):
 
 
 @kernel("v:ALPiii")
-def _add(A, L, P, f, row, sign):
-    """A row of the source comes (`sign` 1) or goes (-1)."""
-    rb = L[at.RELS] + P[f + at.F_SOURCE] * at.RSZ
-    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.COLS
+def _add(A, L, P, f, o, sign):
+    """A row of the source, its columns at word `o`, comes (`sign` 1) or goes (-1)."""
     for k in range(P[f + at.F_NGROUP]):
-        A[at.KEY + k] = A[offset + P[f + at.F_GROUP + k]]
+        A[at.KEY + k] = A[o + P[f + at.F_GROUP + k]]
     g = np.int64(P[f + at.F_GROUPS])
     cell = _totals(L, g, _group(A, L, g))
     L[cell] += sign
     if P[f + at.F_OP] != at.FOLD_COUNT:
-        value = decode(L, np.int64(A[offset + P[f + at.F_VALUE]]))
+        value = decode(L, np.int64(A[o + P[f + at.F_VALUE]]))
         high = value >> 32
         if P[f + at.F_VALUE_TYPE] == at.T_UNSIGNED:
             high &= _LOW
         L[cell + 1] += sign * (value & _LOW)
         L[cell + 2] += sign * high
+
+
+@kernel("v:ALPii")
+def pipe(A, L, P, o, sign):
+    """The row with its columns at word `o` of the stratum at hand goes into the folds of `PIPE`."""
+    for k in range(P[L[at.PIPE]]):
+        _add(A, L, P, np.int64(P[L[at.PIPE] + 1 + k]), o, sign)
+
+
+@kernel("v:ALi")
+def _empty(A, L, g):
+    """No group of a fold has a row; what is shown of them is as before. O(groups)."""
+    rb = L[at.RELS] + g * at.RSZ
+    for row in range(L[rb + at.R_N]):
+        if L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.USED:
+            _note_room(L, g)
+            _note(A, L, g, np.int64(row))
+            cell = _totals(L, g, np.int64(row))
+            for k in range(3):
+                L[cell + k] = 0
+
+
+@kernel("v:ALP")
+def empty_piped(A, L, P):
+    """Forget the rows that have come into the folds of `PIPE`."""
+    for k in range(P[L[at.PIPE]]):
+        _empty(A, L, np.int64(P[P[L[at.PIPE] + 1 + k] + at.F_GROUPS]))
 
 
 @kernel("f:iii")
@@ -214,18 +247,13 @@ def _begin(A, L, P, t):
     """Begin the fold's stratum; one that is fresh forgets what it knew of groups."""
     f = np.int64(P[t + at.T_FOLD])
     g = np.int64(P[f + at.F_GROUPS])
-    L[at.S_FOLD0] = L[at.FOLDED + 1]
     if P[t + at.T_FRESH]:
+        if P[f + at.F_PIPED] == 0:
+            _empty(A, L, g)
         rb = L[at.RELS] + g * at.RSZ
-        for row in range(L[rb + at.R_N]):
-            offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
-            if L[offset >> 1] & at.USED:
-                room(L, at.FOLDED, _NOTED)
-                _note(A, L, g, np.int64(row))
-                A[offset + at.SUPPORT] = 0
-                cell = _totals(L, g, np.int64(row))
-                for k in range(3):
-                    L[cell + k] = 0
+        for e in range(L[rb + at.R_CHANGED + 1]):  # all: a fresh source has emptied them, too
+            row = L[L[at.FOLDED] + L[L[rb + at.R_CHANGED] + e]] & 0xFFFFFFFF
+            A[L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.SUPPORT] = 0
         _clear(A, L, np.int64(P[f + at.F_RESULT]))
         _clear(A, L, np.int64(P[f + at.F_PRESENT]))
     if P[f + at.F_ALWAYS]:
@@ -245,12 +273,21 @@ def _rows(A, L, P, t):
         row = L[at.S_ROW] if whole else L[L[rb + at.R_CHANGED] + L[at.S_ROW]]
         L[at.S_ROW] += 1
         L[at.C_PROBED] += 1
-        truth = L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & (at.NOW | at.WAS)
+        offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+        truth = L[offset >> 1] & (at.NOW | at.WAS)
         if truth == at.NOW or (whole and truth & at.NOW):
-            _add(A, L, P, f, row, np.int64(1))
+            _add(A, L, P, f, offset + at.COLS, np.int64(1))
         elif truth == at.WAS and not whole:
-            _add(A, L, P, f, row, np.int64(-1))
+            _add(A, L, P, f, offset + at.COLS, np.int64(-1))
     return np.int64(1)
+
+
+@kernel("i:LPi")
+def is_fold_touched(L, P, t):
+    """Whether the fold of a stratum that is not fresh has anything to do."""
+    f = np.int64(P[t + at.T_FOLD])
+    r = P[f + at.F_GROUPS] if P[f + at.F_PIPED] else P[f + at.F_SOURCE]
+    return np.int64(L[L[at.RELS] + r * at.RSZ + at.R_CHANGED + 1] > 0)
 
 
 @kernel("i:ALPi")
@@ -259,19 +296,21 @@ def run_fold(A, L, P, t):
 
     -1: the total of the group whose entry S_ROW names is beyond the bound. O(changed rows).
     """
+    f = np.int64(P[t + at.T_FOLD])
+    rb = L[at.RELS] + P[f + at.F_GROUPS] * at.RSZ
     if L[at.S_ITEM] == _BEGIN:
         _begin(A, L, P, t)
-        L[at.S_ITEM] = _ROWS
+        L[at.S_ITEM] = _SHOW if P[f + at.F_PIPED] else _ROWS
         L[at.S_ROW] = 0
     if L[at.S_ITEM] == _ROWS:
         if _rows(A, L, P, t) == 0:
             return np.int64(0)
         L[at.S_ITEM] = _SHOW
-        L[at.S_ROW] = L[at.S_FOLD0]
-    while L[at.S_ROW] < L[at.FOLDED + 1]:
-        if _show(A, L, P, np.int64(P[t + at.T_FOLD]), L[at.FOLDED] + L[at.S_ROW]) == 0:
+    for e in range(L[rb + at.R_CHANGED + 1]):
+        entry = L[L[rb + at.R_CHANGED] + e]
+        if _show(A, L, P, f, L[at.FOLDED] + entry) == 0:
+            L[at.S_ROW] = entry
             return np.int64(-1)
-        L[at.S_ROW] += _NOTED
     return np.int64(1)
 
 

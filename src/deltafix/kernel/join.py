@@ -20,6 +20,7 @@ from deltafix.kernel.batch import count_batch, note_derivations, open_batch, wai
 from deltafix.kernel.bulk import fill_index
 from deltafix.kernel.checks import fits_row, gather, operand, run_check, state_holds
 from deltafix.kernel.emit import flush
+from deltafix.kernel.fold import pipe
 from deltafix.kernel.index import bucket_start, idx_find, idx_glance, slot_has
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find
@@ -151,7 +152,10 @@ def _next(A, L, P, level, m, mode):
 
 @kernel("v:ALPiii")
 def _emit(A, L, P, v, m, mode):
-    """A binding is complete: put its head into the block, or note its rank for a query."""
+    """A binding is complete: put its head into the block, or note its rank for a query.
+
+    Where the stratum's rows are not kept, it goes into their folds at once.
+    """
     if L[at.ASKING]:
         return
     if mode == at.MODE_QUERY:
@@ -170,6 +174,11 @@ def _emit(A, L, P, v, m, mode):
     ops = P[v + at.V_HEADOPS]
     for k in range(arity):
         A[o + k] = operand(A, L, P, ops + 2 * k)
+    if L[at.PIPE]:
+        sign = np.int64(-1 if mode == at.MODE_DESTROY else 1)
+        note_derivations(L, rb, np.int64(P[v + at.V_RULE]), sign)
+        pipe(A, L, P, o, sign)
+        return
     h = hash_words(A, o, arity)
     if L[at.BATCH]:
         open_batch(L, rb)
@@ -325,7 +334,8 @@ def run_variant(A, L, P, v, row, mode):
                 _emit(A, L, P, v, m, mode)
             elif _choose(A, L, P, node, level + 1):
                 child = P[L[L[at.STACK] + (level + 1) * at.LEVEL] + at.K_CHILD]
-                if L[at.BATCH] and P[child] == 0 and P[child + 2] == 0 and mode != at.MODE_QUERY:
+                last = P[child] == 0 and P[child + 2] == 0
+                if L[at.BATCH] and not L[at.PIPE] and last and mode != at.MODE_QUERY:
                     _pour(A, L, P, v, level + 1, m)
                 else:
                     level += 1

@@ -123,7 +123,7 @@ LOOKS_END = 150  # what C_PROBED is when the query at hand gives up
 S_REST = 151  # 1: the wave revives without a query whatever is in limbo and has a derivation
 S_VAIN = 152  # queries of the wave that gave up, one after another, up to VAIN
 FOLDED = 153  # vector of groups that folds touched in the epoch (`fold`), five cells each
-S_FOLD0 = 156  # its length when the stratum began
+PIPE = 156  # folds that take each head as it is derived (count, offsets) in the stratum; 0: none
 FILTERS = 157  # cell of the descriptors of filters
 N_FILTERS = 158
 FILTERED = 159  # bits given to indexes
@@ -171,7 +171,8 @@ R_PKUSED = 10
 R_IDX = 11  # first index descriptor
 R_NIDX = 12
 R_KEEP = 13  # 1: later strata read its changes
-R_CHANGED = 14  # vector of rows whose NOW differs from WAS (first cell, length, capacity)
+R_CHANGED = 14  # vector of rows whose NOW differs from WAS (first cell, length, capacity); of
+# groups: what they held before, as places in FOLDED
 R_STRATUM = 17
 R_RULES = 18  # 1: some rule has it as head
 R_DERIVATIONS = 19  # derivations of its rows that hold: what recomputing it would find again
@@ -256,7 +257,8 @@ T_READS = 14
 T_BEST = 15  # 1: some relation keeps one row per key
 T_OPEN = 16  # variants by key, likewise
 T_FOLD = 17  # offset of the fold that the kernel computes in an outside stratum; 0: Python does
-TSZ = 18
+T_PIPE = 18  # offset of the folds (count, offsets) that its rows go into, which are not kept; or 0
+TSZ = 19
 # fold
 F_GROUPS = 0  # the table of its groups
 F_SOURCE = 1
@@ -269,9 +271,10 @@ F_TYPE = 7  # of the result
 F_ALWAYS = 8  # 1: without rows it has a value, too
 F_SAID = 9  # high and low 32 bits: the largest total (the least is one below its negative), or
 # what a mean is divided by
-F_NGROUP = 11
-F_GROUP = 12  # columns of the source
-FSZ = 13
+F_PIPED = 11  # 1: rows of the source come as they are derived (T_PIPE)
+F_NGROUP = 12
+F_GROUP = 13  # columns of the source
+FSZ = 14
 # aggregates
 FOLD_COUNT, FOLD_SUM, FOLD_BOUNDED, FOLD_MEAN = range(4)
 # variant

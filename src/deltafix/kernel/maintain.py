@@ -29,7 +29,7 @@ from deltafix.kernel.ask import begin_asking, end_asking
 from deltafix.kernel.batch import count_batch, end_batches
 from deltafix.kernel.best import next_open
 from deltafix.kernel.filters import finds_nothing
-from deltafix.kernel.fold import run_fold
+from deltafix.kernel.fold import is_fold_touched, run_fold
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
 from deltafix.kernel.phases import given_in, given_out, next_below, next_created, next_full, wipe
@@ -154,10 +154,14 @@ def _tired(A, L):
 
 @kernel("v:LPi")
 def _batch(L, P, t):
-    """From now on heads wait, if many rows are being created and nothing can be lost."""
+    """From now on heads wait, if many rows are being created and nothing can be lost.
+
+    Heads that go into folds do not; then only the rows to come are looked at early.
+    """
+    made = L[at.S_ROW] if L[at.PIPE] else L[at.Q + 1] - L[at.S_Q0]
     if (
         L[at.BATCH] == 0
-        and L[at.Q + 1] - L[at.S_Q0] >= L[at.BATCH_FROM]
+        and made >= L[at.BATCH_FROM]
         and (L[at.S_PHASE] == TAKE or L[at.S_PHASE] % 16 == FULL)
         and not P[t + at.T_BEST]
     ):
@@ -233,6 +237,8 @@ def _is_read_changed(L, P, t):
     """Whether an outside stratum has anything to do."""
     if P[t + at.T_FRESH]:
         return np.int64(1)
+    if P[t + at.T_FOLD]:
+        return is_fold_touched(L, P, t)
     for k in range(P[t + at.T_NREADS]):
         if L[L[at.RELS] + P[P[t + at.T_READS] + k] * at.RSZ + at.R_CHANGED + 1] > 0:
             return np.int64(1)
@@ -281,6 +287,7 @@ def _advance(A, L, P):
                 continue
             L[at.C_STRATA] += 1
             L[at.RECURSIVE] = P[t + at.T_RECURSIVE]
+            L[at.PIPE] = P[t + at.T_PIPE]
             L[at.S_MODE] = at.MODE_CREATE
             L[at.S_Q0] = L[at.Q + 1]
             L[at.S_J0] = L[at.J + 1]

@@ -13,6 +13,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import look_ahead, look_ahead_in
 from deltafix.kernel.best import admit, take
 from deltafix.kernel.emit import touch
+from deltafix.kernel.fold import empty_piped
 from deltafix.kernel.heap import heap_push
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.memory import push
@@ -147,6 +148,8 @@ def wipe(A, L, P, t):
     """
     L[at.HEAP + 1] = 0
     L[at.OPEN + 1] = 0
+    if L[at.PIPE]:
+        empty_piped(A, L, P)
     for k in range(P[t + at.T_NRELS]):
         r = np.int64(P[P[t + at.T_RELS] + k])
         rb = L[at.RELS] + r * at.RSZ

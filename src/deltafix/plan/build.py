@@ -15,6 +15,7 @@ A program is bounded by inputs that a negation, an aggregate or a merge reads: w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,6 +32,7 @@ from deltafix.plan.explain import explain
 from deltafix.plan.ir import HEAD, KEY, Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import Core, normalize
 from deltafix.plan.order import Indexes, variant
+from deltafix.plan.pipelined import pipelined
 from deltafix.plan.share import share
 from deltafix.plan.tell import tell
 from deltafix.rules.ast import Program
@@ -45,7 +47,8 @@ if TYPE_CHECKING:
 
 def lower(checked: CheckedProgram, cache: Cache | None = None) -> Core:
     """The core of the program that is run for a checked one; what the cache has is not made."""
-    return share(normalize(executable(checked), cache), cache)
+    core = share(normalize(executable(checked), cache), cache)
+    return replace(core, pipelined=pipelined(core))
 
 
 def plan(checked: CheckedProgram) -> Plan:
@@ -107,11 +110,23 @@ def plan_core(
             best=best, by_key=by_key,
         )  # fmt: skip
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
-    planned = tuple(one for one in stages if one is not None)
+    within = {fold.source for layer in ordered for fold in layer.folds}
+    planned = tuple(
+        _piped(layer, stage, core.pipelined - within)
+        for layer, stage in zip(ordered, stages, strict=True)
+        if stage is not None
+    )
     cache.strata = {
         layer.relations: (layer, stage) for layer, stage in zip(ordered, planned, strict=True)
     }
     return Plan(core.relations, planned, columns, given, bounded)
+
+
+def _piped(layer: Layer, stage: Stage, pipelined: AbstractSet[str]) -> Stage:
+    """The stage, and whether its relation is kept: of a recursion it is."""
+    is_pipelined = layer.plain and not layer.recursive and layer.relations[0] in pipelined
+    same = stage.is_pipelined == is_pipelined
+    return stage if same else replace(stage, is_pipelined=is_pipelined)
 
 
 def _as_before(layer: Layer, was: tuple[Layer, Stage] | None) -> Stage | None:

@@ -165,7 +165,10 @@ class Outside:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stratum: variants on changes below, on its own facts, for re-derivation, from scratch."""
+    """A stratum: variants on changes below, on its own facts, for re-derivation, from scratch.
+
+    `is_pipelined`: its one relation is not kept, only folds read it (`plan.pipelined`).
+    """
 
     relations: tuple[str, ...]
     recursive: bool
@@ -177,6 +180,7 @@ class Stage:
     outside: Outside | None = None
     best: Mapping[str, LatticeColumn] = field(default_factory=dict)
     by_key: tuple[Variant, ...] = ()
+    is_pipelined: bool = False
 
     @property
     def clauses(self) -> tuple[Clause, ...]:
@@ -187,6 +191,8 @@ class Stage:
     def show(self) -> str:
         """The stage as text."""
         lines = [f"stratum {', '.join(self.relations)}{' (recursive)' if self.recursive else ''}"]
+        if self.is_pipelined:
+            lines.append("  goes into aggregates row by row, and is not kept")
         for name, kept in self.best.items():
             lines.append(f"  {name} keeps one row per key: column {kept}")
         for variant in (*self.const, *self.lower, *self.same, *self.rederive, *self.by_key):
@@ -210,6 +216,11 @@ class Plan:
     indexes: dict[str, tuple[tuple[int, ...], ...]]
     given: dict[str, str] = field(default_factory=dict)
     bounded: bool = False
+
+    @property
+    def pipelined(self) -> frozenset[str]:
+        """The relations that are not kept."""
+        return frozenset(one.relations[0] for one in self.stages if one.is_pipelined)
 
     @property
     def totals(self) -> dict[int, Fold]:

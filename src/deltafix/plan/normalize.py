@@ -56,7 +56,8 @@ class Core:
 
     `demands` says of a hidden relation what only its own recursion can ask it for, `apart` where
     the rows given to a relation lie if not in it, `indexes` the columns by which it is to be
-    indexed whatever the rules need. `program` is where all this comes from; only errors look at it.
+    indexed whatever the rules need, `pipelined` the relations that are not kept (`plan.pipelined`).
+    `program` is where all this comes from; only errors look at it.
     """
 
     relations: tuple[Relation, ...]
@@ -68,6 +69,7 @@ class Core:
         default_factory=dict, compare=False, repr=False
     )
     program: Program | None = field(default=None, compare=False, repr=False)
+    pipelined: frozenset[str] = frozenset()
 
     def refusal(self, found: Diagnostic) -> ProgramError:
         """The error that refuses the program for a reason that only its core shows."""
@@ -85,7 +87,10 @@ def normalize(checked: CheckedProgram, cache: Cache | None = None) -> Core:
     program, cache = checked.program, Cache() if cache is None else cache
     made = Made(
         schemas_of(program),
-        [Relation(r.name, program.column_types(r.name), of=r.of) for r in program.relations],
+        [
+            Relation(r.name, program.column_types(r.name), of=r.of, key=r.key)
+            for r in program.relations
+        ],
     )
     made.hidden = cache.hidden
     recursions = Recursions(program, checked.strata)

@@ -10,8 +10,8 @@ The guard stands first, so every other literal of its clause sees it as it was b
 goes has no other delta rule, one that comes has those on facts of its own stratum, which change one
 at a time. So much is a change of rows like any other, in a stratum with the same relations before
 and after. Invariant: after the epoch supports and ranks are exact for the new plan. They are not
-where strata merge or split, nor where a stratum is no plain fixpoint: these are evaluated anew
-(`fresh`), and what that changes is their delta. `rule_changes` is what one program has and another
+where strata merge or split, nor where a stratum is no plain fixpoint, or is not kept: these are
+evaluated anew (`fresh`), and what that changes is their delta. `rule_changes` is what one program has and another
 has not, as text; a rule that is only renamed or reordered is in both.
 
 The states of the two signals are those of schedules that see what is deleted and what is inserted
@@ -82,6 +82,8 @@ def transition(old: Plan, new: Plan, moved: AbstractSet[str], *, first: bool) ->
             stages.append(replace(stage, recursive=True) if bare else stage)
         else:
             stages.append(_edited(was, stage, indexes))
+    fresh |= _with_their_folds(old, new, fresh)
+    kept = {number: place for number, place in kept.items() if number not in fresh}
     names = {relation.name for relation in new.relations}
     retired = [] if first else [one for one in old.relations if one.name not in names]
     for relation in retired:
@@ -100,6 +102,23 @@ def transition(old: Plan, new: Plan, moved: AbstractSet[str], *, first: bool) ->
     return Transition(during, after, frozenset(fresh), kept)
 
 
+def _with_their_folds(old: Plan, new: Plan, fresh: AbstractSet[int]) -> set[int]:
+    """The strata to evaluate anew so that totals and what goes into them begin together.
+
+    A fold that is fresh asks for all rows of its source, which are not there if it is not kept; one
+    that was kept and is no more, or the other way round, would go into it a second time.
+    """
+    turned = old.pipelined ^ new.pipelined
+    found: set[int] = set()
+    sources = {stage.relations[0]: n for n, stage in enumerate(new.stages) if stage.is_pipelined}
+    for number, fold in new.totals.items():
+        if fold.source in turned:
+            found.add(number)
+        if fold.source in sources and (number in fresh or number in found):
+            found.add(sources[fold.source])
+    return found
+
+
 def is_same(old: Plan, new: Plan) -> bool:
     """Whether what holds by one plan does by the other, support for support, where it lies."""
     places = {frozenset(stage.relations): stage for stage in old.stages}
@@ -112,7 +131,7 @@ def is_same(old: Plan, new: Plan) -> bool:
 
 
 def _is_plain(stage: Stage) -> bool:
-    return stage.outside is None and not stage.best
+    return stage.outside is None and not stage.best and not stage.is_pipelined
 
 
 def _goes_on(was: Stage, stage: Stage) -> bool:
@@ -120,6 +139,8 @@ def _goes_on(was: Stage, stage: Stage) -> bool:
     if was is stage:
         return True
     if was.recursive != stage.recursive or was.best != stage.best:
+        return False
+    if was.is_pipelined != stage.is_pipelined:
         return False
     if was.outside is None or stage.outside is None:
         same = edits(was.clauses, stage.clauses) == ((), ())

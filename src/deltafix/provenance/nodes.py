@@ -3,7 +3,8 @@
 Most nodes are facts of the kernel, by number. The others are what a proof has to go through where
 a relation does more than keep what its rules derive:
 
-    Live        a row of a stratum beyond plain recursion, also one that has since been replaced
+    Live        a row of a stratum beyond plain recursion, also one that has since been replaced, or
+                one of a relation that is not kept (`plan.pipelined`)
     Proposal    a row derived for a relation that joins its rows, before it was joined
     Absence     a row that is not in a falling relation (`plan.depend`), because
     OneOf       one of several nodes holds
@@ -32,7 +33,7 @@ Fact: TypeAlias = int
 
 
 class Live(NamedTuple):
-    """A row of a stratum beyond plain recursion."""
+    """A row of a stratum beyond plain recursion, or of one that is not kept."""
 
     relation: str
     row: Row

@@ -46,7 +46,9 @@ class Rows:
         self._functors: dict[Memo, Callable[..., Any]] = {}
 
     def holds(self, relation: str, row: Row) -> bool:
-        """Whether a row, hidden relations' rows included, holds. O(1)."""
+        """Whether a row, hidden relations' rows included, holds. O(1) where it is kept."""
+        if relation in self.words.pipelined:
+            return any(True for _ in self._derived(relation, row))
         return self.state.fact(relation, row) is not None
 
     def fitting(self, relation: str, pattern: Pattern) -> Iterator[Row]:
@@ -57,11 +59,23 @@ class Rows:
                 self.looked_at += 1
                 yield row
             return
+        if relation in self.words.pipelined:
+            yield from self._derived(relation, pattern)
+            return
         table = self._slice(relation, pattern)
         for start in range(0, len(table), _CHUNK):
             for codes in table[start : start + _CHUNK]:
                 self.looked_at += 1
                 yield self.words.row(relation, codes)
+
+    def _derived(self, relation: str, pattern: Pattern) -> Iterator[Row]:
+        """The rows of a relation that is not kept, by its clauses: each has one derivation."""
+        for clause in self.words.clauses[relation]:
+            pairs = zip(clause.args, pattern, strict=True)
+            args = tuple(None if value is ... else arg for arg, value in pairs)
+            env = unify(args, pattern, {})  # type: ignore[arg-type]  # `...` stands for no value
+            for found, _ in () if env is None else self.solutions(clause.body, env):
+                yield values_of(clause.args, found)
 
     def extend(self, literal: Literal, env: Bindings) -> Iterator[Bindings]:
         """Every extension of `env` under which a literal that is ready holds."""

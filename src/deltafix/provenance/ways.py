@@ -53,7 +53,7 @@ class Ways:
         self.state = state
         self.words = Words.of(state.db)
         self.rows = Rows(state, self.words)
-        self._live_rows: dict[int, LiveRows] = {}
+        self._live_rows: dict[int | None, LiveRows] = {}
         self.work = 0
         self._known: dict[tuple[Node, bool], tuple[Way, ...]] = {}
         self._for_key: dict[tuple[str, Row], dict[Row, list[Way]]] = {}
@@ -73,7 +73,7 @@ class Ways:
 
     def node(self, relation: str, row: Row) -> Node | None:
         """The node of a row of any relation, hidden ones included, if it holds."""
-        if relation in self.words.strata:
+        if relation in self.words.strata or relation in self.words.pipelined:
             return Live(relation, row) if self._rows_of(relation).holds(relation, row) else None
         for name in self.words.copies.get(self.words.names[relation], (relation,)):
             fact = self.state.fact(name, row)
@@ -253,6 +253,9 @@ class Ways:
 
     def _live(self, node: Live, ranked: bool) -> Iterator[Way]:
         """How a live row holds: by a rule, or as the join of what supports it."""
+        if node.relation in self.words.pipelined:
+            yield from self._instances(node.relation, node.row, None)
+            return
         record = self._record(node.relation, node.row)
         if record is None:
             return
@@ -396,8 +399,8 @@ class Ways:
         return self._rows_of(relation).records(relation).get(row)
 
     def _rows_of(self, relation: str) -> LiveRows:
-        """What the rules of a relation beyond plain recursion see."""
-        stratum = self.words.strata[relation]
+        """What the rules of a relation see that is beyond plain recursion, or is not kept."""
+        stratum = self.words.strata.get(relation)
         found = self._live_rows.get(stratum)
         if found is None:
             found = LiveRows(self.state, self.words, stratum, like=self.rows)

@@ -74,6 +74,7 @@ class Words:
         merges: for relations that an executor merges, how.
         clauses: those with a relation as their head.
         strata, falling: relations of strata beyond plain recursion.
+        pipelined: relations that are not kept.
         plain: relations that rest on none of all these.
         run: the program that runs, which may not be the one that was written.
         rules: the text of its rules, as they were written.
@@ -106,6 +107,7 @@ class Words:
         self.folds: dict[str, Fold] = {}
         self.falling: set[str] = set()
         self.founded: set[str] = set()
+        self.pipelined = plan.pipelined
         self.clauses: dict[str, list[Clause]] = {name: [] for name in self.types}
         for number, stage in enumerate(plan.stages):
             for clause in clauses_of(stage):

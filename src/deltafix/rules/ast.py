@@ -43,7 +43,8 @@ class RelationDecl:
 
     `choices` are the columns of each `choice-domain`, by name, `indexes` those of each `index-on`.
     `of` (`part-of`) is the relation that this one was made for, by SQL or a pipeline: people are
-    told of that, and how often a row of it is derived is nobody's to ask.
+    told of that, and how often a row of it is derived is nobody's to ask. `key` are columns that no
+    two rows share, by position; whoever declares them sees to it (SQL does), and empty are all.
     """
 
     name: str
@@ -53,6 +54,7 @@ class RelationDecl:
     indexes: tuple[tuple[str, ...], ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
     of: str = field(default="", compare=False, repr=False)
+    key: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def arity(self) -> int:

@@ -93,7 +93,10 @@ class Relation:
         shown = [column.attribute(column.name) for column in self.columns]
         hidden = [column.attribute(f"~{n}") for n, column in enumerate(self.hidden)]
         indexes = (tuple(shown[place].name for place in places) for places in self.indexes)
-        return RelationDecl(self.name, (*shown, *hidden), indexes=tuple(indexes), of=self.of)
+        key = self.identity if len(self.identity) < len(self.all_columns) else ()
+        return RelationDecl(
+            self.name, (*shown, *hidden), indexes=tuple(indexes), of=self.of, key=key
+        )
 
 
 def equal(left: Term, right: Term) -> Formula:
