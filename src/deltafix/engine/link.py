@@ -7,7 +7,7 @@ the same plan twice gives the same program. Nothing is compiled here: programs a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from deltafix.engine.codes import VALUE_TYPES, Codes
 from deltafix.engine.tables import Groups, Memo, Piece, Tables
+from deltafix.facts.values import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import (
@@ -48,6 +49,7 @@ _CONVERSIONS = {
 _TOTALS = {"count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "mean": at.FOLD_MEAN}
 _MANY = 6
 """Variants from which looking into a filter is cheaper than probing the index of each."""
+_NUMBERS = frozenset(("number", "unsigned", "float"))
 _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 """Conversions that do nothing to a value of their result's type."""
 
@@ -147,6 +149,7 @@ class Writer:
         self.pipelined = plan.pipelined
         self.folds: dict[str, int] = {}
         self.unread: Collection[Argument] = ()
+        self.raw: Mapping[Argument, BaseType] = {}
 
     def program(self) -> Words:
         """Write every stage; returns the program."""
@@ -271,6 +274,7 @@ class Writer:
     def variant(self, stage: Stage, variant: Variant) -> int:
         """A variant record."""
         slots = {slot: number for number, slot in enumerate(variant.slots)}
+        self.raw = self.raw_of(variant)
         head = self.put([n for arg in variant.clause.args for n in self.operand(arg, slots)])
         self.unread = self.unread_of(variant.clause)
         count, match = self.binds(variant.binds, slots)
@@ -373,7 +377,7 @@ class Writer:
             left, right = self.operand(literal.left, slots), self.operand(literal.right, slots)
             if check.binds is not None:
                 source = right if literal.left == check.binds else left
-                return self.put([at.CHECK_MOVE, slots[check.binds], *source])
+                return self.put([at.CHECK_MOVE, *self.operand(check.binds, slots), *source])
             kind, op = VALUE_TYPES[literal.type], _COMPARISONS[literal.op]
             return self.put([at.CHECK_COMPARE, kind, op, *left, *right])
         return self.apply(literal, check.binds is not None, slots)
@@ -381,22 +385,31 @@ class Writer:
     def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> int:
         """A functor application; a conversion to its own type is a move or a comparison."""
         args = [n for arg in literal.args for n in self.operand(arg, slots)]
-        target = slots[literal.target]
+        target = self.operand(literal.target, slots)
         of = literal.types[0] if literal.types else literal.result
         if literal.functor in _SAME and of == literal.result:
             if binds:
-                return self.put([at.CHECK_MOVE, target, *args])
-            return self.put([at.CHECK_COMPARE, VALUE_TYPES[of], at.EQ, at.O_VAR, target, *args])
-        functor = _CONVERSIONS.get((literal.functor, of))
-        if functor is None and "symbol" not in literal.types:
-            functor = _FUNCTORS.get(literal.functor)
+                return self.put([at.CHECK_MOVE, *target, *args])
+            return self.put([at.CHECK_COMPARE, VALUE_TYPES[of], at.EQ, *target, *args])
+        functor = self.functor(literal)
         if functor is not None:
             kind = VALUE_TYPES[of]
             return self.put(
-                [at.CHECK_CALL, kind, functor, int(binds), target, len(args) // 2, *args]
+                [at.CHECK_CALL, kind, functor, int(binds), *target, len(args) // 2, *args]
             )
         memo = self.memo(Memo(literal.functor, literal.types, literal.result))
-        return self.put([at.CHECK_ASK, memo, int(binds), target, len(args) // 2, *args])
+        target_slot = slots[literal.target]
+        return self.put([at.CHECK_ASK, memo, int(binds), target_slot, len(args) // 2, *args])
+
+    def functor(self, literal: Apply) -> int | None:
+        """The kernel's own functor, 0 and more, or -1 for a value as it is; None: Python's."""
+        of = literal.types[0] if literal.types else literal.result
+        if literal.functor in _SAME and of == literal.result:
+            return -1
+        found = _CONVERSIONS.get((literal.functor, of))
+        if found is None and "symbol" not in literal.types:
+            found = _FUNCTORS.get(literal.functor)
+        return found
 
     def rule(self, clause: Clause) -> int:
         """The counter of a clause's derivations; clauses of no rule share the last."""
@@ -410,6 +423,33 @@ class Writer:
             self.memos[memo] = known.get(memo, len(known) + self.new_memos - 1)
         self.asked[memo] = self.memos[memo]
         return self.memos[memo]
+
+    def raw_of(self, variant: Variant) -> Mapping[Argument, BaseType]:
+        """The variables of numbers that are only computed with, and their types.
+
+        They are no codes: a product of large numbers would be interned, for each row a new one.
+        """
+        literals = variant.clause.body
+        found: dict[Argument, BaseType] = {}
+        for literal in literals:
+            if isinstance(literal, Apply) and literal.result in _NUMBERS:
+                found[literal.target] = literal.result
+            elif isinstance(literal, Compare) and literal.op == "=" and literal.type in _NUMBERS:
+                sides = literal.left, literal.right
+                found.update((one, literal.type) for one in sides if isinstance(one, Slot))
+        for literal in literals:
+            if isinstance(literal, Match | Absent):
+                coded: Iterable[Argument] = slots_of(literal)
+            elif isinstance(literal, Apply) and self.functor(literal) is None:
+                coded = (literal.target,)
+            else:
+                continue
+            for arg in coded:
+                found.pop(arg, None)
+        if variant.trigger is not None and variant.trigger < 0:  # the head's row binds them
+            for arg in variant.clause.args:
+                found.pop(arg, None)
+        return found
 
     def unread_of(self, clause: Clause) -> Collection[Argument]:
         """Variables that a clause says once: nothing asks what they are bound to.
@@ -438,4 +478,6 @@ class Writer:
         """An operand pair: kind and variable number or code."""
         if isinstance(arg, Code):
             return at.O_CONST, self.codes.code(arg.type, arg.value)
+        if arg in self.raw:
+            return at.O_RAW + VALUE_TYPES[self.raw[arg]], slots[arg]
         return at.O_VAR, slots[arg]

@@ -262,8 +262,8 @@ class Reading(Questions):
         found = self.schemas.get(relation)
         if found is None and any(one.name == relation for one in self.program.relations):
             raise UnknownRelationError(
-                f"relation {relation!r} is not kept as a whole: it is inline, its rows only go into "
-                f"aggregates, or they are computed only where outputs ask for them; "
+                f"relation {relation!r} is not kept as a whole: it is inline, its rows go into "
+                f"aggregates only, or they are computed only where outputs ask for them; "
                 f"`.output {relation}` would keep it"
             )
         if found is None:

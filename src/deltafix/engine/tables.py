@@ -181,8 +181,8 @@ class Tables:
         self.room = max(slots, held[0]), max(depth, held[1]), max(rules, held[2])
         if self.room[0] > held[0]:
             cells[at.N_VARS] = slots
-            for place in (at.VARS, at.ASKING_VARS):
-                cells[place] = arena.block(slots)
+            for place in (at.VARS, at.ASKING_VARS):  # raw values, then codes
+                cells[place] = arena.block(3 * slots) + 2 * slots
         if self.room[1] > held[1]:
             for place in (at.STACK, at.ASKING_STACK):
                 cells[place] = arena.block(depth * at.LEVEL * 2) // 2

@@ -27,6 +27,7 @@ def begin_asking(A, L):
         L[at.ASKING_KEPT + k] = L[_KEPT[k]]
     for k in range(L[at.N_VARS]):
         A[L[at.ASKING_VARS] + k] = A[L[at.VARS] + k]
+        L[(L[at.ASKING_VARS] >> 1) - 1 - k] = L[(L[at.VARS] >> 1) - 1 - k]
     for k in range((L[at.P_LEVEL] + 1) * at.LEVEL):
         L[L[at.ASKING_STACK] + k] = L[L[at.STACK] + k]
     L[at.VARS] = L[at.ASKING_VARS]

@@ -13,7 +13,15 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find
 from deltafix.kernel.memory import push
-from deltafix.kernel.values import NO_VALUE, call, compare
+from deltafix.kernel.values import (
+    call,
+    compare,
+    compare_patterns,
+    decode,
+    encode,
+    has_value,
+    type_of_result,
+)
 
 
 @kernel("i:ALPi")
@@ -21,7 +29,19 @@ def operand(A, L, P, p):
     """The code behind an operand pair: a variable's binding or a constant."""
     if P[p] == at.O_VAR:
         return np.int64(A[L[at.VARS] + P[p + 1]])
-    return np.int64(P[p + 1])
+    if P[p] == at.O_CONST:
+        return np.int64(P[p + 1])
+    return encode(L, np.int64(P[p] - at.O_RAW), L[(L[at.VARS] >> 1) - 1 - P[p + 1]])
+
+
+@kernel("i:ALPi")
+def pattern(A, L, P, p):
+    """The pattern behind an operand pair of type number, unsigned or float."""
+    if P[p] == at.O_VAR:
+        return decode(L, np.int64(A[L[at.VARS] + P[p + 1]]))
+    if P[p] == at.O_CONST:
+        return decode(L, np.int64(P[p + 1]))
+    return L[(L[at.VARS] >> 1) - 1 - P[p + 1]]
 
 
 @kernel("i:ALPii")
@@ -84,25 +104,37 @@ def _ask(A, L, P, c):
 def run_check(A, L, P, c):
     """Run one check: 1 if it holds, -1 if it must wait. CALL, MOVE and ASK may bind a variable."""
     op = P[c]
+    if op == at.CHECK_CALL:
+        t = np.int64(P[c + 1])
+        f = np.int64(P[c + 2])
+        x = pattern(A, L, P, c + 7)
+        y = x if P[c + 6] < 2 else pattern(A, L, P, c + 9)
+        if has_value(t, f, x, y) == 0:
+            return np.int64(0)
+        value = call(t, f, x, y)
+        if P[c + 3] == 0:
+            return np.int64(1) if pattern(A, L, P, c + 4) == value else np.int64(0)
+        if P[c + 4] == at.O_VAR:
+            A[L[at.VARS] + P[c + 5]] = encode(L, type_of_result(t, f), value)
+        else:
+            L[(L[at.VARS] >> 1) - 1 - P[c + 5]] = value
+        return np.int64(1)
     if op == at.CHECK_COMPARE:
-        a = operand(A, L, P, c + 3)
-        b = operand(A, L, P, c + 5)
-        return compare(A, L, np.int64(P[c + 1]), np.int64(P[c + 2]), a, b)
+        if P[c + 3] < at.O_RAW and P[c + 5] < at.O_RAW:
+            a = operand(A, L, P, c + 3)
+            b = operand(A, L, P, c + 5)
+            return compare(A, L, np.int64(P[c + 1]), np.int64(P[c + 2]), a, b)
+        u = pattern(A, L, P, c + 3)
+        v = pattern(A, L, P, c + 5)
+        return compare_patterns(np.int64(P[c + 1]), np.int64(P[c + 2]), u, v)
     if op == at.CHECK_ABSENT:
         return _absent(A, L, P, c)
-    if op == at.CHECK_CALL:
-        a = operand(A, L, P, c + 6)
-        b = a if P[c + 5] < 2 else operand(A, L, P, c + 8)
-        value = call(L, np.int64(P[c + 1]), np.int64(P[c + 2]), a, b)
-        if value == NO_VALUE:
-            return np.int64(0)
-        if P[c + 3]:
-            A[L[at.VARS] + P[c + 4]] = value
-            return np.int64(1)
-        return np.int64(1) if np.int64(A[L[at.VARS] + P[c + 4]]) == value else np.int64(0)
     if op == at.CHECK_ASK:
         return _ask(A, L, P, c)
-    A[L[at.VARS] + P[c + 1]] = operand(A, L, P, c + 2)
+    if P[c + 1] == at.O_VAR:
+        A[L[at.VARS] + P[c + 2]] = operand(A, L, P, c + 3)
+    else:
+        L[(L[at.VARS] >> 1) - 1 - P[c + 2]] = pattern(A, L, P, c + 3)
     return np.int64(1)
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
+from deltafix.kernel.checks import operand, pattern
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
 from deltafix.kernel.memory import new_row, push, room, row_room
@@ -85,15 +86,12 @@ def _group(A, L, g):
 
 
 @kernel("v:ALPiii")
-def _add(A, L, P, f, o, sign):
-    """A row of the source, its columns at word `o`, comes (`sign` 1) or goes (-1)."""
-    for k in range(P[f + at.F_NGROUP]):
-        A[at.KEY + k] = A[o + P[f + at.F_GROUP + k]]
+def _add(A, L, P, f, value, sign):
+    """A row of the source, its group at KEY, comes (`sign` 1) or goes (-1)."""
     g = np.int64(P[f + at.F_GROUPS])
     cell = _totals(L, g, _group(A, L, g))
     L[cell] += sign
     if P[f + at.F_OP] != at.FOLD_COUNT:
-        value = decode(L, np.int64(A[o + P[f + at.F_VALUE]]))
         high = value >> 32
         if P[f + at.F_VALUE_TYPE] == at.T_UNSIGNED:
             high &= _LOW
@@ -101,11 +99,28 @@ def _add(A, L, P, f, o, sign):
         L[cell + 2] += sign * high
 
 
+@kernel("v:ALPiii")
+def _add_row(A, L, P, f, offset, sign):
+    """The row of the source at word `offset` comes or goes."""
+    for k in range(P[f + at.F_NGROUP]):
+        A[at.KEY + k] = A[offset + at.COLS + P[f + at.F_GROUP + k]]
+    value = np.int64(0)
+    if P[f + at.F_OP] != at.FOLD_COUNT:
+        value = decode(L, np.int64(A[offset + at.COLS + P[f + at.F_VALUE]]))
+    _add(A, L, P, f, value, sign)
+
+
 @kernel("v:ALPii")
-def pipe(A, L, P, o, sign):
-    """The row with its columns at word `o` of the stratum at hand goes into the folds of `PIPE`."""
+def pipe(A, L, P, ops, sign):
+    """The head of these operands, of the stratum at hand, goes into the folds of `PIPE`."""
     for k in range(P[L[at.PIPE]]):
-        _add(A, L, P, np.int64(P[L[at.PIPE] + 1 + k]), o, sign)
+        f = np.int64(P[L[at.PIPE] + 1 + k])
+        for c in range(P[f + at.F_NGROUP]):
+            A[at.KEY + c] = operand(A, L, P, ops + 2 * P[f + at.F_GROUP + c])
+        value = np.int64(0)
+        if P[f + at.F_OP] != at.FOLD_COUNT:
+            value = pattern(A, L, P, ops + 2 * P[f + at.F_VALUE])
+        _add(A, L, P, f, value, sign)
 
 
 @kernel("v:ALi")
@@ -276,9 +291,9 @@ def _rows(A, L, P, t):
         offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
         truth = L[offset >> 1] & (at.NOW | at.WAS)
         if truth == at.NOW or (whole and truth & at.NOW):
-            _add(A, L, P, f, offset + at.COLS, np.int64(1))
+            _add_row(A, L, P, f, offset, np.int64(1))
         elif truth == at.WAS and not whole:
-            _add(A, L, P, f, offset + at.COLS, np.int64(-1))
+            _add_row(A, L, P, f, offset, np.int64(-1))
     return np.int64(1)
 
 

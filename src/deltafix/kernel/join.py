@@ -168,17 +168,17 @@ def _emit(A, L, P, v, m, mode):
         return
     head = np.int64(P[v + at.V_HEAD])
     rb = L[at.RELS] + head * at.RSZ
-    arity = L[rb + at.R_ARITY]
-    e = L[at.EMITTED]
-    o = at.EMIT + e * arity
-    ops = P[v + at.V_HEADOPS]
-    for k in range(arity):
-        A[o + k] = operand(A, L, P, ops + 2 * k)
+    ops = np.int64(P[v + at.V_HEADOPS])
     if L[at.PIPE]:
         sign = np.int64(-1 if mode == at.MODE_DESTROY else 1)
         note_derivations(L, rb, np.int64(P[v + at.V_RULE]), sign)
-        pipe(A, L, P, o, sign)
+        pipe(A, L, P, ops, sign)
         return
+    arity = L[rb + at.R_ARITY]
+    e = L[at.EMITTED]
+    o = at.EMIT + e * arity
+    for k in range(arity):
+        A[o + k] = operand(A, L, P, ops + 2 * k)
     h = hash_words(A, o, arity)
     if L[at.BATCH]:
         open_batch(L, rb)

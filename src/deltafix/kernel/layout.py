@@ -27,7 +27,7 @@ LIMIT = 1  # words reserved
 CLOCK = 2  # last rank given out
 RELS = 3  # cell of relation descriptor 0
 IDXS = 4  # cell of index descriptor 0
-VARS = 5  # word of variable 0
+VARS = 5  # word of variable 0; the raw value of variable s is in the cell 1 + s before it
 STACK = 6  # cell of join level 0
 CANCEL = 7  # set to 1 from any thread: the run stops at the next safe point
 MAX_ROWS = 8  # budget of rows created in an epoch (0: none)
@@ -300,6 +300,7 @@ M_CONST = 2
 # operand kinds
 O_VAR = 0
 O_CONST = 1
+O_RAW = 2  # and the value type (number, unsigned, float): a variable whose raw value is kept
 # node: [0] n checks, [1] offset of check list (offsets), [2] n candidates, [3] candidate list
 # candidate
 K_REL = 0
@@ -323,9 +324,9 @@ SAME_BEFORE = 2
 SAME_AFTER = 3
 # check: [0] op, then operands
 CHECK_COMPARE = 0  # type, comparison, (kind, value) x 2
-CHECK_CALL = 1  # type, functor, bind?, destination variable, n, (kind, value)...
+CHECK_CALL = 1  # type, functor, bind?, destination (kind, value), n, (kind, value)...
 CHECK_ABSENT = 2  # relation, class, n, (kind, value)...
-CHECK_MOVE = 3  # destination variable, (kind, value)
+CHECK_MOVE = 3  # destination (kind, value), (kind, value)
 CHECK_ASK = 4  # memo, bind?, destination variable, n, (kind, value)...
 # value types
 T_NUMBER = 0

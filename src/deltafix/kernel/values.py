@@ -2,7 +2,9 @@
 
 A symbol is its id. A number or unsigned below 2**30 (and down to -2**31) is its own code; any
 other 64-bit pattern, and every float, is interned in the table of wide values and coded as
-2**30 + its place. Equal values have equal codes, so joins never decode.
+2**30 + its place. Equal values have equal codes, so joins never decode. What a body computes on the
+way, and joins with nothing, is no code: the patterns themselves are computed with (`O_RAW`), and
+none of them is interned.
 
 Invariant: the table of wide values only grows. Comparisons and functors follow 64-bit
 wrap-around; division and modulo truncate towards zero; by zero they have no value, and the
@@ -19,7 +21,7 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.memory import block, discard, push
 
 WIDE_BASE = 1 << 30
-NO_VALUE = -(1 << 40)  # not a code: a functor without a value (division by zero)
+NO_VALUE = -(1 << 40)  # not a code: a total beyond its bound
 _SIGN = -(1 << 63)
 _MAGNITUDE = (1 << 63) - 1
 
@@ -111,25 +113,25 @@ def _symbol_order(A, L, a, b):
     return np.int64(-1) if na < nb else np.int64(1)
 
 
-@kernel("i:ALiiii")
-def compare(A, L, t, op, a, b):
-    """Whether `a op b` holds for two codes of value type `t`: 1 or 0."""
+@kernel("i:iii")
+def _pattern_order(t, u, v):
+    """-1, 0 or 1: the order of two patterns of a type."""
+    if t == at.T_FLOAT:
+        u ^= (u >> 63) & _MAGNITUDE
+        v ^= (v >> 63) & _MAGNITUDE
+    elif t == at.T_UNSIGNED:
+        u ^= _SIGN
+        v ^= _SIGN
+    return np.int64(-1) if u < v else (np.int64(1) if u > v else np.int64(0))
+
+
+@kernel("i:ii")
+def _ordered(op, order):
+    """Whether `op` holds of two values in this order: 1 or 0."""
     if op == at.EQ:
-        return np.int64(1) if a == b else np.int64(0)
+        return np.int64(1) if order == 0 else np.int64(0)
     if op == at.NE:
-        return np.int64(1) if a != b else np.int64(0)
-    if t == at.T_SYMBOL:
-        order = _symbol_order(A, L, a, b)
-    else:
-        u = decode(L, a)
-        v = decode(L, b)
-        if t == at.T_FLOAT:
-            u ^= (u >> 63) & _MAGNITUDE
-            v ^= (v >> 63) & _MAGNITUDE
-        elif t == at.T_UNSIGNED:
-            u ^= _SIGN
-            v ^= _SIGN
-        order = np.int64(-1) if u < v else (np.int64(1) if u > v else np.int64(0))
+        return np.int64(1) if order != 0 else np.int64(0)
     if op == at.LT:
         return np.int64(1) if order < 0 else np.int64(0)
     if op == at.LE:
@@ -137,6 +139,22 @@ def compare(A, L, t, op, a, b):
     if op == at.GT:
         return np.int64(1) if order > 0 else np.int64(0)
     return np.int64(1) if order >= 0 else np.int64(0)
+
+
+@kernel("i:iiii")
+def compare_patterns(t, op, u, v):
+    """Whether `u op v` holds for two patterns of value type `t` (not symbol): 1 or 0."""
+    return _ordered(op, _pattern_order(t, u, v))
+
+
+@kernel("i:ALiiii")
+def compare(A, L, t, op, a, b):
+    """Whether `a op b` holds for two codes of value type `t`: 1 or 0."""
+    if op == at.EQ or op == at.NE:
+        return np.int64(1) if (a == b) == (op == at.EQ) else np.int64(0)
+    if t == at.T_SYMBOL:
+        return _ordered(op, _symbol_order(A, L, a, b))
+    return compare_patterns(t, op, decode(L, a), decode(L, b))
 
 
 @kernel("i:iii")
@@ -250,37 +268,50 @@ def _real(f, a, b):
     return canonical(z)
 
 
-@kernel("i:Liiii")
-def call(L, t, f, a, b):
-    """Apply functor `f` of argument type `t` to codes; the code of its value or NO_VALUE.
+@kernel("i:ii")
+def type_of_result(t, f):
+    """The type of what functor `f` gives for arguments of type `t`."""
+    if f == at.ITOF or f == at.UTOF:
+        return np.int64(at.T_FLOAT)
+    if f == at.FTOI or f == at.UTOI:
+        return np.int64(at.T_NUMBER)
+    if f == at.FTOU or f == at.ITOU:
+        return np.int64(at.T_UNSIGNED)
+    return t
+
+
+@kernel("i:iiii")
+def has_value(t, f, x, y):
+    """Whether functor `f` has a value for patterns of type `t`: 1 or 0."""
+    if f == at.FTOI or f == at.FTOU:
+        z = np.trunc(as_float(x))
+        low = -9223372036854775808.0 if f == at.FTOI else 0.0
+        return np.int64(1) if low <= z < low + 18446744073709551616.0 else np.int64(0)
+    if t == at.T_FLOAT:
+        return np.int64(1)
+    if (f == at.DIV or f == at.MOD) and y == 0:
+        return np.int64(0)
+    nothing = f == at.POW and x == 0 and y < 0 and t == at.T_NUMBER
+    return np.int64(0) if nothing else np.int64(1)
+
+
+@kernel("i:iiii")
+def call(t, f, x, y):
+    """The pattern of functor `f` applied to patterns of type `t`, where it has one.
 
     Conversions take their argument type from `t`: ITOF and ITOU number, UTOF and UTOI unsigned,
     FTOI and FTOU float (truncating; no value outside the range).
     """
-    x = decode(L, a)
-    y = decode(L, b)
     if f == at.ITOF or f == at.UTOF:
         z = float(x)
         if f == at.UTOF and x < 0:
             z += 18446744073709551616.0
-        return encode(L, at.T_FLOAT, canonical(z))
+        return canonical(z)
     if f == at.FTOI or f == at.FTOU:
         z = np.trunc(as_float(x))
-        low = -9223372036854775808.0 if f == at.FTOI else 0.0
-        if not (low <= z < low + 18446744073709551616.0):
-            return NO_VALUE
-        if z >= 9223372036854775808.0:
-            return encode(L, at.T_UNSIGNED, np.int64(z - 18446744073709551616.0))
-        return encode(L, at.T_NUMBER if f == at.FTOI else at.T_UNSIGNED, np.int64(z))
+        return np.int64(z - 18446744073709551616.0) if z >= 9223372036854775808.0 else np.int64(z)
+    if f == at.ITOU or f == at.UTOI:
+        return x
     if t == at.T_FLOAT:
-        return encode(L, at.T_FLOAT, _real(f, x, y))
-    if (f == at.DIV or f == at.MOD) and y == 0:
-        return NO_VALUE
-    if f == at.POW and x == 0 and y < 0 and t == at.T_NUMBER:
-        return NO_VALUE
-    result_type = t
-    if f == at.ITOU:
-        return encode(L, at.T_UNSIGNED, x)
-    if f == at.UTOI:
-        return encode(L, at.T_NUMBER, x)
-    return encode(L, result_type, _integer(t, f, x, y))
+        return _real(f, x, y)
+    return _integer(t, f, x, y)

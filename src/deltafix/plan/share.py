@@ -22,6 +22,8 @@ from deltafix.plan.clause import (
     Absent,
     Argument,
     Clause,
+    Code,
+    Compare,
     Fold,
     Literal,
     Match,
@@ -147,13 +149,16 @@ def _includes(literal: Literal, relation: str, group: tuple[tuple[int, Argument]
 def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     """The groups of a view's part are read off an aggregate of theirs, not off the rows again.
 
-    TPC-H's query 1 counts 6 M rows for each of its four groups otherwise. Only parts of views: how
-    often their rows are derived is nobody's to ask.
+    TPC-H's query 1 counts 6 M rows for each of its four groups otherwise. Only parts of views, and
+    what a rule asks of whether one has a row: how often these are derived is nobody's to ask.
     """
     parts = {one.name for one in core.relations if one.of}
+    # What SQL adds up is a reducer of its own; a group that a rule of a text negates stays as it is.
+    sums = {fold.source for fold in core.folds if fold.op.startswith("@@")}
+    asked = {one.name for one in core.relations if one.hidden}
     known: dict[tuple[str, tuple[int, ...]], tuple[str, list[int | None]]] = {}
     for fold in core.folds:
-        if fold.group and fold.has_value:
+        if fold.has_value and not fold.is_always_there:
             said = fold.source, tuple(sorted(fold.group))
             if fold.present is not None:
                 known[said] = fold.present, [*fold.group]
@@ -164,10 +169,12 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     heads = Counter(one.head for one in core.clauses)
 
     def read(clause: Clause) -> Clause:
-        if clause.head not in parts or heads[clause.head] > 1:
+        if heads[clause.head] > 1 or not (clause.head in parts or clause.head in asked):
             return clause
         found = _projection(clause)
         if found is None or home[clause.head] == home[found[0]]:
+            return clause
+        if clause.head not in parts and found[0] not in sums:
             return clause
         source, columns = found
         name, group = known.get((source, tuple(sorted(columns))), ("", []))
@@ -181,8 +188,12 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
 
 
 def _projection(clause: Clause) -> tuple[str, tuple[int, ...]] | None:
-    """The relation of which a clause has some columns, and which; None: it says more."""
-    literal = clause.body[0] if len(clause.body) == 1 else None
+    """The relation of which a clause has some columns, and which; None: it says more.
+
+    `0 = 0`, by which a negated literal is a group of its own, says nothing.
+    """
+    body = [one for one in clause.body if not (isinstance(one, Compare) and _is_true(one))]
+    literal = body[0] if len(body) == 1 else None
     if not isinstance(literal, Match):
         return None
     slots = [arg for arg in literal.args if arg is not None]
@@ -191,6 +202,10 @@ def _projection(clause: Clause) -> tuple[str, tuple[int, ...]] | None:
     if len({*clause.args}) < len(clause.args) or not {*clause.args} <= {*slots}:
         return None
     return literal.relation, tuple(literal.args.index(arg) for arg in clause.args)
+
+
+def _is_true(literal: Compare) -> bool:
+    return literal.op == "=" and isinstance(literal.left, Code) and literal.left == literal.right
 
 
 def _doubles(core: Core) -> dict[str, str]:

@@ -8,11 +8,12 @@ same plan twice gives the same program.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked, Writer
+from deltafix.facts.values import BaseType
 from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
@@ -120,6 +121,10 @@ class _HeadWriter(Writer):
     def unread_of(self, clause: Clause) -> Collection[Argument]:
         """None: a derivation says what all of its variables are."""
         return ()
+
+    def raw_of(self, variant: Variant) -> Mapping[Argument, BaseType]:
+        """None: a derivation says all of them as codes."""
+        return {}
 
     def needed(self, variant: Variant) -> list[int]:
         """None: the search looks at no filter, and has chains in place of some indexes."""
