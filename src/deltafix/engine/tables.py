@@ -100,7 +100,7 @@ class Tables:
     """Variants of the last program that was linked, by the identity of their nodes."""
 
     def lay_out(self, plan: Plan) -> None:
-        """Make the relations and indexes of a plan that are not there. O(rows of new indexes).
+        """Make the relations and indexes of a plan that are not there. O(rows of relations widened).
 
         Raises LimitError, and MemoryError: `forget` then.
         """
@@ -298,7 +298,13 @@ class Tables:
         cells[rb + at.R_PKROOM] = 32
 
     def _index(self, plan: Plan) -> None:
-        """Give every relation of the plan its indexes, filled; others keep theirs."""
+        """Give every relation of the plan its indexes; others keep theirs.
+
+        Those of relations that have rows are late (`X_LATE`): many serve edits that never come, and
+        cost their memory and each edit until one asks. Where one row per key is kept rows are
+        looked up outside joins, too: there they are filled.
+        """
+        best = {self.numbers[name] for one in plan.stages if one.best for name in one.relations}
         arena, cells = self.arena, self.arena.cells
         wanted = {self.numbers[one.name]: plan.indexes[one.name] for one in plan.relations}
         held = [int(cells[self.cell(n) + at.R_NIDX]) for n in range(len(self.numbers))]
@@ -331,7 +337,12 @@ class Tables:
             cells[rb + at.R_NIDX] = held[number] + len(more.get(number, ()))
         cells[at.IDXS] = start
         for index in made:
-            fill_index(arena.words, cells, index)
+            number = int(cells[start + index * at.XSZ + at.X_REL])
+            if number in best:
+                fill_index(arena.words, cells, index)
+            else:
+                rows = int(cells[self.cell(number) + at.R_NOW])
+                cells[start + index * at.XSZ + at.X_LATE] = rows > 0
 
     def _empty_index(self, xb: int, number: int, position: int, key: Sequence[int]) -> None:
         arena, cells = self.arena, self.arena.cells

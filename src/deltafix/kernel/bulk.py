@@ -225,6 +225,8 @@ def bulk_rows(A, L, rows, r, n, known):
     if holds:
         L[rb + at.R_NOW] += fresh
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
+                continue
             if L[L[at.IDXS] + x * at.XSZ + at.X_USED] == 0:
                 _fill_index(A, L, x, fresh, made, cells, spare)
             else:

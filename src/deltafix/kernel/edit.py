@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.bulk import bulk_rows
+from deltafix.kernel.bulk import bulk_rows, fill_index
 from deltafix.kernel.emit import touch
 from deltafix.kernel.index import idx_find, index_row
 from deltafix.kernel.jit import kernel, prefetch
@@ -145,7 +145,16 @@ def answer(A, L, rows, values, known, r, n):
 
 @kernel("i:ALii")
 def find_slot(A, L, x, n):
-    """Cell of the slot of index `x` whose key is the `n` words at KEY2, or -1. For the writer."""
+    """Cell of the slot of index `x` whose key is the `n` words at KEY2, or -1. For the writer.
+
+    A late index is filled first: O(rows), once.
+    """
+    if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
+        for k in range(n):
+            A[at.KEY + k] = A[at.KEY2 + k]
+        fill_index(A, L, x)
+        for k in range(n):
+            A[at.KEY2 + k] = A[at.KEY + k]
     return idx_find(A, L, x, at.KEY2, hash_words(A, at.KEY2, n))
 
 

@@ -126,7 +126,7 @@ def rollback(A, L):
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
             if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:  # memory may have ended while it was filled
                 empty_index(A, L, x)
-                L[L[at.IDXS] + x * at.XSZ + at.X_LATE] = 0
+                L[L[at.IDXS] + x * at.XSZ + at.X_LATE] = L[rb + at.R_NOW] > 0
     L[at.CLOCK] = L[at.EPOCH_BASE]
     L[at.DELTA + 1] = 0
     L[at.ERROR] = 0

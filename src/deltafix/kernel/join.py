@@ -26,6 +26,8 @@ from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find
 
 _ROWS_AHEAD = 8
+_FEW = 16
+"""Rows up to which no index is filled to find fewer."""
 
 
 @kernel("i:ALPii")
@@ -34,14 +36,18 @@ def _choose(A, L, P, node, level):
 
     Returns 0 if some literal has none, so that the binding fails at once. Buckets and rows of the
     literals that are not chosen are not touched (galen: two thirds of all cache misses were those).
+    A late index is not asked where another literal has few rows, or one by its key.
     """
     s = L[at.STACK] + level * at.LEVEL
     best = np.int64(-1)
     slot = np.int64(-1)
+    late = np.int64(-1)
     n = P[node + 2]
     L[at.C_TRIED] += n
-    for k in range(n):
+    k = np.int64(0)
+    while k < n:
         c = np.int64(P[P[node + 3] + k])
+        k += 1
         r = np.int64(P[c + at.K_REL])
         rb = L[at.RELS] + r * at.RSZ
         method = P[c + at.K_METHOD]
@@ -57,21 +63,23 @@ def _choose(A, L, P, node, level):
             L[s + 4] = row
             return np.int64(1)
         if method == at.BY_INDEX:
-            h = gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
             x = np.int64(P[c + at.K_INDEX])
             if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
-                if L[rb + at.R_NOW] == 0:  # nothing has entered since it became late
+                same = P[c + at.K_CLASS] >= at.SAME_BEFORE  # sees what holds now alone
+                if L[rb + at.R_NOW] == 0 and (same or L[rb + at.R_WAS] == 0):
                     return np.int64(0)
-                fill_index(A, L, x)
-            # How many rows a key has is a guess where hashes collide: it only orders literals.
-            found = idx_glance(L, x, h)
-            if found < 0:
-                return np.int64(0)
-            count = L[found + 1] & 0xFFFFFFFF
-            if best < 0 or count < best:
-                best = count
-                slot = found
-                L[s] = c
+                late = x
+            else:
+                h = gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
+                # How many rows a key has is a guess where hashes collide: it only orders literals.
+                found = idx_glance(L, x, h)
+                if found < 0:
+                    return np.int64(0)
+                count = L[found + 1] & 0xFFFFFFFF
+                if best < 0 or count < best:
+                    best = count
+                    slot = found
+                    L[s] = c
         else:
             count = L[rb + at.R_N]
             if count == 0:
@@ -80,6 +88,12 @@ def _choose(A, L, P, node, level):
                 best = count
                 slot = np.int64(-1)
                 L[s] = c
+        if k == n and late >= 0 and (best < 0 or best > _FEW):
+            fill_index(A, L, late)  # and look again
+            best = np.int64(-1)
+            slot = np.int64(-1)
+            late = np.int64(-1)
+            k = np.int64(0)
     L[s + 2] = 0
     if slot < 0:
         L[s + 1] = 2

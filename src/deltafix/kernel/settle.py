@@ -53,7 +53,11 @@ def _list_change(A, L, r, row, keep):
 
 @kernel("v:ALPi")
 def finish_stratum(A, L, P, t):
-    """Settle the stratum's rows, fill late indexes, list the changed rows for later strata."""
+    """Settle the stratum's rows, and list the changed rows for later strata.
+
+    After an evaluation from nothing its late indexes are filled: edits do not wait for that. Those
+    of an input that are late since rules came are filled when one asks (`engine.tables`).
+    """
     for k in range(P[t + at.T_NRELS]):
         r = np.int64(P[P[t + at.T_RELS] + k])
         rb = L[at.RELS] + r * at.RSZ
@@ -68,7 +72,7 @@ def finish_stratum(A, L, P, t):
     for k in range(P[t + at.T_NRELS]):
         rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
-            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
+            if L[at.S_FULL] and L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
                 fill_index(A, L, x)
     # All settled (LIMBO clear): from here on the flag marks rows that are listed.
     for k in range(P[t + at.T_NRELS]):

@@ -22,9 +22,23 @@ _ELSEWHERE = 3
 """What a row found by an index costs, where one read in order costs 1: cache misses."""
 
 
-@kernel("i:ALPi")
-def _reached(A, L, P, node):
-    """How many rows the literal after a complete node 0 has for the variables as they are bound."""
+_CHECKS = 8
+"""Tests of a row that cost as much as reading it does; so does entering it into a late index."""
+
+
+@kernel("i:Lii")
+def _each(L, r, of):
+    """Rows of `r` for each of `of`, as where one is the key that the other refers to."""
+    held = L[L[at.RELS] + of * at.RSZ + at.R_NOW]
+    return max(L[L[at.RELS] + r * at.RSZ + at.R_NOW] // max(held, 1), 1)
+
+
+@kernel("i:ALPii")
+def _reached(A, L, P, node, trigger):
+    """How many rows the literal after a complete node 0 has for the variables as they are bound.
+
+    Of an index that is late it is a guess.
+    """
     best = np.int64(-1)
     for k in range(P[node + 2]):
         c = np.int64(P[P[node + 3] + k])
@@ -33,12 +47,32 @@ def _reached(A, L, P, node):
             count = np.int64(1)
         elif P[c + at.K_METHOD] == at.BY_INDEX:
             x = np.int64(P[c + at.K_INDEX])
-            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE] == 0:
+            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
+                count = _each(L, np.int64(P[c + at.K_REL]), trigger)
+            else:
                 slot = idx_glance(L, x, gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS]))
                 count = np.int64(0) if slot < 0 else L[slot + 1] & 0xFFFFFFFF
         if best < 0 or count < best:
             best = count
     return max(best, 0)
+
+
+@kernel("i:LPii")
+def _to_fill(L, P, node, trigger):
+    """Rows of late indexes that are filled for the literal after node 0; none if one has its key."""
+    least = np.int64(-1)
+    rows = np.int64(0)
+    for k in range(P[node + 2]):
+        c = np.int64(P[P[node + 3] + k])
+        if P[c + at.K_METHOD] == at.BY_KEY:
+            return np.int64(0)
+        r = np.int64(P[c + at.K_REL])
+        index = L[at.IDXS] + P[c + at.K_INDEX] * at.XSZ
+        late = P[c + at.K_METHOD] == at.BY_INDEX and L[index + at.X_LATE]
+        if late and (least < 0 or _each(L, r, trigger) < least):
+            least = _each(L, r, trigger)
+            rows = L[L[at.RELS] + r * at.RSZ + at.R_NOW]
+    return rows
 
 
 @kernel("i:ALPi")
@@ -59,8 +93,10 @@ def _work(A, L, P, v):
             if fits == 1:
                 fits = run_check(A, L, P, np.int64(P[P[node + 1] + c]))
         if fits != 0:  # a value that is not known yet may fit
-            reached += _reached(A, L, P, node)
-    return rows + L[rb + at.R_NOW] * reached * _ELSEWHERE // max(tried, 1)
+            reached += _reached(A, L, P, node, np.int64(P[v + at.V_TRIGGER]))
+    filled = _to_fill(L, P, node, np.int64(P[v + at.V_TRIGGER])) if reached else np.int64(0)
+    found = L[rb + at.R_NOW] * reached * _ELSEWHERE // max(tried, 1)
+    return rows + rows * P[node] // _CHECKS + found + filled
 
 
 @kernel("i:ALPi")
