@@ -93,7 +93,7 @@ def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[in
     rows = relation_cell(arena, number, at.R_ROWS)
     stride = relation_cell(arena, number, at.R_STRIDE)
     if cells[xb + at.X_LATE]:
-        _require(cells[xb + at.X_USED] == 0 and bool(alive), name, f"index {index} is late")
+        _require(cells[xb + at.X_USED] == 0, name, f"index {index} is late, and has keys")
         return
     for slot in range(int(cells[xb + at.X_CAP])):
         head, tail = int(cells[start + 2 * slot]), int(cells[start + 2 * slot + 1])
