@@ -7,19 +7,31 @@ is called, and one that takes its arguments); what a function returns was checke
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deltafix.diagnostics import did_you_mean
 from deltafix.errors import FunctorError
 from deltafix.facts.shapes import Shape
-from deltafix.facts.values import WORD, Value, fitting, show_value, shown, valid_values
+from deltafix.facts.values import (
+    RANGES,
+    WORD,
+    Value,
+    canonical,
+    encodable,
+    fitting,
+    show_value,
+    shown,
+    valid_values,
+)
 from deltafix.rules.ast import BASES, FunctorDecl, Program
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.terms import Aggregate, Call, Term
 from deltafix.rules.values import NO_VALUE
 from deltafix.rules.walk import subterms, terms_of
+
+_EXACT = {"number": int, "unsigned": int, "float": float, "symbol": str}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +54,33 @@ class UserFunctor:
         except Exception as error:
             message = f"{self._shown(values)} raised {type(error).__name__}: {error}; rolled back"
             raise FunctorError(message) from error
+        return self._fitted(values, found)
+
+    def all(self, calls: Sequence[tuple[Value, ...]]) -> list[Any]:
+        """The values of many calls. Raises FunctorError as the first call that fails by itself.
+
+        What is of the declared type already is looked at together: a third of the time of a short
+        function of SQL.
+        """
+        compute = self.compute
+        try:
+            found = [compute(*values) for values in calls]
+        except Exception:
+            return [self(*values) for values in calls]
+        if self.shape is None and {*map(type, found)} == {_EXACT[self.result]}:
+            if self.result == "float":
+                return [*map(canonical, found)]
+            if self.result == "symbol":
+                if all(text.isascii() or encodable(text) for text in found):
+                    return found
+            else:
+                low, high = RANGES[self.bits][self.result]
+                if low <= min(found) and max(found) <= high:
+                    return found
+        return [*map(self._fitted, calls, found)]
+
+    def _fitted(self, values: tuple[Value, ...], found: Any) -> Any:
+        """What a call with these values gave, as its type has it."""
         if self.shape is not None:
             try:
                 return self.shape.check(found)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deltafix.engine.bind import UserFunctor
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.tables import Memo
@@ -87,8 +88,11 @@ class Functors:
     def _answer(self, number: int, arguments: Words) -> None:
         codes, (memo, compute) = self._codes, self._calls[number]
         columns = [codes.decode(kind, arguments[:, n]) for n, kind in enumerate(memo.types)]
-        rows = zip(*columns, strict=True) if columns else [()]
-        found = [compute(*row) for row in rows]
+        rows = [*zip(*columns, strict=True)] if columns else [()]
+        if isinstance(compute, UserFunctor):
+            found = compute.all(rows)
+        else:
+            found = [compute(*row) for row in rows]
         if NO_VALUE in found:
             known = np.array([value is not NO_VALUE for value in found])
             nothing = arguments[~known]

@@ -100,7 +100,7 @@ class Tables:
     """Variants of the last program that was linked, by the identity of their nodes."""
 
     def lay_out(self, plan: Plan) -> None:
-        """Make the relations and indexes of a plan that are not there. O(rows of relations widened).
+        """Make the relations and indexes of a plan that are not there. O(rows that are widened).
 
         Raises LimitError, and MemoryError: `forget` then.
         """

@@ -59,7 +59,7 @@ def _reached(A, L, P, node, trigger):
 
 @kernel("i:LPii")
 def _to_fill(L, P, node, trigger):
-    """Rows of late indexes that are filled for the literal after node 0; none if one has its key."""
+    """Rows of the late index that the literal after node 0 fills; none where one has its key."""
     least = np.int64(-1)
     rows = np.int64(0)
     for k in range(P[node + 2]):

@@ -7,10 +7,10 @@ comes and goes there: a derivation more adds its value, one less takes it away. 
 kept, if each has one derivation. That is so where a row tells which rows its body matched: they are
 named by their columns, or by a key of them (`Relation.key`), and two clauses never derive one row.
 
-Invariant: of such a relation `pipelined` is the name; nobody but totals (`Fold.is_total`) reads it,
-no row is given to it, and no program says its name. Views of SQL over a table of facts copied the
-table so far: TPC-H's query 1 had 590,000 rows behind its four. Not here: what is done with such rows
-(`kernel.fold`), and how a proof finds them again (`provenance.rows`).
+Invariant: nobody but totals (`Fold.is_total`) reads a relation of `pipelined`, no row is given to
+it, and no program says its name. (GROUP BY over a table of facts copied the table: TPC-H's query 1
+had 590,000 rows behind its four.) Not here: what is done with such rows (`kernel.fold`), and how a
+proof finds them again (`provenance.rows`).
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     what a rule asks of whether one has a row: how often these are derived is nobody's to ask.
     """
     parts = {one.name for one in core.relations if one.of}
-    # What SQL adds up is a reducer of its own; a group that a rule of a text negates stays as it is.
+    # SQL's sums are reducers of their own; a group that a rule of a text negates stays as it is.
     sums = {fold.source for fold in core.folds if fold.op.startswith("@@")}
     asked = {one.name for one in core.relations if one.hidden}
     known: dict[tuple[str, tuple[int, ...]], tuple[str, list[int | None]]] = {}

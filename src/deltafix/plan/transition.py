@@ -11,8 +11,8 @@ goes has no other delta rule, one that comes has those on facts of its own strat
 at a time. So much is a change of rows like any other, in a stratum with the same relations before
 and after. Invariant: after the epoch supports and ranks are exact for the new plan. They are not
 where strata merge or split, nor where a stratum is no plain fixpoint, or is not kept: these are
-evaluated anew (`fresh`), and what that changes is their delta. `rule_changes` is what one program has and another
-has not, as text; a rule that is only renamed or reordered is in both.
+evaluated anew (`fresh`), and what that changes is their delta. `rule_changes` is what one program
+has and another has not, as text; a rule that is only renamed or reordered is in both.
 
 The states of the two signals are those of schedules that see what is deleted and what is inserted
 in one wave (`wavefront`, `local`) or that start from nothing.

@@ -291,8 +291,13 @@ class Builder:
         body.append(equal(result.term, self.call(scalar, args, result.column("value"))))
         return result
 
-    def call(self, scalar: Scalar, args: Sequence[Operand], result: Column) -> Call:
-        """The call of an expression as a function of the program's own."""
+    def call(
+        self, scalar: Scalar, args: Sequence[Operand], result: Column, *, exact: bool = False
+    ) -> Call:
+        """The call of an expression as a function of the program's own.
+
+        `exact`: what it computes is what the engine's column holds.
+        """
         columns = [arg.column(f"a{n}") for n, arg in enumerate(args)]
         said = scalar.says and (scalar.says, tuple(columns), result)
         name = self.named_by.get(said, "")
@@ -302,7 +307,7 @@ class Builder:
                 self.named_by[said] = name
             attributes = tuple(column.attribute(column.name) for column in columns)
             self.functors.append(FunctorDecl(name, attributes, result.engine_type))
-            self.functions[name] = function(scalar, columns, result)
+            self.functions[name] = function(scalar, columns, result, exact=exact)
         return Call(f"@{name}", tuple(arg.term for arg in args))
 
     def reducer(self, name: str, found: UserReducer, argument: str, result: str) -> str:
@@ -365,15 +370,19 @@ def _without(formula: Formula, names: set[str]) -> Formula:
     return formula
 
 
-def function(scalar: Scalar, columns: Sequence[Column], result: Column) -> Callable[..., Any]:
-    """An expression as a function of the engine's values."""
+def function(
+    scalar: Scalar, columns: Sequence[Column], result: Column, *, exact: bool = False
+) -> Callable[..., Any]:
+    """An expression as a function of the engine's values; `exact` as `Builder.call` has it."""
     compute, shape = scalar.compute, tuple(columns)
 
     def found(*values: Any) -> Any:
-        return result.encode(compute(list(map(decode, values, shape))))
+        value = compute(list(map(decode, values, shape)))
+        return value if exact else result.encode(value)
 
     def plain(*values: Any) -> Any:
-        return result.encode(compute(values))
+        value = compute(values)
+        return value if exact else result.encode(value)
 
     as_they_are = all(one.type.read is None and not one.nullable for one in columns)
     return plain if as_they_are else found

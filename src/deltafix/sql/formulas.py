@@ -301,7 +301,7 @@ class Formulas:
         compute = scalar.compute
         says = ("truth", scalar.says)
         coded = Scalar(lambda row: _CODES[compute(row)], BIGINT, nullable=False, says=says)
-        call = self.builder.call(coded, args, _TRUTH)
+        call = self.builder.call(coded, args, _TRUTH, exact=True)
         return conjunction((*here.body, equal(call, Const(_CODES[truth], "number"))))
 
     def column(self, operand: Operand, truth: bool | None) -> Formula:

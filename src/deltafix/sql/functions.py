@@ -64,6 +64,7 @@ class Function:
         least: the least number of arguments.
         unites: whether the arguments are converted to the type of the value first.
         orders: whether `compute` takes, before the arguments, the `order_of` the type.
+        fixed: `compute` of the first argument, for constants in place of the others.
     """
 
     usage: str
@@ -76,6 +77,7 @@ class Function:
     least: int = 1
     unites: bool = False
     orders: bool = False
+    fixed: Callable[..., Callable[[Any], Any]] | None = None
 
 
 def order_of(kind: SqlType) -> Callable[[Any], Any]:
@@ -286,13 +288,44 @@ def _right(text: str, count: int) -> str:
     )
 
 
-def _like(flags: int = 0) -> Callable[[str, str], bool]:
-    @lru_cache(maxsize=256)
-    def compiled(pattern: str) -> re.Pattern[str]:
-        parts = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
-        return re.compile("".join(parts), re.DOTALL | flags)
+@lru_cache(maxsize=256)
+def _like(pattern: str) -> Callable[[str], bool]:
+    """Whether a text is LIKE the pattern; without `_` its parts are looked for, one by one."""
+    if "_" in pattern:
+        return _matched(pattern, 0)
+    first, *middle = pattern.split("%")
+    if not middle:
+        return lambda text: text == first
+    last = middle.pop()
+    parts = [part for part in middle if part]
+    if not first and not last and len(parts) == 1:
+        (part,) = parts
+        return lambda text: part in text
 
-    return lambda text, pattern: compiled(pattern).fullmatch(text) is not None
+    def found(text: str) -> bool:
+        start, end = len(first), len(text) - len(last)
+        if start > end or not (text.startswith(first) and text.endswith(last)):
+            return False
+        for part in parts:
+            start = text.find(part, start, end)
+            if start < 0:
+                return False
+            start += len(part)
+        return True
+
+    return found
+
+
+@lru_cache(maxsize=256)
+def _ilike(pattern: str) -> Callable[[str], bool]:
+    """Whether a text is ILIKE the pattern."""
+    return _matched(pattern, re.IGNORECASE)
+
+
+def _matched(pattern: str, flags: int) -> Callable[[str], bool]:
+    parts = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
+    whole = re.compile("".join(parts), re.DOTALL | flags).fullmatch
+    return lambda text: whole(text) is not None
 
 
 def _sign(value: float) -> int:
@@ -446,14 +479,20 @@ FUNCTIONS: Final[dict[type, Function]] = {
         least=2,
     ),
     exp.Like: Function(
-        "text LIKE 'a%_'", ("this", "expression"), _of([TEXT, TEXT], BOOLEAN), _like(), least=2
+        "text LIKE 'a%_'",
+        ("this", "expression"),
+        _of([TEXT, TEXT], BOOLEAN),
+        lambda text, pattern: _like(pattern)(text),
+        least=2,
+        fixed=_like,
     ),
     exp.ILike: Function(
         "text ILIKE 'a%_'",
         ("this", "expression"),
         _of([TEXT, TEXT], BOOLEAN),
-        _like(re.IGNORECASE),
+        lambda text, pattern: _ilike(pattern)(text),
         least=2,
+        fixed=_ilike,
     ),
     exp.StrPosition: Function(
         "STRPOS(text, part)",

@@ -171,7 +171,16 @@ class Scalars:
             message = f"{node.key.upper()}({types}) has no meaning"
             raise self.statement.wrong(message, node, f"write {function.usage}")
         nullable = any(value.nullable for value in values)
-        if function.strict:
+        fixed = [constant(one) is not None for one in args[1:]]
+        if (
+            function.strict
+            and function.fixed
+            and all(fixed)
+            and not any(v.nullable for v in values[1:])
+        ):
+            known = function.fixed(*(value.compute(()) for value in values[1:]))
+            compute = strict(known, values[0].compute)
+        elif function.strict:
             compute = strict(function.compute, *(value.compute for value in values))
         else:
             parts = [value.compute for value in values]
