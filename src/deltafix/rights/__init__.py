@@ -8,11 +8,13 @@
 
 Reading order, which is the way of a model and then that of a question:
 
-    model.py        a model as data; dsl.py: from text; reading.py: from files and JSON
+    model.py        a model as data; dsl.py: from text; modules.py: from several;
+                    reading.py: from files and JSON
     validate.py     what is wrong with one
     graph.py        a model as nodes and leaves, which all below work on
     program.py      the relations that are kept, as rules of a deltafix program
     tuples.py       tuples as rows of its input relations; bulk.py: tables of them
+    conditions.py   whether a tuple with a condition holds in a question's context
     search.py       checks and lists by search; reader.py: what a search reads
     proofs.py       why; expansion.py: expand; changes.py: what a transaction changed
     rights.py       an opened model: transactions and questions; store.py: files with assertions
@@ -26,10 +28,11 @@ from deltafix.rights.model import Model
 from deltafix.rights.reading import read_model, read_tuples
 from deltafix.rights.rights import Rights, RightsTransaction, Users, open  # noqa: A004  its name
 from deltafix.rights.store import Outcome, run_store
-from deltafix.rights.tuples import Tuple
+from deltafix.rights.tuples import ConditionalTuple, Tuple
 
 __all__ = [
     "Change",
+    "ConditionalTuple",
     "Expansion",
     "Model",
     "Outcome",

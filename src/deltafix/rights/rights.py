@@ -12,12 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
 
 from deltafix.engine.connect import connect
-from deltafix.errors import NoSuchFactError, RightsQuestionError, RightsTupleError, StateError
+from deltafix.errors import (
+    NoSuchFactError,
+    RightsContextError,
+    RightsQuestionError,
+    RightsTupleError,
+    StateError,
+)
 from deltafix.rights.bulk import rows_of_table
 from deltafix.rights.changes import Part, RightsDelta
+from deltafix.rights.conditions import Conditions, Judge, MisfitError, checked_context, written
 from deltafix.rights.dsl import parse_dsl
 from deltafix.rights.expansion import Expansion, expansion_of
 from deltafix.rights.graph import Graph, Node, Source
@@ -25,10 +32,11 @@ from deltafix.rights.lists import Downwards, Upwards
 from deltafix.rights.model import Model
 from deltafix.rights.program import View, program_of
 from deltafix.rights.proofs import proof_of
-from deltafix.rights.reader import Contextual, Plain, Reader
+from deltafix.rights.reader import Conditional, Contextual, Plain, Reader
 from deltafix.rights.reading import read_model
 from deltafix.rights.search import Search
 from deltafix.rights.tuples import (
+    AnyTuple,
     Tuple,
     listed,
     object_of,
@@ -46,6 +54,11 @@ if TYPE_CHECKING:
     from deltafix.provenance.proof import Proof
     from deltafix.rules.ast import Program
 
+Context: TypeAlias = Mapping[str, Any] | str | None
+"""Values for parameters of conditions, by name; as JSON text, too."""
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 _MARK = "rights"
 """Under which a state folder notes the model, and what is kept."""
 
@@ -69,7 +82,10 @@ class Users(NamedTuple):
 
 
 class _Laid(NamedTuple):
-    """A model laid out: its graph, its program, and what that keeps."""
+    """A model laid out: its graph, its program, and what that keeps.
+
+    `wide`: the sources whose tuples have conditions.
+    """
 
     graph: Graph
     program: Program
@@ -77,6 +93,8 @@ class _Laid(NamedTuple):
     views: dict[tuple[int, str], View]
     sources: dict[str, Source]
     shown: dict[str, Part]
+    wide: dict[str, Source]
+    conditions: Conditions
 
     def delta(self, delta: Delta) -> RightsDelta:
         """What a delta of the engine says, under this model."""
@@ -92,10 +110,15 @@ def _laid(model: Model, materialise: Iterable[str]) -> _Laid:
     parts: dict[str, Part] = {}
     for (number, users), view in whole.items():
         node = graph.nodes[number]
-        for which, name in (("|", view.holds), ("*", view.everyone), ("-", view.excepted)):
-            if name:
-                parts[name] = (node.type, node.name, users, which)
-    return _Laid(graph, program, tuple(names), whole, graph.sources(), parts)
+        for one in view.both:
+            possible = one is not view
+            for which, name in (("|", one.holds), ("*", one.everyone), ("-", one.excepted)):
+                if name:
+                    parts[name] = Part(node.type, node.name, users, which, possible)
+    sources = graph.sources()
+    wide = {name: source for name, source in sources.items() if source.users.condition}
+    conditions = Conditions(model)
+    return _Laid(graph, program, tuple(names), whole, sources, parts, wide, conditions)
 
 
 def _kept(graph: Graph, name: str) -> Node:
@@ -107,7 +130,7 @@ def _kept(graph: Graph, name: str) -> Node:
 
 
 def open(  # noqa: A001  as `deltafix.rights.open`
-    model: Model | str | Path | Mapping[str, Any],
+    model: Model | str | Path | Mapping[str, Any] | Sequence[Path],
     path: str | Path | None = None,
     *,
     materialise: Iterable[str] = (),
@@ -117,7 +140,7 @@ def open(  # noqa: A001  as `deltafix.rights.open`
 
     Args:
         model: OpenFGA's DSL as text, its JSON form as text or as `json.loads` made it, a `Path` of
-            a file with either, or a `Model`.
+            a file with either or of `fga.mod`, the `Path`s of modules' files, or a `Model`.
         path: a folder, or URL, where tuples outlive the process; None keeps them in memory. What
             is there under another model is brought to this one, as `change_model` does.
         materialise: relations to be kept as views, as `document#viewer`.
@@ -125,7 +148,7 @@ def open(  # noqa: A001  as `deltafix.rights.open`
 
     Raises:
         RightsModelError: the model is none; with every diagnostic.
-        RightsRefusedError: it has conditions or modules.
+        MissingDependencyError: it has conditions, and cel-python is not there.
         RightsQuestionError: `materialise` names what the model does not have.
         RightsTupleError: tuples in the folder that the model does not allow.
         StateInUseError, StateError: as `deltafix.connect`.
@@ -206,7 +229,7 @@ class Rights:
 
     def change_model(
         self,
-        model: Model | str | Path | Mapping[str, Any],
+        model: Model | str | Path | Mapping[str, Any] | Sequence[Path],
         *,
         materialise: Iterable[str] | None = None,
     ) -> RightsDelta:
@@ -255,6 +278,7 @@ class Rights:
         object: str,  # noqa: A002
         *,
         contextual: Any = (),
+        context: Context = None,
     ) -> bool:
         """Whether a user has a relation to an object.
 
@@ -264,30 +288,37 @@ class Rights:
             relation: of the object's type.
             object: `document:roadmap`.
             contextual: tuples that hold for this question beside the committed ones.
+            context: values for parameters of conditions, by name, as JSON has them. Where a tuple
+                has a value for the same parameter, the tuple's counts.
 
-        A kept relation is looked up; another is searched: O(usersets and related objects between
-        the object and the user).
+        A kept relation is looked up, and searched only where conditions decide; another is
+        searched: O(usersets and related objects between the object and the user).
 
-        Raises RightsQuestionError, and RightsTupleError for contextual tuples.
+        Raises RightsQuestionError, RightsTupleError for contextual tuples, and, only if the answer
+        rests on such a condition, RightsParameterError for parameters that nobody gives and
+        RightsContextError for a condition that cannot be evaluated.
         """
-        return self.batch_check([(user, relation, object)], contextual=contextual)[0]
+        questions = [(user, relation, object)]
+        return self.batch_check(questions, contextual=contextual, context=context)[0]
 
-    def batch_check(self, questions: Iterable[Any], *, contextual: Any = ()) -> list[bool]:
+    def batch_check(
+        self, questions: Iterable[Any], *, contextual: Any = (), context: Context = None
+    ) -> list[bool]:
         """Several checks of one state, in their order. Questions are tuples; the rest as `check`.
 
         What one check of a user finds out is known to the next.
         """
         found: list[bool] = []
-        searches: dict[str, Search] = {}
-        with self._reading(contextual) as (laid, reader, views):
+        searches: dict[str, tuple[Search, Search]] = {}
+        with self._asking(contextual, context) as asked:
             for question in questions:
-                user, relation, object_ = tuple_of(question)
-                node, at = self._asked(laid, reader, relation, object_)
-                search = searches.get(user)
-                if search is None:
-                    subject = subject_of(laid.graph, user)
-                    search = searches[user] = Search(laid.graph, reader, subject, views)
-                found.append(search.holds(node.number, at))
+                user, relation, object_ = _question(question)
+                node, at = asked.goal(relation, object_)
+                pair = searches.get(user)
+                if pair is None:
+                    pair = searches[user] = asked.searches(user)
+                shown = f"check({user}, {relation}, {object_})"
+                found.append(asked.agreed(shown, pair, lambda one: one.holds(node.number, at)))  # noqa: B023  called here
         return found
 
     def list_objects(
@@ -297,6 +328,7 @@ class Rights:
         type: str,  # noqa: A002
         *,
         contextual: Any = (),
+        context: Context = None,
     ) -> list[str]:
         """The objects of a type to which a user has a relation, sorted.
 
@@ -305,12 +337,14 @@ class Rights:
 
         Raises as `check`.
         """
-        with self._reading(contextual) as (laid, reader, views):
-            node = relation_node(laid.graph, type, relation)
-            subject = subject_of(laid.graph, user)
-            search = Search(laid.graph, reader, subject, views)
-            codes = Upwards(laid.graph, search).objects(node)
-            return sorted(f"{type}:{reader.symbol(code)}" for code in codes)
+        with self._asking(contextual, context) as asked:
+            graph = asked.laid.graph
+            node = relation_node(graph, type, relation)
+            sure, possible = (Upwards(graph, one) for one in asked.searches(user))
+            sure.excluding, possible.excluding = possible, sure
+            shown = f"list_objects({user}, {relation}, {type})"
+            codes = asked.agreed(shown, (sure, possible), lambda one: one.objects(node))
+            return sorted(f"{type}:{asked.sure.symbol(code)}" for code in codes)
 
     def list_users(
         self,
@@ -319,6 +353,7 @@ class Rights:
         type: str,  # noqa: A002
         *,
         contextual: Any = (),
+        context: Context = None,
     ) -> Users:
         """The users of a type that have a relation to an object.
 
@@ -326,6 +361,7 @@ class Rights:
             relation: of the object's type.
             object: as `check` takes it.
             contextual: as `check` takes it.
+            context: as `check` takes it.
             type: `user`, or `group#member` for the usersets that have it.
 
         Of a kept relation O(users found); else a search from the object down: O(goals below it, and
@@ -333,15 +369,20 @@ class Rights:
 
         Raises as `check`.
         """
-        with self._reading(contextual) as (laid, reader, views):
-            node, at = self._asked(laid, reader, relation, object)
+        with self._asking(contextual, context) as asked:
+            graph, reader = asked.laid.graph, asked.sure
+            node, at = asked.goal(relation, object)
             kind, _, within = type.partition("#")
             if within:
-                relation_node(laid.graph, kind, within)
+                relation_node(graph, kind, within)
             else:
-                subject_of(laid.graph, f"{type}:*")
-            search = Downwards(laid.graph, reader, type, views)
-            crowd = search.users((node.number, at))
+                subject_of(graph, f"{type}:*")
+            sure = Downwards(graph, reader, type, asked.views)
+            possible = Downwards(graph, asked.possible, type, asked.views)
+            sure.excluding, possible.excluding = possible, sure
+            goal = (node.number, at)
+            shown = f"list_users({relation}, {object}, {type})"
+            crowd = asked.agreed(shown, (sure, possible), lambda one: one.users(goal))
             end = f"#{within}" if within else ""
 
             def listed_(codes: Iterable[int]) -> list[str]:
@@ -351,18 +392,28 @@ class Rights:
                 return Users(listed_(crowd.some), [])
             return Users([f"{type}:*"], listed_(crowd.some))
 
-    def expand(self, relation: str, object: str, *, contextual: Any = ()) -> Expansion:  # noqa: A002
+    def expand(
+        self,
+        relation: str,
+        object: str,  # noqa: A002
+        *,
+        contextual: Any = (),
+        context: Context = None,
+    ) -> Expansion:
         """How users come to a relation to an object: the definition, with the tuples in it.
 
-        One level, as Zanzibar's Expand: usersets and related objects are named, not followed.
+        One level, as Zanzibar's Expand: usersets and related objects are named, not followed. A
+        tuple whose condition does not hold is left out; one whose condition is open is there with
+        it: `user:anne with in_office`.
 
-        Raises as `check`.
+        Raises as `check`, but nothing for open conditions.
         """
-        with self._reading(contextual) as (laid, reader, _):
-            node, at = self._asked(laid, reader, relation, object)
-            definition = laid.graph.model.relation(node.type, node.name)
+        with self._asking(contextual, context) as asked:
+            node, at = asked.goal(relation, object)
+            model = asked.laid.graph.model
+            definition = model.relation(node.type, node.name)
             assert definition is not None  # noqa: S101  its node was found
-            return expansion_of(laid.graph.model, reader, node.type, definition, at)
+            return expansion_of(model, (asked.sure, asked.possible), node.type, definition, at)
 
     def why(
         self,
@@ -371,6 +422,7 @@ class Rights:
         object: str,  # noqa: A002
         *,
         contextual: Any = (),
+        context: Context = None,
     ) -> Proof:
         """Why a user has a relation to an object: a proof in tuples and lines of the model.
 
@@ -380,16 +432,17 @@ class Rights:
 
         Raises NoSuchFactError if the user has it not, and as `check`.
         """
-        with self._reading(contextual) as (laid, reader, _):
-            node, at = self._asked(laid, reader, relation, object)
-            subject = subject_of(laid.graph, user)
-            search = Search(laid.graph, reader, subject, smallest=True)
-            if not search.holds(node.number, at):
+        with self._asking(contextual, context) as asked:
+            node, at = asked.goal(relation, object)
+            pair = asked.searches(user, smallest=True)
+            shown = f"why({user}, {relation}, {object})"
+            if not asked.agreed(shown, pair, lambda one: one.holds(node.number, at)):
                 message = f"{user} is not {relation} of {object}, so there is nothing to explain"
                 raise NoSuchFactError(message)
-            return proof_of(laid.graph, search, laid.sources, (node.number, at))
+            laid = asked.laid
+            return proof_of(laid.graph, pair[0], laid.sources, (node.number, at))
 
-    def tuples(self) -> Iterator[Tuple]:
+    def tuples(self) -> Iterator[AnyTuple]:
         """All tuples that were written, one relation after another. O(tuples)."""
         laid = self._laid
         for name, source in laid.sources.items():
@@ -401,22 +454,24 @@ class Rights:
         return sum(self._db.count(name) for name in self._laid.sources)
 
     @contextmanager
-    def _reading(
-        self, contextual: Any
-    ) -> Iterator[tuple[_Laid, Reader, Mapping[tuple[int, str], View]]]:
-        """One state: its model, what reads its tuples, and the views that go for it."""
+    def _asking(self, contextual: Any, context: Context) -> Iterator[_Asked]:
+        """One state: its model, what reads its tuples in a context, and the views for it."""
+        try:
+            given = checked_context(context)
+        except MisfitError as error:
+            raise RightsContextError(str(error), value=context) from None
         with self._db.probing() as probe:
             laid = self._laid
             more = [placed(laid.graph, tuple_of(one)) for one in listed(contextual)]
-            if more:  # views know nothing of these
-                yield laid, Contextual(probe, more), {}
-            else:
-                yield laid, Plain(probe), laid.views
-
-    @staticmethod
-    def _asked(laid: _Laid, reader: Reader, relation: str, object_: str) -> tuple[Node, int]:
-        type_, name = object_of(laid.graph, object_)
-        return relation_node(laid.graph, type_, relation), reader.code(name)
+            plain = Contextual(probe, more, laid.wide) if more else Plain(probe)
+            views = {} if more else laid.views  # they know nothing of contextual tuples
+            if not laid.wide:
+                yield _Asked(laid, plain, plain, views, None)
+                return
+            judge = Judge(laid.conditions, given)
+            sure = Conditional(plain, laid.wide, judge, hopeful=False)
+            possible = Conditional(plain, laid.wide, judge, hopeful=True)
+            yield _Asked(laid, sure, possible, views, judge)
 
     # --- life --------------------------------------------------------------------------------
 
@@ -450,7 +505,8 @@ class RightsTransaction:
 
         Args:
             tuples: (user, relation, object) triples, mappings with these keys, or a table with
-                these columns (pyarrow, pandas, polars), which is read by columns.
+                these columns (pyarrow, pandas, polars), which is read by columns. A tuple with a
+                condition: see `deltafix.rights.tuples.tuple_of`.
 
         Raises RightsTupleError for a tuple that the model does not allow; nothing was written.
         """
@@ -478,7 +534,7 @@ class RightsTransaction:
 
     def change_model(
         self,
-        model: Model | str | Path | Mapping[str, Any],
+        model: Model | str | Path | Mapping[str, Any] | Sequence[Path],
         *,
         materialise: Iterable[str] | None = None,
     ) -> None:
@@ -508,6 +564,9 @@ class RightsTransaction:
                         f"model, which has no `{name}`; delete them in the same transaction, first"
                     )
                     raise RightsTupleError(message, value=one)
+        for name, source in laid.wide.items():
+            if name in self._was.sources:
+                self._require_fit(laid, name, source)
         was, rows = self._was, self._rights._db.rows
         left = [name for name in was.sources if name not in laid.sources]
         left += [
@@ -524,6 +583,21 @@ class RightsTransaction:
         if hasattr(self._tx, "mark"):
             self._tx.mark(_MARK, _noted(laid))
         self._laid, self._changed = laid, True
+
+    def _require_fit(self, laid: _Laid, name: str, source: Source) -> None:
+        """Refuse contexts that do not fit new parameters of a condition; then O(tuples)."""
+        condition = laid.conditions.by_name[source.users.condition]
+        was = self._was.conditions.by_name[condition.name]
+        if was.parameters == condition.parameters:
+            return
+        rows = self._tx.given_rows(name)
+        for place, context in enumerate(rows["context"].to_pylist()):
+            try:
+                written(condition, context)
+            except MisfitError as error:
+                one = shown(source, _row(rows, place))
+                message = f"tuple `{one}`: {error}; delete it in the same transaction, first"
+                raise RightsTupleError(message, value=one) from None
 
     def _rows(self, tuples: Any) -> Iterable[tuple[str, Any]]:
         if self._changed:
@@ -571,6 +645,53 @@ class RightsTransaction:
     ) -> None:
         with self._committing():
             self._tx.__exit__(kind, error, at)
+
+
+class _Asked(NamedTuple):
+    """What a question is answered from; where nothing has conditions, both readers are one."""
+
+    laid: _Laid
+    sure: Reader
+    possible: Reader
+    views: Mapping[tuple[int, str], View]
+    judge: Judge | None
+
+    def goal(self, relation: str, object_: str) -> tuple[Node, int]:
+        """What is asked for."""
+        type_, name = object_of(self.laid.graph, object_)
+        return relation_node(self.laid.graph, type_, relation), self.sure.code(name)
+
+    def searches(self, user: str, *, smallest: bool = False) -> tuple[Search, Search]:
+        """What a user has for sure, and possibly; a smallest proof is of the first."""
+        graph = self.laid.graph
+        subject = subject_of(graph, user)
+        views = {} if smallest else self.views
+        first = Search(graph, self.sure, subject, views, smallest=smallest)
+        if self.judge is None:
+            return first, first
+        possible = Search(graph, self.possible, subject, views)
+        sure = Search(graph, self.sure, subject, views) if smallest else first
+        possible.excluding, sure.excluding, first.excluding = sure, possible, possible
+        return first, possible
+
+    def agreed(self, question: str, pair: tuple[_T, _T], answer: Callable[[_T], _R]) -> _R:
+        """The answer that does not rest on what is open. Raises RightsContextError."""
+        sure = answer(pair[0])
+        if self.judge is None or not self.judge.undecided or sure is True:
+            return sure
+        possible = answer(pair[1])
+        if possible != sure:
+            raise self.judge.error(question)
+        return sure
+
+
+def _question(given: Any) -> Tuple:
+    found = tuple_of(given)
+    if not isinstance(found, Tuple):
+        raise RightsTupleError(
+            f"{given!r} is no question; a question has no condition", value=given
+        )
+    return found
 
 
 def _by_source(laid: _Laid, tuples: Any) -> Iterable[tuple[str, Any]]:

@@ -6,6 +6,10 @@ are open when nothing is left to do fail: with unions and intersections that is 
 cycles and all. What is excluded is decided by a search of its own, to its end, before its base is
 believed; the model has no cycle through an exclusion, so that ends.
 
+Where conditions are open there are two searches, `sure` and `possible`: one takes open tuples for
+none, one for all, and each asks the other what is excluded. Where they agree, that is the answer,
+whatever the open ones are.
+
 Invariant: only decided goals are remembered; a search that stops early forgets the open ones.
 Everything is in codes of a reader (`reader`), which sees one state.
 """
@@ -59,12 +63,14 @@ class Search:
     """What one subject has.
 
     Args:
-        views: of nodes that are kept whole; they are looked up, not searched. Without them every
-            goal that holds has its `Reason`.
+        views: of nodes that are kept; they are looked up, and searched where conditions decide.
+            Without them every goal that holds has its `Reason`.
         smallest: open all goals before any is believed; then each is believed for a reason of least
             height, which costs O(goals below) where a decision could stop early.
 
     Attributes:
+        excluding: the search that says what is excluded; this one, unless `smallest` or conditions
+            ask for another.
         true: the goals that hold, with their reasons.
         order: these in the order in which they were found: before what follows from them.
     """
@@ -172,7 +178,9 @@ class _Run:
         if view is not None:
             if viewed(view, self.reader, search.code, at):
                 self._settle(goal, Reason())
-            return
+                return
+            if view.possible is None or not viewed(view.possible, self.reader, search.code, at):
+                return
         if node.kind != "union":
             self._advance(goal, node)
             return
