@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
 from deltafix.errors import RightsModelError
-from deltafix.rights.conditions import TYPES
+from deltafix.rights.contexts import TYPES
 from deltafix.rights.model import (
     Computed,
     Condition,

@@ -11,56 +11,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from deltafix.engine.connect import connect
-from deltafix.errors import (
-    NoSuchFactError,
-    RightsContextError,
-    RightsQuestionError,
-    RightsTupleError,
-    StateError,
-)
-from deltafix.rights.bulk import rows_of_table
-from deltafix.rights.changes import Part, RightsDelta
-from deltafix.rights.conditions import Conditions, Judge, MisfitError, checked_context, written
+from deltafix.errors import NoSuchFactError, RightsQuestionError, StateError
+from deltafix.rights.asking import Asked, Context, asked_of, question_of
+from deltafix.rights.changes import RightsDelta
 from deltafix.rights.dsl import parse_dsl
 from deltafix.rights.expansion import Expansion, expansion_of
-from deltafix.rights.graph import Graph, Node, Source
+from deltafix.rights.layout import MARK, Layout, kept_node, layout_of, noted
 from deltafix.rights.lists import Downwards, Upwards
 from deltafix.rights.model import Model
-from deltafix.rights.program import View, program_of
 from deltafix.rights.proofs import proof_of
-from deltafix.rights.reader import Conditional, Contextual, Plain, Reader
 from deltafix.rights.reading import read_model
 from deltafix.rights.search import Search
-from deltafix.rights.tuples import (
-    AnyTuple,
-    Tuple,
-    listed,
-    object_of,
-    placed,
-    relation_node,
-    shown,
-    subject_of,
-    tuple_of,
-)
-from deltafix.rights.validate import checked
+from deltafix.rights.transaction import RightsTransaction
+from deltafix.rights.tuples import AnyTuple, relation_node, shown, subject_of
 
 if TYPE_CHECKING:
     from deltafix.engine.watch import Watch
     from deltafix.facts.delta import Delta
     from deltafix.provenance.proof import Proof
     from deltafix.rules.ast import Program
-
-Context: TypeAlias = Mapping[str, Any] | str | None
-"""Values for parameters of conditions, by name; as JSON text, too."""
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-_MARK = "rights"
-"""Under which a state folder notes the model, and what is kept."""
 
 
 class Users(NamedTuple):
@@ -79,54 +51,6 @@ class Users(NamedTuple):
         everyone = f"{user.partition(':')[0]}:*"
         public = everyone in self.users and "#" not in user
         return user in self.users or (public and user not in self.excluded)
-
-
-class _Laid(NamedTuple):
-    """A model laid out: its graph, its program, and what that keeps.
-
-    `wide`: the sources whose tuples have conditions.
-    """
-
-    graph: Graph
-    program: Program
-    kept: tuple[str, ...]
-    views: dict[tuple[int, str], View]
-    sources: dict[str, Source]
-    shown: dict[str, Part]
-    wide: dict[str, Source]
-    conditions: Conditions
-
-    def delta(self, delta: Delta) -> RightsDelta:
-        """What a delta of the engine says, under this model."""
-        return RightsDelta(delta, self.sources, self.shown, {})
-
-
-def _laid(model: Model, materialise: Iterable[str]) -> _Laid:
-    graph = checked(model)
-    names = [materialise] if isinstance(materialise, str) else list(dict.fromkeys(materialise))
-    kept = [_kept(graph, name).number for name in names]
-    program, views = program_of(graph, kept)
-    whole = {key: view for key, view in views.items() if key[0] in kept}
-    parts: dict[str, Part] = {}
-    for (number, users), view in whole.items():
-        node = graph.nodes[number]
-        for one in view.both:
-            possible = one is not view
-            for which, name in (("|", one.holds), ("*", one.everyone), ("-", one.excepted)):
-                if name:
-                    parts[name] = Part(node.type, node.name, users, which, possible)
-    sources = graph.sources()
-    wide = {name: source for name, source in sources.items() if source.users.condition}
-    conditions = Conditions(model)
-    return _Laid(graph, program, tuple(names), whole, sources, parts, wide, conditions)
-
-
-def _kept(graph: Graph, name: str) -> Node:
-    type_, mark, relation = name.partition("#")
-    if not mark:
-        message = f"{name!r} names no relation; write `document#viewer`"
-        raise RightsQuestionError(message, value=name)
-    return relation_node(graph, type_, relation)
 
 
 def open(  # noqa: A001  as `deltafix.rights.open`
@@ -153,23 +77,23 @@ def open(  # noqa: A001  as `deltafix.rights.open`
         RightsTupleError: tuples in the folder that the model does not allow.
         StateInUseError, StateError: as `deltafix.connect`.
     """
-    wanted = _laid(read_model(model), materialise)
+    wanted = layout_of(read_model(model), materialise)
     if path is None:
         return Rights(connect(wanted.program), wanted)
-    was: list[_Laid] = []
+    was: list[Layout] = []
 
     def program(marks: Mapping[str, Any]) -> Program:
-        noted = marks.get(_MARK)
+        noted = marks.get(MARK)
         if noted is None and marks:
             raise StateError(f"{path} is a state of something else; take another folder")
-        known = wanted if noted is None else _laid(parse_dsl(noted[0]), noted[1])
+        known = wanted if noted is None else layout_of(parse_dsl(noted[0]), noted[1])
         was.append(known)
         return known.program
 
     db = connect(program, path, fsync=fsync)
     try:
         rights = Rights(db, was[0])
-        if getattr(db, "marks", {}).get(_MARK) != _noted(wanted):
+        if getattr(db, "marks", {}).get(MARK) != noted(wanted):
             with rights.transaction() as tx:
                 tx._change(wanted)
     except BaseException:
@@ -178,14 +102,10 @@ def open(  # noqa: A001  as `deltafix.rights.open`
     return rights
 
 
-def _noted(laid: _Laid) -> list[Any]:
-    return [str(laid.graph.model), list(laid.kept)]
-
-
 class Rights:
     """Made by `open`. A context manager; for several threads."""
 
-    def __init__(self, db: Any, laid: _Laid) -> None:
+    def __init__(self, db: Any, laid: Layout) -> None:
         self._db = db
         self._laid = laid
         self._changes = laid.delta
@@ -260,7 +180,7 @@ class Rights:
         return watch
 
     def _require_kept(self, relation: str) -> None:
-        _kept(self._laid.graph, relation)
+        kept_node(self._laid.graph, relation)
         if relation not in self._laid.kept:
             there = ", ".join(self._laid.kept) or "none"
             message = (
@@ -312,7 +232,7 @@ class Rights:
         searches: dict[str, tuple[Search, Search]] = {}
         with self._asking(contextual, context) as asked:
             for question in questions:
-                user, relation, object_ = _question(question)
+                user, relation, object_ = question_of(question)
                 node, at = asked.goal(relation, object_)
                 pair = searches.get(user)
                 if pair is None:
@@ -454,24 +374,9 @@ class Rights:
         return sum(self._db.count(name) for name in self._laid.sources)
 
     @contextmanager
-    def _asking(self, contextual: Any, context: Context) -> Iterator[_Asked]:
-        """One state: its model, what reads its tuples in a context, and the views for it."""
-        try:
-            given = checked_context(context)
-        except MisfitError as error:
-            raise RightsContextError(str(error), value=context) from None
+    def _asking(self, contextual: Any, context: Context) -> Iterator[Asked]:
         with self._db.probing() as probe:
-            laid = self._laid
-            more = [placed(laid.graph, tuple_of(one)) for one in listed(contextual)]
-            plain = Contextual(probe, more, laid.wide) if more else Plain(probe)
-            views = {} if more else laid.views  # they know nothing of contextual tuples
-            if not laid.wide:
-                yield _Asked(laid, plain, plain, views, None)
-                return
-            judge = Judge(laid.conditions, given)
-            sure = Conditional(plain, laid.wide, judge, hopeful=False)
-            possible = Conditional(plain, laid.wide, judge, hopeful=True)
-            yield _Asked(laid, sure, possible, views, judge)
+            yield asked_of(self._laid, probe, contextual, context)
 
     # --- life --------------------------------------------------------------------------------
 
@@ -488,225 +393,3 @@ class Rights:
     def __repr__(self) -> str:
         kept = ", ".join(self.materialised) or "nothing"
         return f"<Rights: {len(self):,} tuples, {kept} kept>"
-
-
-class RightsTransaction:
-    """Made by `Rights.transaction`; begins at once, and others wait until it ends."""
-
-    def __init__(self, rights: Rights, missing: str) -> None:
-        self._rights = rights
-        self._tx = rights._db.transaction(missing=missing)
-        self._was = self._laid = rights._laid
-        self._delta = self._laid.delta
-        self._changed = False
-
-    def write(self, tuples: Any) -> int:
-        """Write tuples; those that are there are no-ops. Returns how many were new.
-
-        Args:
-            tuples: (user, relation, object) triples, mappings with these keys, or a table with
-                these columns (pyarrow, pandas, polars), which is read by columns. A tuple with a
-                condition: see `deltafix.rights.tuples.tuple_of`.
-
-        Raises RightsTupleError for a tuple that the model does not allow; nothing was written.
-        """
-        return sum(self._tx.insert(name, rows) for name, rows in self._rows(tuples))
-
-    def delete(self, tuples: Any) -> int:
-        """Delete tuples. Returns how many were there. Arguments as for `write`.
-
-        Raises RightsTupleError for a tuple that the model does not allow or, unless `missing` is
-        `"ignore"`, that is not there; nothing was deleted.
-        """
-        found = list(self._rows(tuples))
-        if self._tx._missing == "error":
-            for name, rows in found:
-                there = self._tx.given(name, rows)
-                if not there.all():
-                    row = _row(rows, int(there.argmin()))
-                    missing = shown(self._laid.sources[name], row)
-                    message = (
-                        f"cannot delete `{missing}`: no such tuple was written; "
-                        f'`missing="ignore"` would skip it'
-                    )
-                    raise RightsTupleError(message, value=missing)
-        return sum(self._tx.delete(name, rows) for name, rows in found)
-
-    def change_model(
-        self,
-        model: Model | str | Path | Mapping[str, Any] | Sequence[Path],
-        *,
-        materialise: Iterable[str] | None = None,
-    ) -> None:
-        """Have another model from the commit on, for what the difference of the rules costs.
-
-        The delta says who gains and who loses in relations that are kept; of one that was not kept
-        before, all of it.
-
-        Args:
-            model: as `open` takes it.
-            materialise: the relations to keep; None: those kept now.
-
-        Raises as `open`; RightsTupleError for tuples, some of this transaction perhaps, that the
-        model does not allow: delete them in the transaction first.
-        """
-        kept = self._laid.kept if materialise is None else materialise
-        self._change(_laid(read_model(model), kept))
-
-    def _change(self, laid: _Laid) -> None:
-        for name, source in self._was.sources.items():
-            if name not in laid.sources:
-                left = self._tx.given_rows(name)
-                if left.num_rows:
-                    one = shown(source, _row(left, 0))
-                    message = (
-                        f"{left.num_rows:,} tuple(s) such as `{one}` are not allowed by this "
-                        f"model, which has no `{name}`; delete them in the same transaction, first"
-                    )
-                    raise RightsTupleError(message, value=one)
-        for name, source in laid.wide.items():
-            if name in self._was.sources:
-                self._require_fit(laid, name, source)
-        was, rows = self._was, self._rights._db.rows
-        left = [name for name in was.sources if name not in laid.sources]
-        left += [
-            name
-            for name, part in was.shown.items()
-            if name not in laid.shown and "#".join(part[:2]) in laid.kept
-        ]
-        gone = {name: rows(name) for name in left}
-        sources, parts = was.sources | laid.sources, {**laid.shown}
-        parts |= {name: was.shown[name] for name in left if name in was.shown}
-        self._delta = lambda delta: RightsDelta(delta, sources, parts, gone)
-        if laid.program != self._was.program:
-            self._tx.change_program(laid.program)
-        if hasattr(self._tx, "mark"):
-            self._tx.mark(_MARK, _noted(laid))
-        self._laid, self._changed = laid, True
-
-    def _require_fit(self, laid: _Laid, name: str, source: Source) -> None:
-        """Refuse contexts that do not fit new parameters of a condition; then O(tuples)."""
-        condition = laid.conditions.by_name[source.users.condition]
-        was = self._was.conditions.by_name[condition.name]
-        if was.parameters == condition.parameters:
-            return
-        rows = self._tx.given_rows(name)
-        for place, context in enumerate(rows["context"].to_pylist()):
-            try:
-                written(condition, context)
-            except MisfitError as error:
-                one = shown(source, _row(rows, place))
-                message = f"tuple `{one}`: {error}; delete it in the same transaction, first"
-                raise RightsTupleError(message, value=one) from None
-
-    def _rows(self, tuples: Any) -> Iterable[tuple[str, Any]]:
-        if self._changed:
-            message = (
-                "the model changes in this transaction; write tuples before, or in another one"
-            )
-            raise RightsTupleError(message)
-        return _by_source(self._laid, tuples)
-
-    def commit(self) -> RightsDelta:
-        """Commit; returns what changed. On an error everything is rolled back first."""
-        with self._committing():
-            self._tx.commit()
-        return self.delta
-
-    def rollback(self) -> None:
-        """Forget the edits; all is as before."""
-        self._tx.rollback()
-
-    @property
-    def delta(self) -> RightsDelta:
-        """What the committed transaction changed."""
-        return self._delta(self._tx.delta)
-
-    @contextmanager
-    def _committing(self) -> Iterator[None]:
-        """Show readers and watchers the model with its tuples: it is put there before they come."""
-        rights = self._rights
-        rights._laid, rights._changes = self._laid, self._delta
-        try:
-            yield
-        finally:
-            if not self._tx.is_committed:
-                rights._laid = self._was
-            rights._changes = rights._laid.delta
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        with self._committing():
-            self._tx.__exit__(kind, error, at)
-
-
-class _Asked(NamedTuple):
-    """What a question is answered from; where nothing has conditions, both readers are one."""
-
-    laid: _Laid
-    sure: Reader
-    possible: Reader
-    views: Mapping[tuple[int, str], View]
-    judge: Judge | None
-
-    def goal(self, relation: str, object_: str) -> tuple[Node, int]:
-        """What is asked for."""
-        type_, name = object_of(self.laid.graph, object_)
-        return relation_node(self.laid.graph, type_, relation), self.sure.code(name)
-
-    def searches(self, user: str, *, smallest: bool = False) -> tuple[Search, Search]:
-        """What a user has for sure, and possibly; a smallest proof is of the first."""
-        graph = self.laid.graph
-        subject = subject_of(graph, user)
-        views = {} if smallest else self.views
-        first = Search(graph, self.sure, subject, views, smallest=smallest)
-        if self.judge is None:
-            return first, first
-        possible = Search(graph, self.possible, subject, views)
-        sure = Search(graph, self.sure, subject, views) if smallest else first
-        possible.excluding, sure.excluding, first.excluding = sure, possible, possible
-        return first, possible
-
-    def agreed(self, question: str, pair: tuple[_T, _T], answer: Callable[[_T], _R]) -> _R:
-        """The answer that does not rest on what is open. Raises RightsContextError."""
-        sure = answer(pair[0])
-        if self.judge is None or not self.judge.undecided or sure is True:
-            return sure
-        possible = answer(pair[1])
-        if possible != sure:
-            raise self.judge.error(question)
-        return sure
-
-
-def _question(given: Any) -> Tuple:
-    found = tuple_of(given)
-    if not isinstance(found, Tuple):
-        raise RightsTupleError(
-            f"{given!r} is no question; a question has no condition", value=given
-        )
-    return found
-
-
-def _by_source(laid: _Laid, tuples: Any) -> Iterable[tuple[str, Any]]:
-    """Rows by input relation; a tuple that is named twice is there once."""
-    if hasattr(tuples, "__arrow_c_stream__") or hasattr(tuples, "num_columns"):
-        return rows_of_table(laid.graph, tuples)
-    found: dict[str, dict[tuple[str, ...], None]] = {}
-    for one in listed(tuples):
-        source, row = placed(laid.graph, tuple_of(one))
-        found.setdefault(source, {})[row] = None
-    return [(name, list(rows)) for name, rows in found.items()]
-
-
-def _row(rows: Any, place: int) -> tuple[str, ...]:
-    if isinstance(rows, Sequence):
-        row: tuple[str, ...] = rows[place]
-        return row
-    return tuple(column[place].as_py() for column in rows.columns)

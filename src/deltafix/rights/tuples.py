@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import RightsQuestionError, RightsTupleError
-from deltafix.rights.conditions import MisfitError, checked_context, written
+from deltafix.rights.contexts import MisfitError, checked_context, written
 from deltafix.rights.graph import Graph, Node, Source, tuple_relation
 
 

@@ -20,7 +20,8 @@ from deltafix.errors import (
     RightsTupleError,
 )
 from deltafix.rights import Change, ConditionalTuple, conditions
-from deltafix.rights.conditions import Conditions, Judge, MisfitError, checked_context, written
+from deltafix.rights.conditions import Conditions, Judge
+from deltafix.rights.contexts import MisfitError, checked_context, written
 from deltafix.rights.dsl import parse_dsl
 
 GRANTS = """model

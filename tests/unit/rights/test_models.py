@@ -10,7 +10,7 @@ import pytest
 import deltafix.rights
 from deltafix.errors import RightsModelError
 from deltafix.rights.dsl import parse_dsl
-from deltafix.rights.reading import model_of_json
+from deltafix.rights.model_json import model_of_json
 from deltafix.rights.validate import checked
 from random_rights import dsl_of, random_model
 
