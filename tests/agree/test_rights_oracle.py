@@ -28,7 +28,7 @@ from random_rights import (
 from rights_oracle import Oracle
 
 EPOCHS = 4
-CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "4"))
+CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "6"))
 
 
 def valid_model(random):
