@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.errors import RightsContextError, RightsParameterError
-from deltafix.rights.contexts import MisfitError, Values, cel
+from deltafix.rights.contexts import CONTEXT, MisfitError, Values, cel
 from deltafix.rights.model import Condition, Model
 
 Verdict: TypeAlias = bool | None
@@ -39,7 +39,14 @@ _NAMES: Final = ("bool", "bytes", "double", "int", "list", "map", "null_type", "
 
 
 class _TooLongError(Exception):
-    """An evaluation takes too many steps."""
+    """An evaluation takes too many steps, or makes too much."""
+
+
+def _plus(one: Any, other: Any) -> Any:
+    """Addition; texts and lists that it makes are no longer than a context may be."""
+    if hasattr(one, "__len__") and hasattr(other, "__len__") and len(one) + len(other) > CONTEXT:
+        raise _TooLongError
+    return one + other
 
 
 def _in_cidr(address: Any, network: Any) -> Any:
@@ -128,12 +135,15 @@ class Conditions:
         if program is None:
             environment = _environment()
             tree = environment.compile(self.by_name[name].expression)
-            own: dict[str, Callable[..., Any]] = {"in_cidr": _in_cidr, "ipaddress": _ip}
+            own: dict[str, Callable[..., Any]] = {
+                "_+_": _plus, "in_cidr": _in_cidr, "ipaddress": _ip,
+            }  # fmt: skip
             program = self._programs[name] = environment.program(tree, functions=own)
         try:
             found = program.evaluate(values)
         except _TooLongError:
-            raise MisfitError(f"it takes more than {_STEPS:,} steps") from None
+            message = f"it takes more than {_STEPS:,} steps, or makes too long a text or list"
+            raise MisfitError(message) from None
         except cel().CELEvalError as error:
             raise MisfitError(f"{error.args[0]:.200}" if error.args else "it fails") from None
         except Exception as error:

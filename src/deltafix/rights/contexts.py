@@ -25,7 +25,7 @@ TYPES: Final = (
 )  # fmt: skip
 """Of parameters; `list` and `map` are of another one."""
 
-_CONTEXT: Final = 32_768
+CONTEXT: Final = 32_768
 """Characters of a tuple's context, or of a question's, as JSON."""
 _VALUES: Final = 1_000
 """Values in either."""
@@ -82,8 +82,8 @@ def checked_context(given: Any) -> Mapping[str, Any]:
         text = json.dumps(given, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise MisfitError(f"the context is no JSON: {error}") from None
-    if len(text) > _CONTEXT:
-        raise MisfitError(f"the context has {len(text):,} characters as JSON; {_CONTEXT:,} may be")
+    if len(text) > CONTEXT:
+        raise MisfitError(f"the context has {len(text):,} characters as JSON; {CONTEXT:,} may be")
     return given
 
 

@@ -388,11 +388,14 @@ def test_verdicts(parameters, expression, context, verdict):
 
 
 def test_an_evaluation_ends():
-    names = {"a": list(range(900))}
-    found, judge = judged("a: list<int>", "a.all(x, a.all(y, a.all(z, x + y + z >= 0)))", names)
-    assert found is None
-    assert "more than 20,000 steps" in str(judge.error("q"))
-    assert type(judge.error("q")) is RightsContextError
+    for parameters, expression, context in (
+        ("a: list<int>", "a.all(x, a.all(y, a.all(z, x + y + z >= 0)))", {"a": list(range(900))}),
+        ("a: string", "a + a + a == a", {"a": "x" * 15_000}),
+    ):
+        found, judge = judged(parameters, expression, context)
+        assert found is None
+        assert "more than 20,000 steps" in str(judge.error("q"))
+        assert type(judge.error("q")) is RightsContextError
 
 
 def test_the_same_context_is_the_same_text():
