@@ -3,10 +3,11 @@
     python scripts/recording            play SESSION in a terminal of its own, and draw it again
 
 Invariant: what stands below a command is what a terminal received when that command ran, byte for
-byte but for tabs; the clock is the script's own (letters typed, pauses to read), so that the same
-output always gives the same file, and a test plays the session and compares. Drawn here because
-no kept tool turns a terminal into a picture without a browser, and because nothing that moves is
-needed to see it all: without animations, or when they are over, every line stands there.
+byte but for tabs and for progress. The clock is the script's own (letters typed, pauses to read),
+so that the same output always gives the same file, and a test plays the session and compares. Drawn
+here because no kept tool turns a terminal into a picture without a browser, and because nothing
+that moves is needed to see it all: without animations, or when they are over, every line stands
+there.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def _shown(command: str, folder: Path) -> list[str]:
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=theirs,
-        stderr=theirs,
+        stderr=subprocess.PIPE,  # progress, which a busy machine shows and an idle one does not
     )
     os.close(theirs)
     received = b""
@@ -88,9 +89,9 @@ def _shown(command: str, folder: Path) -> list[str]:
             break
         received += part
     os.close(ours)
-    text = received.decode()
-    if process.wait():
-        raise RuntimeError(f"`{command}` failed:\n{text}")
+    text, said = received.decode(), process.communicate()[1].decode()
+    if process.returncode:
+        raise RuntimeError(f"`{command}` failed:\n{text}{said}")
     return [line.expandtabs(8) for line in text.replace("\r\n", "\n").splitlines()]
 
 
