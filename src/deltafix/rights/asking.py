@@ -31,7 +31,6 @@ from deltafix.rights.tuples import (
 Context: TypeAlias = Mapping[str, Any] | str | None
 """Values for parameters of conditions, by name; as JSON text, too."""
 
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 

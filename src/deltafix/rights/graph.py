@@ -102,6 +102,16 @@ class Node:
     negates: bool = False
     is_conditional: bool = False
 
+    @property
+    def needed(self) -> tuple[int, ...]:
+        """The operands that have to hold: not what is excluded."""
+        return self.operands[:1] if self.kind == "not" else self.operands
+
+    @property
+    def below(self) -> list[int]:
+        """The nodes that it rests on, what is excluded too."""
+        return [*self.operands, *(target for leaf in self.leaves for target in leaf.targets)]
+
     def may_have(self, kind: str) -> bool:
         """Whether a subject of this kind can be among its subjects."""
         return kind in self.subjects or f"{kind}:*" in self.subjects
@@ -136,8 +146,7 @@ class Graph:
         waiting = list(dict.fromkeys(numbers))
         seen = set(waiting)
         for number in waiting:
-            node = self.nodes[number]
-            for target in (*node.operands, *(t for leaf in node.leaves for t in leaf.targets)):
+            for target in self.nodes[number].below:
                 if target not in seen:
                     seen.add(target)
                     waiting.append(target)
@@ -232,9 +241,8 @@ def _spread(nodes: list[Node]) -> None:
         grows = False
         for node in nodes:
             found = _subjects(node, nodes)
-            below = [*node.operands, *(t for leaf in node.leaves for t in leaf.targets)]
-            negates = node.negates or any(nodes[n].negates for n in below)
-            conditional = node.is_conditional or any(nodes[n].is_conditional for n in below)
+            negates = node.negates or any(nodes[n].negates for n in node.below)
+            conditional = node.is_conditional or any(nodes[n].is_conditional for n in node.below)
             was = (node.negates, node.is_conditional)
             if not found <= node.subjects or (negates, conditional) != was:
                 node.subjects |= found

@@ -106,7 +106,7 @@ class Upwards:
                 for leaf in node.leaves:
                     for target in leaf.targets:
                         found.setdefault(target, []).append((number, leaf))
-                for operand in set(_operands(node)):
+                for operand in set(node.needed):
                     found.setdefault(operand, []).append((number, None))
         return found
 
@@ -137,12 +137,8 @@ class Upwards:
         return []
 
 
-def _operands(node: Node) -> tuple[int, ...]:
-    return node.operands if node.kind == "and" else node.operands[:1]
-
-
 def _positive(node: Node) -> Iterator[int]:
-    yield from _operands(node)
+    yield from node.needed
     for leaf in node.leaves:
         yield from leaf.targets
 
@@ -257,19 +253,18 @@ class Downwards:
     def _children(self, goal: Goal) -> Iterator[Goal]:
         number, at = goal
         node = self.nodes[number]
-        for operand in set(_operands(node)):
+        for operand in set(node.needed):
             yield operand, at
         for leaf in node.leaves:
-            for target in filter(self._concerns, leaf.targets):
+            for target in filter(self._may_have, leaf.targets):
                 if leaf.kind == "computed":
                     yield target, at
                 else:
                     for via in self.reader.others(leaf.source, 1, at):
                         yield target, via
 
-    def _concerns(self, number: int) -> bool:
-        subjects = self.nodes[number].subjects
-        return self.kind in subjects or f"{self.kind}:*" in subjects
+    def _may_have(self, number: int) -> bool:
+        return self.nodes[number].may_have(self.kind)
 
     def _viewed(self, goal: Goal) -> Crowd | None:
         """What is kept of a goal; None if nothing is, or if conditions decide."""

@@ -142,12 +142,11 @@ def _named(graph: Graph, nodes: list[int]) -> dict[int, set[str]]:
         for number in nodes:
             node = graph.nodes[number]
             types = {leaf.type for leaf in node.leaves if leaf.kind == "user"}
-            for target in (*node.operands, *(t for leaf in node.leaves for t in leaf.targets)):
+            for target in node.below:
                 types |= found[target]
             if node.kind != "union":
-                base = graph.nodes[node.operands[0]]
-                every = [graph.nodes[n] for n in node.operands] if node.kind == "and" else [base]
-                types = {one for one in types if all(part.may_have(one) for part in every)}
+                needed = [graph.nodes[one] for one in node.needed]
+                types = {one for one in types if all(part.may_have(one) for part in needed)}
             if not types <= found[number]:
                 found[number] |= types
                 grows = True

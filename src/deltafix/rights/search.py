@@ -109,7 +109,7 @@ class Search:
 
     def concerns(self, node: Node) -> bool:
         """Whether the subject can have the node anywhere."""
-        return self.kind in node.subjects or f"{self.kind}:*" in node.subjects
+        return node.may_have(self.kind)
 
     def ways_to(self, node: Node) -> Ways:
         """Its ways to a node. O(leaves)."""
@@ -247,7 +247,7 @@ class _Run:
 
     def _advance(self, goal: Goal, node: Node) -> None:
         if self.search.smallest:
-            for number in node.operands if node.kind == "and" else node.operands[:1]:
+            for number in node.needed:
                 if self.search.concerns(self.nodes[number]):
                     self._wait(goal, (number, goal[1]), Reason())
             return
@@ -258,7 +258,7 @@ class _Run:
     def _whole(self, goal: Goal, node: Node) -> Reason | None:
         """Why an intersection or exclusion holds; None while it does not, or never will."""
         at = goal[1]
-        needed = node.operands if node.kind == "and" else node.operands[:1]
+        needed = node.needed
         for number in needed:
             child = (number, at)
             if child in self.true:
