@@ -15,7 +15,7 @@ RUN python -m pip install --no-cache-dir . \
 
 FROM python:3.13-slim
 # Those of pyproject.toml, with commas between: docker build --build-arg EXTRAS=sql,postgres
-ARG EXTRAS=sql,yaml,web
+ARG EXTRAS=sql,yaml,conditions,web
 COPY --from=build /wheels /wheels
 RUN python -m pip install --no-cache-dir "$(echo /wheels/*.whl)[$EXTRAS]" \
     && useradd --create-home --uid 1000 deltafix

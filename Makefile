@@ -100,6 +100,10 @@ docs: $(READY)  ## the documentation as a site, in site/
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group docs
 	$(BIN)/mkdocs build --strict
 
+.PHONY: recording
+recording: $(READY)  ## play the session of README's moving picture, and draw it: docs/images/session.svg
+	$(BIN)/python scripts/recording
+
 .PHONY: wheel
 wheel: $(READY)  ## sdist and wheel for Linux in dist/, with the kernel compiled for x86-64-v2 and v3
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group release

@@ -3,7 +3,9 @@
 Drawn so that most are valid: `from` follows relations that take objects only; relations refer to
 those of the same number or below in other objects, to those below in the same object, and to those
 below under an exclusion. So each number is a stratum, with cycles of groups and folders within it.
-Types are few and objects fewer, so that such cycles are there.
+Types are few and objects fewer, so that such cycles are there. Half of the models have conditions,
+on every kind of user and on parents, with contexts that leave them open, decide them, or clash with
+that of a question.
 """
 
 from __future__ import annotations
@@ -16,11 +18,46 @@ TYPES = ("user", "bot", "group", "folder", "document")
 IDS = {"user": "abcd", "bot": "xy", "group": "ghi", "folder": "pqr", "document": "mn"}
 
 Json = dict[str, Any]
-Triple = tuple[str, str, str]
+Triple = tuple[str, ...]
+"""And the condition and its context behind it, if it has one."""
+
+CONDITIONS: Json = {
+    "under": {
+        "name": "under",
+        "expression": "x < limit",
+        "parameters": {
+            "x": {"type_name": "TYPE_NAME_INT"}, "limit": {"type_name": "TYPE_NAME_INT"},
+        },
+    },
+    "flagged": {
+        "name": "flagged",
+        "expression": "flag",
+        "parameters": {"flag": {"type_name": "TYPE_NAME_BOOL"}},
+    },
+    "either": {
+        "name": "either",
+        "expression": "x > 2 || flag",
+        "parameters": {
+            "flag": {"type_name": "TYPE_NAME_BOOL"}, "x": {"type_name": "TYPE_NAME_INT"},
+        },
+    },
+}  # fmt: skip
+STORED = {
+    "under": ("{}", '{"limit":2}', '{"limit":5}', '{"limit":1,"x":0}', '{"x":3}'),
+    "flagged": ("{}", '{"flag":true}', '{"flag":false}'),
+    "either": ("{}", '{"x":1}', '{"x":3}'),
+}
+CONTEXTS: tuple[Json, ...] = (
+    {}, {"x": 1}, {"x": 3, "limit": 4}, {"flag": True}, {"flag": False, "x": 4},
+    {"flag": False, "x": 0, "limit": 1}, {"flag": True, "x": 4, "limit": 9, "other": [1]},
+    {"flag": "maybe", "x": 1, "limit": 2},
+)  # fmt: skip
+"""Of questions. One has a value that is none."""
 
 
 def random_model(random: Random) -> Json:
     """A model; not every one is valid."""
+    conditional = random.random() < 0.5
     types: list[Json] = [{"type": "user"}, {"type": "bot"}]
     names = {one: [f"{one[0]}{n}" for n in range(random.randint(2, 4))] for one in TYPES[2:]}
     for one in TYPES[2:]:
@@ -29,14 +66,32 @@ def random_model(random: Random) -> Json:
         if one != "group" or random.random() < 0.5:
             relations["parent"] = {"this": {}}
             parents = random.sample(TYPES[2:4], random.randint(1, 2))
-            direct["parent"] = {"directly_related_user_types": [{"type": p} for p in parents]}
+            allowed = [{"type": p} for p in parents]
+            direct["parent"] = {"directly_related_user_types": allowed}
         for level, name in enumerate(names[one]):
             drawn = _Drawn(random, one, names, direct.get("parent"), level)
             relations[name] = drawn.rewrite(2, top=True)
             if drawn.direct:
                 direct[name] = {"directly_related_user_types": drawn.direct}
+        if conditional:
+            for about in direct.values():
+                allowed = about["directly_related_user_types"]
+                about["directly_related_user_types"] = with_conditions(random, allowed)
         types.append({"type": one, "relations": relations, "metadata": {"relations": direct}})
-    return {"schema_version": "1.1", "type_definitions": types}
+    more = {"conditions": CONDITIONS} if conditional else {}
+    return {"schema_version": "1.1", "type_definitions": types, **more}
+
+
+def with_conditions(random: Random, allowed: list[Json]) -> list[Json]:
+    """Some of these with a condition, or with and without one."""
+    found: list[Json] = []
+    for one in allowed:
+        drawn = random.random()
+        if drawn < 0.7:
+            found.append(one)
+        if drawn > 0.5:
+            found.append({**one, "condition": random.choice(sorted(CONDITIONS))})
+    return found
 
 
 class _Drawn:
@@ -104,6 +159,10 @@ def dsl_of(model: Json) -> str:
             lines += ["  relations"] if n == 0 else []
             allowed = direct.get(name, {}).get("directly_related_user_types", [])
             lines.append(f"    define {name}: {_text(rewrite, allowed, outer=True)}")
+    for name, one in model.get("conditions", {}).items():
+        given = one["parameters"].items()
+        kinds = [f"{p}: {kind['type_name'][len('TYPE_NAME_') :].lower()}" for p, kind in given]
+        lines.append(f"condition {name}({', '.join(kinds)}) {{ {one['expression']} }}")
     return "\n".join(lines)
 
 
@@ -124,10 +183,11 @@ def _text(rewrite: Json, allowed: list[Json], *, outer: bool = False) -> str:
 
 
 def kind_of(allowed: Json) -> str:
-    """`user`, `user:*` or `group#member`."""
+    """`user`, `user:*` or `group#member`, `with` a condition."""
+    end = f" with {allowed['condition']}" if "condition" in allowed else ""
     if "wildcard" in allowed:
-        return f"{allowed['type']}:*"
-    return allowed["type"] + (f"#{allowed['relation']}" if "relation" in allowed else "")
+        return f"{allowed['type']}:*{end}"
+    return allowed["type"] + (f"#{allowed['relation']}" if "relation" in allowed else "") + end
 
 
 def every_tuple(model: Json) -> list[Triple]:
@@ -141,10 +201,51 @@ def every_tuple(model: Json) -> list[Triple]:
                 ids = "*" if "wildcard" in allowed else IDS[allowed["type"]]
                 for user in ids:
                     for at in IDS[one["type"]]:
-                        found.append(
-                            (f"{allowed['type']}:{user}{end}", name, f"{one['type']}:{at}")
-                        )
+                        plain = (f"{allowed['type']}:{user}{end}", name, f"{one['type']}:{at}")
+                        condition = allowed.get("condition")
+                        if condition is None:
+                            found.append(plain)
+                        else:
+                            found += [(*plain, condition, text) for text in STORED[condition]]
     return found
+
+
+def below(model: Json) -> dict[tuple[str, str], set[tuple[str, str]]]:
+    """The relations that each relation rests on, itself among them."""
+    found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for owner in model["type_definitions"]:
+        direct = owner.get("metadata", {}).get("relations", {})
+        for name, rewrite in owner.get("relations", {}).items():
+            about = direct.get(name, {}).get("directly_related_user_types", [])
+            near = {(owner["type"], name)}
+            near |= {(one["type"], one["relation"]) for one in about if "relation" in one}
+            waiting = [rewrite]
+            while waiting:
+                ((kind, body),) = waiting.pop().items()
+                if kind == "computedUserset":
+                    near.add((owner["type"], body["relation"]))
+                elif kind == "tupleToUserset":
+                    near.add((owner["type"], body["tupleset"]["relation"]))
+                    near |= {(one, body["computedUserset"]["relation"]) for one in TYPES}
+                else:
+                    waiting += [one for one in body.values() if isinstance(one, dict)]
+                    waiting += body.get("child", [])
+            found[owner["type"], name] = near
+    for _ in range(40):
+        for near in found.values():
+            near.update(*(found.get(one, set()) for one in list(near)))
+    return found
+
+
+def conditional(model: Json) -> set[tuple[str, str]]:
+    """The relations that rest on tuples with conditions, in any part."""
+    own = {
+        (one["type"], name)
+        for one in model["type_definitions"]
+        for name, about in one.get("metadata", {}).get("relations", {}).items()
+        if any("condition" in allowed for allowed in about["directly_related_user_types"])
+    }
+    return {one for one, near in below(model).items() if near & own}
 
 
 def objects() -> list[str]:

@@ -49,10 +49,11 @@ __all__ = [
     "RefusedPredicateError",
     "RepeatedRequestError",
     "ReplicationError",
+    "RightsContextError",
     "RightsError",
     "RightsModelError",
+    "RightsParameterError",
     "RightsQuestionError",
-    "RightsRefusedError",
     "RightsTupleError",
     "SinkError",
     "SourceError",
@@ -518,12 +519,6 @@ class RightsModelError(RightsError, ProgramError):
     code = "DF741"
 
 
-class RightsRefusedError(RightsModelError, NotImplementedError):
-    """A construct of a model that is not maintained; the help says how to write it instead."""
-
-    code = "DF742"
-
-
 class RightsTupleError(RightsError, FactError):
     """A relationship tuple that the model does not allow; nothing was written."""
 
@@ -534,6 +529,21 @@ class RightsQuestionError(RightsError, ValueError):
     """A question about a type or relation that the model does not have."""
 
     code = "DF744"
+
+
+class RightsContextError(RightsError, ValueError):
+    """A condition that the answer rests on cannot be evaluated in this context."""
+
+    code = "DF745"
+
+
+class RightsParameterError(RightsContextError):
+    """Parameters of a condition that the answer rests on are missing.
+
+    `values["parameters"]` has, by condition, the names that neither tuple nor question gives.
+    """
+
+    code = "DF746"
 
 
 class InternalError(DeltafixError, AssertionError):

@@ -1,4 +1,8 @@
-"""Access rights against the naive evaluator: random models, random tuples, every question."""
+"""Access rights against the naive evaluator: random models, random tuples, every question.
+
+Half of the models have conditions; each state is asked in a context, and what rests on a condition
+that is open in it has no answer, from whatever it is kept.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,11 @@ import pyarrow as pa
 import pytest
 
 import deltafix.rights
-from deltafix.errors import RightsModelError
-from deltafix.rights import Tuple
+from deltafix.errors import RightsContextError, RightsModelError, RightsParameterError
 from random_rights import (
+    CONTEXTS,
     IDS,
+    conditional,
     dsl_of,
     every_tuple,
     goals,
@@ -23,7 +28,7 @@ from random_rights import (
 from rights_oracle import Oracle
 
 EPOCHS = 4
-CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "4"))
+CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "6"))
 
 
 def valid_model(random):
@@ -38,7 +43,9 @@ def valid_model(random):
 
 
 def as_table(tuples):
-    return pa.table(dict(zip(Tuple._fields, zip(*tuples, strict=True), strict=True)))
+    names = ("user", "relation", "object", "condition", "context")
+    rows = [(*one, None, None)[:5] for one in tuples]
+    return pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
 
 
 def edits(random, allowed, there):
@@ -64,79 +71,108 @@ class Replica:
 
     def take(self, delta):
         for one in delta.changes():
-            row = (one.user, one.relation, one.object, one.excepted)
+            row = (one.user, one.relation, one.object, one.excepted, one.possible)
             assert (row in self.rows) == (one.sign < 0), one
             (self.rows.add if one.sign > 0 else self.rows.discard)(row)
 
-    def has(self, user, relation, at):
+    def has(self, user, relation, at, possible):
         kind = user.split(":")[0]
-        if (user, relation, at, False) in self.rows:
+        if (user, relation, at, False, possible) in self.rows:
             return True
-        everyone = (f"{kind}:*", relation, at, False) in self.rows
-        return everyone and (user, relation, at, True) not in self.rows
+        everyone = (f"{kind}:*", relation, at, False, possible) in self.rows
+        return everyone and (user, relation, at, True, possible) not in self.rows
+
+
+def refused(context, ask, *question):
+    """The question has no answer in this context: parameters are missing, or one is none."""
+    with pytest.raises(RightsContextError) as error:
+        ask(*question, context=context)
+    if context.get("flag") != "maybe":
+        assert isinstance(error.value, RightsParameterError)
+        assert all(error.value.values["parameters"].values())
 
 
 def judge(model, tuples, opened, replica, random):
-    oracle, (kept, searched) = Oracle(model, tuples), opened
+    context = random.choice(CONTEXTS)
+    oracle, (kept, searched) = Oracle(model, tuples, context), opened
     users = subjects(model, random)
     asked = [(user, name, at) for user in users for name, at in goals(model)]
-    right = [oracle.holds(*one) for one in asked]
-    truth = dict(zip(asked, right, strict=True))
+    truth = {one: oracle.holds(*one) for one in asked}
+    decided = [one for one in asked if truth[one] is not None]
+    right = [truth[one] for one in decided]
+    undecided = [one for one in asked if truth[one] is None]
     for rights in (kept, searched):
-        assert rights.batch_check(asked) == right
-        for user, name, at in random.sample(asked, 20):
-            assert rights.check(user, name, at) == truth[user, name, at]
-    for (user, name, at), holds in truth.items():
+        assert rights.batch_check(decided, context=context) == right
+        for one in random.sample(decided, 20):
+            assert rights.check(*one, context=context) == truth[one]
+        for one in random.sample(undecided, min(20, len(undecided))):
+            refused(context, rights.check, *one)
+    whatever, open_ = Oracle(model, tuples), conditional(model)
+    for user, name, at in asked:
         if "#" not in user:
-            assert replica.has(user, name, at) == holds, (user, name, at)
-    listed(model, truth, kept, searched)
+            possible = (at.split(":")[0], name) in open_
+            for hopeful in (False, True):
+                found = replica.has(user, name, at, possible and hopeful)
+                assert found == whatever.bound(hopeful, user, name, at), (user, name, at, hopeful)
+    listed(model, oracle, context, (users, kept, searched))
     in_context(model, tuples, random.choice(opened), random)
-    for user, name, at in random.sample([one for one in asked if truth[one]], min(8, sum(right))):
-        explained(model, oracle, kept, (user, name, at))
-    return sum(right)
+    true = [one for one in asked if truth[one]]
+    for one in random.sample(true, min(8, len(true))):
+        explained(model, oracle, kept, one, context)
+    return len(true), len(undecided)
 
 
-def listed(model, truth, kept, searched):
+def listed(model, oracle, context, asked):
+    known, kept, searched = asked
     relations = sorted({(name, at.split(":")[0]) for name, at in goals(model)})
-    known = sorted({user for user, _, _ in truth})
     for name, kind in relations:
         places = [f"{kind}:{at}" for at in IDS[kind]]
         for user in known:
-            right = [at for at in sorted(places) if truth[user, name, at]]
-            assert kept.list_objects(user, name, kind) == right, (user, name, kind)
-            assert searched.list_objects(user, name, kind) == right, (user, name, kind)
+            holds = {at: oracle.holds(user, name, at) for at in sorted(places)}
+            for rights in (kept, searched):
+                if None in holds.values():
+                    refused(context, rights.list_objects, user, name, kind)
+                    continue
+                found = rights.list_objects(user, name, kind, context=context)
+                assert found == [at for at in holds if holds[at]], (user, name, kind)
         for at in places:
             for users in ("user", "bot", "group", "group#g0"):
-                found = kept.list_users(name, at, users)
-                assert found == searched.list_users(name, at, users)
                 of, _, within = users.partition("#")
-                for one in [*IDS[of], *(["new"] if of == "user" else "")]:
-                    user = f"{of}:{one}{'#' if within else ''}{within}"
-                    if user in known:
-                        assert found.has(user) == truth[user, name, at], (user, name, at, found)
+                every = [f"{of}:{one}{'#' if within else ''}{within}" for one in (*IDS[of], "new")]
+                holds = {user: oracle.holds(user, name, at) for user in every}
+                for rights in (kept, searched):
+                    if None in holds.values():
+                        refused(context, rights.list_users, name, at, users)
+                        continue
+                    found = rights.list_users(name, at, users, context=context)
+                    for user, has in holds.items():
+                        assert found.has(user) == has, (user, name, at, found)
 
 
 def in_context(model, tuples, rights, random):
     """Some tuples more, for one question."""
     more = random.sample(every_tuple(model), 3)
-    oracle = Oracle(model, [*tuples, *more])
+    context = {"x": random.randint(0, 4), "limit": 2, "flag": random.random() < 0.5}
+    given = {"contextual": more, "context": context}
+    oracle = Oracle(model, [*tuples, *more], context)
     user = random.choice(subjects(model, random))
     asked = [(user, name, at) for name, at in goals(model)]
     right = [oracle.holds(*one) for one in asked]
-    assert rights.batch_check(asked, contextual=more) == right
+    assert None not in right
+    assert rights.batch_check(asked, **given) == right
     name, at = random.choice([one[1:] for one in asked])
     kind = at.split(":")[0]
-    found = rights.list_objects(user, name, kind, contextual=more)
+    found = rights.list_objects(user, name, kind, **given)
     right = [f"{kind}:{one}" for one in IDS[kind] if oracle.holds(user, name, f"{kind}:{one}")]
     assert found == sorted(right)
-    users = rights.list_users(name, at, "user", contextual=more)
+    users = rights.list_users(name, at, "user", **given)
     for one in [*IDS["user"], "new"]:
         assert users.has(f"user:{one}") == oracle.holds(f"user:{one}", name, at)
 
 
-def explained(model, oracle, rights, question):
+def explained(model, oracle, rights, question, context):
     user, name, at = question
-    proof = rights.why(*question)
+    proof = rights.why(*question, context=context)
     assert (proof.goal.relation, *proof.goal.row) == (name, user, at)
     leaves = {(step.row[0], step.relation, step.row[1]) for step in proof.leaves}
     assert leaves <= oracle.tuples
@@ -160,7 +196,7 @@ def test_oracle_every_question_after_every_transaction_of_random_models(seed):
     few = random.sample(names, random.randint(0, 2))
     searched = deltafix.rights.open(model, materialise=few)
     assert kept.model == searched.model
-    replica, there, held, heard = Replica(), set(), 0, []
+    replica, there, heard, held = Replica(), set(), [], 0
     kept.watch(names[0], heard.append)
     for _ in range(EPOCHS):
         written, gone = edits(random, allowed, there)
@@ -178,7 +214,7 @@ def test_oracle_every_question_after_every_transaction_of_random_models(seed):
                 told = [one.changes(names[0]) for one in heard]
                 assert told == ([tx.delta.changes(names[0])] if tx.delta.changes(names[0]) else [])
         assert set(kept.tuples()) == there
-        held += judge(model, there, (kept, searched), replica, random)
+        held += judge(model, there, (kept, searched), replica, random)[0]
     kept.database.check_invariants()
     assert held > 0
     other = valid_model(random)

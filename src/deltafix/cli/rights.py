@@ -24,7 +24,11 @@ rights = typer.Typer(
 )
 
 _Model: TypeAlias = Annotated[
-    Path, typer.Argument(help="A model (.fga, .json) or a store file (.fga.yaml).", metavar="MODEL")
+    Path,
+    typer.Argument(
+        help="A model (.fga, .json), modules (fga.mod) or a store file (.fga.yaml).",
+        metavar="MODEL",
+    ),
 ]
 _Tuples: TypeAlias = Annotated[
     list[Path] | None,
@@ -40,6 +44,12 @@ _User: TypeAlias = Annotated[
 ]
 _Relation: TypeAlias = Annotated[str, typer.Argument(help="viewer", metavar="RELATION")]
 _Object: TypeAlias = Annotated[str, typer.Argument(help="document:roadmap", metavar="OBJECT")]
+_Context: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--context", help="Values for parameters of conditions, as a JSON object.", metavar="JSON"
+    ),
+]
 _Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")]
 
 
@@ -76,11 +86,12 @@ def check(
     object: _Object,  # noqa: A002
     *,
     tuples: _Tuples = None,
+    context: _Context = None,
     quiet: _Quiet = False,
 ) -> None:
     """Say whether a user has a relation to an object: yes, or no and exit code 1."""
     with _opened(model, tuples, quiet=quiet) as opened:
-        answer = opened.check(user, relation, object)
+        answer = opened.check(user, relation, object, context=context)
     _print("yes" if answer else "no")
     raise typer.Exit(0 if answer else 1)
 
@@ -93,11 +104,12 @@ def list_objects(
     type: Annotated[str, typer.Argument(help="document", metavar="TYPE")],  # noqa: A002
     *,
     tuples: _Tuples = None,
+    context: _Context = None,
     quiet: _Quiet = False,
 ) -> None:
     """List the objects of a type to which a user has a relation, one a line."""
     with _opened(model, tuples, quiet=quiet) as opened:
-        for one in opened.list_objects(user, relation, type):
+        for one in opened.list_objects(user, relation, type, context=context):
             _print(one)
 
 
@@ -111,11 +123,12 @@ def list_users(
     ] = "user",
     *,
     tuples: _Tuples = None,
+    context: _Context = None,
     quiet: _Quiet = False,
 ) -> None:
     """List the users that have a relation to an object, one a line; `except` beside `user:*`."""
     with _opened(model, tuples, quiet=quiet) as opened:
-        found = opened.list_users(relation, object, type)
+        found = opened.list_users(relation, object, type, context=context)
     for one in found.users:
         _print(one)
     for one in found.excluded:
@@ -129,6 +142,7 @@ def expand(
     object: _Object,  # noqa: A002
     *,
     tuples: _Tuples = None,
+    context: _Context = None,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="Text or JSON.")
     ] = "text",
@@ -136,7 +150,7 @@ def expand(
 ) -> None:
     """Show a relation's definition with the tuples of an object in it."""
     with _opened(model, tuples, quiet=quiet) as opened:
-        found = opened.expand(relation, object)
+        found = opened.expand(relation, object, context=context)
     shown = json.dumps(found.to_dict(), ensure_ascii=False, indent=2) if form == "json" else found
     _print(str(shown))
 
@@ -149,6 +163,7 @@ def why(
     object: _Object,  # noqa: A002
     *,
     tuples: _Tuples = None,
+    context: _Context = None,
     form: Annotated[
         Literal["text", "json", "dot", "svg"],
         typer.Option("--format", help="A tree, JSON, Graphviz DOT, or a drawing."),
@@ -157,7 +172,7 @@ def why(
 ) -> None:
     """Say why a user has a relation to an object: tuples, and lines of the model."""
     with _opened(model, tuples, quiet=quiet) as opened:
-        proof = opened.why(user, relation, object)
+        proof = opened.why(user, relation, object, context=context)
     _print(proof.show(form))
 
 

@@ -151,6 +151,20 @@ class Probe:
         found: list[int] = words[rows[(words[rows] & at.WAS) != 0] + other].tolist()
         return found
 
+    def rows(self, relation: str, columns: tuple[int, ...], *codes: int) -> list[list[int]]:
+        """The rows with `codes` in `columns`, on exactly which there is an index; all for none.
+
+        O(rows found).
+        """
+        if columns:
+            found = rows_of_group(
+                self._arena, self._linked, relation, columns, codes, mask=at.WAS
+            )  # fmt: skip
+        else:
+            found = codes_where(self._arena, self._linked.ids[relation], at.WAS)
+        rows: list[list[int]] = found.tolist()
+        return rows
+
     def column(self, relation: str, column: int) -> list[int]:
         """One column of all rows. O(rows)."""
         codes: Any = codes_where(self._arena, self._linked.ids[relation], at.WAS)

@@ -1,5 +1,7 @@
 """Tables of tuples to rows of input relations, by columns: for loads of millions.
 
+Tuples with conditions are read one by one: their contexts are.
+
 Invariant: what a table gives is what its tuples would give one by one, errors too: groups of equal
 type, relation and kind of user are judged by one tuple each, and ids by the whole column.
 """
@@ -13,7 +15,7 @@ import pyarrow.compute as pc
 
 from deltafix.errors import RightsTupleError
 from deltafix.rights.graph import Graph
-from deltafix.rights.tuples import Tuple, placed
+from deltafix.rights.tuples import Tuple, placed, tuple_of
 
 _PATTERN: Final = r"^(?P<type>[^:]*):(?P<id>[^#]*)(?P<mark>#?)(?P<relation>.*)$"
 _BAD_ID: Final = r"^$|\s"
@@ -21,6 +23,8 @@ _BAD_ID: Final = r"^$|\s"
 
 def rows_of_table(graph: Graph, given: Any) -> list[tuple[str, Any]]:
     """The rows of a table with the columns user, relation and object, by input relation. O(rows).
+
+    Where there is a column `condition` that is not null or empty, `context` may have JSON text.
 
     Raises RightsTupleError as `placed` does, with the first tuple of a kind that is not allowed.
     """
@@ -30,12 +34,28 @@ def rows_of_table(graph: Graph, given: Any) -> list[tuple[str, Any]]:
         message = f"the table has no column {missing[0]!r}; it has {', '.join(table.column_names)}"
         raise RightsTupleError(message, value=table.column_names)
     found: list[tuple[str, Any]] = []
+    if "condition" in table.column_names:
+        plain = pc.equal(pc.fill_null(table["condition"].cast(pa.string()), ""), "")
+        found += _conditional(graph, table.filter(pc.invert(plain)))
+        table = table.filter(plain)
     for batch in table.select(list(Tuple._fields)).to_batches(max_chunksize=1 << 20):
         found += _rows(graph, pa.Table.from_batches([batch]))
     joined: dict[str, list[Any]] = {}
     for name, rows in found:
         joined.setdefault(name, []).append(rows)
     return [(name, pa.concat_tables(parts)) for name, parts in joined.items()]
+
+
+def _conditional(graph: Graph, table: Any) -> list[tuple[str, Any]]:
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    for one in table.to_pylist():
+        source, row = placed(graph, tuple_of(one))
+        rows.setdefault(source, []).append(row)
+    sources = graph.sources()
+    return [
+        (name, pa.table(dict(zip(sources[name].columns, zip(*found, strict=True), strict=True))))
+        for name, found in rows.items()
+    ]
 
 
 def _rows(graph: Graph, table: Any) -> list[tuple[str, Any]]:

@@ -6,17 +6,30 @@ Invariant: net: what came and went in one transaction is not in it. Lists are ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltafix.rights.graph import Source
-from deltafix.rights.tuples import Tuple, shown
+from deltafix.rights.tuples import AnyTuple, shown
 
 if TYPE_CHECKING:
     from deltafix.facts.delta import Delta
     from deltafix.facts.schema import Row
 
-Part: TypeAlias = tuple[str, str, str, str]
-"""Of a view: its type, relation, type of users; and `|` for users, `*` everyone, `-` exceptions."""
+
+class Part(NamedTuple):
+    """What one relation of a view says.
+
+    Attributes:
+        type, relation, users: of the kept relation, and the type of its users.
+        which: `|` for users, `*` everyone, `-` exceptions.
+        possible: whether of what some conditions allow.
+    """
+
+    type: str
+    relation: str
+    users: str
+    which: str
+    possible: bool
 
 
 class Change(NamedTuple):
@@ -24,6 +37,10 @@ class Change(NamedTuple):
 
     With `user:*`, everyone of the type whom no change names. `excepted`: the user came to be
     (`sign` 1) or ceased to be (-1) one to whom an `user:*` of this object does not apply.
+
+    Where tuples with conditions are below a relation, changes are of what is so whatever the
+    conditions; and, `possible`, of what is so for some. Who gains it for sure gains it possibly,
+    too, unless it was possible before; who loses it for sure may have it possibly.
     """
 
     sign: int
@@ -31,10 +48,12 @@ class Change(NamedTuple):
     relation: str
     object: str
     excepted: bool = False
+    possible: bool = False
 
     def __str__(self) -> str:
         sign = "+" if self.sign > 0 else "-"
-        but = "except " if self.excepted else ""
+        but = "possibly " if self.possible else ""
+        but += "except " if self.excepted else ""
         return f"{sign}{but}{self.user} {self.relation} {self.object}"
 
 
@@ -58,12 +77,12 @@ class RightsDelta:
         self._delta, self._sources, self._kept, self._gone = delta, sources, kept, gone
 
     @property
-    def added(self) -> list[Tuple]:
+    def added(self) -> list[AnyTuple]:
         """The tuples that were written, sorted."""
         return sorted(self._tuples(1))
 
     @property
-    def removed(self) -> list[Tuple]:
+    def removed(self) -> list[AnyTuple]:
         """The tuples that were deleted, sorted."""
         return sorted(self._tuples(-1))
 
@@ -74,13 +93,13 @@ class RightsDelta:
             kept = self._kept.get(name)
             if kept is None or relation not in ("", f"{kept[0]}#{kept[1]}"):
                 continue
-            type_, of, users, which = kept
             for row in rows:
-                user = "*" if which == "*" else row[0]
-                found.append(
-                    Change(sign, f"{users}:{user}", of, f"{type_}:{row[-1]}", which == "-")
-                )
-        return sorted(found, key=lambda one: (one.relation, one.object, one.user, one.sign))
+                user = f"{kept.users}:{'*' if kept.which == '*' else row[0]}"
+                at, excepted = f"{kept.type}:{row[-1]}", kept.which == "-"
+                found.append(Change(sign, user, kept.relation, at, excepted, kept.possible))
+        return sorted(
+            found, key=lambda one: (one.relation, one.object, one.user, one.possible, one.sign)
+        )
 
     def concerns(self, relation: str | None) -> bool:
         """Whether there are changes of a kept relation; of tuples, with None. O(relations)."""
@@ -91,7 +110,7 @@ class RightsDelta:
             "#".join(self._kept[name][:2]) == relation for name in names if name in self._kept
         )
 
-    def _tuples(self, wanted: int) -> Iterator[Tuple]:
+    def _tuples(self, wanted: int) -> Iterator[AnyTuple]:
         for sign, name, rows in self._changed():
             source = self._sources.get(name)
             if source is not None and sign == wanted:

@@ -1,25 +1,32 @@
-"""OpenFGA's modeling language, schema 1.1, as text: tokens, parser, and errors with carets.
+"""OpenFGA's modeling language as text: tokens, parser, and errors with carets.
 
-Invariant: what is read is data as `model` has it, and every error of the syntax stands where the
-text stops being a model, with what would be valid there. Names are not looked up here: `validate`
-does that. Line breaks mean nothing but the end of a comment.
+A text is a model, or a file of a module, which also extends types of others; `modules` puts such
+files together. Invariant: what is read is data as `model` has it, and every error of the syntax
+stands where the text stops being a model, with what would be valid there. Names are not looked up
+here, nor expressions of conditions read: `validate` does that. Line breaks mean nothing but the end
+of a comment.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
-from deltafix.errors import RightsModelError, RightsRefusedError
+from deltafix.errors import RightsModelError
+from deltafix.rights.contexts import TYPES
 from deltafix.rights.model import (
     Computed,
+    Condition,
     Direct,
     Exclusion,
     FromRelated,
     Intersection,
     Model,
+    ParameterType,
     RelationDefinition,
     Restriction,
     Rewrite,
@@ -28,22 +35,18 @@ from deltafix.rights.model import (
 )
 
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_\-./]*"
-"""A type or relation, as a regular expression."""
+"""A type, relation or condition, as a regular expression."""
 
 _TOKEN: Final = re.compile(
     rf"(?P<space>\s+)|(?P<name>{NAME})|(?P<mark>[:#*\[\](),])"
     r"|(?P<other>.)"
-)
-_CONDITIONS: Final = (
-    "it depends on the time and the request, not on tuples: write and delete the tuple when the "
-    "condition changes, or test it beside the check"
 )
 _DEEPEST: Final = 100
 """Parentheses inside parentheses; deeper text is no model that anyone wrote."""
 
 
 class _Token(NamedTuple):
-    kind: str  # "name", "mark", "other", "end"
+    kind: str  # "name", "mark", "body", "other", "end"
     text: str
     start: int
     end: int
@@ -58,6 +61,11 @@ def _tokens(source: Source) -> list[_Token]:
             end = text.find("\n", at)
             at = len(text) if end < 0 else end
             continue
+        if text[at] == "{":
+            end = _body_end(text, at)
+            found.append(_Token("body", "{", at, end))
+            at = end
+            continue
         match = _TOKEN.match(text, at)
         assert match is not None  # noqa: S101  any character is `other`
         if match.lastgroup != "space":
@@ -68,20 +76,62 @@ def _tokens(source: Source) -> list[_Token]:
     return found
 
 
+_BODY: Final = re.compile(
+    r"(?P<open>\{)|(?P<close>\})|//[^\n]*"
+    r"|[rR]?(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")"
+    r"|.",
+    re.DOTALL,
+)
+
+
+def _body_end(text: str, at: int) -> int:
+    """Behind the brace that closes the one at `at`; the end of the text if none does."""
+    depth = 0
+    for match in _BODY.finditer(text, at):
+        depth += (match["open"] is not None) - (match["close"] is not None)
+        if depth == 0:
+            return match.end()
+    return len(text)
+
+
+class Part(NamedTuple):
+    """What one text says.
+
+    Attributes:
+        module: its module's name, and where that is; None for a model of its own.
+        extended: types of other files with relations for them.
+    """
+
+    source: Source
+    module: tuple[str, Span] | None
+    types: list[TypeDefinition]
+    extended: list[TypeDefinition]
+    conditions: list[Condition]
+
+
 def parse_dsl(text: str, path: str | None = None) -> Model:
     """Read a model. O(characters).
 
-    Raises RightsModelError with place and what would be valid, RightsRefusedError for conditions
-    and modules.
+    Raises RightsModelError with place and what would be valid.
     """
-    return _Parser(Source(text, path)).model()
+    part = _Parser(Source(text, path)).part(is_module=False)
+    return Model(tuple(part.types), by_name(part.conditions), {path: text})
 
 
-def _made(
-    kind: type[RightsModelError], source: Source, message: str, span: Span, valid: str
-) -> RightsModelError:
-    found = Diagnostic(kind.code, message, span, valid)
-    return kind(render_all([found], {source.path: source.text}), [found])
+def parse_module(text: str, path: str) -> Part:
+    """Read a file of a module. O(characters). Raises RightsModelError."""
+    return _Parser(Source(text, path)).part(is_module=True)
+
+
+def by_name(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+    """In the order of names: a model in JSON has no other."""
+    return tuple(sorted(conditions, key=lambda one: one.name))
+
+
+def wrong(source: Source, message: str, span: Span, valid: str) -> RightsModelError:
+    """The error at a place of a text."""
+    found = Diagnostic(RightsModelError.code, message, span, valid)
+    return RightsModelError(render_all([found], {source.path: source.text}), [found])
 
 
 class _Parser:
@@ -112,11 +162,7 @@ class _Parser:
 
     def fail(self, message: str, token: _Token, valid: str) -> RightsModelError:
         span = self.span(token, token)
-        return _made(RightsModelError, self.source, message, span, valid)
-
-    def refuse(self, what: str, token: _Token, way_out: str) -> RightsModelError:
-        span = self.span(token, token)
-        return _made(RightsRefusedError, self.source, what, span, way_out)
+        return wrong(self.source, message, span, valid)
 
     def wanted(self, *valid: str) -> RightsModelError:
         """The error for a token that is none of those that may stand here."""
@@ -140,32 +186,89 @@ class _Parser:
 
     # --- the model ---------------------------------------------------------------------------
 
-    def model(self) -> Model:
-        if self.is_next("module"):
-            raise self._modular(self.next)
-        self.keyword("model")
-        self.keyword("schema")
-        version = self.name("the schema version, 1.1")
-        if version.text == "1.2":
-            raise self._modular(version)
-        if version.text != "1.1":
-            message = f"schema {version.text} is not known"
-            raise self.fail(message, version, "write `schema 1.1`")
-        types: list[TypeDefinition] = []
+    def part(self, *, is_module: bool) -> Part:
+        found = Part(self.source, self._head(is_module), [], [], [])
         while self.next.kind != "end":
             if self.is_next("condition"):
-                raise self.refuse("a condition is not maintained", self.next, _CONDITIONS)
-            if self.is_next("extend"):
-                raise self._modular(self.next)
-            if not self.is_next("type"):
-                more = ("define", "or", "and", "but not", "from")
-                raise self.wanted("type", *(more if types and types[-1].relations else ()))
-            types.append(self._type())
-        return Model(tuple(types), self.source.text, self.source.path)
+                found.conditions.append(self._condition())
+            elif self.is_next("extend") and is_module:
+                self.take()
+                if not self.is_next("type"):
+                    raise self.wanted("type")
+                found.extended.append(self._type())
+            elif self.is_next("type"):
+                found.types.append(self._type())
+            else:
+                open_ = bool(found.types) and bool(found.types[-1].relations)
+                more = ("define", "or", "and", "but not", "from") if open_ else ()
+                extend = ("extend",) if is_module else ()
+                raise self.wanted("type", "condition", *extend, *more)
+        return found
 
-    def _modular(self, token: _Token) -> RightsModelError:
-        way_out = "write one model with `schema 1.1`: put the types of all modules together"
-        return self.refuse("a modular model is not read", token, way_out)
+    def _head(self, is_module: bool) -> tuple[str, Span] | None:
+        if is_module:
+            self.keyword("module")
+            name = self.name("the name of a module")
+            return name.text, self.span(name, name)
+        if self.is_next("module"):
+            valid = "open `fga.mod`, which lists the files of all modules"
+            raise self.fail("this is a file of a module, not a model", self.next, valid)
+        self.keyword("model")
+        self.keyword("schema")
+        version = self.name("the schema version, 1.1 or 1.2")
+        if version.text not in ("1.1", "1.2"):
+            message = f"schema {version.text} is not known"
+            raise self.fail(message, version, "write `schema 1.1`")
+        return None
+
+    def _condition(self) -> Condition:
+        self.take()
+        name = self.name("the name of a condition")
+        if not self.is_next("("):
+            raise self.wanted("(")
+        self.take()
+        parameters: list[tuple[str, ParameterType]] = []
+        while not self.is_next(")"):
+            if parameters:
+                if not self.is_next(","):
+                    raise self.wanted(",", ")")
+                self.take()
+            parameter = self.name("the name of a parameter")
+            if not self.is_next(":"):
+                raise self.wanted(":")
+            self.take()
+            parameters.append((parameter.text, self._parameter_type()))
+        self.take()
+        body = self.next
+        if body.kind != "body":
+            raise self.wanted("{")
+        text = self.source.text[body.start : body.end]
+        if not text.endswith("}"):
+            raise self.fail("nothing closes this brace", body, "end the expression with `}`")
+        self.take()
+        expression = text[1:-1].strip()
+        span = self.span(name, name)
+        return Condition(name.text, tuple(sorted(parameters, key=itemgetter(0))), expression, span)
+
+    def _parameter_type(self) -> ParameterType:
+        name = self.next
+        if not self.is_next(*TYPES):
+            raise self.wanted(*TYPES)
+        self.take()
+        if name.text not in ("list", "map"):
+            return ParameterType(name.text)
+        if not self.is_next("<"):
+            raise self.wanted("<")
+        opened = self.take()
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise self.fail(f"more than {_DEEPEST} types inside each other", opened, "use `any`")
+        of = self._parameter_type()
+        self.depth -= 1
+        if not self.is_next(">"):
+            raise self.wanted(">")
+        self.take()
+        return ParameterType(name.text, of)
 
     def _type(self) -> TypeDefinition:
         self.take()
@@ -272,10 +375,11 @@ class _Parser:
         elif self.is_next("#"):
             self.take()
             relation = self.name("the name of a relation").text
-        span = self.span(first)
+        condition = ""
         if self.is_next("with"):
-            raise self.refuse("a condition on a tuple is not maintained", self.next, _CONDITIONS)
-        return Restriction(first.text, relation, wildcard, span)
+            self.take()
+            condition = self.name("the name of a condition").text
+        return Restriction(first.text, relation, wildcard, condition, self.span(first))
 
 
 def _either(words: tuple[str, ...]) -> str:

@@ -64,29 +64,33 @@ class Expansion:
 
 def expansion_of(
     model: Model,
-    reader: Reader,
+    readers: tuple[Reader, Reader],
     type: str,  # noqa: A002
     definition: RelationDefinition,
     at: int,
 ) -> Expansion:
-    """The expansion of a relation at an object. O(tuples of the object in it)."""
-    return _Expander(model, reader, type, at).expanded(definition, definition.rewrite)
+    """The expansion of a relation at an object. O(tuples of the object in it).
+
+    The readers are of tuples that hold, and of these and those whose condition is open.
+    """
+    return _Expander(model, readers, type, at).expanded(definition, definition.rewrite)
 
 
 class _Expander:
-    def __init__(self, model: Model, reader: Reader, type_: str, at: int) -> None:
-        self.model, self.reader, self.type, self.at = model, reader, type_, at
+    def __init__(self, model: Model, readers: tuple[Reader, Reader], type_: str, at: int) -> None:
+        self.model, self.type, self.at = model, type_, at
+        self.reader, self.hopeful = readers
 
     def expanded(self, definition: RelationDefinition, rewrite: Rewrite) -> Expansion:
         text = str(rewrite)
         if isinstance(rewrite, Direct):
-            users = [user for one in rewrite.restrictions for user in self._named(definition, one)]
+            users = {user for one in rewrite.restrictions for user in self._named(definition, one)}
             return Expansion("users", text, tuple(sorted(users)))
         if isinstance(rewrite, Computed):
             here = f"{self.type}:{self.reader.symbol(self.at)}"
             return Expansion("usersets", text, (f"{here}#{rewrite.relation}",))
         if isinstance(rewrite, FromRelated):
-            return Expansion("usersets", text, tuple(sorted(self._related(rewrite))))
+            return Expansion("usersets", text, tuple(sorted(set(self._related(rewrite)))))
         parts: tuple[Rewrite, ...]
         if isinstance(rewrite, Exclusion):
             kind, parts = "but not", (rewrite.base, rewrite.excluded)
@@ -94,20 +98,27 @@ class _Expander:
             kind, parts = ("or" if isinstance(rewrite, Union) else "and"), rewrite.parts
         return Expansion(kind, text, (), tuple(self.expanded(definition, part) for part in parts))
 
-    def _named(self, definition: RelationDefinition, users: Restriction) -> Iterator[str]:
+    def _named(self, definition: RelationDefinition, users: Restriction) -> set[str]:
+        """Whom tuples name, with the condition where it is open."""
         source = tuple_relation(self.type, definition.name, users)
+        sure, possible = (
+            self._texts(reader, source, users) for reader in (self.reader, self.hopeful)
+        )
+        return sure | {f"{user} with {users.condition}" for user in possible - sure}
+
+    def _texts(self, reader: Reader, source: str, users: Restriction) -> set[str]:
         if users.wildcard:
-            if self.reader.has(source, self.at):
-                yield str(users)
-            return
+            return {users.kind} if reader.has(source, self.at) else set()
         end = f"#{users.relation}" if users.relation else ""
-        for code in self.reader.others(source, 1, self.at):
-            yield f"{users.type}:{self.reader.symbol(code)}{end}"
+        codes = reader.others(source, 1, self.at)
+        return {f"{users.type}:{reader.symbol(code)}{end}" for code in codes}
 
     def _related(self, rewrite: FromRelated) -> Iterator[str]:
         tupleset = self.model.relation(self.type, rewrite.tupleset)
         assert tupleset is not None  # noqa: S101  names were checked
         for one in tupleset.restrictions:
             if self.model.relation(one.type, rewrite.relation) is not None:
-                for user in self._named(tupleset, one):
-                    yield f"{user}#{rewrite.relation}"
+                for named in self._named(tupleset, one):
+                    user, _, condition = named.partition(" with ")
+                    end = f" with {condition}" if condition else ""
+                    yield f"{user}#{rewrite.relation}{end}"

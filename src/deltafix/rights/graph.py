@@ -44,7 +44,8 @@ class Source:
     @property
     def columns(self) -> tuple[str, ...]:
         """Those of the input relation; everyone is not in a column."""
-        return ("object",) if self.users.wildcard else ("user", "object")
+        plain = ("object",) if self.users.wildcard else ("user", "object")
+        return (*plain, "context") if self.users.condition else plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Leaf:
         targets: the node of the userset, of the same object, or of the related object.
         type: the type that tuples name: of users, of the userset's or of the related object.
         text: the part of the definition, for proofs.
+        condition: that of the tuples, whose context is a last column of `source`; mostly empty.
     """
 
     kind: Literal["user", "everyone", "userset", "computed", "from"]
@@ -65,6 +67,7 @@ class Leaf:
     targets: tuple[int, ...] = ()
     type: str = ""
     text: str = ""
+    condition: str = ""
 
     @property
     def target(self) -> int:
@@ -83,6 +86,7 @@ class Node:
         subjects: the kinds of subjects it can have: `user`, `user:*`, `group#member`.
         text: the definition, or its part.
         negates: whether an exclusion or an intersection is in it or below it.
+        is_conditional: whether tuples with conditions are in it or below it.
     """
 
     number: int
@@ -96,6 +100,17 @@ class Node:
     operands: tuple[int, ...] = ()
     subjects: set[str] = field(default_factory=set)
     negates: bool = False
+    is_conditional: bool = False
+
+    @property
+    def needed(self) -> tuple[int, ...]:
+        """The operands that have to hold: not what is excluded."""
+        return self.operands[:1] if self.kind == "not" else self.operands
+
+    @property
+    def below(self) -> list[int]:
+        """The nodes that it rests on, what is excluded too."""
+        return [*self.operands, *(target for leaf in self.leaves for target in leaf.targets)]
 
     def may_have(self, kind: str) -> bool:
         """Whether a subject of this kind can be among its subjects."""
@@ -131,8 +146,7 @@ class Graph:
         waiting = list(dict.fromkeys(numbers))
         seen = set(waiting)
         for number in waiting:
-            node = self.nodes[number]
-            for target in (*node.operands, *(t for leaf in node.leaves for t in leaf.targets)):
+            for target in self.nodes[number].below:
                 if target not in seen:
                     seen.add(target)
                     waiting.append(target)
@@ -197,11 +211,10 @@ class _Builder:
             tupleset = self.model.relation(node.type, part.tupleset)
             assert tupleset is not None  # noqa: S101  names were checked
             return [
-                Leaf(
-                    "from", tuple_relation(node.type, part.tupleset, one), (target,), one.type, text
-                )
+                Leaf("from", source, (target,), one.type, text, one.condition)
                 for one in tupleset.restrictions
                 if (target := self.numbers.get((one.type, part.relation))) is not None
+                for source in [tuple_relation(node.type, part.tupleset, one)]
             ]
         if isinstance(part, Union):  # in parentheses
             return [leaf for inner in part.parts for leaf in self._leaves(node, relation, inner)]
@@ -210,28 +223,30 @@ class _Builder:
     def _direct(self, node: Node, relation: str, one: Restriction, text: str) -> Leaf:
         source = tuple_relation(node.type, relation, one)
         if one.wildcard:
-            return Leaf("everyone", source, (), one.type, text)
+            return Leaf("everyone", source, (), one.type, text, one.condition)
         if one.relation:
             target = self.numbers[one.type, one.relation]
-            return Leaf("userset", source, (target,), one.type, text)
-        return Leaf("user", source, (), one.type, text)
+            return Leaf("userset", source, (target,), one.type, text, one.condition)
+        return Leaf("user", source, (), one.type, text, one.condition)
 
 
 def _spread(nodes: list[Node]) -> None:
-    """Find what subjects each node can have, and whether it negates: the least fixpoint."""
+    """Find what each node can have and rests on: the least fixpoint."""
     for node in nodes:
         if node.name:
             node.subjects.add(node.label)  # a userset is in itself
+        node.is_conditional = any(leaf.condition for leaf in node.leaves)
     grows = True
     while grows:
         grows = False
         for node in nodes:
             found = _subjects(node, nodes)
-            below = [*node.operands, *(t for leaf in node.leaves for t in leaf.targets)]
-            negates = node.negates or any(nodes[n].negates for n in below)
-            if not found <= node.subjects or negates != node.negates:
+            negates = node.negates or any(nodes[n].negates for n in node.below)
+            conditional = node.is_conditional or any(nodes[n].is_conditional for n in node.below)
+            was = (node.negates, node.is_conditional)
+            if not found <= node.subjects or (negates, conditional) != was:
                 node.subjects |= found
-                node.negates = negates
+                node.negates, node.is_conditional = negates, conditional
                 grows = True
 
 

@@ -6,7 +6,8 @@ the object are found first; then each has a set of users, which grows from tuple
 grows. What is excluded is listed whole before it is taken away: the model has no cycle through an
 exclusion.
 
-Invariant: a list has what `Search` answers yes to. Nodes that are kept are read, not searched.
+Invariant: a list has what `Search` answers yes to. Nodes that are kept are read, and searched only
+where conditions decide. As with `Search`, one list may ask another what is excluded (`excluding`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Upwards:
         self.graph = graph
         self.search = search
         self.reader = search.reader
+        self.excluding = self
         self._lists: dict[int, set[int]] = {}
 
     def objects(self, node: Node) -> set[int]:
@@ -72,7 +74,7 @@ class Upwards:
                     continue
                 node = nodes[parent]
                 if node.kind == "not":
-                    if at not in self.objects(nodes[node.operands[1]]):
+                    if at not in self.excluding.objects(nodes[node.operands[1]]):
                         reach((parent, at))
                     continue
                 counts[parent, at] = counts.get((parent, at), 0) + 1
@@ -104,7 +106,7 @@ class Upwards:
                 for leaf in node.leaves:
                     for target in leaf.targets:
                         found.setdefault(target, []).append((number, leaf))
-                for operand in set(_operands(node)):
+                for operand in set(node.needed):
                     found.setdefault(operand, []).append((number, None))
         return found
 
@@ -113,7 +115,11 @@ class Upwards:
         search, reader = self.search, self.reader
         view = self._view(node.number)
         if view is not None:
-            return _viewed_objects(view, reader, search.code)
+            found = _viewed_objects(view, reader, search.code)
+            if view.possible is not None:
+                open_ = _viewed_objects(view.possible, reader, search.code) - found
+                found.update(at for at in open_ if search.holds(node.number, at))
+            return found
         if search.subject.relation:
             named = [search.code] if search.is_itself(node, search.code) else []
             for leaf in node.leaves:
@@ -131,12 +137,8 @@ class Upwards:
         return []
 
 
-def _operands(node: Node) -> tuple[int, ...]:
-    return node.operands if node.kind == "and" else node.operands[:1]
-
-
 def _positive(node: Node) -> Iterator[int]:
-    yield from _operands(node)
+    yield from node.needed
     for leaf in node.leaves:
         yield from leaf.targets
 
@@ -190,6 +192,7 @@ class Downwards:
         self.reader = reader
         self.kind = kind
         self.views = views
+        self.excluding = self
         self._known: dict[Goal, Crowd] = {}
 
     def users(self, goal: Goal) -> Crowd:
@@ -228,7 +231,7 @@ class Downwards:
             return crowds[parent] | crowd
         whole = crowds.get((node.operands[0], at), Crowd())
         if node.kind == "not":
-            whole = whole & ~self.users((node.operands[1], at))
+            whole = whole & ~self.excluding.users((node.operands[1], at))
         for operand in node.operands[1:] if node.kind == "and" else ():
             whole = whole & crowds.get((operand, at), Crowd())
         itself = {at} if node.name and node.label == self.kind else _NOBODY
@@ -238,7 +241,7 @@ class Downwards:
         """The goals below one, as they are found, and who follows from each; no excluded ones."""
         order, above, seen = [last], dict[Goal, list[Goal]](), {last}
         for goal in order:
-            if goal in self._known or self._view(goal[0]) is not None:
+            if goal in self._known or self._viewed(goal) is not None:
                 continue
             for child in self._children(goal):
                 above.setdefault(child, []).append(goal)
@@ -250,34 +253,41 @@ class Downwards:
     def _children(self, goal: Goal) -> Iterator[Goal]:
         number, at = goal
         node = self.nodes[number]
-        for operand in set(_operands(node)):
+        for operand in set(node.needed):
             yield operand, at
         for leaf in node.leaves:
-            for target in filter(self._concerns, leaf.targets):
+            for target in filter(self._may_have, leaf.targets):
                 if leaf.kind == "computed":
                     yield target, at
                 else:
                     for via in self.reader.others(leaf.source, 1, at):
                         yield target, via
 
-    def _concerns(self, number: int) -> bool:
-        subjects = self.nodes[number].subjects
-        return self.kind in subjects or f"{self.kind}:*" in subjects
+    def _may_have(self, number: int) -> bool:
+        return self.nodes[number].may_have(self.kind)
 
-    def _view(self, number: int) -> View | None:
-        return self.views.get((number, self.kind))
+    def _viewed(self, goal: Goal) -> Crowd | None:
+        """What is kept of a goal; None if nothing is, or if conditions decide."""
+        view = self.views.get((goal[0], self.kind))
+        if view is None:
+            return None
+        crowds = [self._read(one, goal[1]) for one in view.both]
+        return crowds[0] if crowds[0] == crowds[-1] else None
+
+    def _read(self, view: View, at: int) -> Crowd:
+        everyone = bool(view.everyone) and self.reader.has(view.everyone, at)
+        part = view.excepted if everyone else view.holds
+        return Crowd(everyone, set(self.reader.others(part, 1, at)) if part else _NOBODY)
 
     def _begun(self, goal: Goal) -> Crowd:
         """Whom tuples, or the view, give a goal; operands come later."""
         if goal in self._known:
             return self._known[goal]
+        viewed = self._viewed(goal)
+        if viewed is not None:
+            return viewed
         number, at = goal
         node, reader = self.nodes[number], self.reader
-        view = self._view(number)
-        if view is not None:
-            everyone = bool(view.everyone) and reader.has(view.everyone, at)
-            part = view.excepted if everyone else view.holds
-            return Crowd(everyone, set(reader.others(part, 1, at)) if part else _NOBODY)
         some = {at} if node.name and node.label == self.kind else set()
         everyone = False
         for leaf in node.leaves:

@@ -1,14 +1,15 @@
 """An authorization model as data: types, their relations, and how each relation is defined.
 
-Three nouns: a `TypeDefinition` has `RelationDefinition`s, and each has a *rewrite*: a tree of
-direct restrictions, other relations, relations of related objects, and set operations. Invariant:
+A `TypeDefinition` has `RelationDefinition`s, and each has a *rewrite*: a tree of direct
+restrictions, other relations, relations of related objects, and set operations. Beside them stand
+`Condition`s, which restrictions name. Invariant:
 everything here is immutable and compares by value, places in a text aside, so the DSL and the JSON
 form of one model give equal data. Nothing here reads text or checks anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -17,17 +18,26 @@ from deltafix.diagnostics import Span
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """Who a tuple may name: `user`, `group#member` (a userset) or `user:*` (everyone)."""
+    """Who a tuple may name: `user`, `group#member` (a userset) or `user:*` (everyone).
+
+    `condition`: the one that such a tuple has to carry; empty for none.
+    """
 
     type: str
     relation: str = ""
     wildcard: bool = False
+    condition: str = ""
     span: Span | None = field(default=None, compare=False, repr=False)
 
-    def __str__(self) -> str:
+    @property
+    def kind(self) -> str:
+        """Who, whatever the condition."""
         if self.wildcard:
             return f"{self.type}:*"
         return f"{self.type}#{self.relation}" if self.relation else self.type
+
+    def __str__(self) -> str:
+        return f"{self.kind} with {self.condition}" if self.condition else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +164,42 @@ class TypeDefinition:
 
 
 @dataclass(frozen=True, slots=True)
+class ParameterType:
+    """`int`, `timestamp` and so on; `list` and `map` are of another one."""
+
+    name: str
+    of: ParameterType | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.of is None else f"{self.name}<{self.of}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`condition name(parameter: type, ...) { expression }`; the expression is CEL."""
+
+    name: str
+    parameters: tuple[tuple[str, ParameterType], ...]
+    expression: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        parameters = ", ".join(f"{name}: {kind}" for name, kind in self.parameters)
+        return f"condition {self.name}({parameters}) {{\n  {self.expression}\n}}"
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
-    """An authorization model, schema 1.1.
+    """An authorization model.
 
     Attributes:
-        types: in the order of the text.
-        source, path: the text it was read from, for carets; the file it is in.
+        types, conditions: in the order of the text.
+        sources: the texts it was read from by file (None for a text of its own), for carets.
     """
 
     types: tuple[TypeDefinition, ...]
-    source: str | None = field(default=None, compare=False, repr=False)
-    path: str | None = field(default=None, compare=False, repr=False)
+    conditions: tuple[Condition, ...] = ()
+    sources: Mapping[str | None, str] = field(default_factory=dict, compare=False, repr=False)
 
     def type(self, name: str) -> TypeDefinition | None:
         """The type called `name`, if there is one."""
@@ -175,6 +210,10 @@ class Model:
         found = self.type(type)
         return None if found is None else found.relation(name)
 
+    def condition(self, name: str) -> Condition | None:
+        """The condition called `name`, if there is one."""
+        return next((one for one in self.conditions if one.name == name), None)
+
     def __str__(self) -> str:
         lines = ["model", "  schema 1.1"]
         for one in self.types:
@@ -182,4 +221,6 @@ class Model:
             if one.relations:
                 lines.append("  relations")
                 lines += [f"    {relation}" for relation in one.relations]
+        for condition in self.conditions:
+            lines += ["", str(condition)]
         return "\n".join(lines) + "\n"

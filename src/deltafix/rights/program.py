@@ -11,9 +11,15 @@ Invariant: a user who is not named at an object may what `user:*` may there; so 
 large as what tuples name, never users times objects. Where nothing is excluded or intersected,
 being named is enough, and `|?user` is `|user`.
 
+Where tuples with conditions are below a node, tuples alone do not decide it, but they say between
+what it lies. Its view holds what is so whatever the conditions are: tuples with one count for
+nothing, and in what is excluded they all count. A second view, its `possible`, holds what is so for
+some: tuples with conditions count, and none in what is excluded. Its relations have `~` for `|`.
+Both are maintained; a question that lies between them is searched in its context.
+
 Nothing is derived for other nodes: they are searched (`search`). For that search each input
-relation has an index on each of its columns; rules that read `asked`, which stays empty, are there
-to ask for them.
+relation has an index on each of its columns, and one on both but the context; rules that read
+`asked` and `asked both`, which stay empty, are there to ask for them.
 """
 
 from __future__ import annotations
@@ -36,13 +42,16 @@ from deltafix.rules.ast import (
 )
 from deltafix.rules.terms import Var
 
-_USER, _OBJECT, _VIA = Var("user"), Var("object"), Var("via")
-_ASKED, _FOUND = "asked", "found"
+_USER, _OBJECT, _VIA, _CONTEXT = Var("user"), Var("object"), Var("via"), Var("context")
+_ASKED, _BOTH, _FOUND = "asked", "asked both", "found"
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The relations of a kept node for one type of users; an empty name: none can have rows."""
+    """The relations of a kept node for one type of users; an empty name: none can have rows.
+
+    `possible`: the view of what some conditions allow; None where there are no conditions.
+    """
 
     node: int
     type: str
@@ -50,6 +59,12 @@ class View:
     everyone: str
     named: str
     excepted: str = ""
+    possible: View | None = None
+
+    @property
+    def both(self) -> tuple[View, ...]:
+        """This view and its `possible`."""
+        return (self,) if self.possible is None else (self, self.possible)
 
 
 def program_of(graph: Graph, kept: Iterable[int]) -> tuple[Program, dict[tuple[int, str], View]]:
@@ -59,26 +74,36 @@ def program_of(graph: Graph, kept: Iterable[int]) -> tuple[Program, dict[tuple[i
     """
     kept = set(kept)
     views = _views(graph, graph.below(kept), kept)
-    rules = [rule for view in views.values() for rule in _Rules(graph, views, view).all()]
+    rules = [
+        rule
+        for view in views.values()
+        for sure, one in zip((True, False), view.both, strict=False)
+        for rule in _Rules(graph, views, one, sure=sure).all()
+    ]
     sources = graph.sources()
     declared = [_declared(name, source.columns) for name, source in sources.items()]
     inputs = [one.name for one in declared]
-    for view in views.values():
+    every = [one for view in views.values() for one in view.both]
+    for view in every:
         for name in dict.fromkeys((view.holds, view.named, view.excepted)):
             if name:
                 declared.append(_declared(name, ("user", "object")))
         if view.everyone:
             declared.append(_declared(view.everyone, ("object",)))
-    wide = [name for name, source in sources.items() if not source.users.wildcard]
-    for view in views.values():
+    wide = {name: source.columns for name, source in sources.items() if len(source.columns) > 1}
+    for view in every:
         if view.node in kept:
-            wide += [name for name in (view.holds, view.excepted) if name]
-    declared += [_declared(_ASKED, ("user",)), _declared(_FOUND, ("user", "object"))]
-    for name in wide:
-        for column in (_USER, _OBJECT):
-            body = conjunction([Atom(_ASKED, (column,)), Atom(name, (_USER, _OBJECT))])
-            rules.append(Rule((Atom(_FOUND, (_USER, _OBJECT)),), body))
-    directives = tuple(Directive("input", name) for name in (*inputs, _ASKED))
+            wide |= {name: ("user", "object") for name in (view.holds, view.excepted) if name}
+    both = ("user", "object")
+    declared += [_declared(_ASKED, ("user",)), _declared(_BOTH, both), _declared(_FOUND, both)]
+    for name, columns in wide.items():
+        atom = Atom(name, tuple(map(Var, columns)))
+        asked = [Atom(_ASKED, (Var(column),)) for column in columns if column != "context"]
+        if len(columns) == 3:
+            asked.append(Atom(_BOTH, (_USER, _OBJECT)))
+        for one in asked:
+            rules.append(Rule((Atom(_FOUND, atom.args[:2]),), conjunction([one, atom])))
+    directives = tuple(Directive("input", name) for name in (*inputs, _ASKED, _BOTH))
     return Program(tuple(declared), tuple(rules), directives), views
 
 
@@ -94,13 +119,17 @@ def _views(graph: Graph, nodes: list[int], kept: set[int]) -> dict[tuple[int, st
         label = node.label if node.name else f"{node.label}/{number}"
         public = {kind.removesuffix(":*") for kind in node.subjects if kind.endswith(":*")}
         for kind in sorted(named[number] | public):
-            holds = f"{label}|{kind}" if kind in named[number] else ""
-            everyone = f"{label}|{kind}:*" if kind in public else ""
-            among = f"{label}|?{kind}" if holds and node.negates else holds
-            excepted = f"{label}|-{kind}" if among and everyone and node.negates else ""
-            found[number, kind] = View(
-                number, kind, holds, everyone, among, excepted if number in kept else ""
-            )
+            made: View | None = None
+            for mark in "~|" if node.is_conditional else "|":
+                holds = f"{label}{mark}{kind}" if kind in named[number] else ""
+                everyone = f"{label}{mark}{kind}:*" if kind in public else ""
+                among = f"{label}{mark}?{kind}" if holds and node.negates else holds
+                excepted = f"{label}{mark}-{kind}" if among and everyone and node.negates else ""
+                made = View(
+                    number, kind, holds, everyone, among, excepted if number in kept else "", made
+                )
+            assert made is not None  # noqa: S101  there is a mark
+            found[number, kind] = made
     return found
 
 
@@ -113,12 +142,11 @@ def _named(graph: Graph, nodes: list[int]) -> dict[int, set[str]]:
         for number in nodes:
             node = graph.nodes[number]
             types = {leaf.type for leaf in node.leaves if leaf.kind == "user"}
-            for target in (*node.operands, *(t for leaf in node.leaves for t in leaf.targets)):
+            for target in node.below:
                 types |= found[target]
             if node.kind != "union":
-                base = graph.nodes[node.operands[0]]
-                every = [graph.nodes[n] for n in node.operands] if node.kind == "and" else [base]
-                types = {one for one in types if all(part.may_have(one) for part in every)}
+                needed = [graph.nodes[one] for one in node.needed]
+                types = {one for one in types if all(part.may_have(one) for part in needed)}
             if not types <= found[number]:
                 found[number] |= types
                 grows = True
@@ -126,19 +154,30 @@ def _named(graph: Graph, nodes: list[int]) -> dict[int, set[str]]:
 
 
 class _Rules:
-    """The rules of one node for one type of users."""
+    """The rules of one view: of what is sure, or of what is possible."""
 
-    def __init__(self, graph: Graph, views: dict[tuple[int, str], View], view: View) -> None:
+    def __init__(
+        self, graph: Graph, views: dict[tuple[int, str], View], view: View, *, sure: bool
+    ) -> None:
         self.view = view
         self.views = views
         self.graph = graph
+        self.sure = sure
         self.node: Node = graph.nodes[view.node]
+
+    def _below(self, number: int, *, excluded: bool = False) -> View | None:
+        """The view of a node below: what it may be is excluded from what is sure."""
+        found = self.views.get((number, self.view.type))
+        if found is None or self.sure is not excluded:
+            return found
+        return found.possible or found
 
     def all(self) -> Iterator[Rule]:
         """Those of each of its relations."""
         if self.node.kind == "union":
             for leaf in self.node.leaves:
-                yield from self._leaf(leaf)
+                if not (leaf.condition and self.sure):
+                    yield from self._leaf(leaf)
         elif self.node.kind == "and":
             yield from self._intersection()
         else:
@@ -154,23 +193,23 @@ class _Rules:
         view = self.view
         if leaf.kind == "user":
             if leaf.type == view.type:
-                yield from self._given([self._pair(leaf.source)])
+                yield from self._given([self._tuples(leaf, _USER, _OBJECT)])
         elif leaf.kind == "everyone":
             if leaf.type == view.type:
-                source = Atom(leaf.source, (_OBJECT,))
+                source = self._tuples(leaf, _OBJECT)
                 yield self._all([source])
                 if view.named != view.holds:
                     yield self._rule(view.holds, [self._pair(view.named), source])
         else:
             for target in leaf.targets:
-                below = self.views.get((target, view.type))
+                below = self._below(target)
                 if below is not None:
                     yield from self._target(leaf, below)
 
     def _target(self, leaf: Leaf, below: View) -> Iterator[Rule]:
         view = self.view
         at = _OBJECT if leaf.kind == "computed" else _VIA
-        edge = [] if leaf.kind == "computed" else [Atom(leaf.source, (_VIA, _OBJECT))]
+        edge = [] if leaf.kind == "computed" else [self._tuples(leaf, _VIA, _OBJECT)]
         if below.holds:
             found = Atom(below.holds, (_USER, at))
             if view.named == view.holds:
@@ -199,7 +238,7 @@ class _Rules:
 
     def _intersection(self) -> Iterator[Rule]:
         view = self.view
-        parts = [self.views.get((number, view.type)) for number in self.node.operands]
+        parts = [self._below(number) for number in self.node.operands]
         there = [part for part in parts if part is not None]
         if len(there) < len(parts):
             return
@@ -217,8 +256,9 @@ class _Rules:
 
     def _exclusion(self) -> Iterator[Rule]:
         view = self.view
-        base = self.views[self.node.operands[0], view.type]
-        excluded = self.views.get((self.node.operands[1], view.type))
+        base = self._below(self.node.operands[0])
+        assert base is not None  # noqa: S101  what is had is had of it
+        excluded = self._below(self.node.operands[1], excluded=True)
         if view.named:
             if base.named:
                 yield self._rule(view.named, [self._pair(base.named)])
@@ -255,6 +295,10 @@ class _Rules:
         return found
 
     # --- words -------------------------------------------------------------------------------
+
+    @staticmethod
+    def _tuples(leaf: Leaf, *terms: Var) -> Atom:
+        return Atom(leaf.source, (*terms, _CONTEXT) if leaf.condition else terms)
 
     @staticmethod
     def _every(part: View) -> Atom:

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 
 from deltafix.provenance.proof import Proof, Step
 from deltafix.rights.graph import Graph, Source
+from deltafix.rights.reader import Conditional
 from deltafix.rights.search import Goal, Search
-from deltafix.rights.tuples import Tuple, shown
+from deltafix.rights.tuples import AnyTuple, ConditionalTuple, Tuple, shown
 
 
 @dataclass(slots=True)
 class _Inside:
     """What a goal follows from, parts of its definition written out."""
 
-    tuples: list[Tuple] = field(default_factory=list)
+    tuples: list[AnyTuple] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
     height: int = 0
@@ -37,6 +38,8 @@ def proof_of(graph: Graph, search: Search, sources: Mapping[str, Source], goal: 
         if reason.leaf is not None and reason.row:
             source = sources[reason.leaf.source]
             row = tuple(map(search.reader.symbol, reason.row))
+            if reason.leaf.condition and isinstance(search.reader, Conditional):
+                row = (*row, search.reader.holding(reason.leaf.source, *reason.row)[0])
             found.tuples.append(shown(source, row))
         for child in reason.because:
             if graph.nodes[child[0]].name:
@@ -62,10 +65,14 @@ def proof_of(graph: Graph, search: Search, sources: Mapping[str, Source], goal: 
 def _steps(graph: Graph, search: Search, inside: dict[Goal, _Inside], goal: Goal) -> list[Step]:
     goals = _last_first(inside, goal)
     tuples = dict.fromkeys(found for one in goals for found in inside[one].tuples)
-    order: list[Goal | Tuple] = [*goals, *tuples]
+    order: list[Goal | AnyTuple] = [*goals, *tuples]
     places = {one: place for place, one in enumerate(order)}
     steps = []
     for one in order:
+        if isinstance(one, ConditionalTuple):
+            tests = (f"{one.condition} holds with {one.context}",)
+            steps.append(Step(one.relation, (one.user, one.object), tests=tests))
+            continue
         if isinstance(one, Tuple):
             steps.append(Step(one.relation, (one.user, one.object)))
             continue

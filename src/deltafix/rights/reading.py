@@ -1,55 +1,39 @@
-"""Models and tuples from files: OpenFGA's DSL and JSON, tuples as CSV, JSON and YAML, store files.
+"""Models and tuples from files: DSL and JSON, modules; tuples as CSV, JSON and YAML; store files.
 
 Invariant: the ending of a file says what it is; a text that begins with `{` is JSON. YAML is read
 by PyYAML's safe loader, which makes plain values and nothing else.
-
-The DSL and the JSON of one model give equal models; an error says where in the JSON it is
-(`type_definitions[2].relations.viewer`), which has no lines of its own.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from deltafix.diagnostics import Diagnostic, render
-from deltafix.errors import (
-    MissingDependencyError,
-    RightsModelError,
-    RightsRefusedError,
-    RightsTupleError,
-    SourceError,
-)
+from deltafix.errors import MissingDependencyError, RightsTupleError, SourceError
 from deltafix.rights.dsl import parse_dsl
-from deltafix.rights.model import (
-    Computed,
-    Direct,
-    Exclusion,
-    FromRelated,
-    Intersection,
-    Model,
-    RelationDefinition,
-    Restriction,
-    Rewrite,
-    TypeDefinition,
-    Union,
-)
-from deltafix.rights.tuples import Tuple, tuple_of
+from deltafix.rights.model import Model
+from deltafix.rights.model_json import model_of_json
+from deltafix.rights.modules import composed
+from deltafix.rights.tuples import AnyTuple, ConditionalTuple, Tuple, tuple_of
 
 
-def read_model(given: Model | str | Path | Mapping[str, Any]) -> Model:
+def read_model(given: Model | str | Path | Mapping[str, Any] | Sequence[Path]) -> Model:
     """A model from DSL or JSON: as text, in a file, or as `json.loads` made it.
 
     A file that ends with `.yaml` or `.yml` is a store file, with the model under `model`, or in the
-    file that `model_file` names. Raises RightsModelError, SourceError.
+    file that `model_file` names; one that ends with `.mod` lists the files of modules, in its own
+    folder or below, and so does a sequence of paths. Raises RightsModelError, SourceError.
     """
     if isinstance(given, Model):
         return given
     if isinstance(given, Path):
         text, path = _text(given), str(given)
+        if given.suffix == ".mod":
+            return composed([(_text(one), str(one)) for one in _listed_in(given, text)])
         if given.suffix not in (".yaml", ".yml"):
             return _of_text(text, path)
         store = read_store(given)
@@ -58,7 +42,32 @@ def read_model(given: Model | str | Path | Mapping[str, Any]) -> Model:
         if not isinstance(store.get("model"), str):
             raise SourceError(f"{path} has no text under `model`", value=path)
         return parse_dsl(store["model"], f"{path} (model)")
-    return _of_text(given, None) if isinstance(given, str) else model_of_json(given)
+    if isinstance(given, str):
+        return _of_text(given, None)
+    if isinstance(given, Sequence):
+        return composed([(_text(Path(one)), str(one)) for one in given])
+    return model_of_json(given)
+
+
+def _listed_in(manifest: Path, text: str) -> list[Path]:
+    """The files that a manifest lists. Raises SourceError."""
+
+    def bad(message: str) -> SourceError:
+        return SourceError(f"{manifest}: {message}", value=str(manifest))
+
+    found = _yaml(text, manifest)
+    if not isinstance(found, Mapping) or str(found.get("schema")) != "1.2":
+        raise bad("a manifest has `schema: '1.2'`")
+    names = found.get("contents")
+    if not isinstance(names, list) or not names:
+        raise bad("a manifest lists files under `contents`")
+    for name in names:
+        outside = not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts
+        if outside or Path(name).suffix != ".fga":
+            raise bad(f"contents has {name!r}; it takes .fga files in the folder or below it")
+    if len(set(names)) < len(names):
+        raise bad("contents names a file twice")
+    return [manifest.parent / name for name in names]
 
 
 def _of_text(text: str, path: str | None) -> Model:
@@ -77,8 +86,9 @@ def read_tuples(path: Path) -> Any:
     """The tuples of a file: `.csv`, `.json`, `.jsonl`, `.yaml`, or a store file's `tuples`.
 
     CSV has a header with `user`, `relation` and `object`, or OpenFGA's `user_type`, `user_id`,
-    `user_relation`, `relation`, `object_type` and `object_id`. Raises SourceError for a file that
-    cannot be read, RightsTupleError for what is no tuple; both name the file.
+    `user_relation`, `relation`, `object_type` and `object_id`; either may have `condition_name` and
+    `condition_context`, which is JSON. Raises SourceError for a file that cannot be read,
+    RightsTupleError for what is no tuple; both name the file.
     """
     text = _text(path)
     if path.suffix == ".csv":
@@ -102,14 +112,14 @@ def read_tuples(path: Path) -> Any:
     return [_tuple(one, path, n) for n, one in enumerate(keys, 1)]
 
 
-def _tuple(given: Any, path: Path, place: int) -> Tuple:
+def _tuple(given: Any, path: Path, place: int) -> AnyTuple:
     try:
         return tuple_of(given)
     except RightsTupleError as error:
         raise RightsTupleError(f"{path}: tuple {place}: {error}", value=given) from None
 
 
-def _of_csv(text: str, path: Path) -> Iterator[Tuple]:
+def _of_csv(text: str, path: Path) -> Iterator[AnyTuple]:
     lines = csv.DictReader(text.splitlines(), strict=True)
     header = lines.fieldnames or []
     whole = {"user", "relation", "object"} <= set(header)
@@ -124,11 +134,15 @@ def _of_csv(text: str, path: Path) -> Iterator[Tuple]:
                 message = f"{path}:{lines.line_num}: {len(header)} columns were expected"
                 raise RightsTupleError(message, line=lines.line_num)
             if whole:
-                yield Tuple(line["user"], line["relation"], line["object"])
-                continue
-            within = f"#{line['user_relation']}" if line.get("user_relation") else ""
-            user = f"{line['user_type']}:{line['user_id']}{within}"
-            yield Tuple(user, line["relation"], f"{line['object_type']}:{line['object_id']}")
+                plain = Tuple(line["user"], line["relation"], line["object"])
+            else:
+                within = f"#{line['user_relation']}" if line.get("user_relation") else ""
+                user = f"{line['user_type']}:{line['user_id']}{within}"
+                at = f"{line['object_type']}:{line['object_id']}"
+                plain = Tuple(user, line["relation"], at)
+            condition = line.get("condition_name") or ""
+            context = line.get("condition_context") or "{}"
+            yield ConditionalTuple(*plain, condition, context) if condition else plain
     except csv.Error as error:
         raise RightsTupleError(f"{path}:{lines.reader.line_num}: {error}") from None
 
@@ -148,9 +162,18 @@ def _yaml(text: str, path: Path) -> Any:
         message = "YAML needs PyYAML: pip install 'deltafix[yaml]'"
         raise MissingDependencyError(message, extra="yaml") from error
     try:
-        return yaml.safe_load(text)
+        return _texts(yaml.safe_load(text))
     except (yaml.YAMLError, RecursionError) as error:
         raise SourceError(f"{path}: this is no YAML: {error}", value=str(path)) from None
+
+
+def _texts(found: Any) -> Any:
+    """What YAML says, with texts for what YAML takes for dates, as JSON has them."""
+    if isinstance(found, Mapping):
+        return {_texts(name): _texts(one) for name, one in found.items()}
+    if isinstance(found, list):
+        return [_texts(one) for one in found]
+    return found.isoformat() if isinstance(found, date) else found
 
 
 def _text(path: Path) -> str:
@@ -158,133 +181,3 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read {path}: {error}", value=str(path)) from None
-
-
-_REWRITES: Final = (
-    "this", "computedUserset", "tupleToUserset", "union", "intersection", "difference",
-)  # fmt: skip
-
-
-def model_of_json(found: str | Mapping[str, Any], path: str | None = None) -> Model:
-    """Read a model from JSON text, or from what `json.loads` made of it.
-
-    Raises RightsModelError with the place, RightsRefusedError for conditions.
-    """
-    if isinstance(found, str):
-        try:
-            found = json.loads(found)
-        except (ValueError, RecursionError) as error:
-            raise _error(f"this is no JSON: {error}", path or "$", "") from None
-    return _Reader(path).model(found)
-
-
-def _error(message: str, where: str, valid: str) -> RightsModelError:
-    return _made(RightsModelError, message, where, valid)
-
-
-def _made(kind: type[RightsModelError], message: str, where: str, valid: str) -> RightsModelError:
-    one = Diagnostic(kind.code, f"{where}: {message}", None, valid or None)
-    return kind(render(one), [one])
-
-
-class _Reader:
-    def __init__(self, path: str | None) -> None:
-        self.path = path
-
-    def model(self, found: Any) -> Model:
-        top = self._mapping(found, "$")
-        if top.get("conditions"):
-            raise _made(
-                RightsRefusedError, "conditions are not maintained", "$.conditions",
-                "write and delete tuples when a condition changes",
-            )  # fmt: skip
-        if top.get("schema_version") != "1.1":
-            message = f"schema_version is {top.get('schema_version')!r}"
-            raise _error(message, "$.schema_version", 'expected "1.1"')
-        types = self._list(top.get("type_definitions"), "$.type_definitions")
-        made = [self._type(one, f"type_definitions[{n}]") for n, one in enumerate(types)]
-        return Model(tuple(made), None, self.path)
-
-    def _type(self, found: Any, where: str) -> TypeDefinition:
-        one = self._mapping(found, where)
-        name = self._text(one.get("type"), f"{where}.type")
-        metadata = self._mapping(one.get("metadata") or {}, f"{where}.metadata")
-        about = self._mapping(metadata.get("relations") or {}, f"{where}.metadata.relations")
-        relations = []
-        given = self._mapping(one.get("relations") or {}, f"{where}.relations")
-        for relation, rewrite in given.items():
-            place = f"{where}.metadata.relations.{relation}"
-            types = self._mapping(about.get(relation) or {}, place)
-            allowed = types.get("directly_related_user_types") or []
-            place = f"{place}.directly_related_user_types"
-            direct = tuple(
-                self._restriction(one, f"{place}[{n}]")
-                for n, one in enumerate(self._list(allowed, place))
-            )
-            read = self._rewrite(rewrite, direct, f"{where}.relations.{relation}")
-            relations.append(RelationDefinition(relation, read))
-        return TypeDefinition(name, tuple(relations))
-
-    def _restriction(self, found: Any, where: str) -> Restriction:
-        one = self._mapping(found, where)
-        if one.get("condition"):
-            raise _made(
-                RightsRefusedError, "a condition on a tuple is not maintained", where,
-                "write and delete the tuple when the condition changes",
-            )  # fmt: skip
-        name = self._text(one.get("type"), f"{where}.type")
-        relation = one.get("relation") or ""
-        return Restriction(name, relation, "wildcard" in one)
-
-    def _rewrite(self, found: Any, direct: tuple[Restriction, ...], where: str) -> Rewrite:
-        one = self._mapping(found, where)
-        kinds = [kind for kind in _REWRITES if kind in one]
-        if len(kinds) != 1:
-            there = ", ".join(one) or "nothing"
-            raise _error(f"there is {there}", where, f"expected one of {', '.join(_REWRITES)}")
-        kind = kinds[0]
-        inner, place = one[kind], f"{where}.{kind}"
-        if kind == "this":
-            return Direct(direct)
-        body = self._mapping(inner, place)
-        if kind == "computedUserset":
-            return Computed(self._text(body.get("relation"), f"{place}.relation"))
-        if kind == "tupleToUserset":
-            tupleset = self._mapping(body.get("tupleset"), f"{place}.tupleset")
-            computed = self._mapping(body.get("computedUserset"), f"{place}.computedUserset")
-            return FromRelated(
-                self._text(computed.get("relation"), f"{place}.computedUserset.relation"),
-                self._text(tupleset.get("relation"), f"{place}.tupleset.relation"),
-            )
-        if kind == "difference":
-            base = self._rewrite(body.get("base"), direct, f"{place}.base")
-            return Exclusion(base, self._rewrite(body.get("subtract"), direct, f"{place}.subtract"))
-        children = self._list(body.get("child"), f"{place}.child")
-        parts = tuple(
-            self._rewrite(child, direct, f"{place}.child[{n}]") for n, child in enumerate(children)
-        )
-        if not parts:
-            raise _error("there is no child", f"{place}.child", "expected two or more")
-        return (Union if kind == "union" else Intersection)(parts)
-
-    def _mapping(self, found: Any, where: str) -> Mapping[str, Any]:
-        if not isinstance(found, Mapping):
-            raise _error(f"this is {_kind(found)}", self._at(where), "expected an object")
-        return found
-
-    def _list(self, found: Any, where: str) -> list[Any]:
-        if not isinstance(found, list):
-            raise _error(f"this is {_kind(found)}", self._at(where), "expected an array")
-        return found
-
-    def _text(self, found: Any, where: str) -> str:
-        if not isinstance(found, str) or not found:
-            raise _error(f"this is {_kind(found)}", self._at(where), "expected a name")
-        return found
-
-    def _at(self, where: str) -> str:
-        return f"{self.path}: {where}" if self.path else where
-
-
-def _kind(found: Any) -> str:
-    return "missing" if found is None else f"{json.dumps(found, default=str)[:60]}"

@@ -6,6 +6,10 @@ are open when nothing is left to do fail: with unions and intersections that is 
 cycles and all. What is excluded is decided by a search of its own, to its end, before its base is
 believed; the model has no cycle through an exclusion, so that ends.
 
+Where conditions are open there are two searches, `sure` and `possible`: one takes open tuples for
+none, one for all, and each asks the other what is excluded. Where they agree, that is the answer,
+whatever the open ones are.
+
 Invariant: only decided goals are remembered; a search that stops early forgets the open ones.
 Everything is in codes of a reader (`reader`), which sees one state.
 """
@@ -59,12 +63,14 @@ class Search:
     """What one subject has.
 
     Args:
-        views: of nodes that are kept whole; they are looked up, not searched. Without them every
-            goal that holds has its `Reason`.
+        views: of nodes that are kept; they are looked up, and searched where conditions decide.
+            Without them every goal that holds has its `Reason`.
         smallest: open all goals before any is believed; then each is believed for a reason of least
             height, which costs O(goals below) where a decision could stop early.
 
     Attributes:
+        excluding: the search that says what is excluded; this one, unless `smallest` or conditions
+            ask for another.
         true: the goals that hold, with their reasons.
         order: these in the order in which they were found: before what follows from them.
     """
@@ -103,7 +109,7 @@ class Search:
 
     def concerns(self, node: Node) -> bool:
         """Whether the subject can have the node anywhere."""
-        return self.kind in node.subjects or f"{self.kind}:*" in node.subjects
+        return node.may_have(self.kind)
 
     def ways_to(self, node: Node) -> Ways:
         """Its ways to a node. O(leaves)."""
@@ -172,7 +178,9 @@ class _Run:
         if view is not None:
             if viewed(view, self.reader, search.code, at):
                 self._settle(goal, Reason())
-            return
+                return
+            if view.possible is None or not viewed(view.possible, self.reader, search.code, at):
+                return
         if node.kind != "union":
             self._advance(goal, node)
             return
@@ -239,7 +247,7 @@ class _Run:
 
     def _advance(self, goal: Goal, node: Node) -> None:
         if self.search.smallest:
-            for number in node.operands if node.kind == "and" else node.operands[:1]:
+            for number in node.needed:
                 if self.search.concerns(self.nodes[number]):
                     self._wait(goal, (number, goal[1]), Reason())
             return
@@ -250,7 +258,7 @@ class _Run:
     def _whole(self, goal: Goal, node: Node) -> Reason | None:
         """Why an intersection or exclusion holds; None while it does not, or never will."""
         at = goal[1]
-        needed = node.operands if node.kind == "and" else node.operands[:1]
+        needed = node.needed
         for number in needed:
             child = (number, at)
             if child in self.true:

@@ -11,7 +11,10 @@
       - name: owners
         tuples: [...]              # for this test only
         check:
-          - {user: "user:anne", object: "document:roadmap", assertions: {viewer: true}}
+          - user: user:anne
+            object: document:roadmap
+            context: {ip: 10.0.0.1}      # for conditions; in the lists below, too
+            assertions: {viewer: true}
         list_objects:
           - {user: "user:anne", type: document, assertions: {viewer: ["document:roadmap"]}}
         list_users:
@@ -31,7 +34,7 @@ from typing import Any, Final, NamedTuple
 from deltafix.errors import RightsTupleError
 from deltafix.rights.reading import read_store, read_tuples
 from deltafix.rights.rights import Rights, open  # noqa: A004  its name
-from deltafix.rights.tuples import Tuple, tuple_of
+from deltafix.rights.tuples import AnyTuple, tuple_of
 
 _PARTS: Final = (
     "name",
@@ -89,12 +92,12 @@ def _judged(rights: Rights, name: str, test: Mapping[str, Any], path: Path) -> I
                 for relation, expected in _assertions(one, path):
                     if not isinstance(expected, bool):
                         raise _wrong(path, f"{relation}: {expected!r}", "expected true or false")
-                    found = rights.check(user, relation, at)
+                    found = rights.check(user, relation, at, context=_context(one, path))
                     yield Outcome(name, f"check {user} {relation} {at}", expected, found)
     for one in _list(test.get("list_objects"), path, "list_objects"):
         user, kind = _text(one, "user", path), _text(one, "type", path)
         for relation, expected in _assertions(one, path):
-            objects = rights.list_objects(user, relation, kind)
+            objects = rights.list_objects(user, relation, kind, context=_context(one, path))
             wanted = sorted(_list(expected, path, relation))
             yield Outcome(name, f"list objects {user} {relation} {kind}", wanted, objects)
     for one in _list(test.get("list_users"), path, "list_users"):
@@ -104,7 +107,8 @@ def _judged(rights: Rights, name: str, test: Mapping[str, Any], path: Path) -> I
             for kind in _list(one.get("user_filter"), path, "user_filter")
         ]
         for relation, expected in _assertions(one, path):
-            lists = [rights.list_users(relation, at, kind) for kind in kinds]
+            context = _context(one, path)
+            lists = [rights.list_users(relation, at, kind, context=context) for kind in kinds]
             given = expected.get("users") if isinstance(expected, Mapping) else expected
             wanted = sorted(_list(given, path, relation))
             # Who is one of everyone may be expected beside `user:*`.
@@ -113,7 +117,7 @@ def _judged(rights: Rights, name: str, test: Mapping[str, Any], path: Path) -> I
             yield Outcome(name, f"list users {relation} {at}", wanted, users)
 
 
-def _tuples(found: Mapping[str, Any], path: Path) -> list[Tuple]:
+def _tuples(found: Mapping[str, Any], path: Path) -> list[AnyTuple]:
     """Those under `tuples`, and those of the files that `tuple_file` and `tuple_files` name."""
     tuples = [tuple_of(one) for one in _list(found.get("tuples"), path, "tuples")]
     files = [found["tuple_file"]] if "tuple_file" in found else []
@@ -126,9 +130,14 @@ def _assertions(found: Any, path: Path) -> Iterable[tuple[str, Any]]:
     assertions = found.get("assertions")
     if not isinstance(assertions, Mapping):
         raise _wrong(path, f"assertions are {assertions!r}", "expected a mapping by relation")
-    if found.get("context"):
-        raise _wrong(path, "there is a `context`", "it is for conditions, which are not maintained")
     return assertions.items()
+
+
+def _context(found: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    context = found.get("context") or {}
+    if not isinstance(context, Mapping):
+        raise _wrong(path, f"the context is {context!r}", "expected a mapping")
+    return context
 
 
 def _several(found: Any, name: str, path: Path) -> list[str]:

@@ -1,17 +1,19 @@
 """Relationship tuples: what one is, and in which input relation of a model it lies.
 
 Invariant: a tuple that gets through `placed` is one that the model allows: its object's type has
-the relation, and the relation's list of types has its user. Rows of input relations have no types
-in them, since the relation's name has.
+the relation, and the relation's list of types has its user, with its condition. Rows of input
+relations have no types in them, since the relation's name has.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import RightsQuestionError, RightsTupleError
+from deltafix.rights.contexts import MisfitError, checked_context, written
 from deltafix.rights.graph import Graph, Node, Source, tuple_relation
 
 
@@ -27,6 +29,26 @@ class Tuple(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.user} {self.relation} {self.object}"
+
+
+class ConditionalTuple(NamedTuple):
+    """A tuple that holds where its condition does.
+
+    `context` is JSON text with values for the condition's parameters: what is not in it comes with
+    the question. Tuples that differ in condition or context alone stand beside each other.
+    """
+
+    user: str
+    relation: str
+    object: str
+    condition: str
+    context: str = "{}"
+
+    def __str__(self) -> str:
+        return f"{self.user} {self.relation} {self.object} with {self.condition} {self.context}"
+
+
+AnyTuple: TypeAlias = Tuple | ConditionalTuple
 
 
 class Subject(NamedTuple):
@@ -54,27 +76,41 @@ class Placed(NamedTuple):
     row: tuple[str, ...]
 
 
-def tuple_of(given: Any) -> Tuple:
+def tuple_of(given: Any) -> AnyTuple:
     """A tuple from (user, relation, object), a mapping with these keys, or a `Tuple`.
 
-    Raises RightsTupleError.
+    One with a condition has its name and context behind these; in a mapping, `condition` is its
+    name, or a mapping with `name` and `context`. Raises RightsTupleError.
     """
+    named: tuple[Any, ...] = ()
     if isinstance(given, Mapping):
-        if given.get("condition"):
-            message = f"{dict(given)!r} has a condition, and conditions are not maintained"
-            raise RightsTupleError(message, value=given)
         parts: tuple[Any, ...] = tuple(given.get(name) for name in Tuple._fields)
+        condition = given.get("condition")
+        if isinstance(condition, Mapping):
+            named = (condition.get("name"), condition.get("context"))
+        elif condition:
+            named = (condition, given.get("context"))
     else:
         parts = tuple(given) if isinstance(given, list | tuple) else (given,)
-    if len(parts) != 3 or not all(isinstance(part, str) for part in parts):
+        parts, named = parts[:3], parts[3:]
+    texts = (*parts, *named[:1])
+    if len(parts) != 3 or len(named) > 2 or not all(isinstance(part, str) for part in texts):
         message = f'{given!r} is no tuple; write ("user:anne", "viewer", "document:roadmap")'
         raise RightsTupleError(message, value=given)
-    return Tuple(*parts)
+    if not named:
+        return Tuple(*parts)
+    context = named[1] if len(named) > 1 else {}
+    if not isinstance(context, str):
+        try:
+            context = json.dumps(checked_context(context))
+        except MisfitError as error:
+            raise RightsTupleError(f"tuple {given!r}: {error}", value=given) from None
+    return ConditionalTuple(*parts, named[0], context)
 
 
 def listed(given: Any) -> Iterable[Any]:
     """The tuples of an argument: one tuple, or several in anything that can be gone through."""
-    return [given] if isinstance(given, Tuple | Mapping) else given
+    return [given] if isinstance(given, Tuple | ConditionalTuple | Mapping) else given
 
 
 def subject_of(graph: Graph, text: str) -> Subject:
@@ -130,7 +166,7 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def placed(graph: Graph, given: Tuple) -> Placed:
+def placed(graph: Graph, given: AnyTuple) -> Placed:
     """The row of a tuple. Raises RightsTupleError for one that the model does not allow."""
     try:
         subject = subject_of(graph, given.user)
@@ -140,22 +176,35 @@ def placed(graph: Graph, given: Tuple) -> Placed:
         raise RightsTupleError(f"tuple `{given}`: {error}", value=given) from None
     definition = graph.model.relation(type_, given.relation)
     assert definition is not None  # noqa: S101  its node was found
+    condition = given.condition if isinstance(given, ConditionalTuple) else ""
+    kind = f"{subject.kind} with {condition}" if condition else subject.kind
     allowed = [str(one) for one in definition.restrictions]
-    if subject.kind not in allowed:
-        message = f"tuple `{given}`: `{type_}#{given.relation}` takes no {subject.kind!r}"
+    if kind not in allowed:
+        message = f"tuple `{given}`: `{type_}#{given.relation}` takes no {kind!r}"
         if allowed:
             message += f"; it takes {', '.join(allowed)}"
         else:
             message += f"; it takes no tuples: {definition}"
         raise RightsTupleError(message, value=given)
-    source = tuple_relation(type_, given.relation, subject.kind)
-    return Placed(source, (name,) if subject.id == "*" else (subject.id, name))
+    source = tuple_relation(type_, given.relation, kind)
+    row = (name,) if subject.id == "*" else (subject.id, name)
+    if isinstance(given, ConditionalTuple):
+        found = graph.model.condition(condition)
+        assert found is not None  # noqa: S101  names were checked
+        try:
+            row = (*row, written(found, given.context))
+        except MisfitError as error:
+            raise RightsTupleError(f"tuple `{given}`: {error}", value=given) from None
+    return Placed(source, row)
 
 
-def shown(source: Source, row: tuple[str, ...]) -> Tuple:
+def shown(source: Source, row: tuple[str, ...]) -> AnyTuple:
     """The tuple of a row: what `placed` took apart."""
     users = source.users
     user = f"{users.type}:*" if users.wildcard else f"{users.type}:{row[0]}"
     if users.relation:
         user = f"{user}#{users.relation}"
+    if users.condition:
+        at = f"{source.type}:{row[-2]}"
+        return ConditionalTuple(user, source.relation, at, users.condition, row[-1])
     return Tuple(user, source.relation, f"{source.type}:{row[-1]}")

@@ -1,6 +1,6 @@
 """Checks of a model: names, tuplesets, entry points, cycles; every error at once.
 
-The rules are those that OpenFGA documents for schema 1.1, and one of our own: a relation that
+The rules are those that OpenFGA documents, and one of our own: a relation that
 excludes itself, through whatever relations between, has no meaning that tuples could decide, so the
 cycle is named and refused. Invariant: a model that gets through has a graph (`graph`) in which each
 reference is a node, each node can have a subject, and exclusions form no cycle.
@@ -14,6 +14,7 @@ from typing import Final
 
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render, render_all
 from deltafix.errors import RightsModelError
+from deltafix.rights.conditions import wrong_with
 from deltafix.rights.dsl import NAME
 from deltafix.rights.graph import Graph, Node, graph_of
 from deltafix.rights.model import (
@@ -27,6 +28,7 @@ from deltafix.rights.model import (
 )
 
 _RESERVED: Final = ("this", "self")
+_PARAMETER: Final = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 def checked(model: Model) -> Graph:
@@ -40,11 +42,11 @@ def checked(model: Model) -> Graph:
         found = [*_loops(graph), *_negated_cycles(graph)] or list(_without_entry(graph))
         if not found:
             return graph
-    found.sort(key=lambda one: -1 if one.span is None else one.span.start)
-    if model.source is None:
-        text = "\n\n".join(map(render, found))
-    else:
-        text = render_all(found, {model.path: model.source})
+    files = list(model.sources)
+    found.sort(
+        key=lambda one: (files.index(one.span.path), one.span.start) if one.span else (-1, 0)
+    )
+    text = render_all(found, model.sources) if model.sources else "\n\n".join(map(render, found))
     raise RightsModelError(text, found)
 
 
@@ -80,6 +82,29 @@ def _names(model: Model) -> Iterator[Diagnostic]:
             relations.add(relation.name)
             yield from _allowed(relation.name, "a relation", relation.span)
             yield from _references(model, one, relation)
+    yield from _conditions(model)
+
+
+def _conditions(model: Model) -> Iterator[Diagnostic]:
+    seen: set[str] = set()
+    for one in model.conditions:
+        if one.name in seen:
+            message = f"condition `{one.name}` is defined twice"
+            yield _wrong(message, one.span, "give one of them another name")
+        seen.add(one.name)
+        yield from _allowed(one.name, "a condition", one.span)
+        names = [name for name, _ in one.parameters]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            message = f"condition `{one.name}` has two parameters `{name}`"
+            yield _wrong(message, one.span, "give one of them another name")
+        for name in names:
+            if not re.fullmatch(_PARAMETER, name):
+                message = f"a parameter cannot be called `{name}`"
+                yield _wrong(message, one.span, "names have letters, digits and `_`")
+        problem = wrong_with(one)
+        if problem:
+            message = f"condition `{one.name}`: {problem}"
+            yield _wrong(message, one.span, f"the expression is `{one.expression:.200}`")
 
 
 def _allowed(name: str, what: str, span: Span | None) -> Iterator[Diagnostic]:
@@ -128,6 +153,9 @@ def _restrictions(
         elif one.relation and target.relation(one.relation) is None:
             there = [found.name for found in target.relations]
             yield _unknown(f"relation of type `{one.type}`", one.relation, there, span)
+        if one.condition and model.condition(one.condition) is None:
+            conditions = [found.name for found in model.conditions]
+            yield _unknown("condition", one.condition, conditions, span)
 
 
 def _tupleset(

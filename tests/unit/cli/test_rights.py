@@ -92,3 +92,73 @@ def test_a_wrong_command_line_is_an_error(deltafix, arguments):
     done = deltafix("rights", *arguments)
     assert done.code == 2
     assert "Traceback" not in done.err
+
+
+CONDITIONS = """model
+  schema 1.1
+type user
+type document
+  relations
+    define viewer: [user with in_office, user]
+condition in_office(ip: ipaddress, office: string) { ip.in_cidr(office) }
+"""
+
+
+def test_conditions_take_a_context(deltafix, tmp_path):
+    (tmp_path / "m.fga").write_text(CONDITIONS)
+    (tmp_path / "t.csv").write_text(
+        "user,relation,object,condition_name,condition_context\n"
+        'user:anne,viewer,document:x,in_office,"{""office"": ""10.1.0.0/16""}"\n'
+        "user:bo,viewer,document:x,,\n"
+    )
+    (tmp_path / "t.json").write_text(
+        json.dumps(
+            [
+                {
+                    "user": "user:anne",
+                    "relation": "viewer",
+                    "object": "document:x",
+                    "condition": {"name": "in_office", "context": {"office": "10.1.0.0/16"}},
+                },
+                {"user": "user:bo", "relation": "viewer", "object": "document:x"},
+            ]
+        )
+    )
+    inside, outside = ("--context", '{"ip": "10.1.2.3"}'), ("--context", '{"ip": "10.2.0.0"}')
+    for tuples in (tmp_path / "t.csv", tmp_path / "t.json"):
+        given = (tmp_path / "m.fga", "-t", tuples)
+
+        def asked(command, *words, given=given):
+            return deltafix("rights", command, given[0], *words, *given[1:])
+
+        question = ("user:anne", "viewer", "document:x")
+        assert asked("check", *question, *inside) == (0, "yes\n", "")
+        assert asked("check", *question, *outside) == (1, "no\n", "")
+        done = asked("check", *question)
+        assert (done.code, done.out) == (2, "")
+        assert "error[DF746]" in done.err
+        assert "`in_office` needs ip" in done.err
+        done = asked("check", *question, "--context", "{")
+        assert (done.code, done.out) == (2, "")
+        assert "error[DF745]: the context is no JSON" in done.err
+        users = ("viewer", "document:x")
+        assert asked("list-users", *users, *inside) == (0, "user:anne\nuser:bo\n", "")
+        assert asked("list-users", *users, *outside) == (0, "user:bo\n", "")
+        objects = ("user:anne", "viewer", "document")
+        assert asked("list-objects", *objects, *inside) == (0, "document:x\n", "")
+        assert "user:anne with in_office" in asked("expand", *users).out
+        assert "in_office holds with" in asked("why", *question, *inside).out
+
+
+def test_modules_are_opened_by_their_manifest(deltafix, tmp_path):
+    (tmp_path / "fga.mod").write_text("schema: '1.2'\ncontents: [core.fga, docs.fga]\n")
+    (tmp_path / "core.fga").write_text("module core type user type team")
+    (tmp_path / "docs.fga").write_text(
+        "module docs extend type team relations define member: [user]"
+    )
+    done = deltafix("rights", "validate", tmp_path / "fga.mod")
+    assert done == (0, "", "2 types, 1 relations, 0 tuples\n")
+    (tmp_path / "docs.fga").write_text("module docs extend type tem relations define a: [user]")
+    done = deltafix("rights", "validate", tmp_path / "fga.mod")
+    assert done.code == 2
+    assert "docs.fga:1:25: error[DF741]: unknown type `tem`" in done.err

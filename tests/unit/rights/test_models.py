@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 import deltafix.rights
-from deltafix.errors import RightsModelError, RightsRefusedError
+from deltafix.errors import RightsModelError
 from deltafix.rights.dsl import parse_dsl
-from deltafix.rights.reading import model_of_json
+from deltafix.rights.model_json import model_of_json
 from deltafix.rights.validate import checked
 from random_rights import dsl_of, random_model
 
@@ -98,22 +98,51 @@ def test_an_error_has_its_place_and_a_way_out(text, place, said, way_out):
     assert "^" in str(error)
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        (edited("user:*", "user with on_call"), "a condition on a tuple"),
-        (MODEL + "condition on_call(at: timestamp) { at > 1 }", "a condition"),
-        (edited("1.1", "1.2"), "a modular model"),
-        ("module core\n" + MODEL, "a modular model"),
-        (MODEL + "extend type user", "a modular model"),
-    ],
+CONDITION = MODEL.replace("user:*", "user:* with on_call") + (
+    """condition on_call(at: timestamp, days: list<string>, no: map<int>) {
+  // not "}"
+  at > timestamp("2024-01-01T00:00:00Z") && "}" in days && days.all(d, no[d] < 2)
+}
+"""
 )
-def test_what_is_not_maintained_is_refused_by_name(text, what):
-    error = refused(text)
-    assert isinstance(error, RightsRefusedError)
-    assert what in error.diagnostics[0].message
-    assert error.diagnostics[0].help
-    assert error.code == "DF742"
+CONDITION_ERRORS = [
+    (CONDITION.replace("with on_call", "with on_cal"), (12, 27), "`on_cal`", "`on_call`?"),
+    (CONDITION.replace("list<string>", "list<text>"), (14, 45), "unexpected `text`", "`string`"),
+    (CONDITION.replace("list<string>", "list"), (14, 44), "unexpected `,`", "`<`"),
+    (CONDITION.replace("at > ", "ot > "), (14, 11), "`ot` is no parameter; there is: at", "//"),
+    (CONDITION.replace("at > ", "at > > "), (14, 11), "it is no CEL", "the expression is"),
+    (CONDITION.replace("days.all", "days.every"), (14, 11), "`every` is no function", ""),
+    (CONDITION.replace("at > ", "a.b{c: 1} > "), (14, 11), "messages", ""),
+    (CONDITION.replace("days: list", "at: list"), (14, 11), "two parameters `at`", "another name"),
+    (CONDITION.replace("days: list", "d-s: list"), (14, 11), "called `d-s`", "letters, digits"),
+    (CONDITION.replace("at > ", "(" * 20 + "at" + ")" * 20 + " > "), (14, 11), "too deep", ""),
+    (CONDITION.replace("at > ", "at > at || " * 400 + "at > "), (14, 11), "4,096 characters", ""),
+    (CONDITION.replace(" }", "").rstrip("}\n"), (14, 68), "nothing closes this brace", "`}`"),
+    (CONDITION + CONDITION[CONDITION.index("condition") :], (18, 11), "defined twice", "another"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "place", "said", "way_out"), CONDITION_ERRORS)
+def test_an_error_in_a_condition_has_its_place_and_a_way_out(text, place, said, way_out):
+    test_an_error_has_its_place_and_a_way_out(text, place, said, way_out)
+
+
+def test_a_condition_is_read_as_it_stands():
+    (condition,) = parse_dsl(CONDITION).conditions
+    assert condition.expression.endswith('&& "}" in days && days.all(d, no[d] < 2)')
+    assert [str(kind) for _, kind in condition.parameters] == [
+        "timestamp", "list<string>", "map<int>",
+    ]  # fmt: skip
+    assert parse_dsl(str(parse_dsl(CONDITION))) == parse_dsl(CONDITION)
+    checked(parse_dsl(CONDITION.replace("1.1", "1.2")))
+
+
+def test_a_file_of_a_module_alone_is_no_model():
+    error = refused("module core\n" + MODEL)
+    assert "a file of a module" in error.diagnostics[0].message
+    assert "fga.mod" in error.diagnostics[0].help
+    error = refused(MODEL + "extend type user")
+    assert "unexpected `extend`" in error.diagnostics[0].message
 
 
 def test_all_errors_of_names_come_at_once():
@@ -149,7 +178,17 @@ JSON = json.loads(
         (("type_definitions", 1, "relations", "viewer"), {"difference": {}}, "difference.base"),
         (("type_definitions", 1, "relations", "a b"), {"this": {}}, "called `a b`"),
         (("type_definitions", 1, "metadata"), {}, "nobody can be related as `doc#viewer`"),
-        (("conditions",), {"c": {}}, "$.conditions"),
+        (("conditions",), {"c": {}}, "conditions.c.expression"),
+        (
+            ("conditions",),
+            {"c": {"expression": "x", "parameters": {"x": {"type_name": "TYPE_NAME_TEXT"}}}},
+            "conditions.c.parameters.x.type_name",
+        ),
+        (
+            ("conditions",),
+            {"c": {"expression": "x", "parameters": {"x": {"type_name": "TYPE_NAME_LIST"}}}},
+            "conditions.c.parameters.x.generic_types",
+        ),
     ],
 )
 def test_an_error_in_json_says_where_it_is(path, value, where):

@@ -51,7 +51,7 @@ tests:
         ("assertions:", "asserts:", "assertions are None"),
         ('object: "doc:x", a', "a", "'object' is None"),
         ("[user]", "[usr]", "unknown type `usr`"),
-        ("assertions", "context: {now: 1}, assertions", "not maintained"),
+        ("assertions", "context: now, assertions", "the context is 'now'"),
         ("tests:\n", "tests: 7\nmore:\n", "'tests' is 7"),
         ("  - name: t", "  - 7\n  - name: t", "test 1 is 7"),
         ("model: |", "modell: |", "no text under `model`"),
@@ -138,3 +138,40 @@ def test_a_bad_file_of_tuples_is_named_with_its_place(tmp_path, name, text, said
     assert name in str(caught.value)
     with pytest.raises(SourceError, match="cannot read"):
         read_tuples(tmp_path / "none.csv")
+
+
+CONDITIONS = """
+model: |
+  model
+    schema 1.1
+  type user
+  type doc
+    relations
+      define viewer: [user with until]
+  condition until(now: timestamp, end: timestamp) { now < end }
+tuples:
+  - user: user:a
+    relation: viewer
+    object: doc:x
+    condition: {name: until, context: {end: 2024-02-03T10:00:00Z}}
+tests:
+  - name: t
+    check:
+      - {user: "user:a", object: "doc:x", context: {now: 2024-02-03T09:59:59Z}, assertions: {viewer: true}}
+      - {user: "user:a", object: "doc:x", context: {now: "2024-02-03T10:00:00Z"}, assertions: {viewer: false}}
+    list_objects:
+      - {user: "user:a", type: doc, context: {now: 2024-02-03T08:00:00Z}, assertions: {viewer: ["doc:x"]}}
+    list_users:
+      - object: doc:x
+        user_filter: [{type: user}]
+        context: {now: 2024-02-03T11:00:00Z}
+        assertions: {viewer: {users: []}}
+"""  # noqa: E501  as such files are written
+
+
+def test_a_store_has_contexts_of_tuples_and_of_questions(tmp_path):
+    path = tmp_path / "s.fga.yaml"
+    path.write_text(CONDITIONS)
+    assert [one.holds for one in run_store(path)] == [True] * 4
+    path.write_text(CONDITIONS.replace("viewer: false", "viewer: true"))
+    assert [one.holds for one in run_store(path)] == [True, False, True, True]

@@ -11,7 +11,8 @@ import ast
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from deltafix.analyses.dead_code.extract import Definitions, extract_only
+from deltafix.analyses.dead_code.definitions import Definitions
+from deltafix.analyses.dead_code.extract import extract_only
 from deltafix.analyses.dead_code.inputs import INPUTS
 from deltafix.analyses.facts import Fragment
 

@@ -1,10 +1,10 @@
 """Dead code in Python source: what no root reaches, kept up to date while files change.
 
-Reading order: `inputs` (what files state), `extract` (one file to facts; `modules`, `scopes`,
-`references`, `exports`, `examples`, `entry_points`, `texts` and `words` are its parts), `names.dl`,
-`program.dl` and `doubt.dl` (the rules: what names mean, what is alive, how sure the rest is),
-`unused` and `unused.dl` (imports, locals, arguments and attributes that nothing reads, an option),
-`policy` (the tables), `job` (what became dead), `report`, `baseline`, `why`.
+Reading order: `inputs` (what files state), `extract` (one file to facts; `definitions`, `shapes`,
+`modules`, `scopes`, `references`, `exports`, `examples`, `entry_points`, `texts` and `words` are
+its parts), `names.dl`, `program.dl` and `doubt.dl` (the rules: what names mean, what is alive, how
+sure the rest is), `unused` and `unused.dl` (imports, locals, arguments and attributes that nothing
+reads, an option), `policy` (the tables), `job` (what became dead), `report`, `baseline`, `why`.
 Nothing in this package imports or runs the code it analyses, and nothing knows Spark: the command
 line hands `job` a function that extracts many files, in this process or on a cluster.
 """

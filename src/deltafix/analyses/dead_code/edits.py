@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from deltafix.analyses.dead_code.extract import is_inert
+from deltafix.analyses.dead_code.shapes import is_inert
 from deltafix.analyses.dead_code.source import Named, Source
 from deltafix.errors import DeltafixError
 

@@ -3,7 +3,7 @@
 A `References` visitor walks expressions and simple statements with a current `Scope` (where names
 are looked up) and a current user (the symbol that would need what is mentioned). Invariant: each
 mention yields at least one fact, and when several meanings are possible it yields all of them.
-Definitions are not handled here: `extract` cuts the tree at them.
+Definitions are not handled here: `definitions` cuts the tree at them.
 """
 
 # ruff: noqa: N815  a visitor's method names are ast's

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from deltafix.analyses.dead_code.comments import KEEP, KEEP_ARGUMENT, KEEP_IMPORT, KEEP_LOCAL
-from deltafix.analyses.dead_code.extract import Definitions, extract
+from deltafix.analyses.dead_code.definitions import Definitions
+from deltafix.analyses.dead_code.extract import extract
 from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.places import name_column
 from deltafix.analyses.dead_code.policy import is_dunder

@@ -11,7 +11,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from deltafix.analyses.dead_code.extract import Definitions, extract_only
+from deltafix.analyses.dead_code.definitions import Definitions
+from deltafix.analyses.dead_code.extract import extract_only
 from deltafix.analyses.dead_code.scopes import Scope, collect
 from deltafix.analyses.facts import Fact, Fragment
 from deltafix.analyses.value_flow.blocks import instance
