@@ -110,6 +110,7 @@ def _stratum(stage: Stage, known: Mapping[str, Statistics]) -> dict[str, Any]:
     return {
         "relations": list(stage.relations),
         "recursive": stage.recursive,
+        "pipelined": stage.is_pipelined,
         "outside": [] if outside is None or outside.is_total else outside.show(),
         "total": outside.show() if outside is not None and outside.is_total else [],
         "rules": list(rules.values()),

@@ -34,6 +34,8 @@ def _relation(one: dict[str, Any]) -> Iterator[str]:
 def _stratum(number: int, one: dict[str, Any]) -> Iterator[str]:
     recursive = " (recursive)" if one["recursive"] else ""
     yield f"stratum {number}: {', '.join(one['relations'])}{recursive}"
+    if one["pipelined"]:
+        yield "  its rows go into aggregates as they are derived, and are not kept"
     yield from (f"  {line}" for line in one["total"])
     if one["outside"]:
         yield "  outside the kernel:"
