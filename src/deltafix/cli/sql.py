@@ -90,7 +90,8 @@ def read_script(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"cannot read {file}: {error}", value=str(file)) from None
+        said = error.strerror if isinstance(error, OSError) else error  # its own has the path again
+        raise SourceError(f"cannot read {file}: {said}", value=str(file)) from None
 
 
 class _Session:

@@ -53,7 +53,12 @@ def test_an_error_names_the_file_and_ends_the_run(deltafix, tmp_path):
     assert (done.code, done.out) == (2, "")
     assert "views.sql:4:8: error[DF721]: unknown column 'z'" in done.err
     assert "Traceback" not in done.err
-    assert deltafix("sql", tmp_path / "none.sql").code == 2
+    none = tmp_path / "none.sql"
+    for command in ("sql", "run", "watch", "serve"):
+        done = deltafix(command, none)
+        assert (done.code, done.err.splitlines()[-1]) == (
+            2, f"error[DF300]: cannot read {none}: No such file or directory",
+        )  # fmt: skip
 
 
 def test_run_reads_tables_and_writes_views(deltafix, tmp_path, monkeypatch):
