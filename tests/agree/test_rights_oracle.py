@@ -93,6 +93,9 @@ def judge(model, tuples, opened, replica, random):
     in_context(model, tuples, random.choice(opened), random)
     for user, name, at in random.sample([one for one in asked if truth[one]], min(8, sum(right))):
         explained(model, oracle, kept, (user, name, at))
+    lacking = [one for one in asked if not truth[one]]
+    for question in random.sample(lacking, min(8, len(lacking))):
+        refused(model, oracle, kept, question, random)
     return sum(right)
 
 
@@ -144,6 +147,33 @@ def explained(model, oracle, rights, question):
     if negation_depth(model) < 2:  # then what is excluded needs tuples, and fewer of them help
         assert Oracle(model, leaves).holds(*question), proof
     assert all(place > above for above, s in enumerate(proof.steps) for place in s.premises)
+
+
+def refused(model, oracle, rights, question, random):
+    """What a refusal says is so: in each of its steps, and of the tuples that it misses."""
+    root = rights.why_not(*question)
+    user, name, at = question
+    assert (root.user, root.relation, root.object) == (user, name, at)
+    waiting, steps = [root], []
+    while waiting:
+        steps.append(waiting.pop())
+        waiting += steps[-1].below
+    known = {(one.relation, one.object) for one in steps if not one.is_known}
+    for one in steps:
+        if "(" not in one.relation:
+            assert not oracle.holds(one.user, one.relation, one.object), root
+        assert all(oracle.holds(user, part, one.object) for part in one.held if "(" not in part)
+        assert not {tuple(tuple_) for tuple_ in one.missing} & oracle.tuples
+        assert not one.is_known or (one.relation, one.object) in known
+        assert not one.is_excluded or not one.below
+    assert not any(one.is_cut for one in steps)
+    # A tuple that is missing right here is one that would do, whatever else there is.
+    if not root.held and root.missing:
+        more = random.choice(root.missing)
+        assert Oracle(model, oracle.tuples | {tuple(more)}).holds(*question), root
+    short = rights.why_not(*question, limit=1)
+    assert (short.missing, short.held) == (root.missing, root.held)
+    assert all(one.is_cut or one.is_known for one in short.below)
 
 
 FOUND = (106,)

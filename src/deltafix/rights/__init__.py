@@ -14,7 +14,8 @@ Reading order, which is the way of a model and then that of a question:
     program.py      the relations that are kept, as rules of a deltafix program
     tuples.py       tuples as rows of its input relations; bulk.py: tables of them
     search.py       checks and lists by search; reader.py: what a search reads
-    proofs.py       why; expansion.py: expand; changes.py: what a transaction changed
+    proofs.py       why; refusals.py: why not; expansion.py: expand
+    changes.py      what a transaction changed
     rights.py       an opened model: transactions and questions; store.py: files with assertions
 
 Invariant: a relation that is kept and one that is searched give the same answers.
@@ -24,6 +25,7 @@ from deltafix.rights.changes import Change, RightsDelta
 from deltafix.rights.expansion import Expansion
 from deltafix.rights.model import Model
 from deltafix.rights.reading import read_model, read_tuples
+from deltafix.rights.refusals import Refusal
 from deltafix.rights.rights import Rights, RightsTransaction, Users, open  # noqa: A004  its name
 from deltafix.rights.store import Outcome, run_store
 from deltafix.rights.tuples import Tuple
@@ -33,6 +35,7 @@ __all__ = [
     "Expansion",
     "Model",
     "Outcome",
+    "Refusal",
     "Rights",
     "RightsDelta",
     "RightsTransaction",

@@ -27,6 +27,7 @@ from deltafix.rights.program import View, program_of
 from deltafix.rights.proofs import proof_of
 from deltafix.rights.reader import Contextual, Plain, Reader
 from deltafix.rights.reading import read_model
+from deltafix.rights.refusals import Refusal, refusal_of
 from deltafix.rights.search import Search
 from deltafix.rights.tuples import (
     Tuple,
@@ -385,9 +386,33 @@ class Rights:
             subject = subject_of(laid.graph, user)
             search = Search(laid.graph, reader, subject, smallest=True)
             if not search.holds(node.number, at):
-                message = f"{user} is not {relation} of {object}, so there is nothing to explain"
+                message = f"{user} is not {relation} of {object}; why-not says where each way ends"
                 raise NoSuchFactError(message)
             return proof_of(laid.graph, search, laid.sources, (node.number, at))
+
+    def why_not(
+        self,
+        user: str,
+        relation: str,
+        object: str,  # noqa: A002
+        *,
+        contextual: Any = (),
+        limit: int = 100,
+    ) -> Refusal:
+        """Why a user has not a relation to an object: every way to it, and where each one ends.
+
+        So many relations at objects are explained, each once. Searched, also in kept relations:
+        O(usersets and related objects below the object).
+
+        Raises NoSuchFactError if the user has it, and as `check`.
+        """
+        with self._reading(contextual) as (laid, reader, _):
+            node, at = self._asked(laid, reader, relation, object)
+            search = Search(laid.graph, reader, subject_of(laid.graph, user))
+            if search.holds(node.number, at):
+                message = f"{user} is {relation} of {object}; why has the proof"
+                raise NoSuchFactError(message)
+            return refusal_of(laid.graph, search, laid.sources, (node.number, at), limit)
 
     def tuples(self) -> Iterator[Tuple]:
         """All tuples that were written, one relation after another. O(tuples)."""
