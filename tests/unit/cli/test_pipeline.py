@@ -105,6 +105,13 @@ def test_check_looks_at_the_inputs(job, deltafix) -> None:
     path.write_text("sign,who,team\n?,bo,core\n")
     assert "sign = '?' is no sign" in said()
     assert "it would fail the next epoch" in said()
+    other = job.write("grant", [("+", ("core", 8))])
+    other.write_text("sign,team,to\n+,core,8\n")
+    first, second = (line for line in said().splitlines() if line.startswith("error["))
+    assert "sign = '?' is no sign" in first  # of every input, not of the first alone
+    assert second.startswith("error[DF662]: ")
+    assert "has 'to' beside" in second
+    other.unlink()
     toml = job.toml.read_text()
     job.toml.write_text(
         toml.replace('path = "in/member"', 'path = "in/member"\nbad_rows = "quarantine"')
