@@ -435,6 +435,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   let answer;
   try {
     if (asked.edit) answer = await client.edit(asked.edit);
+    else if (asked.update) answer = await client.update("city", asked.update);
     else if (asked.close) { held[asked.close].close(); await held[asked.close].ended; }
     else answer = Object.fromEntries(views.map((view) => [view,
       [...held[view].rows.values()].flatMap(({ row, count }) => Array(count).fill(row))]));
@@ -554,6 +555,19 @@ def test_a_client_goes_on_after_a_server_that_was_killed(db, tmp_path):
     finally:
         again.stop()
         thread.join()
+
+
+@needs_node
+def test_a_client_updates_rows_by_their_key(db, tmp_path):
+    with running(db) as (server, door), Held(tmp_path, server.url, ["city", "reach"]) as held:
+        door.edit(road("insert", "a", "b", 1))
+        done = held.ask(update=[{"name": "a", "area": "2.50"}, {"name": "zz", "area": "1.00"}])
+        assert done["answer"]["updated"] == 1
+        (row,) = db.execute("SELECT area FROM city WHERE name = 'a'").fetchall()
+        assert row == (Decimal("2.50"),)
+        held.until({view: selected(db, view) for view in ("city", "reach")})
+        refused = held.ask(update=[{"name": "a"}])["answer"]
+        assert (refused["name"], refused["code"], refused["line"]) == ("Refused", "DF200", 1)
 
 
 @needs_node
