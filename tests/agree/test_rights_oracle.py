@@ -14,6 +14,7 @@ import pytest
 
 import deltafix.rights
 from deltafix.errors import RightsContextError, RightsModelError, RightsParameterError
+from deltafix.rights import Tuple
 from random_rights import (
     CONTEXTS,
     IDS,
@@ -119,6 +120,9 @@ def judge(model, tuples, opened, replica, random):
     true = [one for one in asked if truth[one]]
     for one in random.sample(true, min(8, len(true))):
         explained(model, oracle, kept, one, context)
+    lacking = [one for one in decided if not truth[one]]
+    for question in random.sample(lacking, min(8, len(lacking))):
+        not_explained(model, oracle, kept, (question, context), random)
     return len(true), len(undecided)
 
 
@@ -180,6 +184,36 @@ def explained(model, oracle, rights, question, context):
     if negation_depth(model) < 2:  # then what is excluded needs tuples, and fewer of them help
         assert Oracle(model, leaves).holds(*question), proof
     assert all(place > above for above, s in enumerate(proof.steps) for place in s.premises)
+
+
+def not_explained(model, oracle, rights, asked, random):
+    """What a refusal says is so: in each of its steps, and of the tuples that it misses."""
+    question, context = asked
+    root = rights.why_not(*question, context=context)
+    user, name, at = question
+    assert (root.user, root.relation, root.object) == (user, name, at)
+    waiting, steps = [root], []
+    while waiting:
+        steps.append(waiting.pop())
+        waiting += steps[-1].below
+    known = {(one.relation, one.object) for one in steps if not one.is_known}
+    for one in steps:
+        if "(" not in one.relation:
+            assert oracle.holds(one.user, one.relation, one.object) is False, root
+        assert all(oracle.holds(user, part, one.object) for part in one.held if "(" not in part)
+        plain = {tuple(tuple_) for tuple_ in one.missing if isinstance(tuple_, Tuple)}
+        assert not plain & oracle.tuples
+        assert not one.is_known or (one.relation, one.object) in known
+        assert not one.is_excluded or not one.below
+    assert not any(one.is_cut for one in steps)
+    # A tuple that is missing right here is one that would do, whatever else there is.
+    would = [one for one in root.missing if isinstance(one, Tuple)]
+    if not root.held and would:
+        more = random.choice(would)
+        assert Oracle(model, oracle.tuples | {tuple(more)}, context).holds(*question), root
+    short = rights.why_not(*question, context=context, limit=1)
+    assert (short.missing, short.held) == (root.missing, root.held)
+    assert all(one.is_cut or one.is_known for one in short.below)
 
 
 FOUND = (106,)

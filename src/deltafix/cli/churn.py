@@ -76,14 +76,15 @@ def churn(
     chosen = find_analysis(analysis)
     if analysis == _DEAD_CODE:
         make, came, went = _dead_code(roots, tests, profile, confidence, also), "died", "rose"
+        said = "dead symbol"
         if also:
-            chosen, came, went = UNUSED, "found", "mended"
+            chosen, came, went, said = UNUSED, "found", "mended", "finding"
     elif roots or profile or also or not tests:
         raise typer.BadParameter(
             "--roots, --profile, --no-tests and --also are for dead-code alone"
         )
     else:
-        make, came, went = _job(chosen), "came", "went"
+        make, came, went, said = _job(chosen), "came", "went", "row"
     found = Repository.at(repository)
     first, commits = found.commits(revisions)
     tree = chosen.tree(repository, exclude or ())
@@ -95,7 +96,7 @@ def churn(
         if form == "text":
             _say(
                 f"{start.commit.short}: {start.files:,} files, {start.held:,} facts, "
-                f"{start.change.sizes()[0]:,} {came}, {start.work.seconds:.2f} s"
+                f"{_count(start.change.sizes()[0], said)}, {start.work.seconds:.2f} s"
             )
             _say(_head(came, went))
         scratch = start.work
@@ -168,8 +169,12 @@ def _lines(one: CommitReport[Any]) -> Iterator[str]:
         yield from (f"  {sign} {line}" for line in side)
 
 
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def _closing(summary: Summary) -> str:
-    text = f"{summary.commits} commits, {summary.changing} of them changed a fact"
+    text = f"{_count(summary.commits, 'commit')}, {summary.changing} of them changed a fact"
     if summary.touched is None or summary.faster is None:
         return text
     return (

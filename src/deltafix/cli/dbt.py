@@ -139,7 +139,13 @@ class _Files:
             if not path.is_relative_to(folder):
                 raise DbtError(f"seed {one.shown}: {one.path} is not in {folder}", value=one.path)
             return path
-        found = [self._facts / f"{one.name}.{kind}" for kind in ("parquet", "csv")]
+        said = one.shown.rpartition(".")[2]  # with capitals that the adapter's names have not
+        names = dict.fromkeys([one.name, said if said.lower() == one.name else one.name])
+        found = [self._facts / f"{n}.{kind}" for n in names for kind in ("parquet", "csv")]
+        if one.file:  # where dbt reads it, if that is the project's own
+            folder = self._project.folder.resolve()
+            there = (folder / one.file).resolve()
+            found += [there] if there.is_relative_to(folder) else []
         return next((path for path in found if path.is_file()), None)
 
 

@@ -39,6 +39,8 @@ class Command(NamedTuple):
     of_sql: str = ""
 
 
+_ASKED: Final = "`deltafix sql SCRIPT.sql -F FOLDER -c '{} SELECT * FROM view WHERE ...'`"
+
 COMMANDS: Final = (
     Command("run", "deltafix.cli.run", "run"),
     Command("check", "deltafix.cli.check", "check"),
@@ -50,11 +52,9 @@ COMMANDS: Final = (
     Command("dbt", "deltafix.cli.dbt", "dbt"),
     Command("rights", "deltafix.cli.rights", "rights"),
     Command("serve", "deltafix.cli.serve", "serve"),
-    Command("watch", "deltafix.cli.watch", "watch", "`deltafix pipeline run --every`"),
-    Command("why", "deltafix.cli.why", "why", "EXPLAIN WHY SELECT ..., in `deltafix sql`"),
-    Command(
-        "why-not", "deltafix.cli.why", "why_not", "EXPLAIN WHY NOT SELECT ..., in `deltafix sql`"
-    ),
+    Command("watch", "deltafix.cli.watch", "watch"),
+    Command("why", "deltafix.cli.why", "why", _ASKED.format("EXPLAIN WHY")),
+    Command("why-not", "deltafix.cli.why", "why_not", _ASKED.format("EXPLAIN WHY NOT")),
     Command("step", "deltafix.cli.why", "step", "`deltafix sql`, whose views tell of changes"),
     Command("check-reducer", "deltafix.cli.check_reducer", "check_reducer"),
     Command("dead-code", "deltafix.cli.dead_code", "dead_code"),

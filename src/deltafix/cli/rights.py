@@ -176,6 +176,30 @@ def why(
     _print(proof.show(form))
 
 
+@rights.command("why-not")
+def why_not(
+    model: _Model,
+    user: _User,
+    relation: _Relation,
+    object: _Object,  # noqa: A002
+    *,
+    tuples: _Tuples = None,
+    form: Annotated[
+        Literal["text", "json"], typer.Option("--format", help="Text or JSON.")
+    ] = "text",
+    limit: Annotated[
+        int, typer.Option(min=1, help="Explain so many relations at objects at most.")
+    ] = 100,
+    context: _Context = None,
+    quiet: _Quiet = False,
+) -> None:
+    """Say why a user has no relation to an object: every way to it, and where each one ends."""
+    with _opened(model, tuples, quiet=quiet) as opened:
+        found = opened.why_not(user, relation, object, context=context, limit=limit)
+    shown = json.dumps(found.to_dict(), ensure_ascii=False, indent=2) if form == "json" else found
+    _print(str(shown))
+
+
 @rights.command("test")
 def run_tests(
     stores: Annotated[

@@ -6,15 +6,17 @@ import contextlib
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, prepare_kernel, progress, require_packages
-from deltafix.cli.inputs import FACT_DIR, Strict, warner
+from deltafix.cli.inputs import Strict, fact_dir, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.sql import read_script
+from deltafix.errors import SourceError
+from deltafix.paths import local_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +31,13 @@ def serve(
         Path, typer.Argument(help="The program (.dl, or .sql).", metavar="PROGRAM")
     ],
     *,
-    facts: Annotated[Path, FACT_DIR] = Path(),
+    facts: Annotated[
+        Path | None, fact_dir("Folder of the files that rows are of; this one, without --state.")
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Keep rows in this folder, edits too; no file is looked at then."),
+    ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
     write: Annotated[
         bool, typer.Option("--write", help="Let the page and applications edit given rows.")
@@ -61,8 +69,12 @@ def serve(
     printed. The page is served on this machine only, follows the fact files and the program, and
     changes nothing unless --write is given. Of a script of SQL it shows tables and views, and
     follows each table's file (<table>.parquet or .csv). Applications read rows, changes and edit at
-    the same address; those of web pages elsewhere are named by --origin.
+    the same address; those of web pages elsewhere are named by --origin. Edits are there after the
+    next start with --state: a script is then run once, when the folder is made.
     """
+    if state is not None and facts is not None:
+        message = "rows are those of files (-F) or of a folder that keeps them (--state): give one"
+        raise typer.BadParameter(message)
     is_sql = program_file.suffix == ".sql"
     require_packages(
         "serve", {"starlette": "web", "uvicorn": "web"} | ({"sqlglot": "sql"} if is_sql else {})
@@ -80,7 +92,7 @@ def serve(
         origins=[origin_of(one) for one in origin or ()],
     )
 
-    def run(db: Database | Connection, folder: FactFolder | TableFolder) -> None:
+    def run(db: Database | Connection, folder: FactFolder | TableFolder | None) -> None:
         server = open_server(db)
         if key_file is None:
             sys.stdout.write(f"{server.url}\n")
@@ -93,14 +105,20 @@ def serve(
 
     if is_sql:
         if functors is not None or word_size is not None or include or macros or strict:
-            taken = "-F, --port, --write, --interval, --key-file, --origin"
+            taken = "-F, --state, --port, --write, --interval, --key-file, --origin"
             raise typer.BadParameter(f"a script of SQL is served with {taken}")
-        _serve_sql(program_file, facts, run, quiet=quiet)
+        _serve_sql(program_file, facts or Path(), state, run, quiet=quiet)
         return
     options = reading(word_size, include, macros)
+    if state is not None:
+        opened = loaded(program_file, None, functors, options, state=local_path(state),
+                        strict=strict, quiet=quiet)  # fmt: skip
+        with opened as db:
+            run(db, None)
+        return
     program = followed(program_file, functors, options)
     with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
-        folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
+        folder = FactFolder(db, facts or Path(), note, warner(strict=strict, quiet=quiet), program)
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()
         run(db, folder)
@@ -109,7 +127,8 @@ def serve(
 def _serve_sql(
     script: Path,
     facts: Path,
-    run: Callable[[Connection, TableFolder], None],
+    state: Path | None,
+    run: Callable[[Connection, TableFolder | None], None],
     *,
     quiet: bool,
 ) -> None:
@@ -117,11 +136,45 @@ def _serve_sql(
     from deltafix.sql.follow import TableFolder  # noqa: PLC0415  pyarrow is slow
 
     prepare_kernel(quiet=quiet)
-    with contextlib.closing(door.connect()) as db:
-        with progress(f"running {script.name}", quiet=quiet):
-            text = read_script(script)
-            for _ in db.run(text, (), str(script)):
-                pass
+    text = read_script(script)
+    with contextlib.closing(door.connect(":memory:" if state is None else local_path(state))) as db:
+        if db.catalog.definitions:
+            _require_made(db, script, text, state)
+            note(f"note: rows are those of {state}; {script} was run when it was made", quiet=quiet)
+        else:
+            with progress(f"running {script.name}", quiet=quiet):
+                for _ in db.run(text, (), str(script)):
+                    pass
+        if state is not None:
+            run(db, None)
+            return
+        with progress("reading files", quiet=quiet):
             folder = TableFolder(db, facts, partial(note, quiet=quiet), (script, text))
             folder.load()
         run(db, folder)
+
+
+def _require_made(db: Connection, script: Path, text: str, state: Path | None) -> None:
+    """Require of a folder that it has the tables and views that the script makes.
+
+    Of a table the name: it may have been altered. Raises SourceError.
+    """
+    from deltafix.sql.durable import read  # noqa: PLC0415  quick --help
+    from deltafix.sql.text import exp, statements  # noqa: PLC0415
+
+    way_out = f"have it made there by `deltafix sql --state {state}`, or serve into another folder"
+    made = db.catalog.definitions
+    for statement in statements(text, db.dialect, str(script)):
+        node = statement.node
+        if not isinstance(node, exp.Create):
+            continue
+        kind, name = str(node.args["kind"]).lower(), node.this.find(exp.Table).name
+        said = "no" if name not in made else "another"
+        if said == "no" or (kind == "view" and _query(read(made[name]).node) != _query(node)):
+            message = f"{state} has {said} {kind} {name}, which {script} makes; {way_out}"
+            raise SourceError(message, value=name)
+
+
+def _query(create: Any) -> tuple[list[str], Any]:
+    """What a view shows: its columns, if they are named, and its query."""
+    return [str(one) for one in create.this.expressions], create.expression

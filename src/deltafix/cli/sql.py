@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
 from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
+from deltafix.cli.inputs import fact_dir
 from deltafix.doing import tell
-from deltafix.errors import DeltafixError, SourceError
+from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
 from deltafix.facts.logical import line_of
 
 if TYPE_CHECKING:
@@ -38,6 +40,12 @@ def sql(
         str | None, typer.Option("-c", "--command", help="Statements to run after the files.")
     ] = None,
     dialect: Annotated[Dialect, typer.Option(help="Whose SQL it is.")] = "duckdb",
+    facts: Annotated[
+        Path | None,
+        fact_dir(
+            "Take in each table's file of this folder after the scripts: TABLE.parquet, .csv."
+        ),
+    ] = None,
     state: Annotated[
         str | None,
         typer.Option(help="Keep tables and views in a folder: by path or URL.", metavar="DIR"),
@@ -52,6 +60,9 @@ def sql(
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
+    if facts is not None and state is not None:
+        message = "files are taken in by each run, and --state keeps rows from run to run; give one"
+        raise typer.BadParameter(message, param_hint="-F")
     prepare_kernel(quiet=quiet)
     with contextlib.ExitStack() as stack:
         with progress("opening the state", quiet=quiet):
@@ -60,6 +71,8 @@ def sql(
         session = _Session(db, quiet=quiet)
         for file in files or ():
             session.run(read_script(file), str(file))
+        if facts is not None:
+            take_files(db, facts, quiet=quiet)
         if command is not None:
             session.run(command, "-c")
         if files or command is not None:
@@ -77,15 +90,17 @@ def read_script(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"cannot read {file}: {error}", value=str(file)) from None
+        said = error.strerror if isinstance(error, OSError) else error  # its own has the path again
+        raise SourceError(f"cannot read {file}: {said}", value=str(file)) from None
 
 
 class _Session:
     """A connection whose results and changes are printed."""
 
-    def __init__(self, db: Connection, *, quiet: bool) -> None:
+    def __init__(self, db: Connection, *, quiet: bool, views: Collection[str] = ()) -> None:
         self.db = db
         self._quiet = quiet
+        self._views = views  # these alone, if there are any
         self._watched: set[str] = set()
         self._watch()
 
@@ -102,7 +117,8 @@ class _Session:
     def _watch(self) -> None:
         """Show the changes of views made since."""
         for name in self.db.catalog.views:
-            if name not in self._watched and not self._quiet:
+            chosen = name in self._views or not self._views
+            if chosen and name not in self._watched and not self._quiet:
                 self._watched.add(name)
                 self.db.subscribe(name, print_delta)
 
@@ -185,6 +201,24 @@ def _statements(session: _Session) -> Iterator[str]:
             lines.clear()
 
 
+def take_files(db: Connection, facts: Path, *, quiet: bool) -> None:
+    """Insert the rows of each table's file, as one transaction. Raises SourceError."""
+    from deltafix.sql.files import table_file, take_in  # noqa: PLC0415  pyarrow is slow
+
+    db.begin()
+    for name in db.catalog.tables:
+        path = table_file(facts, name)
+        if path is None:
+            note(f"note: no {name}.parquet and no {name}.csv in {facts}", quiet=quiet)
+            continue
+        tell(f"taking in {name}")
+        others = take_in(db, name, path)
+        if others:
+            shown_others = ", ".join(others)
+            note(f"note: {path}: table {name} has no column {shown_others}", quiet=quiet)
+    db.commit()
+
+
 # --- deltafix run views.sql --------------------------------------------------------------------
 
 
@@ -196,28 +230,13 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
     output.
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
-    from deltafix.sql.files import (  # noqa: PLC0415  pyarrow is slow
-        table_file,
-        take_in,
-        write_view,
-    )
+    from deltafix.sql.files import write_view  # noqa: PLC0415  pyarrow is slow
 
     prepare_kernel(quiet=quiet)
     with door.connect() as db, progress(f"running {file.name}", quiet=quiet):
         for _ in db.run(read_script(file), (), str(file)):
             pass
-        db.begin()
-        for name in db.catalog.tables:
-            path = table_file(facts, name)
-            if path is None:
-                note(f"note: no {name}.parquet and no {name}.csv in {facts}", quiet=quiet)
-                continue
-            tell(f"taking in {name}")
-            others = take_in(db, name, path)
-            if others:
-                shown_others = ", ".join(others)
-                note(f"note: {path}: table {name} has no column {shown_others}", quiet=quiet)
-        db.commit()
+        take_files(db, facts, quiet=quiet)
         if not db.catalog.views:
             note("note: no view, so there is nothing to write", quiet=quiet)
         for name in db.catalog.views:
@@ -227,3 +246,38 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
                 write_view(rows, name, output)
         if db.catalog.views and output == Path():
             note("note: the views are here, as <view>.csv; -D - prints them", quiet=quiet)
+
+
+# --- deltafix watch views.sql ------------------------------------------------------------------
+
+
+def watch_views(
+    file: Path,
+    facts: Path,
+    views: Collection[str],
+    interval: float,
+    epochs: int | None,
+    *,
+    quiet: bool,
+) -> None:
+    """Run a script, follow each table's file, and print what comes and goes in views."""
+    import deltafix.sql as door  # noqa: PLC0415  quick --help
+    from deltafix.sql.follow import TableFolder  # noqa: PLC0415  pyarrow is slow
+
+    prepare_kernel(quiet=quiet)
+    with contextlib.closing(door.connect()) as db:
+        text = read_script(file)
+        _Session(db, quiet=False, views=views).run(text, str(file))
+        unknown = [name for name in views if name not in db.catalog.views]
+        if unknown:
+            known = ", ".join(db.catalog.views) or "none"
+            message = f"{file} has no view {unknown[0]!r}; there are: {known}"
+            raise UnknownRelationError(message, relation=unknown[0])
+        folder = TableFolder(db, facts, note, (file, text))
+        folder.load()
+        files = len(folder.paths)
+        note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)
+        last = None if epochs is None else db.commits + epochs
+        while last is None or db.commits < last:
+            sleep(interval)
+            folder.poll()

@@ -14,6 +14,7 @@ from deltafix.cli.completion import relations as completed
 from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import FACT_DIR, Strict, warner
 from deltafix.cli.loaded import followed, loaded
+from deltafix.cli.sql import watch_views
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 
 def watch(
-    program_file: Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")],
+    program_file: Annotated[
+        Path, typer.Argument(help="The program (.dl, or .sql).", metavar="PROGRAM")
+    ],
     *,
     facts: Annotated[Path, FACT_DIR] = Path(),
     relations: Annotated[
@@ -53,8 +56,14 @@ def watch(
 
     `+path("a", "c")` came, `-path("a", "c")` went: because a fact file was saved, or the program.
     A file that cannot be read is told of on standard error; its old rows or rules stay until it can
-    be.
+    be. Of a script of SQL, `+view` and `-view` lines follow each table's file (<table>.parquet or
+    .csv).
     """
+    if program_file.suffix == ".sql":
+        if functors is not None or word_size is not None or include or macros or strict or every:
+            raise typer.BadParameter("a script of SQL is watched with -F, -r, --interval, --epochs")
+        watch_views(program_file, facts, relations or (), interval, epochs, quiet=quiet)
+        return
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  quick --help
     from deltafix.engine.literals import schema_named  # noqa: PLC0415
 

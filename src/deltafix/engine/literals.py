@@ -107,7 +107,8 @@ def read_ground(text: str, schemas: Mapping[str, Schema]) -> tuple[str, Row]:
         if value is ...:
             (atom,) = _atoms(text)
             message = f"column `{column.name}` has no value: one row is asked about, not several"
-            hint = f"give every column a constant; a query lists the rows: ? {text.strip()}"
+            asked = f"`? {text.strip()}` in `deltafix shell` lists the rows"
+            hint = f"give every column a constant; {asked}"
             raise _wrong(text, atom, message, hint)
     return query.relation, tuple(value for value in query.pattern if value is not ...)
 

@@ -364,11 +364,16 @@ class Transaction:
         row = self._db._codes.rows(
             schema, codes[position * width : (position + 1) * width].reshape(1, width)
         )[0]
-        message = (
-            f"cannot delete {show_row(schema.relation, row)}: it is not a given row "
-            f'(row {position} of this call); `missing="ignore"` would skip it'
+        message = f"cannot delete {show_row(schema.relation, row)}: it is not a given row"
+        if schema.relation in self._db._ruled:
+            message += "; what follows from rules goes with what it follows from"
+        error = MissingRowError(message)
+        # A note, since what is said at a prompt or over HTTP has neither calls nor parameters.
+        error.add_note(
+            f"It is row {position} of this call, which deleted nothing; in a transaction with "
+            'missing="ignore" such rows are left out.'
         )
-        return MissingRowError(message)
+        return error
 
 
 @dataclass(frozen=True, slots=True)

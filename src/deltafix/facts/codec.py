@@ -238,6 +238,7 @@ def _read_lines(
 ) -> Iterator[Row]:
     """The exact route: a Python object per cell, about 1 µs each, and every error explained."""
     longer: list[int] = []
+    is_quoted = False
     text = utf8(data, label)
     lines: Iterator[tuple[int, list[str]]]
     if form.rfc4180:
@@ -258,6 +259,7 @@ def _read_lines(
                 not schema.columns and cells not in ([_NULLARY], [""])
             ):
                 longer.append(number)
+                is_quoted |= not form.rfc4180 and any(cell.startswith('"') for cell in cells)
             if len(taken) < schema.arity or (longer and told is None):
                 _refuse_width(label, number, schema, cells)
         yield tuple(
@@ -269,6 +271,7 @@ def _read_lines(
         told(
             f"{label}:{longer[0]}: {count} more values than {schema.show()}; "
             "the first ones were taken"
+            + (f"; .input {schema.relation}(rfc4180=true) reads values in quotes" * is_quoted)
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from deltafix.engine.state.marks import Marks, set_marks
+from deltafix.errors import DeltafixError
 from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.logical import rows_of, to_logical
 from deltafix.facts.schema import Row, Schema
@@ -55,29 +56,36 @@ LOOKED: Final = 10_000
 
 
 def check(config: Config) -> Iterator[str]:
-    """A line per input and output. Raises what running would raise, as far as it can be told."""
+    """A line per input and output. Raises what running would raise, as far as it can be told.
+
+    An input that cannot be taken is told at the end, with all others that cannot.
+    """
     schemas = schemas_of(config.program)
     added = additions(config)
     there = peek(config.state)
     found = compared(config.program, added, folder_at(config.state), there)
     seen = _Peek(there.marks, schemas_of(augment(config.program, added)))
     local = config.values["runner"] == "local"
+    errors = []
     for one in config.inputs:
         fed = ", ".join(schemas[name].show() for name in one.relations)
         if one.source in (ON_SPARK if local else (*ON_SPARK, *BY_RUNNER)):
             yield f"input {one.name}: {one.source} to {fed} (not looked at: Spark reads it)"
             continue
-        with closing(make_source(config, one, schemas)) as source:
-            if isinstance(source, Lookable):
-                said, place = source.look(seen), one.values["table"]
-            else:
-                most = LOOKED if one.source in _IN_FILES else 1
-                keys = _Keys(one, config.program, added, schemas)
-                keys.is_new = not any(map(there.has_rows, homes_of(one.relations[0])))
-                said = _said(source, seen, most, keys)
-                named = (one.values.get(key) for key in ("path", "table", "topic"))
-                place = next(filter(None, named), "requests")
-        yield f"input {one.name}: {one.source} {place} to {fed} ({said})"
+        keys = _Keys(one, config.program, added, schemas)
+        keys.is_new = not any(map(there.has_rows, homes_of(one.relations[0])))
+        try:
+            said, place = _looked(config, one, schemas, seen, keys)
+        except DeltafixError as error:
+            errors.append(error)
+        else:
+            yield f"input {one.name}: {one.source} {place} to {fed} ({said})"
+    if errors:
+        first, *others = errors
+        if not others:
+            raise first
+        said = "".join(f"\nerror[{one.code}]: {one}" for one in others)
+        raise type(first)(f"{first}{said}")
     for output in config.outputs:
         schema = schemas[output.relation]
         sink = ParquetSink(schema, output.path, there.name, keeps_snapshot=False)
@@ -94,6 +102,18 @@ def check(config: Config) -> Iterator[str]:
 
 
 _IN_FILES: Final = ("files", "snapshot")
+
+
+def _looked(
+    config: Config, one: InputConfig, schemas: Mapping[str, Schema], seen: _Peek, keys: _Keys
+) -> tuple[str, str]:
+    """What an input has to say, and where it is. Raises what `poll` raises."""
+    with closing(make_source(config, one, schemas)) as source:
+        if isinstance(source, Lookable):
+            return source.look(seen), one.values["table"]
+        said = _said(source, seen, LOOKED if one.source in _IN_FILES else 1, keys)
+        named = (one.values.get(key) for key in ("path", "table", "topic"))
+        return said, next(filter(None, named), "requests")
 
 
 def _said(source: Source, seen: _Peek, most: int, keys: _Keys) -> str:

@@ -175,7 +175,7 @@ class Driver:
         folder: Folder,
         fsync: str,
         additions: Additions,
-        why: str = "there is no Spark",
+        why: str = "the runner is local",
     ) -> None:
         self.why = f"driver: {why}"
         self._folder = folder

@@ -218,7 +218,7 @@ class _Search:
                 shown = f"!{there}: it holds"
             return Attempt(clause.rule, text, held, shown, is_cut=best.is_cut)
         below = self._below(failed, best.env, depth, above)
-        shown = words.literal(words.cuts(clause).get(failed) or failed, best.env)
+        shown = words.literal(words.reads(clause).get(failed) or failed, best.env)
         return Attempt(clause.rule, text, held, shown, below, best.is_cut)
 
     def _below(

@@ -11,7 +11,7 @@ program's relations, and saying what the rule that runs says, its guard aside.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -42,7 +42,7 @@ from deltafix.provenance.program import clauses_of
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import And, Atom, Formula, Program, Rule, conjunction
 from deltafix.rules.check import typed
-from deltafix.rules.functors import INFIX
+from deltafix.rules.functors import CONSTRAINTS, INFIX
 from deltafix.rules.passes.magic import executable
 from deltafix.rules.show import show_formula, show_rule, show_term
 from deltafix.rules.terms import Term, Var
@@ -57,6 +57,21 @@ if TYPE_CHECKING:
 
 
 _WORDS: WeakKeyDictionary[Database, Words] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A test that is written as a call, `contains(part, text)`, and whether it is to hold."""
+
+    call: Apply
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """In the place of a value that nobody computed: the call that gives it."""
+
+    text: str
 
 
 class Words:
@@ -162,7 +177,7 @@ class Words:
         """Whether a clause only takes in the rows given to its relation (see `given`)."""
         return clause.rule < 0
 
-    def is_pattern(self, literal: Literal) -> bool:
+    def is_pattern(self, literal: Literal | Truth) -> bool:
         """Whether a literal only makes a record or a branch, or takes one apart."""
         return isinstance(literal, Apply) and literal.functor[0] in "[$"
 
@@ -207,18 +222,32 @@ class Words:
         self, clause: Clause, literals: Iterable[Literal], values: dict[Slot, Value]
     ) -> list[str]:
         """Literals of a clause that hold, but for those that only name a value or make one."""
-        cuts = self.cuts(clause)
+        reads = self.reads(clause)
         return [
             self.literal(shown, values)
             for literal in literals
-            if (shown := cuts.get(literal, literal)) is not None
+            if (shown := reads.get(literal, literal)) is not None
             and not self.is_pattern(shown)
             and not (isinstance(shown, Compare) and _is_move(shown, values))
         ]
 
-    def cuts(self, clause: Clause) -> dict[Literal, Apply | None]:
-        """How literals read that cut values to 32 bits (`plan.narrow`)."""
-        return cut_calls(clause.body) if self.run.word_size == NARROW else {}
+    def reads(self, clause: Clause) -> dict[Literal, Apply | Truth | None]:
+        """How literals read that planning made of others; None for those that say nothing.
+
+        They cut values to 32 bits (`plan.narrow`), or compute whether a test holds, and compare.
+        """
+        found: dict[Literal, Apply | Truth | None] = {}
+        found.update(cut_calls(clause.body) if self.run.word_size == NARROW else {})
+        calls: dict[Argument, Apply] = {
+            part.target: part
+            for part in clause.body
+            if isinstance(part, Apply) and part.functor in CONSTRAINTS
+        }
+        for part in clause.body:
+            if isinstance(part, Compare) and part.left in calls and isinstance(part.right, Code):
+                call = calls[part.left]
+                found[call], found[part] = None, Truth(call, part.right.value == 1)
+        return found
 
     def tests(self, clause: Clause, values: dict[Slot, Value]) -> tuple[str, ...]:
         """Comparisons and computed values, one phrase each; moves of a value are left out."""
@@ -230,7 +259,7 @@ class Words:
         ]
         return tuple(self.held(clause, said, values))
 
-    def literal(self, literal: Literal, values: dict[Slot, Value]) -> str:
+    def literal(self, literal: Literal | Truth, values: Mapping[Slot, Value | _Said]) -> str:
         """A literal with the values put in; variables without a value stay."""
         if isinstance(literal, Match):
             return self._match(literal, values)
@@ -239,18 +268,21 @@ class Words:
         if isinstance(literal, Compare):
             left, right = _shown(literal.left, values), _shown(literal.right, values)
             return f"{left} {literal.op} {right}"
+        if isinstance(literal, Truth):
+            return f"{'' if literal.holds else '!'}{self._call(literal.call, values)}"
+        return f"{self._call(literal, values)} = {_shown(literal.target, values)}"
+
+    def _call(self, literal: Apply, values: Mapping[Slot, Value | _Said]) -> str:
         args = [_shown(arg, values) for arg in literal.args]
         if literal.functor in INFIX:
-            call = f" {literal.functor} ".join(args)
-        elif literal.functor == "neg":
-            call = f"-({args[0]})"
-        elif literal.functor[0] in "[$":
-            call = _construction(literal.functor, args)
-        else:
-            call = f"{literal.functor}({', '.join(args)})"
-        return f"{call} = {_shown(literal.target, values)}"
+            return f" {literal.functor} ".join(args)
+        if literal.functor == "neg":
+            return f"-({args[0]})"
+        if literal.functor[0] in "[$":
+            return _construction(literal.functor, args)
+        return f"{literal.functor}({', '.join(args)})"
 
-    def _match(self, literal: Match, values: dict[Slot, Value]) -> str:
+    def _match(self, literal: Match, values: Mapping[Slot, Value | _Said]) -> str:
         args = ["_" if arg is None else _shown(arg, values) for arg in literal.args]
         if literal.relation in self.folds:
             return f"{self.folds[literal.relation].op} over its rows = {args[-1]}"
@@ -296,7 +328,7 @@ class Words:
                 note(literal.target, literal.result)
         return found
 
-    def _not_there(self, literal: Absent, values: dict[Slot, Value]) -> str:
+    def _not_there(self, literal: Absent, values: Mapping[Slot, Value | _Said]) -> str:
         if literal.relation not in self.hidden or literal.relation in self.given:
             inside = ", ".join(_shown(arg, values) for arg in literal.args)
             return f"{self.names[literal.relation]}({inside}) is absent"
@@ -304,26 +336,39 @@ class Words:
             return "no row goes into the aggregate"
         return f"nothing fits {self._behind_it(literal, values)}"
 
-    def _behind_it(self, literal: Match | Absent, values: dict[Slot, Value]) -> str:
+    def _behind_it(self, literal: Match | Absent, values: Mapping[Slot, Value | _Said]) -> str:
         """The bodies of a hidden relation's clauses, with the values of the literal put in."""
         groups = []
         for clause in self.clauses[literal.relation]:
-            inner = {
+            inner: dict[Slot, Value | _Said] = {
                 slot: arg.value if isinstance(arg, Code) else values[arg]
                 for slot, arg in zip(clause.args, literal.args, strict=True)
                 if isinstance(slot, Slot) and arg is not None
                 if isinstance(arg, Code) or arg in values
             }
-            said = (part for part in clause.said if not self.is_guard(part))
-            groups.append(", ".join(self.literal(part, inner) for part in said))
+            reads, said = self.reads(clause), []
+            for part in clause.said:
+                shown = reads.get(part, part)
+                if isinstance(part, Apply) and part.target not in inner and _is_made(part.target):
+                    call = self._call(part, inner)
+                    inner[part.target] = _Said(f"({call})" if part.functor in INFIX else call)
+                elif shown is not None and not self.is_guard(part):
+                    said.append(self.literal(shown, inner))
+            groups.append(", ".join(said))
         return " ; ".join(groups)
 
 
-def _shown(arg: Argument, values: dict[Slot, Value]) -> str:
+def _is_made(slot: Slot) -> bool:
+    """Whether it is of an intermediate value, which no variable has."""
+    return slot.name.startswith("$")
+
+
+def _shown(arg: Argument, values: Mapping[Slot, Value | _Said]) -> str:
     if isinstance(arg, Code):
         return show_value(arg.value)
     if arg in values:
-        return show_value(values[arg])
+        value = values[arg]
+        return value.text if isinstance(value, _Said) else show_value(value)
     return "_" if arg.name.startswith(("$", "_")) else plain_name(arg.name)
 
 

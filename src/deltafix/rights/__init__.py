@@ -16,7 +16,8 @@ Reading order, which is the way of a model and then that of a question:
     tuples.py       tuples as rows of its input relations; bulk.py: tables of them
     contexts.py     values for parameters of conditions; conditions.py: whether these hold
     search.py       checks and lists by search; reader.py: what a search reads
-    proofs.py       why; expansion.py: expand; changes.py: what a transaction changed
+    proofs.py       why; refusals.py: why not; expansion.py: expand
+    changes.py      what a transaction changed
     layout.py       a model with its graph and its program; asking.py: what answers come from
     rights.py       an opened model, and its questions; transaction.py: what changes it
     store.py        files with assertions
@@ -28,6 +29,7 @@ from deltafix.rights.changes import Change, RightsDelta
 from deltafix.rights.expansion import Expansion
 from deltafix.rights.model import Model
 from deltafix.rights.reading import read_model, read_tuples
+from deltafix.rights.refusals import Refusal
 from deltafix.rights.rights import Rights, Users, open  # noqa: A004  its name
 from deltafix.rights.store import Outcome, run_store
 from deltafix.rights.transaction import RightsTransaction
@@ -39,6 +41,7 @@ __all__ = [
     "Expansion",
     "Model",
     "Outcome",
+    "Refusal",
     "Rights",
     "RightsDelta",
     "RightsTransaction",

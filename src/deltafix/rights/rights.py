@@ -24,6 +24,7 @@ from deltafix.rights.lists import Downwards, Upwards
 from deltafix.rights.model import Model
 from deltafix.rights.proofs import proof_of
 from deltafix.rights.reading import read_model
+from deltafix.rights.refusals import Refusal, refusal_of
 from deltafix.rights.search import Search
 from deltafix.rights.transaction import RightsTransaction
 from deltafix.rights.tuples import AnyTuple, relation_node, shown, subject_of
@@ -357,10 +358,38 @@ class Rights:
             pair = asked.searches(user, smallest=True)
             shown = f"why({user}, {relation}, {object})"
             if not asked.agreed(shown, pair, lambda one: one.holds(node.number, at)):
-                message = f"{user} is not {relation} of {object}, so there is nothing to explain"
+                message = f"{user} is not {relation} of {object}; why-not says where each way ends"
                 raise NoSuchFactError(message)
             laid = asked.laid
             return proof_of(laid.graph, pair[0], laid.sources, (node.number, at))
+
+    def why_not(
+        self,
+        user: str,
+        relation: str,
+        object: str,  # noqa: A002
+        *,
+        contextual: Any = (),
+        context: Context = None,
+        limit: int = 100,
+    ) -> Refusal:
+        """Why a user has not a relation to an object: every way to it, and where each one ends.
+
+        So many relations at objects are explained, each once. Searched, also in kept relations:
+        O(usersets and related objects below the object). A tuple whose condition is open counts
+        as there: that way ends even so.
+
+        Raises NoSuchFactError if the user has it, and as `check`.
+        """
+        with self._asking(contextual, context) as asked:
+            node, at = asked.goal(relation, object)
+            pair = asked.searches(user, smallest=True)
+            shown = f"why_not({user}, {relation}, {object})"
+            if asked.agreed(shown, pair, lambda one: one.holds(node.number, at)):
+                message = f"{user} is {relation} of {object}; why has the proof"
+                raise NoSuchFactError(message)
+            laid = asked.laid
+            return refusal_of(laid.graph, pair[1], laid.sources, (node.number, at), limit)
 
     def tuples(self) -> Iterator[AnyTuple]:
         """All tuples that were written, one relation after another. O(tuples)."""

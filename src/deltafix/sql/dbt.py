@@ -15,15 +15,16 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from deltafix.diagnostics import Span, render_all
 from deltafix.errors import DbtError, SqlError
 from deltafix.sql.connection import Connection, open_connection
-from deltafix.sql.text import DIALECTS, exp, statements
+from deltafix.sql.text import DIALECTS, Statement, exp, normal_name, span_of, statements
 
 __all__ = ["Project", "Relation", "open_project"]
 
@@ -50,6 +51,7 @@ class Relation:
         untaken: what dbt does beside its query and is not done here, and what that means.
         keys: tests that are declared as constraints, with `keys`.
         delimiter: of a seed's file.
+        file: of a source that is one (`external_location`), where it is, from the project's folder.
     """
 
     kind: str
@@ -61,6 +63,7 @@ class Relation:
     untaken: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
     delimiter: str = ","
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +186,27 @@ class _Reading:
         self._nodes = nodes
         self._columns = columns
         self._keys = _tested(nodes) if keys else {}
-        taken = Counter(_alias(node) for node in nodes.values())
+        aliases = {key: self._as_kept(_alias(node)) for key, node in nodes.items()}
+        taken = Counter(aliases.values())
         self._names = {
-            key: _alias(node) if taken[_alias(node)] == 1 else f"{node['schema']}__{_alias(node)}"
-            for key, node in nodes.items()
+            key: alias if taken[alias] == 1 else self._as_kept(f"{nodes[key]['schema']}__{alias}")
+            for key, alias in aliases.items()
         }
         # Names as compiled SQL has them: database, schema and alias, each of which may be left out.
         self._written = {
-            (node.get("database") or "", node.get("schema") or "", _alias(node)): self._names[key]
+            (
+                self._as_kept(node.get("database") or ""),
+                self._as_kept(node.get("schema") or ""),
+                aliases[key],
+            ): self._names[key]
             for key, node in nodes.items()
             if node["resource_type"] != "test"
         }
         self._found: dict[str, Relation] = {}
+
+    def _as_kept(self, name: str) -> str:
+        """A name in quotes as the connection has it: where letters' case is none, in lower case."""
+        return normal_name(name, self._db.dialect)
 
     def relations(self) -> tuple[Relation, ...]:
         """Every relation, made or refused."""
@@ -221,7 +233,7 @@ class _Reading:
         path = str(node.get("original_file_path") or "")
         found = Relation(
             kind, self._names[key], shown, "maintained", "", path, _untaken(node),
-            delimiter=str(_part(node, "config").get("delimiter") or ","),
+            delimiter=str(_part(node, "config").get("delimiter") or ","), file=_file(node),
         )  # fmt: skip
         waits = [
             one.shown
@@ -235,7 +247,7 @@ class _Reading:
                 self._table(key, node)
                 said = tuple(one.show() for one in self._keys.get(key, ()))
                 return replace(found, state="table", keys=said)
-            self._view(found, node)
+            self._view(found, node, reads)
         except (SqlError, DbtError) as error:
             return replace(found, state="refused", why=str(error))
         return found
@@ -255,8 +267,12 @@ class _Reading:
                 for name in dict.fromkeys([*said, *given])
             }
         if not types or not all(types.values()):
-            message = "its columns are not known: run `dbt docs generate`, or give each a data_type"
-            raise DbtError(message)
+            way_out = "run `dbt docs generate`, or give each a data_type"
+            if _external(node):  # dbt's catalog has what is in the database
+                way_out = "dbt's catalog lists no file (external_location): give each a data_type"
+            untyped = [name for name, one in types.items() if not one]
+            which = f", of {', '.join(untyped)} not the type" if untyped else ""
+            raise DbtError(f"its columns are not known{which}: {way_out}")
         declared = self._keys.get(key, ())
         never = {name for one in declared if not one.is_key for name in one.columns}
         parts = [
@@ -267,7 +283,7 @@ class _Reading:
         listed = ", ".join(parts)
         self._run(f"CREATE TABLE {self._quoted(self._names[key])} ({listed})", None)
 
-    def _view(self, found: Relation, node: Mapping[str, Any]) -> None:
+    def _view(self, found: Relation, node: Mapping[str, Any], reads: Sequence[str]) -> None:
         if found.kind == "snapshot":
             raise DbtError("a snapshot is what dbt saw when it ran, not a query over what is there")
         if node.get("language", "sql") != "sql":
@@ -275,9 +291,13 @@ class _Reading:
         text = node.get("compiled_code")
         if not isinstance(text, str):
             raise DbtError("it is not compiled: run `dbt compile`")
-        begin = f"CREATE VIEW {self._quoted(found.name)} AS "
         path = str(node.get("compiled_path") or found.path)
-        self._run(self._named(begin + text.rstrip().rstrip(";"), found, path), path)
+        begin = f"CREATE VIEW {self._quoted(found.name)} AS "
+        named = _Named(begin, text, self._places(text, found, path, reads))
+        try:
+            self._run(named.text, path)
+        except SqlError as error:
+            raise named.as_written(error) from None
 
     def _run(self, text: str, path: str | None) -> None:
         self._db.execute(text, path=path)
@@ -288,15 +308,19 @@ class _Reading:
             return name
         return exp.to_identifier(name, quoted=True).sql(self._db.dialect)
 
-    def _named(self, text: str, found: Relation, path: str) -> str:
-        """The text with the connection's names for relations, as long as theirs were.
-
-        So an error's line and column are those of the file that dbt compiled, its first line aside.
-        """
+    def _places(
+        self, text: str, found: Relation, path: str, reads: Sequence[str]
+    ) -> list[tuple[int, int, str]]:
+        """Where a query names relations, and what the connection calls each, in their order."""
         found_statements = list(statements(text, self._db.dialect, path))
         if len(found_statements) != 1:
-            raise DbtError("its text is more than one query")
+            raise DbtError(f"its text is {len(found_statements)} statements, and not one query")
         (statement,) = found_statements
+        sources = {
+            str(self._nodes[key].get("relation_name") or ""): self._names[key]
+            for key in reads
+            if self._nodes[key]["resource_type"] == "source"
+        }
         places = []
         for table in statement.node.find_all(exp.Table):
             parts = [part for part in table.parts if "start" in part.meta]
@@ -312,9 +336,73 @@ class _Reading:
                 start = statement.start + min(part.meta["start"] for part in parts)
                 end = statement.start + max(part.meta["end"] for part in parts) + 1
                 places.append((start, end, self._quoted(name)))
-        for start, end, name in sorted(places, reverse=True):
-            text = text[:start] + name.ljust(end - start) + text[end:]
-        return text
+            elif not table.db:
+                places += self._outside(statement, table, sources)
+        return sorted(places)
+
+    def _outside(
+        self, statement: Statement, table: exp.Table, sources: Mapping[str, str]
+    ) -> list[tuple[int, int, str]]:
+        """The place of a source that is a file: dbt writes `'sales.csv'` or `read_csv(...)`."""
+        inside = [part.meta["start"] for part in table.this.walk() if "start" in part.meta]
+        for written in sorted(sources, key=len, reverse=True):  # one may hold the name of another
+            if not written or not inside:
+                continue
+            first = statement.start + min(inside)
+            start = statement.text.rfind(written, 0, first + len(written))
+            if 0 <= start <= first < start + len(written):
+                return [(start, start + len(written), self._quoted(sources[written]))]
+        return []
+
+
+class _Named:
+    """A model's text with the connection's names for relations, as a statement that makes a view.
+
+    Errors are about the text as dbt compiled it.
+    """
+
+    def __init__(self, begin: str, text: str, places: Sequence[tuple[int, int, str]]) -> None:
+        self._written = text
+        self._ends: list[tuple[int, int]] = [(len(begin), 0)]
+        """Places of `text` up to which names were put in, and what stood there."""
+        parts, last, size = [begin], 0, len(begin)
+        for start, end, name in places:
+            parts += [text[last:start], name]
+            size += start - last + len(name)
+            last = end
+            self._ends += [(size - len(name), start), (size, end)]
+        self.text = "".join([*parts, text[last:].rstrip().rstrip(";")])
+
+    def as_written(self, error: SqlError) -> SqlError:
+        """The error with its places in the text as it was compiled."""
+        found = [
+            one if one.span is None else replace(one, span=self._span(one.span))
+            for one in error.diagnostics
+        ]
+        sources = {one.span.path: self._written for one in found if one.span is not None}
+        return type(error)(render_all(found, sources), found)
+
+    def _span(self, span: Span) -> Span:
+        return span_of(self._written, self._place(span.start), self._place(span.end), span.path)
+
+    def _place(self, place: int) -> int:
+        by, there = max((one for one in self._ends if one[0] <= place), default=(place, 0))
+        return min(there + place - by, len(self._written))
+
+
+def _external(node: Mapping[str, Any]) -> str:
+    """Where a source is, if it is a file for dbt (DuckDB's adapter): a path, or what reads one."""
+    located = any(
+        "external_location" in _part(part, "meta") for part in (node, _part(node, "config"))
+    )
+    return str(node.get("relation_name") or "") if located else ""
+
+
+def _file(node: Mapping[str, Any]) -> str:
+    """The path of a source that is one file."""
+    written = _external(node)
+    plain = re.fullmatch(r"'([^'*?\[]+\.(?:csv|parquet))'", written)
+    return plain[1] if plain and "://" not in written else ""
 
 
 def _alias(node: Mapping[str, Any]) -> str:

@@ -35,7 +35,17 @@ except ImportError as error:
     message = "SQL needs sqlglot: pip install 'deltafix[sql]'"
     raise MissingDependencyError(message, extra="sql") from error
 
-__all__ = ["DIALECTS", "Product", "Statement", "data_type", "exp", "shown_name", "statements"]
+__all__ = [
+    "DIALECTS",
+    "Product",
+    "Statement",
+    "data_type",
+    "exp",
+    "normal_name",
+    "shown_name",
+    "span_of",
+    "statements",
+]
 
 DIALECTS: Final = ("duckdb", "postgres", "spark")
 
@@ -121,10 +131,10 @@ class Statement:
         if not found:
             words = self.text[self.start : self.end]
             first = self.start + len(words) - len(words.lstrip())
-            return _span(self.text, first, max(first + 1, self.end), self.path)
+            return span_of(self.text, first, max(first + 1, self.end), self.path)
         first = self._place(min(meta["start"] for meta in found))
         last = self._place(max(meta["end"] for meta in found) + 1)
-        return _span(self.text, self.start + first, self.start + last, self.path)
+        return span_of(self.text, self.start + first, self.start + last, self.path)
 
     def _place(self, place: int) -> int:
         """Where in this text is what is at a place of the tree's."""
@@ -238,7 +248,7 @@ def statements(
         tokens = reader.tokenize(text)
     except SqlglotError as error:
         mark, place = _unclosed(text, reader)
-        where = _span(text, place, place + 1, path)
+        where = span_of(text, place, place + 1, path)
         said = f"syntax: {mark} is not closed" if mark else _first_line(error)
         raise _error(SqlProgrammingError, said, where, None, text) from None
     for part in _split(tokens):
@@ -247,14 +257,14 @@ def statements(
         explain = " ".join(words[0].upper().split()) if words else ""
         start = words.end() if words else part[0].start
         if not text[start:end].strip():
-            where = _span(text, part[0].start, end, path)
+            where = span_of(text, part[0].start, end, path)
             raise _error(SqlProgrammingError, f"{explain} of nothing", where, None, text)
         try:
             other = _elsewhere(text, start, part, explain)
             if other is not None:
                 first, last, said, way_out = other
                 said = f"{said} is not maintained"
-                raise _error(SqlRefusedError, said, _span(text, first, last, path), way_out, text)
+                raise _error(SqlRefusedError, said, span_of(text, first, last, path), way_out, text)
             tree = _parsed(text, start, end, reader, path)
         except SqlError as error:
             if wrong is None:
@@ -288,6 +298,12 @@ def shown_name(name: str, dialect: str) -> str:
     return exp.to_identifier(name, quoted=not plain).sql(dialect)
 
 
+def normal_name(name: str, dialect: str) -> str:
+    """A name that is written in quotes, in the dialect's normal case."""
+    found = normalize_identifiers(exp.to_identifier(name, quoted=True), dialect=dialect)
+    return found.name
+
+
 def _unclosed(text: str, reader: Dialect) -> tuple[str, int]:
     """The mark that opens what has no end, and where it stands: the last one outside of others."""
     for found in reversed([*re.finditer(r"'|\"|`|\$\$|/\*", text)]):
@@ -318,10 +334,10 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     tree = _tree(words, reader)
     if isinstance(tree, _Wrong):
         token, said, way_out = _meant(words, tree, reader) or (*tree, None)
-        where = _span(text, start + token.start, start + token.end + 1, path)
+        where = span_of(text, start + token.start, start + token.end + 1, path)
         raise _error(SqlProgrammingError, f"syntax: {said}", where, way_out, text)
     if tree is None:
-        where = _span(text, start, end, path)
+        where = span_of(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
     return _with_fields(_plain(_queried(normalize_identifiers(tree, dialect=reader))))
 
@@ -528,7 +544,8 @@ def _first_line(error: Exception) -> str:
     return str(error).split("\n", maxsplit=1)[0]
 
 
-def _span(text: str, start: int, end: int, path: str | None) -> Span:
+def span_of(text: str, start: int, end: int, path: str | None) -> Span:
+    """The range of a text between two offsets, with its line and column."""
     line = text.count("\n", 0, start) + 1
     column = start - (text.rfind("\n", 0, start) + 1) + 1
     return Span(start, end, line, column, path or "<sql>")

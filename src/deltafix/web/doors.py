@@ -38,7 +38,8 @@ _PAGE: Final = 1000
 _MOST: Final = 10_000
 """Rows of a page: unless asked otherwise, and at most."""
 
-_LINE: Final = '{"insert": "table", "row": {...}} or {"delete": "table", "row": {...}}'
+_VERBS: Final = ("insert", "update", "delete")
+_LINE: Final = " or ".join(f'{{"{verb}": "table", "row": {{...}}}}' for verb in _VERBS)
 
 
 def door_routes(feed: Feed, *, writable: bool) -> list[Route]:
@@ -120,7 +121,7 @@ class _Door:
         return await run_in_threadpool(self._edit, bytes(body))
 
     def _edit(self, body: bytes) -> Response:
-        counts = {"insert": 0, "delete": 0}
+        counts = dict.fromkeys(_VERBS, 0)
         line = 0
         try:
             with self.source.lock:
@@ -130,15 +131,14 @@ class _Door:
                             continue
                         line = number
                         verb, name, row = _edit_of(text)
-                        act = tx.insert if verb == "insert" else tx.delete
-                        counts[verb] += act(name, row)
+                        acts = {"insert": tx.insert, "update": tx.update, "delete": tx.delete}
+                        counts[verb] += acts[verb](name, row)
                     line = 0  # what a commit refuses is of no line
                 epoch = self.source.epoch
         except DeltafixError as error:
             return _refused(error, line=line)
-        return JSONResponse(
-            {"epoch": epoch, "inserted": counts["insert"], "deleted": counts["delete"]}
-        )
+        done = {f"{verb.removesuffix('e')}ed": count for verb, count in counts.items()}
+        return JSONResponse({"epoch": epoch, **done})
 
 
 def _edit_of(text: bytes) -> tuple[str, str, Any]:
@@ -148,7 +148,7 @@ def _edit_of(text: bytes) -> tuple[str, str, Any]:
     except (ValueError, RecursionError) as error:
         raise LiveError(f"this is not JSON: {error}; a line is {_LINE}") from None
     if isinstance(found, dict):
-        for verb in ("insert", "delete"):
+        for verb in _VERBS:
             name = found.get(verb)
             if found.keys() == {verb, "row"} and isinstance(name, str):
                 return verb, name, found["row"]

@@ -151,6 +151,7 @@ class Feed:
         self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
         self._files = (0, _files((), None))
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._is_over = False
         with source.lock:  # no epoch comes between
             self._all: _History[Epoch] = _History(None, source.engine.epoch)
             source.watch(self._tell)
@@ -178,6 +179,11 @@ class Feed:
         if text != before:
             self._files = number + 1, text
             self._wake()
+
+    def end(self) -> None:
+        """Have nobody wait for more: the server ends."""
+        self._is_over = True
+        self._wake()
 
     def _wake(self) -> None:
         with self._guard:
@@ -298,7 +304,7 @@ class Feed:
                 told = {"epoch": epoch} if name is None else {"relation": name, "epoch": epoch}
                 yield _event("ready", self.place(epoch), json.dumps(told))
                 heard = -1
-                while True:
+                while not self._is_over:
                     event.clear()
                     if name is None and heard != self._files[0]:
                         heard, text = self._files

@@ -36,6 +36,19 @@ _ADDRESS = "127.0.0.1"
 _LIMITS = Limits()
 
 
+class _Uvicorn(uvicorn.Server):
+    """A server that ends what it streams before it ends."""
+
+    def __init__(self, config: uvicorn.Config, ending: Callable[[], object]) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End. A stream that nobody ended was cancelled after a while, with an error in the log."""
+        self._ending()
+        await super().shutdown(sockets)
+
+
 class _Listener:
     """A port that is bound; `url` is known at once, `_serve` serves until `stop` or an interrupt.
 
@@ -61,10 +74,10 @@ class _Listener:
         self._failed: BaseException | None = None
         self._server: uvicorn.Server
 
-    def _answer(self, app: ASGIApp) -> None:
-        """Have the guarded application answer."""
+    def _answer(self, app: ASGIApp, ending: Callable[[], object]) -> None:
+        """Have the guarded application answer; `ending` is called before the end."""
         config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
-        self._server = uvicorn.Server(config)
+        self._server = _Uvicorn(config, ending)
 
     def _serve(self, beside: Callable[[], object] | None, interval: float) -> None:
         """Serve; call `beside` every `interval` seconds. Raises what that raises."""
@@ -138,7 +151,8 @@ class Server(_Listener):
                 writable=writable,
                 title=title,
                 origins=others,
-            )
+            ),
+            self._feed.end,
         )
 
     def run(self, folder: FactFolder | TableFolder | None = None, interval: float = 0.3) -> None:
@@ -182,7 +196,7 @@ class PipelineServer(_Listener):
         super().__init__(port, token)
         self._on_stop = on_stop
         self._inlet = Inlet(pipeline, told)
-        self._answer(Guard(self._inlet.app, self._token, self._port))
+        self._answer(Guard(self._inlet.app, self._token, self._port), lambda: None)
 
     def run(self, every: float | None = None) -> None:
         """Serve; look at the other inputs `every` so many seconds. Raises what fails a look."""

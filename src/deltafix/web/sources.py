@@ -144,6 +144,11 @@ class _RuleEdits:
         """Delete a row given by column. Raises MissingRowError if it is not there."""
         return int(self._tx.delete(name, [self._row(name, given)]))
 
+    def update(self, name: str, _: Any) -> int:
+        """Refused: no column of a relation says which row is meant."""
+        message = f"an update is of a table of SQL; delete the row of {name}, and insert the other"
+        raise LiveError(message)
+
     def _row(self, name: str, given: Any) -> Row:
         schema = self._db.relation(name).schema
         row = object_of(given, schema.names, f"{name} takes {schema.show()}")
@@ -257,6 +262,29 @@ class _TableEdits:
         """Insert a row given by column; columns that it leaves out have their default."""
         row = self._row(name, given)
         return self._db.insert(name, [row])
+
+    def update(self, name: str, given: Any) -> int:
+        """Set the other columns of the row that has this primary key; 0 if there is none."""
+        from deltafix.sql.text import shown_name  # noqa: PLC0415  an extra
+
+        row, dialect = self._row(name, given), self._db.dialect
+        table = self._db.catalog.tables[name]
+        primary = [key for key in table.keys if key.kind == "PRIMARY KEY"]
+        if not primary:
+            message = f"{name} has no PRIMARY KEY to say which row; delete it, and insert the other"
+            raise FactError(message, relation=name)
+        key = [table.relation.columns[place].name for place in primary[0].places]
+        others = [one for one in row if one not in key]
+        if not others or any(one not in row for one in key):
+            message = f"an update of {name} has its key ({', '.join(key)}), and columns to set"
+            raise FactError(message, relation=name, value=given)
+        sets, found = (
+            [f"{shown_name(one, dialect)} = ?" for one in names] for names in (others, key)
+        )
+        text = (
+            f"UPDATE {shown_name(name, dialect)} SET {', '.join(sets)} WHERE {' AND '.join(found)}"  # noqa: S608
+        )
+        return self._db.execute(text, [row[one] for one in (*others, *key)]).rowcount
 
     def delete(self, name: str, given: Any) -> int:
         """Delete the rows that have these values, as DELETE does; how many there were."""

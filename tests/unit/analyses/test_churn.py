@@ -244,7 +244,7 @@ def test_any_analysis_goes_through_the_commits(repo: Repo, run: Callable) -> Non
     code, out, _ = run(*asked, "--names")
     lines = out.splitlines()
     assert (code, lines[1].split()[2:4]) == (0, ["came", "went"])
-    assert "2 came" in lines[0]
+    assert "2 rows" in lines[0]
     assert [line for line in lines if line.startswith("  ")] == [
         '  + calls("lib:g", "lib:f").',
         '  - calls("lib:f", "lib:g").',

@@ -28,7 +28,7 @@ def test_a_run_says_each_epoch_and_prints_json_when_asked(job, deltafix) -> None
     again = deltafix("pipeline", "run", job.toml, "--once")
     assert (again.code, again.out) == (0, "")
     assert again.err.splitlines() == [
-        "executor driver: there is no Spark",
+        "executor driver: the runner is local",
         "nothing new; the state is epoch 2",
     ]
 
@@ -45,7 +45,7 @@ def test_check_and_status_write_nothing(job, deltafix) -> None:
     with job.open():  # another process may be running it
         said = deltafix("pipeline", "status", job.toml).out.splitlines()
     assert "state: epoch 2, at " in said[0]
-    assert said[1:3] == ["executor driver: there is no Spark", "input member: 1 files read"]
+    assert said[1:3] == ["executor driver: the runner is local", "input member: 1 files read"]
     assert said[4] == "output can: epoch 2, 1 signed rows from epoch 1"
 
 
@@ -105,6 +105,13 @@ def test_check_looks_at_the_inputs(job, deltafix) -> None:
     path.write_text("sign,who,team\n?,bo,core\n")
     assert "sign = '?' is no sign" in said()
     assert "it would fail the next epoch" in said()
+    other = job.write("grant", [("+", ("core", 8))])
+    other.write_text("sign,team,to\n+,core,8\n")
+    first, second = (line for line in said().splitlines() if line.startswith("error["))
+    assert "sign = '?' is no sign" in first  # of every input, not of the first alone
+    assert second.startswith("error[DF662]: ")
+    assert "has 'to' beside" in second
+    other.unlink()
     toml = job.toml.read_text()
     job.toml.write_text(
         toml.replace('path = "in/member"', 'path = "in/member"\nbad_rows = "quarantine"')

@@ -43,6 +43,19 @@ def test_why_and_expand_print_trees_and_json(deltafix):
     done = deltafix("rights", "why", MODEL, "user:dana", *question[1:], *TUPLES)
     assert (done.code, done.out) == (2, "")
     assert "error[DF681]: user:dana is not can_read of document:roadmap" in done.err
+    assert "why-not says where each way ends" in done.err
+    absent = ("rights", "why-not", MODEL, "user:dana", *question[1:], *TUPLES)
+    done = deltafix(*absent)
+    assert done.out.startswith("user:dana is not can_read of document:roadmap  [line ")
+    assert "  excluded: user:dana is viewer and blocked of document:roadmap\n" in done.out
+    found = json.loads(deltafix(*absent, "--format", "json").out)
+    assert (found["relation"], found["excluded"], found["cut"]) == ("can_read", True, False)
+    nobody = ("rights", "why-not", MODEL, "user:nobody", *question[1:], *TUPLES)
+    assert "no tuple user:nobody member group:compilers\n" in deltafix(*nobody).out
+    assert "[not followed: the limit]" in deltafix(*nobody, "--limit", 1).out
+    done = deltafix("rights", "why-not", MODEL, *question, *TUPLES)
+    assert (done.code, done.out) == (2, "")
+    assert "error[DF681]: user:bo is can_read of document:roadmap; why has the proof" in done.err
     done = deltafix(
         "rights", "expand", MODEL, "viewer", "folder:plans", *TUPLES, "--format", "json"
     )

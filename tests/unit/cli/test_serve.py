@@ -205,6 +205,72 @@ def test_an_interrupt_as_the_files_begin_to_be_followed_leaves_no_thread(monkeyp
     assert not started[0].is_alive()
 
 
+TASKS = """
+CREATE TABLE task (name TEXT PRIMARY KEY, done BOOLEAN NOT NULL DEFAULT FALSE);
+CREATE VIEW left_over AS SELECT name FROM task WHERE NOT done;
+INSERT INTO task (name) VALUES ('plan');
+"""
+
+
+@pytest.fixture
+def edited(monkeypatch):
+    """What a page of each server does: edits, and the rows of two relations as it left them."""
+    edits, seen = [], []
+
+    def run(server, folder, interval):
+        source = server._feed.source
+        with source.editing() as tx:
+            for name, row in edits.pop(0):
+                tx.insert(name, row)
+        assert folder is None
+        seen.append({name: source.rows(name) for name in source.relations()})
+        server._socket.close()
+
+    monkeypatch.setattr(Server, "run", run)
+    return edits, seen
+
+
+def test_edits_of_a_script_outlive_the_server_in_a_state_folder(deltafix, tmp_path, edited):
+    edits, seen = edited
+    script, state = tmp_path / "tasks.sql", tmp_path / "state"
+    script.write_text(TASKS)
+    ask = ("serve", script, "--state", state, "--port", 0, "--write")
+    edits += [[("task", {"name": "build"})], [("task", {"name": "ship"})]]
+    first, second = deltafix(*ask), deltafix(*ask)
+    assert (first.code, second.code) == (0, 0), second.err
+    assert "was run when it was made" not in first.err
+    assert f"rows are those of {state}; {script} was run when it was made" in second.err
+    assert seen[1]["left_over"] == [("build",), ("plan",), ("ship",)]
+    # Another layout of the text is the same view; another view, or one that is missing, is told.
+    edits += [[]]
+    script.write_text(TASKS.replace("SELECT name", "SELECT\n  name"))
+    assert deltafix(*ask).code == 0
+    for text, says in (
+        (TASKS.replace("NOT done", "done"), f"{state} has another view left_over, which"),
+        (TASKS + "CREATE VIEW v AS SELECT 1 AS x;", f"{state} has no view v, which"),
+    ):
+        script.write_text(text)
+        other = deltafix(*ask)
+        assert other.code == 2
+        assert says in other.err
+        assert f"`deltafix sql --state {state}`" in other.err
+
+
+def test_edits_of_rules_outlive_the_server_in_a_state_folder(deltafix, folder, edited):
+    edits, seen = edited
+    ask = ("serve", folder / "program.dl", "--state", folder / "state", "--port", 0, "--write")
+    edits += [[("r", {"x": "b"})], [("r", {"x": "c"})]]
+    assert (deltafix(*ask).code, deltafix(*ask).code) == (0, 0)
+    assert [one["r"] for one in seen] == [[("b",)], [("b",), ("c",)]]
+
+
+def test_rows_are_of_files_or_of_a_state_folder(deltafix, folder):
+    done = deltafix("serve", folder / "program.dl", "-F", folder, "--state", folder / "state")
+    assert done.code == 2
+    assert "give one" in done.err
+    assert not (folder / "state").exists()
+
+
 def test_a_script_of_sql_is_served_with_its_files(deltafix, tmp_path, monkeypatch):
     (tmp_path / "views.sql").write_text(
         "CREATE TABLE t (a INTEGER); CREATE MATERIALIZED VIEW v AS SELECT a + 1 AS b FROM t;"

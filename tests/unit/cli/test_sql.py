@@ -53,7 +53,12 @@ def test_an_error_names_the_file_and_ends_the_run(deltafix, tmp_path):
     assert (done.code, done.out) == (2, "")
     assert "views.sql:4:8: error[DF721]: unknown column 'z'" in done.err
     assert "Traceback" not in done.err
-    assert deltafix("sql", tmp_path / "none.sql").code == 2
+    none = tmp_path / "none.sql"
+    for command in ("sql", "run", "watch", "serve"):
+        done = deltafix(command, none)
+        assert (done.code, done.err.splitlines()[-1]) == (
+            2, f"error[DF300]: cannot read {none}: No such file or directory",
+        )  # fmt: skip
 
 
 def test_run_reads_tables_and_writes_views(deltafix, tmp_path, monkeypatch):
@@ -289,12 +294,64 @@ def test_any_value_of_parquet_that_its_column_does_not_hold_has_a_place(
     assert done.err.endswith(f"t.parquet{said}")
 
 
-@pytest.mark.parametrize("command", ["fmt", "diff", "shell", "watch", "why", "why-not", "step"])
+@pytest.mark.parametrize("command", ["fmt", "diff", "shell", "why", "why-not", "step"])
 def test_a_command_that_reads_rules_says_how_sql_is_asked(deltafix, tmp_path, command):
     (tmp_path / "views.sql").write_text(SCRIPT)
     done = deltafix(command, tmp_path / "views.sql")
     assert (done.code, done.out) == (2, "")
     assert f"views.sql is SQL, and `deltafix {command}` reads rules; use " in done.err
+
+
+def test_why_is_asked_of_views_over_files_as_the_refusal_says(deltafix, tmp_path):
+    """It named a command that could not read the files."""
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    (tmp_path / "edge.csv").write_text("x,y,z\n1,a,0\n2,a,0\n")
+    told = deltafix("why", tmp_path / "views.sql", "texts(a, 2)").err
+    assert "`deltafix sql SCRIPT.sql -F FOLDER -c 'EXPLAIN WHY SELECT" in told
+    question = "EXPLAIN WHY SELECT * FROM texts WHERE y = 'a'"
+    done = deltafix("sql", tmp_path / "views.sql", "-F", tmp_path, "-c", question)
+    assert done.code == 0
+    assert done.out.startswith("+texts\ta\t2\ntexts: y = 'a' AND n = 2\n")
+    assert "edge: x = 1 AND y = 'a'" in done.out
+    assert "table edge has no column z" in done.err
+    both = deltafix("sql", "-F", tmp_path, "--state", tmp_path / "state")
+    assert (both.code, (tmp_path / "state").exists()) == (2, False)
+    assert "give one" in both.err
+
+
+def test_views_are_watched_as_the_files_of_tables_change(deltafix, tmp_path, monkeypatch):
+    (tmp_path / "views.sql").write_text(SCRIPT + "CREATE VIEW all_of AS SELECT * FROM edge;")
+    edge = tmp_path / "edge.csv"
+    edge.write_text("x,y\n1,a\n")
+    looks = iter(
+        [
+            lambda: edge.write_text("x,y\n1,a\n2,\n3,b\n"),
+            lambda: None,
+            lambda: edge.write_text("x,y\nx,a\n"),
+            lambda: None,
+            lambda: edge.write_text("x,y\n2,\n"),
+            lambda: None,
+        ]
+    )
+    monkeypatch.setattr("deltafix.cli.sql.sleep", lambda _: next(looks)())
+    ask = ("watch", tmp_path / "views.sql", "-F", tmp_path)
+    done = deltafix(*ask, "-r", "texts", "--epochs", 2)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert lines[0] == "+texts\ta\t1"
+    assert sorted(lines[1:3]) == ["+texts\t\t1", "+texts\tb\t1"]
+    assert sorted(lines[3:]) == ["-texts\ta\t1", "-texts\tb\t1"]
+    assert "watching 1 file, Ctrl-C ends" in done.err
+    assert "edge.csv:2:1: error[DF300]: 'x' in column 'x' is no INTEGER\n" in done.err
+    assert done.err.endswith("its rows stay as they were\n")
+    for words, said in (
+        (("-r", "text"), "no view 'text'; there are: texts, all_of"),
+        (("--word-size", 32), "is watched with"),
+        (("--all",), "is watched with"),
+    ):
+        refused = deltafix(*ask, *words)
+        assert refused.code == 2
+        assert said in " ".join(refused.err.split()), refused.err
 
 
 def test_the_plan_of_views_is_that_of_their_rules(deltafix, tmp_path):

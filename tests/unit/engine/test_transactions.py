@@ -88,6 +88,19 @@ def test_a_bad_edit_is_named_and_leaves_no_trace(db, edit, error, words) -> None
     assert state(db) == before
 
 
+def test_a_row_that_follows_from_rules_is_told_to_and_no_prompt_reads_of_parameters(db) -> None:
+    with pytest.raises(MissingRowError) as refused, db.transaction() as tx:
+        tx.delete("path", [("a", "b"), ("a", "c")])
+    assert str(refused.value) == (
+        'cannot delete path("a", "b"): it is not a given row; what follows from rules goes with '
+        "what it follows from"
+    )
+    assert refused.value.__notes__ == [
+        "It is row 0 of this call, which deleted nothing; in a transaction with "
+        'missing="ignore" such rows are left out.'
+    ]
+
+
 def test_missing_rows_can_be_ignored(db: deltafix.Database) -> None:
     with db.transaction(missing="ignore") as tx:
         assert tx.delete("edge", [("a", "z"), ("a", "b")]) == 1

@@ -186,6 +186,19 @@ def test_what_is_passed_over_is_told_once():
         read_facts(b"a\t1\nb\n", SN, TAB, "sn.facts", told.append)
 
 
+def test_a_line_that_is_cut_inside_of_quotes_says_how_they_are_read():
+    told = []
+    schema = Schema.of("ss", ["s", "t"], ["symbol", "symbol"])
+    plain = FactFormat.from_parameters("ss", {"delimiter": ","})
+    found = read_facts(b'a,"b,c"\nd,e\n', schema, plain, "ss.csv", told.append)
+    assert rows_from_table(found) == [("a", '"b'), ("d", "e")]
+    assert told[0].endswith("; .input ss(rfc4180=true) reads values in quotes")
+    quoted = FactFormat.from_parameters("ss", {"rfc4180": "true"})
+    found = read_facts(b'a,"b,c"\nd,e\n', schema, quoted, "ss.csv", told.append)
+    assert rows_from_table(found) == [("a", "b,c"), ("d", "e")]
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize("data", [b"()\n", b"()", b"\n", b"()\n()\n", b"()\r\n"])
 def test_a_relation_without_columns_holds_if_its_file_has_a_line(data):
     nullary = Schema("r")

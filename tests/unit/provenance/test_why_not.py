@@ -202,3 +202,40 @@ def test_what_a_group_is_asked_for_is_no_reason():
         # There are more steps that might be taken before this one than can be looked at.
         assert ((1, "s", (7,)),) in db.why_not("up(7)", max_work=1_000).suggestions
         db.check_invariants()
+
+
+def test_a_test_that_is_written_as_a_call_is_told_as_one():
+    """It was told as `contains(..) = 0`, which holds, and `0 = 1`, which fails."""
+    text = """
+.decl s(x: symbol)
+.decl both(x: symbol)
+.decl neither(x: symbol)
+.decl none(x: symbol)
+.input s
+both(x) :- s(x), contains("en", x), match("e.*", x), strlen(x) > 2.
+neither(x) :- s(x), !contains("en", x), !match("e.*", x).
+none(x) :- s(x), !(contains("en", x), strlen(x) + 1 > 3).
+"""
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("s", [("env",), ("even",), ("aen",), ("x",), ("en",)])
+
+        def tried(fact: str) -> tuple[tuple[str, ...], str]:
+            (attempt,) = db.why_not(fact, limit=0).attempts
+            return attempt.held, attempt.failed
+
+        assert tried('both("x")') == (('s("x")',), 'contains("en", "x")')
+        assert tried('both("aen")')[1] == 'match("e.*", "aen")'
+        assert tried('both("en")') == (
+            ('s("en")', 'contains("en", "en")', 'match("e.*", "en")', 'strlen("en") = 2'),
+            "2 > 2",
+        )
+        assert tried('neither("env")')[1] == '!contains("en", "env")'
+        behind = 's("env"), contains("en", "env"), (strlen("env") + 1) > 3'
+        assert tried('none("env")')[1] == f"not ({behind})"
+        assert db.why('both("even")').steps[0].tests == (
+            'contains("en", "even")', 'match("e.*", "even")', 'strlen("even") = 4', "4 > 2",
+        )  # fmt: skip
+        assert db.why('neither("x")').steps[0].tests == (
+            '!contains("en", "x")', '!match("e.*", "x")',
+        )  # fmt: skip

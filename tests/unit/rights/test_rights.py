@@ -441,3 +441,24 @@ type document
         assert proof.height == 2
         userset = "document:x#can"
         assert rights.list_users("can", "document:x", "document#can").users == [userset]
+
+
+def test_why_not_of_a_chain_longer_than_python_nests_ends_and_says_so():
+    model = """
+model
+  schema 1.1
+type user
+type folder
+  relations
+    define parent: [folder]
+    define viewer: [user] or viewer from parent
+"""
+    with deltafix.rights.open(model) as opened:
+        opened.write([(f"folder:{n + 1}", "parent", f"folder:{n}") for n in range(5_000)])
+        found = opened.why_not("user:ada", "viewer", "folder:0", limit=10_000)
+        text, steps = str(found), 0
+        while found.below:
+            (found,) = found.below
+            steps += 1
+        assert (found.is_cut, steps) == (True, 100)
+        assert text.endswith("user:ada is not viewer of folder:100  [not followed: the limit]")

@@ -265,6 +265,110 @@ def test_columns_that_nobody_knows_are_asked_for(tmp_path: Path) -> None:
     assert "dbt docs generate" in found.why
 
 
+def a_file(name: str, written_as: str, **types: str) -> dict[str, Any]:
+    """A source with an `external_location`, as the adapter for DuckDB leaves it."""
+    return node(
+        "source", name, source_name="raw", relation_name=written_as,
+        config={"meta": {"external_location": "..."}},
+        columns={column: {"data_type": kind} for column, kind in types.items()},
+    )  # fmt: skip
+
+
+def test_sources_that_are_files_are_read_by_models_and_tests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    function = "read_csv('data/pay.csv', header = true)"
+    sources = (
+        a_file("People", "'data/people.csv'", who="text", age="integer"),
+        a_file("pay", function, who="text", amount="bigint"),
+        a_file("whole", "'data/pay.csv'", who="text", amount="bigint"),  # a part of what pay is
+    )
+    reads = {"nodes": [f"source.{one['name']}" for one in sources]}
+    text = (
+        "select 'data/people.csv' as said, p.who, age, sum(x.amount) as paid, count(w.who) as n\n"
+        f"from 'data/people.csv' as p left join {function} x using (who)\n"
+        "left join 'data/pay.csv' w on w.who = p.who group by all"
+    )
+    total = node("model", "total", depends_on=reads, compiled_code=text)
+    test = node(
+        "test", "aged", depends_on={"nodes": ["source.People"]},
+        compiled_code="\n\nselect who from 'data/people.csv' where age is null\n",
+    )  # fmt: skip
+    folder = written(tmp_path, *sources, total, test)
+    with open_project(folder) as project:
+        assert {one.state for one in project.relations} == {"table", "maintained"}
+        assert {one.name: one.file for one in project.of("source")} == {
+            "people": "data/people.csv", "pay": "", "whole": "data/pay.csv",
+        }  # fmt: skip
+        project.load("people", [("ada", 9), ("bo", None)])
+        project.load("pay", [("ada", 3), ("ada", 4)])
+        project.load("whole", [("ada", 5)])
+        said = "data/people.csv"
+        assert rows(project.connection, "total") == {
+            (said, "ada", 9, 7, 2): 1, (said, "bo", None, None, 0): 1,
+        }  # fmt: skip
+        assert rows(project.connection, "aged") == {("bo",): 1}
+    # The command reads such a file where dbt does, unless the folder of -F has one.
+    (folder / "data").mkdir()
+    (folder / "data" / "people.csv").write_text("who,age\nada,9\n")
+    (folder / "data" / "pay.csv").write_text("who,amount\nada,1\nada,2\n")
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "People.csv").write_text("who,age\nada,\nbo,\nchen,\n")
+    for given, many, unaged in ((folder, 1, 0), (other, 3, 3)):
+        assert run(str(folder), "-F", str(given), "--format", "json") == 0
+        told = json.loads(capsys.readouterr().out)["relations"]
+        assert {one["shown"]: one["rows"] for one in told} == {
+            "raw.People": many, "raw.pay": 0, "raw.whole": 2, "total": many, "aged": unaged,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["'../secret.csv'", "'/etc/secret.csv'", "'s3://b/secret.csv'"])
+def test_a_file_outside_its_project_is_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "secret.csv").write_text("who\nada\n")
+    folder = written(tmp_path / "project", a_file("secret", place, who="text"))
+    assert run(str(folder), "-F", str(folder)) == 0
+    printed = capsys.readouterr()
+    assert "table, 0 rows" in printed.out
+    assert "raw.secret has no rows: no secret.parquet and no secret.csv in" in printed.err
+
+
+def test_of_a_file_whose_columns_are_not_known_no_catalog_is_asked_for(tmp_path: Path) -> None:
+    source = a_file("people", "'data/people.csv'", who="text", age="")
+    with open_project(written(tmp_path, source)) as project:
+        (found,) = project.relations
+    assert found.state == "refused"
+    assert "of age not the type" in found.why
+    assert "dbt docs generate" not in found.why
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "drawn"),
+    [
+        ("select nothing from d.s.orders", "1:8", "1 | select nothing from d.s.orders"),
+        ("select o.id\nfrom d.s.orders as o, d.s.orders as p where o.no = 1",
+         "2:45", "2 | from d.s.orders as o, d.s.orders as p where o.no = 1"),
+        ('select id from "d"."s"."orders" where id > current_date',
+         "1:44", '1 | select id from "d"."s"."orders" where id > current_date'),
+        ("select id from nowhere", "1:16", "1 | select id from nowhere"),
+        ("select id from (", "1:16", "1 | select id from ("),
+    ],
+)  # fmt: skip
+def test_an_error_is_about_the_text_that_dbt_compiled(
+    tmp_path: Path, text: str, place: str, drawn: str
+) -> None:
+    broken = node("model", "broken", depends_on={"nodes": ["seed.orders"]}, compiled_code=text)
+    with open_project(written(tmp_path, ORDERS, broken)) as project:
+        why = {one.name: one.why for one in project.relations}["broken"]
+    head, line, caret = why.splitlines()[:3]
+    assert head.startswith(f"broken.sql:{place}: error[")
+    assert line == drawn
+    assert caret.index("^") == int(place.split(":")[1]) + len("1 | ") - 1
+
+
 def test_one_name_in_two_schemas_is_told_apart(tmp_path: Path) -> None:
     other = {
         **node("seed", "other"),
@@ -280,6 +384,27 @@ def test_one_name_in_two_schemas_is_told_apart(tmp_path: Path) -> None:
         project.load("s__orders", [(1,), (2,)])
         project.load("t__orders", [(2,)])
         assert rows(project.connection, "both") == {(2,): 1}
+
+
+def test_names_with_capitals_are_those_of_the_adapter(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for adapter, kept in (("duckdb", "orders"), ("postgres", "Orders")):
+        folder = tmp_path / adapter
+        folder.mkdir()
+        seed = node("seed", "Orders", schema="Raw", columns=ORDERS["columns"])
+        seed["original_file_path"] = "Orders.csv"
+        (folder / "Orders.csv").write_text("id\n1\n2\n")
+        model = node(
+            "model", "Big", depends_on={"nodes": ["seed.Orders"]},
+            compiled_code='select id from "d"."Raw"."Orders" where id > 1',
+        )  # fmt: skip
+        written(folder, seed, model, adapter=adapter)
+        with open_project(folder) as project:
+            assert [one.name for one in project.of("seed")] == [kept]
+        assert run(str(folder), "--format", "json") == 0
+        told = json.loads(capsys.readouterr().out)["relations"]
+        assert {one["shown"]: one["rows"] for one in told} == {"Orders": 2, "Big": 1}, adapter
 
 
 def test_a_seed_outside_its_project_is_not_read(

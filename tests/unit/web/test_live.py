@@ -298,6 +298,44 @@ def test_values_of_every_type_come_back_as_they_were(warm_kernel):
             assert removed[1]["deleted"] == 3
 
 
+def test_an_update_sets_columns_of_the_row_with_a_primary_key(warm_kernel):
+    """A delete and an insert in its place would take along what refers to the row."""
+    script = """
+        CREATE TABLE task ("the name" TEXT, part INTEGER, done BOOLEAN, due DATE,
+                           PRIMARY KEY ("the name", part));
+        CREATE TABLE note (task TEXT, part INTEGER, text TEXT,
+            FOREIGN KEY (task, part) REFERENCES task ON DELETE CASCADE);
+        CREATE VIEW open AS SELECT "the name" FROM task WHERE NOT done;
+        INSERT INTO task VALUES ('a', 1, FALSE, '2026-12-01'), ('a', 2, FALSE, NULL);
+        INSERT INTO note VALUES ('a', 1, 'first');"""
+    with deltafix.sql.connect() as db:
+        db.execute(script)
+        with running(db) as (_, door):
+            done = door.edit(
+                {"update": "task", "row": {"part": 1, "the name": "a", "done": True, "due": None}},
+                {"update": "task", "row": {"the name": "b", "part": 1, "done": True}},
+                {"insert": "note", "row": {"task": "a", "part": 2, "text": "second"}},
+            )
+            assert done[0] == 200
+            assert {name: done[1][name] for name in ("inserted", "updated", "deleted")} == {
+                "inserted": 1, "updated": 1, "deleted": 0,
+            }  # fmt: skip
+            assert door.rows("open")[0] == [{"the name": "a"}]
+            assert len(door.rows("note")[0]) == 2
+        rows = db.execute("SELECT * FROM task ORDER BY part").fetchall()
+        assert rows == [("a", 1, True, None), ("a", 2, False, None)]
+
+
+def test_a_server_that_ends_ends_those_who_follow_and_says_nothing(db, capfd):
+    with running(db) as (server, door):
+        line, answer = door.open("GET", "live/changes/road")
+        assert next(events(answer))[0] == "ready"
+        server.stop()
+        assert list(events(answer)) == []
+        line.close()
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [
@@ -316,6 +354,10 @@ def test_values_of_every_type_come_back_as_they_were(warm_kernel):
         ('{"insert": "road", "row": {"a": "a", "b": "b", "km": -1}}', "DF723", "CHECK"),
         ('{"insert": "road", "row": {"a": "a"}}', "DF723", "'b'"),
         ('{"delete": "city", "row": {"name": "a"}}', "DF723", "road"),
+        ('{"update": "road", "row": {"a": "a", "km": 1}}', "DF200", "has no PRIMARY KEY"),
+        ('{"update": "city", "row": {"name": "a"}}', "DF200", "its key (name), and columns"),
+        ('{"update": "city", "row": {"area": "1.00"}}', "DF200", "its key (name), and columns"),
+        ('{"update": "reach", "row": {"a": "a"}}', "DF201", "a view follows from tables"),
         ('{"delete": "road", "row": {}}', "DF200", "every row"),
         ('{"insert": "road", "row": {"a": NaN}}', "DF690", "NaN"),
         ("[" * 100_000, "DF690", "not JSON"),
@@ -338,7 +380,7 @@ def test_edits_are_counted_and_need_a_writable_server(db):
     with running(db) as (_, door):
         row = {"a": "a", "b": "b", "km": 7}
         answer = door.edit(*[{"insert": "road", "row": row}] * 2, road("insert", "b", "c"))
-        assert answer[1] == {"epoch": db.engine.epoch, "inserted": 3, "deleted": 0}
+        assert answer[1] == {"epoch": db.engine.epoch, "inserted": 3, "updated": 0, "deleted": 0}
         assert door.edit({"delete": "road", "row": row})[1]["deleted"] == 2  # as DELETE does
         assert door.edit({"delete": "road", "row": row})[1]["deleted"] == 0
     with running(db, writable=False) as (_, door):
@@ -360,13 +402,15 @@ def test_the_door_of_rules(warm_kernel):
             {"insert": "edge", "row": ["a", str(2**60)]},
             {"insert": "edge", "row": {"x": "b", "n": 1}},
         ]
-        assert door.edit(*edits)[1] == {"epoch": 1, "inserted": 2, "deleted": 0}
+        assert door.edit(*edits)[1] == {"epoch": 1, "inserted": 2, "updated": 0, "deleted": 0}
         assert bag(next(stream)[2]["added"]) == bag(
             [{"x": "a", "n": str(2**61)}, {"x": "b", "n": 2}]
         )
         with db.transaction() as tx:  # any thread may edit a database of rules
             tx.delete("edge", [("b", 1)])
         assert next(stream)[2] == {"epoch": 2, "added": [], "removed": [{"x": "b", "n": 2}]}
+        no_key = door.edit({"update": "edge", "row": ["a", 1]})[1]
+        assert (no_key["code"], no_key["line"]) == ("DF690", 1)
         missing = door.edit({"delete": "edge", "row": ["b", 1]})[1]
         assert (missing["code"], missing["line"]) == ("DF203", 1)
         assert door.edit({"insert": "edge", "row": {"x": "b"}})[1]["line"] == 1
@@ -391,6 +435,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   let answer;
   try {
     if (asked.edit) answer = await client.edit(asked.edit);
+    else if (asked.update) answer = await client.update("city", asked.update);
     else if (asked.close) { held[asked.close].close(); await held[asked.close].ended; }
     else answer = Object.fromEntries(views.map((view) => [view,
       [...held[view].rows.values()].flatMap(({ row, count }) => Array(count).fill(row))]));
@@ -513,6 +558,19 @@ def test_a_client_goes_on_after_a_server_that_was_killed(db, tmp_path):
 
 
 @needs_node
+def test_a_client_updates_rows_by_their_key(db, tmp_path):
+    with running(db) as (server, door), Held(tmp_path, server.url, ["city", "reach"]) as held:
+        door.edit(road("insert", "a", "b", 1))
+        done = held.ask(update=[{"name": "a", "area": "2.50"}, {"name": "zz", "area": "1.00"}])
+        assert done["answer"]["updated"] == 1
+        (row,) = db.execute("SELECT area FROM city WHERE name = 'a'").fetchall()
+        assert row == (Decimal("2.50"),)
+        held.until({view: selected(db, view) for view in ("city", "reach")})
+        refused = held.ask(update=[{"name": "a"}])["answer"]
+        assert (refused["name"], refused["code"], refused["line"]) == ("Refused", "DF200", 1)
+
+
+@needs_node
 def test_a_client_without_the_key_is_told_once(db, tmp_path):
     with (
         running(db) as (_, door),
@@ -523,7 +581,7 @@ def test_a_client_without_the_key_is_told_once(db, tmp_path):
             if log["errors"]:
                 break
             threading.Event().wait(0.01)
-        assert log["errors"] == [["not found", False]]
+        assert log["errors"] == [["not found: no such address, or not its key", False]]
 
 
 def test_rows_of_an_open_transaction_are_not_told(db):

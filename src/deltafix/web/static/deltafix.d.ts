@@ -35,8 +35,9 @@ export interface Relation {
 
 export type Edit =
   | { insert: string; row: Row | Value[] }
+  | { update: string; row: Row }
   | { delete: string; row: Row | Value[] };
-export interface Edited { epoch: number; inserted: number; deleted: number }
+export interface Edited { epoch: number; inserted: number; updated: number; deleted: number }
 
 /** An answer that refuses: `code` is the error's, `line` that of the edit, from 1. */
 export class Refused extends Error {
@@ -55,6 +56,8 @@ export interface Client {
   /** Edits as one transaction: all of them, or an error and none. */
   edit(edits: Edit[]): Promise<Edited>;
   insert(relation: string, rows: (Row | Value[])[]): Promise<Edited>;
+  /** Set columns of rows of a table, each by its primary key. */
+  update(table: string, rows: Row[]): Promise<Edited>;
   remove(relation: string, rows: (Row | Value[])[]): Promise<Edited>;
   /** The answer to a question of the page. */
   ask(path: string, parameters?: Record<string, string | number>, options?: RequestInit): Promise<any>;

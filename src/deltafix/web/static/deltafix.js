@@ -24,7 +24,7 @@ export function connect(url, { token, retry = 250, pageSize = 1000 } = {}) {
     if (response.ok) return response;
     const text = await response.text();
     let answer;
-    try { answer = JSON.parse(text); } catch { answer = { error: text }; }
+    try { answer = JSON.parse(text); } catch { answer = { error: response.status === 404 ? `${text}: no such address, or not its key` : text }; }
     throw new Refused(answer, response.status);
   }
 
@@ -157,6 +157,7 @@ export function connect(url, { token, retry = 250, pageSize = 1000 } = {}) {
   return {
     ask, post, listen, rows, subscribe, edit,
     relations: () => ask("live/relations"),
+    update: (relation, given) => edit(given.map((row) => ({ update: relation, row }))),
     insert: (relation, given) => edit(given.map((row) => ({ insert: relation, row }))),
     remove: (relation, given) => edit(given.map((row) => ({ delete: relation, row }))),
   };
