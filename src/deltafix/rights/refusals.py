@@ -31,7 +31,8 @@ class Refusal:
         missing: tuples that would name the user, or everyone, there; one with a condition may be
             there, and its condition not hold.
         unnamed: what no tuple names there, and would have to be followed.
-        held: what the user has and would need, of `and`; of `but not` both sides.
+        held: what the user has and would need, of `and`; of `but not` both sides. What rests on a
+            condition that is open says so in parentheses.
         below: why what is named there does not lead to the user either.
         is_excluded: whether the user would have it, but for what `but not` excludes.
         is_known: whether it is explained elsewhere in the same answer.
@@ -87,19 +88,30 @@ class Refusal:
 
 
 def refusal_of(
-    graph: Graph, search: Search, sources: Mapping[str, Source], goal: Goal, limit: int
+    graph: Graph,
+    searches: tuple[Search, Search],
+    sources: Mapping[str, Source],
+    goal: Goal,
+    limit: int,
 ) -> Refusal:
-    """Why a goal does not hold, of which so many goals are explained. O(goals and their tuples)."""
-    return _Explainer(graph, search, sources, limit).refused(goal)
+    """Why a goal does not hold, of which so many goals are explained. O(goals and their tuples).
+
+    The searches find what holds for sure and possibly; the goal does by neither.
+    """
+    return _Explainer(graph, searches, sources, limit).refused(goal)
 
 
 class _Explainer:
     def __init__(
-        self, graph: Graph, search: Search, sources: Mapping[str, Source], limit: int
+        self,
+        graph: Graph,
+        searches: tuple[Search, Search],
+        sources: Mapping[str, Source],
+        limit: int,
     ) -> None:
         self.nodes = graph.nodes
-        self.search = search
-        self.reader = search.reader
+        self.sure, self.search = searches
+        self.reader = self.search.reader
         self.sources = sources
         self.limit = limit
         self.seen: set[Goal] = set()
@@ -130,7 +142,11 @@ class _Explainer:
         found: dict[str, Any] = {"below": tuple(self.refused((number, at)) for number in lacks)}
         if node.kind == "not" and not lacks:
             has, found["is_excluded"] = [*node.operands], True
-        return found | {"held": tuple(_name(self.nodes[number]) for number in has)}
+        return found | {"held": tuple(self._held(number, at) for number in has)}
+
+    def _held(self, number: int, at: int) -> str:
+        name = _name(self.nodes[number])
+        return name if self.sure.holds(number, at) else f"{name} (where open conditions hold)"
 
     def _ways(self, node: Node, at: int) -> dict[str, Any]:
         """Every way that the subject could come: of each the tuple, or what is followed."""

@@ -389,7 +389,7 @@ class Rights:
                 message = f"{user} is {relation} of {object}; why has the proof"
                 raise NoSuchFactError(message)
             laid = asked.laid
-            return refusal_of(laid.graph, pair[1], laid.sources, (node.number, at), limit)
+            return refusal_of(laid.graph, pair, laid.sources, (node.number, at), limit)
 
     def tuples(self) -> Iterator[AnyTuple]:
         """All tuples that were written, one relation after another. O(tuples)."""
