@@ -314,7 +314,7 @@ def test_annotations_seed_parameters_and_returns_and_keep_the_unknown_out(answer
 def test_an_annotation_lets_in_what_it_allows_and_nothing_else(answers: Answers) -> None:
     text = """
         from __future__ import annotations
-        import typing
+        import functools, typing
         from collections.abc import Callable, Iterable, MutableMapping, Set
         from typing import Any, Protocol, Type, TypedDict
         from outside import Strange
@@ -325,6 +325,8 @@ def test_an_annotation_lets_in_what_it_allows_and_nothing_else(answers: Answers)
         class Walk:
             def __iter__(self): return iter([1])
             def __setitem__(self, key, value): ...
+        class Runs:
+            def __call__(self): ...
         class Has(Protocol):
             def m(self): ...
         class Meant(Has):
@@ -338,6 +340,8 @@ def test_an_annotation_lets_in_what_it_allows_and_nothing_else(answers: Answers)
             each(x, x, x, x, x, x, x, x, x, x, x, x, x)
         for one in [A(), B(), C(), Odd(), Walk(), 1, 's', None, {}, {1}, frozenset(), call, A, C]:
             call(one)
+        for other in [Runs(), Runs().__call__, len, 's'.join, functools.partial(call), 1]:
+            each(call=other)
         def gives(x) -> A: return x
         def yields(x) -> Iterable[A]: yield x
         async def waits(x) -> A: return x
@@ -364,7 +368,8 @@ def test_an_annotation_lets_in_what_it_allows_and_nothing_else(answers: Answers)
         name: set(kinds.split()) for name, kinds in told.items()
     }
     assert {"unknown", "function", "type", "int", "m:C"} <= found["m:each.most"]
-    assert {"Callable", "function", "type"} <= found["m:each.call"]
+    called = "Callable function method builtin_function_or_method partial type m:Runs m:Odd"
+    assert found["m:each.call"] == set(called.split())
     returns = answers(text, view="returns")
     told = {"gives": "m:A", "yields": "generator", "waits": "coroutine", "same": "m:C NoneType"}
     assert {name: returns[f"m:{name}"] for name in told} == {
