@@ -455,9 +455,24 @@ def two(): return 's'
 def three(): return b''
 @either
 def four(): return 1.5
+class Registry:
+    def add(self, f): return f
+    def other(self, f, g=one): return g
+@Registry().add
+def five(): return 2j
+@Registry().other
+def six(): return None
+def second(f, g=two): return g
+@second
+def seven(): return None
 """
-    found = types("a, b, c, d, e = one(), two(), three(), four(), register(three)()", before)
-    told = {"a": "int", "b": "str", "c": "bytes", "d": "float int", "e": "int bytes"}
+    found = types(
+        "a, b, c, d, e = one(), two(), three(), four(), register(three)()\n"
+        "g, h, i = five(), six(), seven()",
+        before,
+    )
+    told = {"a": "int", "b": "str", "c": "bytes", "d": "float int", "e": "int bytes",
+            "g": "complex", "h": "int", "i": "str"}  # fmt: skip
     assert {name: found[name] for name in told} == {n: set(k.split()) for n, k in told.items()}
 
 

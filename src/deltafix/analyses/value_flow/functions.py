@@ -57,7 +57,7 @@ class Functions(Statements):
         self.emit("function", identity, kind)
         if setter or node.name in {"__init__", "__post_init__"}:
             self.emit("silent", identity)
-        if _hands_back(node):
+        if _hands_back(node, int(scope.kind == "class" and kind != "static")):
             self.emit("hands_back", identity)
         self._body(node, identity, kind, names)
         if not setter:
@@ -302,23 +302,22 @@ def _own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
             stack.extend(ast.iter_child_nodes(node))
 
 
-def _hands_back(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function of one argument gives that argument, as a decorator that registers."""
+def _hands_back(node: ast.FunctionDef | ast.AsyncFunctionDef, position: int) -> bool:
+    """Whether all that a function returns is the argument there: a decorator that registers."""
     every = [*node.args.posonlyargs, *node.args.args]
-    own = list(_own_nodes(node.body))
-    returned = [one.value for one in own if isinstance(one, ast.Return)]
-    return (
-        len(every) >= 1
-        and isinstance(node, ast.FunctionDef)
-        and bool(returned)
-        and not _may_end(node.body)
-        and not any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own)
-        and all(isinstance(one, ast.Name) and one.id == every[-1].arg for one in returned)
-        and not any(
-            isinstance(one, ast.Name) and one.id == every[-1].arg and isinstance(one.ctx, ast.Store)
-            for one in own
-        )
-    )
+    if len(every) <= position or _may_end(node.body) or isinstance(node, ast.AsyncFunctionDef):
+        return False
+    name = every[position].arg
+    returned = False
+    for one in _own_nodes(node.body):
+        stored = isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)
+        if stored or isinstance(one, ast.Yield | ast.YieldFrom):
+            return False
+        if isinstance(one, ast.Return):
+            returned = True
+            if not isinstance(one.value, ast.Name) or one.value.id != name:
+                return False
+    return returned
 
 
 def _is_stub(body: Sequence[ast.stmt], *, abstract: bool) -> bool:
