@@ -17,7 +17,7 @@ from pathlib import Path
 
 from deltafix.analyses.analysis import Analysis
 
-__all__ = ["NoProjectError", "large_tree", "project_of"]
+__all__ = ["NoProjectError", "installed", "large_tree", "project_of"]
 
 OWN = Path(__file__).resolve().parents[2] / "src" / "deltafix"
 _LARGE = ("numba", "mypy", "pyarrow", "numpy", "pip", "hypothesis", "pygments", "rich")
@@ -32,7 +32,12 @@ class NoProjectError(LookupError):
     """There is no tree here for files of this language."""
 
 
-def _installed(name: str) -> Path:
+def installed(name: str) -> Path:
+    """The folder of an installed package.
+
+    Raises:
+        NoProjectError: it is not installed.
+    """
     spec = find_spec(name)
     if spec is None or spec.origin is None:
         raise NoProjectError(f"{name} is not installed")
@@ -49,7 +54,7 @@ def project_of(analysis: Analysis) -> Iterator[Path]:
     if ".py" in analysis.suffixes:
         yield OWN
     elif ".c" in analysis.suffixes:
-        yield _installed("numba")
+        yield installed("numba")
     elif ".sql" in analysis.suffixes:
         with tempfile.TemporaryDirectory(prefix="deltafix-bench-") as name:
             root = Path(name) / "postgres"
@@ -63,7 +68,7 @@ def project_of(analysis: Analysis) -> Iterator[Path]:
 
 def _postgres_views() -> Iterator[tuple[str, str]]:
     """File name and text: the catalog's tables as the bootstrap script has them, then the views."""
-    home = _installed("pgserver") / "pginstall" / "share" / "postgresql"
+    home = installed("pgserver") / "pginstall" / "share" / "postgresql"
     head = "-- deltafix: dialect=postgres\nSET search_path TO {};\n"
     bootstrap = (home / "postgres.bki").read_text()
     for table, body in re.findall(_TABLE, bootstrap, re.MULTILINE):
@@ -83,7 +88,7 @@ def large_tree(files: int) -> Iterator[Path]:
         for package in _LARGE:
             if find_spec(package) is None:
                 continue
-            home = _installed(package)
+            home = installed(package)
             for path in sorted(home.rglob("*.py"))[:left]:
                 target = root / package / path.relative_to(home)
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -86,6 +86,14 @@ def test_names_are_exact_and_methods_of_unknown_objects_go_by_name(graph: Job) -
     ]
 
 
+def test_a_receiver_of_a_builtin_class_has_no_callee_in_the_tree(graph: Job) -> None:
+    text = "class Log:\n    def append(self, x): ...\n    def join(self, xs): ...\n"
+    text += "def go(given):\n    found = []\n    found.append(1)\n    ','.join(found)\n"
+    text += "def other(given):\n    given.append(1)\n"
+    graph.update(fragments({"m.py": text}))
+    assert short(calls_of(graph)) == ["m:other m:Log.append"]
+
+
 def test_edits_give_the_calls_that_came_and_went(graph: Job) -> None:
     first = graph.update(fragments(SHOP))
     assert len(first.came["calls"]) == 13

@@ -208,7 +208,7 @@ def test_imports_give_names_to_others_but_do_not_use_what_they_import() -> None:
         ('getattr(x, "do_" + n)', [("attribute", "m", "__dict__"), ("prefix", "m", "do_")]),
         (
             'getattr(x, "_do_{}".format(n))',
-            [("attribute", "m", "__dict__"), ("attribute", "m", "format"), ("prefix", "m", "_do_")],
+            [("attribute", "m", "__dict__"), ("prefix", "m", "_do_")],
         ),
         ('getattr(x, "do_%s" % n)', [("attribute", "m", "__dict__"), ("prefix", "m", "do_")]),
         (
@@ -231,6 +231,42 @@ def test_imports_give_names_to_others_but_do_not_use_what_they_import() -> None:
 def test_symbols_reached_by_name(source: str, expected: list[tuple]) -> None:
     found = facts_of(source, "attribute", "prefix", "dynamic")
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "mentions"),
+    [
+        ("[].a; {}.a.b; ','.a(x); f'{x}'.a; dict(x).a; [x.c for x in y].a", {"c"}),
+        ("x = []\nx.a", set()),
+        ("x = ()\nx = dict()\nlambda: x.a", set()),
+        ("x: list = []\n[x.a for y in z]", set()),
+        ("x = []\nx += y\nx.a", {"a"}),
+        ("x = []\nfor x in y: pass\nx.a", {"a"}),
+        ("x = y = []\ny.a", {"a"}),
+        ("x = []\nx, z = y\nx.a", {"a"}),
+        ("x = z\nx = []\nx.a", {"a"}),
+        ("x = []\n[x.a for x in y]", {"a"}),
+        ("x = []\nwith y as x: x.a", {"a"}),
+        ("x = []\ntry: pass\nexcept E as x: x.a", {"a"}),
+        ("x = []\nimport x\nx.a", {"a", "x"}),
+        ("x = []\ndef x(): pass\nx.a", {"a"}),
+        ("x = []\ndef g():\n    nonlocal x\n    x = y\nx.a", {"a"}),
+        ("global x\nx = []\nx.a", {"a"}),
+        ("p = []\np.a", {"a"}),
+        ("list = y\nx = list()\nx.a", {"a"}),
+        ("x = Box()\nx.a", {"a"}),
+        ("x = x\nx.a", {"a"}),
+        ("class C:\n    x = []\n    x.a", {"a"}),
+    ],
+)
+def test_what_a_builtin_object_is_asked_for_is_none_of_the_tree(
+    body: str, mentions: set[str]
+) -> None:
+    inside = "\n".join("    " + line for line in body.splitlines())
+    found = {row[2] for row in facts_of(f"def f(p):\n{inside}\n", "attribute", "uses")}
+    assert found == mentions
+    module = {row[2] for row in facts_of("x = []\nx.a\n", "attribute")}
+    assert module == {"a"}  # others may put something else there
 
 
 def test_getattr_on_an_imported_module_reaches_all_of_it() -> None:

@@ -139,3 +139,43 @@ def test_edits_tell_the_calls_that_came_and_went(job: Job) -> None:
     assert dict(broken.unreadable) == {"n.py": "line 1: invalid syntax"}
     assert not any(broken.came.values())
     job.update([], ["n.py"])
+
+
+def test_special_methods_behind_builtins_and_formats_are_called(job: Job) -> None:
+    say(
+        job,
+        m="""
+        class Sized:
+            def __len__(self): return 1
+            def __str__(self): return ''
+            def __iter__(self): return self
+            def __next__(self): return 1
+            def __hash__(self): return 1
+        class Shown:
+            def __repr__(self): return ''
+        class Styled:
+            def __format__(self, how): return ''
+        class Made:
+            def __init__(self, x): made(x)
+        def made(x): ...
+        def by_len(): return len(Sized())
+        def by_str(): return str(Sized()), f"{Shown()}"
+        def by_format(): return f"{Styled()}{Sized()!r}{Shown()!r}"
+        def by_next(): return next(Sized())
+        def by_iter(): return sum(x for x in [1]), list(Sized())
+        def by_map(): return map(Made, [1])
+        def shadowed(len): return len(Sized())
+        """,
+    )
+    found: dict[str, set[str]] = {}
+    for caller, callee in job.rows("calls"):
+        found.setdefault(str(caller).removeprefix("m:"), set()).add(str(callee).removeprefix("m:"))
+    assert found == {
+        "by_len": {"Sized.__len__"},
+        "by_str": {"Sized.__str__", "Shown.__repr__"},
+        "by_format": {"Styled.__format__", "Shown.__repr__"},
+        "by_next": {"Sized.__next__"},
+        "by_iter": {"Sized.__iter__", "Sized.__next__"},
+        "by_map": {"Made.__init__"},
+        "Made.__init__": {"made"},
+    }

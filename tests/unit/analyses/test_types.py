@@ -65,7 +65,9 @@ def types(answers: Answers) -> Answers:
         ("1 + 2", "int"), ("1 + 2.0", "float"), ("7 / 2", "float"), ("'a' + 'b'", "str"),
         ("'a' * 3", "str"), ("'%s' % 1", "str"), ("[1] + ['a']", "list"), ("1 < 2", "bool"),
         ("not 1", "bool"), ("-1", "int"), ("1 if f else 'a'", "int str"),
-        ("None or 'a'", "NoneType str"), ("len('a')", "int"), ("'a b'.split()", "list"),
+        ("None or 'a'", "str"), ("f() or None", "NoneType"), ("None and 'a'", "NoneType str"),
+        ("{1: 'a'}.get(1) or b''", "str bytes"), ("{1: 'a'}.get(1, 2)", "str int"),
+        ("len('a')", "int"), ("'a b'.split()", "list"),
         ("'a b'.split()[0]", "str"), ("[1, 'a'][0]", "int str"), ("(1, 'a')[1]", "str"),
         ("{'k': 2.0}['k']", "float"), ("list({'k': 2.0})[0]", "str"),
         ("[x for x in ('a', 'b')][0]", "str"), ("{k: v for k, v in [(1, 'a')]}[1]", "str"),
@@ -76,6 +78,7 @@ def types(answers: Answers) -> Answers:
         ("int", "type"), ("unknown_thing()", "unknown"), ("open('x').read()", "str unknown"),
         ("[*[1], *['a']][0]", "int str"), ("{**{1: 'a'}}[1]", "str"), ("range(3)[0]", "int"),
         ("(y := 'a')", "str"), ("'a'.join", "builtin_function_or_method"), ("'ab'[0:1]", "str"),
+        ("bytearray(b'ab')[0:1]", "bytearray"), ("bytearray(b'ab').strip()", "bytearray"),
     ],
 )  # fmt: skip
 def test_expressions(expression: str, expected: str, types: Answers) -> None:
@@ -121,6 +124,9 @@ CLASSES = """
 from dataclasses import dataclass, field
 from enum import Enum
 import functools
+from collections import deque
+from typing import Generic, TypeVar
+T = TypeVar("T")
 class Base:
     shared = 'a'
     def __init__(self, n): self.n = n
@@ -154,6 +160,12 @@ class Point:
 @dataclass
 class Deep(Point):
     z: object = 0.0
+class Countdown:
+    def __iter__(self): return self
+    def __next__(self): return 1.5
+    def __abs__(self): return b''
+class Shelf(Generic[T]):
+    def top(self): return 'a'
 class Alone:
     def __new__(cls): return super().__new__(cls)
 """
@@ -171,7 +183,13 @@ class Alone:
         ("Point(1).tags", "list"),
         ("Base(1) == 2", "bool float"), ("Base(1).make", "method"), ("type(Heir(1))", "type"),
         ("type(Heir(1))(1)", "m:Heir"), ("Heir(1).__class__", "type"), ("Alone()", "m:Alone"),
-        ("(Heir(1), 2)[0].n", "int"), ("Point", "type"),
+        ("(Heir(1), 2)[0].n", "int"), ("Point", "type"), ("Shelf[int]()", "m:Shelf"),
+        ("Shelf[int]().top()", "str"), ("Shelf[int]", "type"), ("Color['RED']", "m:Color"),
+        ("next(Countdown())", "float"), ("next(iter(Countdown()))", "float"),
+        ("list(Countdown())[0]", "float"), ("abs(Countdown())", "bytes m:Countdown"),
+        ("[b for a, b in enumerate(Countdown())][0]", "float"), ("max(Countdown())", "float"),
+        ("list(zip('a', Countdown()))[0][1]", "float"), ("deque([Heir(1)]).popleft()", "m:Heir"),
+        ("list(map(Heir, ['a']))[0].n", "int str"),
     ],
 )  # fmt: skip
 def test_classes(expression: str, expected: str, types: Answers) -> None:
@@ -291,6 +309,208 @@ def test_annotations_seed_parameters_and_returns_and_keep_the_unknown_out(answer
     assert parameters["m:f.a"] == {"m:A", "m:B", "NoneType"}
     assert parameters["m:f.d"] == {"int", "unknown"}
     assert answers(text, view="returns")["m:f"] == {"str", "NoneType"}
+
+
+def test_an_annotation_lets_in_what_it_allows_and_nothing_else(answers: Answers) -> None:
+    text = """
+        from __future__ import annotations
+        import functools, typing
+        from collections.abc import Callable, Iterable, MutableMapping, Set
+        from typing import Any, Protocol, Type, TypedDict
+        from outside import Strange
+        class A: pass
+        class B(A): pass
+        class C: pass
+        class Odd(Strange): pass
+        class Walk:
+            def __iter__(self): return iter([1])
+            def __setitem__(self, key, value): ...
+        class Runs:
+            def __call__(self): ...
+        class Has(Protocol):
+            def m(self): ...
+        class Meant(Has):
+            def m(self): ...
+        class Row(TypedDict):
+            k: int
+        def each(a: A, number: float, walk: Iterable[int], has: Has, row: Row,
+                 call: Callable[[], int], kind: Type["A"], most: Any, table: MutableMapping,
+                 some: Set, own: typing.Set[int], late: int = None, meant: Meant = None): ...
+        def call(x):
+            each(x, x, x, x, x, x, x, x, x, x, x, x, x)
+        for one in [A(), B(), C(), Odd(), Walk(), 1, 's', None, {}, {1}, frozenset(), call, A, C]:
+            call(one)
+        for other in [Runs(), Runs().__call__, len, 's'.join, functools.partial(call), 1]:
+            each(call=other)
+        def gives(x) -> A: return x
+        def yields(x) -> Iterable[A]: yield x
+        async def waits(x) -> A: return x
+        def same(x: C) -> "C | None":
+            y: A = x
+            return y
+        gives(A()), gives(1), yields(B()), yields(1), waits(1), same(C())
+        """
+    found = answers(text, view="parameter")
+    told = {
+        "a": "m:A m:B m:Odd",
+        "number": "float int m:Odd",
+        "walk": "Iterable m:Walk dict set frozenset str m:Odd",
+        "has": "m:Has m:A m:B m:C m:Odd m:Walk NoneType dict frozenset function int set str type",
+        "row": "m:Row dict m:Odd",
+        "kind": "type m:Odd",
+        "meant": "m:Meant NoneType m:Odd",
+        "table": "MutableMapping dict m:Walk m:Odd",
+        "some": "Set set frozenset m:Odd",
+        "own": "set m:Odd",
+        "late": "int NoneType m:Odd",
+    }
+    assert {name: found[f"m:each.{name}"] for name in told} == {
+        name: set(kinds.split()) for name, kinds in told.items()
+    }
+    assert {"unknown", "function", "type", "int", "m:C"} <= found["m:each.most"]
+    called = "Callable function method builtin_function_or_method partial type m:Runs m:Odd"
+    assert found["m:each.call"] == set(called.split())
+    returns = answers(text, view="returns")
+    told = {"gives": "m:A", "yields": "generator", "waits": "coroutine", "same": "m:C NoneType"}
+    assert {name: returns[f"m:{name}"] for name in told} == {
+        name: set(kinds.split()) for name, kinds in told.items()
+    }
+    assert answers(text)["m:same.y"] == {"m:A"}
+
+
+def test_an_annotated_generator_and_coroutine_give_what_they_say(types: Answers) -> None:
+    before = """
+from outside import thing
+from typing import AsyncIterator, Iterator
+def numbers() -> Iterator[int]:
+    yield thing()
+    yield 's'
+async def later() -> "float": return thing()
+async def ticks() -> AsyncIterator[bytes]: yield 1
+"""
+    found = types("a = next(numbers())\nb = [x for x in numbers()][0]", before)
+    assert (found["a"], found["b"]) == ({"int"}, {"int"})
+    found = types(
+        "a = [x for x in numbers()][0]", before.replace("Iterator[int]", "'Iterator[int]'")
+    )
+    assert found["a"] == {"int"}
+
+
+def test_attributes_by_a_name_that_is_partly_written(types: Answers) -> None:
+    before = """
+import outside, m
+class Tree:
+    size = b''
+    def visit_a(self): return 1
+    def visit_b(self): return 's'
+    def leave(self): return 1.5
+    def visit(self, kind): return getattr(self, f"visit_{kind}")()
+    def named(self, kind):
+        name = "visit_" + kind
+        found = getattr(self, name, None)
+        return found and found()
+    def any(self, name): return getattr(self, name)()
+class More(Tree):
+    def visit_c(self): return 2j
+class Odd(outside.Thing):
+    def visit_a(self): return 1
+def visit_all(): return [1]
+"""
+    body = """
+        a = Tree().visit(x)
+        b = Tree().named(x)
+        c = getattr(Tree(), "size")
+        d = getattr(Tree(), "leave", None)()
+        e = getattr(Tree(), "none", 1)
+        g = getattr(Odd(), "visit_%s" % x)()
+        h = Tree().any('leave')
+        i = getattr(m, f"visit_{x}")()
+        j = getattr(Tree, f"lea{x}")(1)
+    """
+    told = {"a": "int str complex", "b": "int str complex NoneType method", "c": "bytes",
+            "d": "float", "e": "int", "g": "int unknown", "h": "unknown", "i": "list",
+            "j": "float"}  # fmt: skip
+    found = types(body, before)
+    assert {name: found[name] for name in told} == {n: set(k.split()) for n, k in told.items()}
+
+
+def test_a_decorator_that_hands_back_does_not_mix_what_it_decorates(types: Answers) -> None:
+    before = """
+KEPT = []
+def register(f):
+    KEPT.append(f)
+    return f
+def named(name):
+    def inside(f):
+        return f
+    return inside
+def either(f):
+    if KEPT: return f
+    return one
+@register
+def one(): return 1
+@named('x')
+def two(): return 's'
+@register
+def three(): return b''
+@either
+def four(): return 1.5
+class Registry:
+    def add(self, f): return f
+    def other(self, f, g=one): return g
+@Registry().add
+def five(): return 2j
+@Registry().other
+def six(): return None
+def second(f, g=two): return g
+@second
+def seven(): return None
+"""
+    found = types(
+        "a, b, c, d, e = one(), two(), three(), four(), register(three)()\n"
+        "g, h, i = five(), six(), seven()",
+        before,
+    )
+    told = {"a": "int", "b": "str", "c": "bytes", "d": "float int", "e": "int bytes",
+            "g": "complex", "h": "int", "i": "str"}  # fmt: skip
+    assert {name: found[name] for name in told} == {n: set(k.split()) for n, k in told.items()}
+
+
+def test_bodies_of_protocols_and_abstract_methods_give_nothing(answers: Answers) -> None:
+    found = answers(
+        """
+        import abc
+        import typing as t
+        class Has(t.Protocol[T]):
+            def one(self): pass
+            def two(self):
+                "text"
+        class Base(abc.ABC):
+            @abc.abstractmethod
+            def one(self): pass
+            def two(self): pass
+        class Is(Has):
+            def one(self): pass
+        """,
+        view="returns",
+    )
+    assert found == {"m:Base.two": {"NoneType"}, "m:Is.one": {"NoneType"}}
+
+
+def test_named_arguments_do_not_go_where_positions_do(answers: Answers) -> None:
+    found = answers(
+        """
+        def taken(first, second, *, third=None): ...
+        def handed(*rest, **named):
+            taken(1, **named)
+            return named
+        handed(second='s', third=b'')
+        """,
+        view="parameter",
+    )
+    assert found["m:taken.first"] == {"int"}
+    assert found["m:taken.second"] == {"str", "bytes"}
+    assert found["m:taken.third"] == {"str", "bytes", "NoneType"}
 
 
 def test_an_annotation_that_nothing_satisfies_is_told(answers: Answers) -> None:

@@ -23,9 +23,29 @@ PIECES = (
     "z = f(1)\n",
     "z = f('s') + 2\nz.w = z\n",
     "z, q = f, A\nq(z).m(z)\n",
+    "def reg(h):\n    return h\n@reg\ndef k(w): return w\nz = k(1)\n@reg\ndef l(w): return w\n",
+    "def g(a: A, b: 'int' = None, *, c=0, **kw) -> A:\n    return g(a, **kw)\n"
+    "z = g(f, b=z, c='s')\n",
+    "class D(A):\n    def __iter__(self): return self\n    def __next__(self): return 's'\n"
+    "z = list(D[int](1))\nq = next(D(2))\n",
+    "class A(B):\n    def m1(self): return 1\n    def m2(self): return getattr(self, f'm{z}')\n"
+    "z = A().m2()\nq = z(2), getattr(q, 'm')(1)\n",
+    "def s(y: 'list[int]', x: B):\n    q: A = x\n    yield f'{x!r}{y}'\nz = s(z, A(1))\n",
 )
 OTHER = ("class B:\n    def m(self, x): return x + 1\n", "from m import f\nB = f\n", "")
-KEPT = {"int", "str", "list", "object", "NoneType", "function", "type", "Iterable", "isinstance"}
+KEPT = {
+    "int",
+    "str",
+    "list",
+    "object",
+    "NoneType",
+    "function",
+    "type",
+    "Iterable",
+    "isinstance",
+    "next",
+    "getattr",
+}
 
 
 def small(analysis: Analysis) -> Analysis:
@@ -47,7 +67,7 @@ def test_every_edit_gives_what_the_naive_evaluator_gives(whole: Analysis) -> Non
     program = analysis.load_program()
     files: dict[str, bytes] = {}
     with Job(analysis) as job:
-        for _ in range(4):
+        for _ in range(6):
             text = "".join(rng.sample(PIECES, rng.randint(2, 4)))
             files |= {"m.py": text.encode(), "n.py": rng.choice(OTHER).encode()}
             job.update([analysis.extract(path, data, "") for path, data in files.items()])

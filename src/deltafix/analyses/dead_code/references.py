@@ -2,7 +2,8 @@
 
 A `References` visitor walks expressions and simple statements with a current `Scope` (where names
 are looked up) and a current user (the symbol that would need what is mentioned). Invariant: each
-mention yields at least one fact, and when several meanings are possible it yields all of them.
+mention of what the tree may define yields at least one fact, and when several meanings are possible
+it yields all of them.
 Definitions are not handled here: `definitions` cuts the tree at them.
 """
 
@@ -155,7 +156,7 @@ class References(ast.NodeVisitor):
             self.name(node.id)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        """`a.b.c`: exact along imports, by attribute name otherwise."""
+        """`a.b.c`: exact along imports, by name else; a builtin object has nothing of the tree."""
         names: list[str] = []
         base: ast.expr = node
         while isinstance(base, ast.Attribute):
@@ -182,7 +183,7 @@ class References(ast.NodeVisitor):
                 self.emit("uses", self.user, path, name, imported.top)
                 path = f"{path}.{name}"
                 self.emit("imports", self.user, path)
-        if not (imports and exact):
+        if not (imports and exact) and not self.scope.is_builtin(base):
             for name in names:
                 self.emit("attribute", self.user, name)
 

@@ -18,6 +18,13 @@ __all__ = ["Binding", "Imported", "Scope", "annotate_imports", "collect"]
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_DISPLAYS = (
+    *(ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Set, ast.Dict),
+    *_COMPREHENSIONS,
+)
+_BUILTIN = frozenset(
+    {"list", "tuple", "set", "frozenset", "dict", "str", "bytes", "bytearray", "int", "float"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +54,7 @@ class Binding:
     given: bool = False  # a parameter
     imports: list[Imported] = field(default_factory=list)
     values: list[ast.expr] = field(default_factory=list)  # of `name = value`
+    writes: int = 0  # all of them, by whatever statement
     read: bool = False  # here or in an inner block; this and what follows: known to `unused` alone
     stores: int = 0  # how often it is written
     plain: int = 0  # ... by a statement that does nothing else: `name = value`
@@ -63,6 +71,7 @@ class Scope:
     parent: Scope | None = None
     names: dict[str, Binding] = field(default_factory=dict)
     outer: dict[str, str] = field(default_factory=dict)  # name -> "global" | "nonlocal"
+    lent: set[str] = field(default_factory=set)  # names that functions inside write: `nonlocal`
 
     def bind(self, name: str) -> Binding:
         """The binding of `name` here, made if needed."""
@@ -83,6 +92,32 @@ class Scope:
         while scope.parent is not None:
             scope = scope.parent
         return scope
+
+    def is_builtin(self, node: ast.expr) -> bool:
+        """Whether an expression gives an object of a builtin class itself, as far as is written.
+
+        That is a constant, a display, a call of such a class, and a variable of a function that
+        holds nothing else.
+        """
+        if isinstance(node, ast.Call):
+            called = node.func
+            return isinstance(called, ast.Name) and (
+                called.id in _BUILTIN and self.lookup(called.id) is None
+            )
+        if not isinstance(node, ast.Name):
+            return isinstance(node, _DISPLAYS)
+        found = self.lookup(node.id)
+        if found is None:
+            return False
+        scope, one = found
+        other = one.given or one.defined or one.imports or node.id in scope.lent
+        return (
+            scope.kind == "function"
+            and not other
+            and 0 < len(one.values) == one.writes
+            and not any(isinstance(value, ast.Name) for value in one.values)
+            and all(map(scope.is_builtin, one.values))
+        )
 
     def lookup(self, name: str) -> tuple[Scope, Binding] | None:
         """The scope that binds `name` and the binding; None for a builtin or a star import.
@@ -142,6 +177,9 @@ def collect(
             continue
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             scope.home(node.name).bind(node.name).defined = True
+            if scope.kind == "function":
+                for one in ast.walk(node):
+                    scope.lent.update(one.names if isinstance(one, ast.Nonlocal) else ())
             continue
         if isinstance(node, ast.Lambda):
             continue
@@ -156,6 +194,7 @@ def collect(
             scope.outer.update(dict.fromkeys(node.names, word))
         elif (bound := _bound_name(node)) is not None:
             scope.bind(bound).assigned = True
+            scope.bind(bound).writes += 1
             if isinstance(node, ast.arg):
                 scope.bind(bound).given = True
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):

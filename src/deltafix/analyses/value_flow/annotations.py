@@ -14,9 +14,9 @@ from deltafix.analyses.value_flow.blocks import UNKNOWN, Blocks, instance
 
 _ABSTRACT = {
     "Iterable": "Iterable", "Iterator": "Iterator", "Generator": "Iterator",
-    "Sequence": "Sequence", "MutableSequence": "Sequence", "Collection": "Collection",
-    "Set": "Collection", "AbstractSet": "Collection", "MutableSet": "Collection",
-    "Reversible": "Sequence", "Container": "Collection",
+    "Reversible": "Reversible", "Container": "Container", "Collection": "Collection",
+    "Sequence": "Sequence", "MutableSequence": "MutableSequence",
+    "Set": "Set", "AbstractSet": "Set", "MutableSet": "MutableSet",
     "AsyncIterator": "AsyncIterator", "AsyncIterable": "AsyncIterator",
     "AsyncGenerator": "AsyncIterator",
 }  # fmt: skip
@@ -25,7 +25,7 @@ _BUILTIN = {
     "FrozenSet": "frozenset", "deque": "deque", "Deque": "deque",
 }  # fmt: skip
 _MAPPINGS = {
-    "dict": "dict", "Dict": "dict", "Mapping": "Mapping", "MutableMapping": "Mapping",
+    "dict": "dict", "Dict": "dict", "Mapping": "Mapping", "MutableMapping": "MutableMapping",
     "defaultdict": "dict", "DefaultDict": "dict", "OrderedDict": "dict", "Counter": "dict",
 }  # fmt: skip
 _WRAPPERS = frozenset(
@@ -47,28 +47,48 @@ class Annotations(Blocks):
             self.annotate(variable, node.right)
         elif isinstance(node, ast.Subscript):
             parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            self._generic(variable, node.value, self.dotted(node.value).rpartition(".")[2], parts)
+            self._generic(variable, node.value, self._kind(node.value), parts)
         elif isinstance(node, ast.Name | ast.Attribute):
             self._plain(variable, node)
         else:
             self.move(UNKNOWN, variable)
 
+    def guard(self, variable: str, source: str, node: ast.expr) -> str:
+        """Let flow in what an annotation says and, of `source`, what that allows; the variable."""
+        said = f"{variable}$said"
+        self.annotate(said, node)
+        self.move(said, variable)
+        self.emit("guards", variable, source, said)
+        return variable
+
+    def yielded(self, node: ast.expr) -> ast.expr | None:
+        """What a generator's annotation says of its elements; None if it does not say it."""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node = _parsed(node.value) or node
+        name = self.dotted(node.value).rpartition(".")[2] if isinstance(node, ast.Subscript) else ""
+        if not isinstance(node, ast.Subscript) or name not in _ABSTRACT:
+            return None
+        return node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice
+
     def _constant(self, variable: str, node: ast.Constant) -> None:
         if node.value is None:
             self.move(instance("NoneType"), variable)
             return
-        try:
-            parsed = ast.parse(str(node.value).strip(), mode="eval").body
-        except (SyntaxError, ValueError):
+        parsed = _parsed(node.value) if isinstance(node.value, str) else None
+        if parsed is None:
             self.move(UNKNOWN, variable)
-            return
-        if isinstance(node.value, str) and not isinstance(parsed, ast.Constant):
+        elif not isinstance(parsed, ast.Constant):
             self.annotate(variable, parsed)
 
+    def _kind(self, node: ast.expr) -> str:
+        """The last name; `typing.Set` is a set, where that of `collections.abc` is any."""
+        name = self.dotted(node)
+        return "set" if name == "typing.Set" else name.rpartition(".")[2]
+
     def _plain(self, variable: str, node: ast.Name | ast.Attribute) -> None:
-        last = self.dotted(node).rpartition(".")[2]
+        last = self._kind(node)
         if last in _ABSTRACT or last in {"Mapping", "MutableMapping"}:
-            self.move(instance(_ABSTRACT.get(last, "Mapping")), variable)
+            self.move(instance(_ABSTRACT.get(last, last)), variable)
         elif last == "Callable":
             self.move(UNKNOWN, variable)
         elif last == "Self" and self.methods is not None:
@@ -132,7 +152,17 @@ class Annotations(Blocks):
         return made
 
 
+def _parsed(text: str) -> ast.expr | None:
+    """An annotation that is written as text."""
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
+
+
 def _alternatives(node: ast.expr) -> list[ast.expr]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        node = _parsed(node.value) or node
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return [*_alternatives(node.left), *_alternatives(node.right)]
     if isinstance(node, ast.Subscript):

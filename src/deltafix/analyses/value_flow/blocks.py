@@ -39,6 +39,7 @@ class Blocks(ast.NodeVisitor):
         self.scope = Scope("module", module.canonical)
         self.function = module.canonical
         self.methods: tuple[str, str] | None = None  # (class, variable of self) around here
+        self.protocol = False  # whether the class around here is one
         self.narrowed: dict[str, str] = {}
         self._ordinals: dict[str, int] = {}
         self._loaded: set[tuple[str, str]] = set()
@@ -117,6 +118,12 @@ class Blocks(ast.NodeVisitor):
             self.emit("loads", variable, base, name)
             self.emit("within", variable, self.function)
         return variable
+
+    def load_begun(self, base: str, start: str) -> str:
+        """A variable that holds every attribute of `base` whose name begins so."""
+        made = self.site()
+        self.emit("loads_begun", made, base, start)
+        return made
 
     def send(self, base: str, name: str, *given: str) -> str:
         """The result of calling a method; `given` are positional arguments."""

@@ -140,9 +140,15 @@ class Expressions(Annotations):
             return {}
         if not isinstance(left, ast.Name):
             return {}
+        return {self.written(left.id): self.not_none(self.read(left.id))}
+
+    def not_none(self, variable: str) -> str:
+        """A variable with what another holds beside None."""
+        if variable in _CONSTANTS - {instance("NoneType")}:
+            return variable
         made = self.temporary()
-        self.emit("narrows_none", made, self.read(left.id))
-        return {self.written(left.id): made}
+        self.emit("narrows_none", made, variable)
+        return made
 
     def _instance(self, node: ast.expr, classes: Iterable[ast.expr]) -> dict[str, str]:
         if isinstance(node, ast.NamedExpr):
@@ -222,7 +228,9 @@ class Expressions(Annotations):
         """An f-string is text, and formats what is in it."""
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
-                self.value(part.value)
+                variable = self.value(part.value)
+                if variable not in _CONSTANTS:
+                    self.send(variable, "__repr__" if part.conversion == ord("r") else "__format__")
         return instance("str")
 
     def visit_Name(self, node: ast.Name) -> str:
@@ -370,13 +378,15 @@ class Expressions(Annotations):
         return self.join(results)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> str:
-        """`a and b`: either; after `isinstance(x, C) and`, x is a C."""
+        """`a and b`: either; after `isinstance(x, C) and`, x is a C; `a or b` is no None of a's."""
         with self.block(self.scope):
             parts = []
             for part in node.values:
                 parts.append(self.value(part))
                 if isinstance(node.op, ast.And):
                     self.narrowed.update(self.narrow(part))
+        if isinstance(node.op, ast.Or):
+            parts = [*map(self.not_none, parts[:-1]), parts[-1]]
         return self.join(parts)
 
     def visit_IfExp(self, node: ast.IfExp) -> str:

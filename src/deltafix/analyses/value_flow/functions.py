@@ -1,8 +1,8 @@
 """Functions and classes: parameters, results, decorators, members, fields of data classes.
 
 A function is an object called as its symbol. Invariant: an annotated parameter or result holds what
-its annotation says and, of what flows in (`guards`), everything but the unknown; without annotation
-it holds what flows in.
+its annotation says and, of what flows in (`guards`), what that allows; without annotation it holds
+what flows in.
 """
 
 # ruff: noqa: N802, N815  a visitor's method names are ast's
@@ -58,6 +58,8 @@ class Functions(Statements):
         self.emit("function", identity, kind)
         if setter or node.name in {"__init__", "__post_init__"}:
             self.emit("silent", identity)
+        if _hands_back(node, int(scope.kind == "class" and kind != "static")):
+            self.emit("hands_back", identity)
         self._body(node, identity, kind, names)
         if not setter:
             self._decorate(node.decorator_list, identity, scope.child(node.name))
@@ -85,7 +87,8 @@ class Functions(Statements):
             self.run_block(node.body)
         body = f"{identity}$return"
         yields = any(isinstance(n, ast.Yield | ast.YieldFrom) for n in _own_nodes(node.body))
-        if not yields and _may_end(node.body) and not _is_stub(node.body):
+        abstract = self.protocol or any(n.endswith("abstractmethod") for n in decorators)
+        if not yields and _may_end(node.body) and not _is_stub(node.body, abstract=abstract):
             self.move(instance("NoneType"), body)
         later = isinstance(node, ast.AsyncFunctionDef)
         context = any(n.endswith("contextmanager") for n in decorators)
@@ -104,35 +107,23 @@ class Functions(Statements):
     ) -> None:
         """What a call gives: the returned, or a generator, coroutine or manager around it."""
         wrapper = ("async_generator" if later else "generator") if yields else "coroutine"
+        inside, promise = (f"{identity}$yields" if yields else body), node.returns
+        if yields and promise is not None:
+            promise = self.yielded(promise)
+        wrapped = (yields or later) and (promise is not None or node.returns is None)
+        if wrapped and promise is not None:
+            inside = self.guard(f"{identity}$declared", inside, promise)
         result = body
         if yields or later:
             made, result = f"{identity}${wrapper}", f"{identity}$made"
             self.emit("holds", result, made)
             self.emit("site", made, "_GeneratorContextManager" if context else wrapper)
-            field, inside = ("[]", f"{identity}$yields") if yields else ("await", body)
-            self.emit("fills", made, field, inside)
-        if node.returns is None:
-            self.emit("result", identity, result)
-            return
-        declared = f"{identity}$declared"
-        self.emit("result", identity, declared)
-        self.emit("guards", declared, result)
-        if later and not yields:
-            made = f"{identity}$promised"
-            self.emit("holds", declared, made)
-            self.emit("site", made, "coroutine")
-            self.emit("fills", made, "await", f"{made}.await")
-            self.annotate(f"{made}.await", node.returns)
-        elif context:
-            made = f"{identity}$promised"
-            self.emit("holds", declared, made)
-            self.emit("site", made, "_GeneratorContextManager")
-            inner = node.returns.slice if isinstance(node.returns, ast.Subscript) else node.returns
-            self.emit("fills", made, "[]", f"{made}[]")
-            self.annotate(f"{made}[]", inner.elts[0] if isinstance(inner, ast.Tuple) else inner)
-        else:
-            self.annotate(declared, node.returns)
-            self._says(identity, "return", declared, result, node.returns)
+            self.emit("fills", made, "[]" if yields else "await", inside)
+        if node.returns is not None and not wrapped:
+            declared = self.guard(f"{identity}$declared", result, node.returns)
+            self._says(identity, "return", f"{declared}$said", result, node.returns)
+            result = declared
+        self.emit("result", identity, result)
 
     def _says(
         self, identity: str, where: str, declared: str, inferred: str, annotation: ast.expr
@@ -190,11 +181,13 @@ class Functions(Statements):
         self.emit("parameter_of", identity, one.arg, variable)
         if one.annotation is not None:
             taken = f"{variable}$given"
-            self.annotate(variable, one.annotation)
-            self.emit("guards", variable, taken)
-            self._says(identity, one.arg, variable, taken, one.annotation)
+            self.guard(variable, taken, one.annotation)
+            self._says(identity, one.arg, f"{variable}$said", taken, one.annotation)
         if default is not None:
-            self.move(self.value(default), taken)
+            given = self.value(default)
+            self.move(given, taken)
+            if given == instance("NoneType"):  # `x: int = None` means that it may be None
+                self.move(given, variable)
         return taken
 
     def _star(self, identity: str, one: ast.arg, kind: str, relation: str) -> None:
@@ -244,7 +237,9 @@ class Functions(Statements):
             self.value(base)
         for keyword in node.keywords:
             self.value(keyword.value)
-        outside, methods = self.scope, self.methods
+        outside, methods, protocol = self.scope, self.methods, self.protocol
+        written = [one.value if isinstance(one, ast.Subscript) else one for one in node.bases]
+        self.protocol = any(self.dotted(b).rpartition(".")[2] == "Protocol" for b in written)
         outer = Scope("function", outside.owner, outside)
         for parameter in getattr(node, "type_params", []):
             outer.bind(parameter.name).assigned = True
@@ -254,7 +249,7 @@ class Functions(Statements):
         with self.block(scope, identity):
             self.narrowed = {}
             self.run_block(node.body)
-        self.methods = methods
+        self.methods, self.protocol = methods, protocol
         made = next((d for d in node.decorator_list if _is_data(self.dotted(_called(d)))), None)
         tuple_ = any(self.dotted(b).endswith("NamedTuple") for b in node.bases)
         if made is not None or tuple_:
@@ -308,9 +303,31 @@ def _own_nodes(body: Sequence[ast.AST]) -> Iterator[ast.AST]:
             stack.extend(ast.iter_child_nodes(node))
 
 
-def _is_stub(body: Sequence[ast.stmt]) -> bool:
-    """Whether a body is only a docstring or `...`, as a protocol's or an abstract method's is."""
-    return all(isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant) for one in body)
+def _hands_back(node: ast.FunctionDef | ast.AsyncFunctionDef, position: int) -> bool:
+    """Whether all that a function returns is the argument there: a decorator that registers."""
+    every = [*node.args.posonlyargs, *node.args.args]
+    if len(every) <= position or _may_end(node.body) or isinstance(node, ast.AsyncFunctionDef):
+        return False
+    name = every[position].arg
+    returned = False
+    for one in _own_nodes(node.body):
+        stored = isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)
+        if stored or isinstance(one, ast.Yield | ast.YieldFrom):
+            return False
+        if isinstance(one, ast.Return):
+            returned = True
+            if not isinstance(one.value, ast.Name) or one.value.id != name:
+                return False
+    return returned
+
+
+def _is_stub(body: Sequence[ast.stmt], *, abstract: bool) -> bool:
+    """Whether a body is only a docstring or `...`, or `pass` where it is known to be abstract."""
+    return all(
+        (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+        or (abstract and isinstance(one, ast.Pass))
+        for one in body
+    )
 
 
 def _may_end(body: Sequence[ast.stmt]) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from deltafix.analyses.dead_code.computed import written
 from deltafix.analyses.dead_code.scopes import Scope, annotate_imports
 from deltafix.analyses.value_flow.blocks import UNKNOWN, instance
 from deltafix.analyses.value_flow.expressions import BINARY, Expressions
@@ -22,6 +23,18 @@ _PAIRS = frozenset(
     {"items", "enumerate", "zip", "most_common", "zip_longest", "pairwise", "product"}
 )
 """Callees that may make a container of tuples: their sites get a name for the tuple."""
+_SPECIAL = {
+    "next": ("__next__",), "iter": ("__iter__",), "len": ("__len__",), "str": ("__str__",),
+    "repr": ("__repr__",), "format": ("__format__",), "hash": ("__hash__",), "abs": ("__abs__",),
+    "bool": ("__bool__", "__len__"), "int": ("__int__", "__index__"), "float": ("__float__",),
+}  # fmt: skip
+"""Builtins and the methods of their first argument that they call."""
+_WALKED = {
+    **dict.fromkeys(("list", "tuple", "set", "frozenset", "sorted", "sum", "any", "all"), (0,)),
+    **dict.fromkeys(("min", "max", "enumerate", "dict", "iter"), (0,)),
+    "zip": (0, 1, 2, 3), "map": (1,), "filter": (1,),
+}  # fmt: skip
+"""Builtins and the arguments that they iterate over."""
 
 
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -40,6 +53,8 @@ class Statements(Expressions):
             return UNKNOWN
         if name in {"dataclasses.field", "field"}:
             return self._field(node)
+        if name == "getattr" and (found := self._getattr(node)) is not None:
+            return found
         made = self.site()
         last = called.attr if isinstance(called, ast.Attribute) else name
         if last in _PAIRS:
@@ -59,7 +74,23 @@ class Statements(Expressions):
             else:
                 self.emit("sends", made, base, called.attr)
         self._arguments(made, node)
+        if isinstance(called, ast.Name) and self.scope.lookup(name) is None:
+            self._special(made, name, node.args)
         return made
+
+    def _special(self, made: str, name: str, arguments: Sequence[ast.expr]) -> None:
+        """The special methods of arguments that a builtin calls."""
+        plain = not any(isinstance(one, ast.Starred) for one in arguments)
+        for position in _WALKED.get(name, ()) if plain else ():
+            if position < len(arguments):
+                element = self.element(self.value(arguments[position]))
+                self.emit("walks", made, str(position), element)
+        for method in _SPECIAL.get(name, ()) if arguments and plain else ():
+            given = self.send(self.value(arguments[0]), method)
+            if name == "next":
+                self.emit("walks", made, "0", given)
+            elif name in {"iter", "abs"}:
+                self.move(given, made)
 
     def _arguments(self, made: str, node: ast.Call) -> None:
         position = 0
@@ -81,6 +112,34 @@ class Statements(Expressions):
         self.annotate(made, node.args[0])
         self.value(node.args[1])
         return made
+
+    def _getattr(self, node: ast.Call) -> str | None:
+        """`getattr(x, "name")`, `getattr(x, f"visit_{kind}", None)`; None if no name is written."""
+        given = node.args
+        plain = not node.keywords and not any(isinstance(one, ast.Starred) for one in given)
+        if not plain or len(given) not in {2, 3} or self.scope.lookup("getattr") is not None:
+            return None
+        names = self._names(given[1])
+        base = self.value(given[0])
+        if not names or base == UNKNOWN:
+            return None
+        self.value(given[1])
+        found = [self.load_begun(base, text) for text, whole in names if not whole]
+        found += [self.load(base, text) for text, whole in names if whole]
+        return self.join([*found, *map(self.value, given[2:])])
+
+    def _names(self, node: ast.expr) -> set[tuple[str, bool]]:
+        """The names that an expression may be, or what they begin with; none if one is unknown."""
+        if isinstance(node, ast.Name):
+            bound = self.scope.lookup(node.id)
+            one = bound[1] if bound else None
+            if one is None or one.given or len(one.values) != one.writes:
+                return set()
+            told = [self._names(v) for v in one.values if not isinstance(v, ast.Name)]
+            known = len(told) == len(one.values) and all(told)
+            return set().union(*told) if known else set()
+        text, whole = written(node, self.module, lambda _: [])
+        return {(text, whole)} if text.strip("_") and text.isidentifier() else set()
 
     def _field(self, node: ast.Call) -> str:
         """`field(default=…, default_factory=…)` of a data class is its default."""
@@ -148,16 +207,17 @@ class Statements(Expressions):
             self.assign(target, variable)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        """`x: T = value`: seeded by T; of the value, what is known."""
+        """`x: T = value`: seeded by T; of the value, what T allows."""
         target = node.target
         last = self.dotted(node.annotation).rpartition(".")[2]
         if last == "TypeAlias" and node.value is not None:
             self.assign(target, self.value(node.value))
             return
         declared = self.temporary()
-        self.annotate(declared, node.annotation)
         if node.value is not None:
-            self.emit("guards", declared, self.value(node.value))
+            self.guard(declared, self.value(node.value), node.annotation)
+        else:
+            self.annotate(declared, node.annotation)
         self.assign(target, declared)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:

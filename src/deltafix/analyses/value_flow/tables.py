@@ -22,11 +22,11 @@ _BITS = ("and", "or", "xor", "lshift", "rshift")
 _SETS = ("set", "frozenset", "dict_keys", "dict_items")
 _SOURCE = re.compile(
     r"(?P<self>self|\?|named)|(?P<field>\[\w*\])|(?P<inside>\w+\[\w*\])|(?P<argument>\d|key|default|start)"
-    r"|(?P<verb>each|call|type|first|second|many) (?P<of>\w+)|(?P<class>[A-Za-z_][\w.]*)"
+    r"|(?P<verb>each|call|type|first|second|many|without) (?P<of>\w+)|(?P<class>[A-Za-z_][\w.]*)"
 )
 _DUNDERS = (
     "add sub mul truediv floordiv mod pow matmul lshift rshift and or xor eq lt le gt ge neg pos "
-    "invert contains exit aexit iter next setitem"
+    "invert contains exit aexit iter next setitem str repr format len hash bool int float index abs"
 ).split()
 
 
@@ -243,12 +243,12 @@ def _words() -> Iterator[Fact]:
         yield "mirror", (f"__{name}__", f"__{other}__")
     for field in POSITIONS:
         yield "position", (field,)
-    for container in ("list", "deque", "tuple", "set", "frozenset", "dict", "Iterable", "Iterator",
-                      "Collection", "Sequence", "Mapping", "generator", "reversed", "enumerate",
-                      "zip", "map", "filter", "dict_keys", "dict_values", "dict_items",
-                      "AsyncIterator", "async_generator", "coroutine",
-                      "_GeneratorContextManager", "collections.Counter",
-                      "collections.defaultdict"):  # fmt: skip
+    for container in (
+        "list deque tuple set frozenset dict Iterable Iterator Reversible Container Collection "
+        "Sequence MutableSequence Set MutableSet Mapping MutableMapping generator reversed "
+        "enumerate zip map filter dict_keys dict_values dict_items AsyncIterator async_generator "
+        "coroutine _GeneratorContextManager collections.Counter collections.defaultdict"
+    ).split():
         for field in ("[]", "[k]", "await"):
             yield "fills", (instance(container), field, UNKNOWN)
     yield "holds", (UNKNOWN, UNKNOWN)

@@ -14,7 +14,10 @@ from typing import Any
 _RESUMED = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR
 _ABSTRACT = {
     name: getattr(abstract, name)
-    for name in ("Iterable", "Iterator", "Sequence", "Collection", "Mapping", "Callable")
+    for name in (
+        *("Iterable", "Iterator", "Reversible", "Container", "Collection", "Callable"),
+        *("Sequence", "MutableSequence", "Set", "MutableSet", "Mapping", "MutableMapping"),
+    )
 }
 
 
