@@ -302,9 +302,10 @@ class Catalog:
         return later[:1] if stays else later
 
     def restored(self, before: Catalog) -> None:
-        """Become what a `copy` was."""
-        self.tables, self.views, self.times = before.tables, before.views, before.times
-        self.definitions = before.definitions
+        """Become what another one is. Names of functions that a view had are not used again."""
+        self.tables, self.views = dict(before.tables), dict(before.views)
+        self.times |= before.times
+        self.definitions = dict(before.definitions)
 
     def copy(self) -> Catalog:
         """A catalog of the same tables and views."""
