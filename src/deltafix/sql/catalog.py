@@ -317,6 +317,17 @@ class Catalog:
             definitions=dict(self.definitions),
         )
 
+    def beside(self, other: Catalog) -> Catalog:
+        """A catalog that has all of two; what has a name in both is that of the other."""
+        found = self.copy()
+        for there, more in (
+            (found.tables, other.tables),
+            (found.views, other.views),
+            (found.definitions, other.definitions),
+        ):
+            there.update(more)  # type: ignore[arg-type]
+        return found
+
     def without(self, names: Iterable[str]) -> Catalog:
         """A catalog of the other tables and views; foreign keys may refer to what is not there."""
         found = self.copy()

@@ -164,5 +164,6 @@ class Definitions(Editing):
         """In an open transaction: have what waits be a step before that of a definition."""
         if self._open:
             self._settle_edits()
+            self._pending.clear()  # what came to nothing may be about a table that goes
             if self._db is None:
                 self._engine()

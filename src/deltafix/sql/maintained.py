@@ -47,7 +47,7 @@ class Maintained:
         self.catalog = Catalog()
         self._settings = dict(settings)
         self._db: Database | None = None
-        self._known = Catalog()  # what the engine has; nobody changes it
+        self._known = Catalog()  # what the engine has
         self._stale = True
         self._made: list[Statement] = []  # what CREATEs made that the engine does not follow yet
         self._open = False
@@ -205,11 +205,18 @@ class Maintained:
 
     def _follow(self, db: Database, catalog: Catalog, marks: Mapping[str, Any]) -> Transaction:
         """Edit the engine's rules, and take the rows of tables away that are there no more."""
-        with db.transaction() as tx:
-            for name in (self._known.tables.keys() - catalog.tables.keys()) & {*db.schemas}:
-                tx.delete(name, db.rows(name))
-            tx.change_program(catalog.program(), catalog.functions())
-            self._note(tx, marks)
+        known, tx = self._known, None
+        self._known = known.beside(catalog)  # an interrupt may come when it is either
+        try:
+            with db.transaction() as tx:
+                for name in (known.tables.keys() - catalog.tables.keys()) & {*db.schemas}:
+                    tx.delete(name, db.rows(name))
+                tx.change_program(catalog.program(), catalog.functions())
+                self._note(tx, marks)
+        except BaseException:
+            if tx is None or not tx.is_committed:
+                self._known = known
+            raise
         self._known = catalog
         return tx
 
