@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from deltafix.errors import SqlError
-from deltafix.sql import functions, moments, nested
+from deltafix.sql import functions, moments, nested, tuples
 from deltafix.sql.casts import cast
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
 from deltafix.sql.text import Statement, exp
@@ -132,7 +132,7 @@ class Scalars:
             raise self.statement.refused("ROW(...), whose fields have no names,", node, way_out)
         if isinstance(node, exp.Tuple):
             way_out = (
-                "compare each on its own: a = 1 AND b = 2, or with EXISTS; a struct is {'name': a}"
+                "compare it with another one, or IN (SELECT a, b ...); a struct is {'name': a}"
             )
             raise self.statement.refused("a row of values, (a, b),", node, way_out)
         if function is None:
@@ -271,6 +271,12 @@ class Scalars:
         """`= <> < <= > >=`, and IS [NOT] DISTINCT FROM."""
         if isinstance(node.expression, exp.Any):
             return nested.any_of(self, node)
+        if isinstance(node.expression, exp.All):
+            way_out = "write ALL (SELECT ...), or NOT EXISTS (SELECT 1 FROM UNNEST(array) ...)"
+            raise self.statement.refused("ALL of this", node.expression, way_out)
+        by_parts = tuples.compared(self.statement, node)
+        if by_parts is not None:
+            return self.compile(by_parts)
         left, right, order = self.pair(node, node.this, node.expression)
         test = functions.COMPARE[type(node)]
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
