@@ -114,19 +114,19 @@ class Scalars:
         if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
             array, *places = node.expressions
             return nested.at(self, exp.Bracket(this=array, expressions=places, offset=1))
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "DATE_PART":
+            return moments.part_named(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
             given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
             if len(given) > 2:
                 node = exp.ArraySlice(**given)
                 return nested.part(self, node, node)
-        function = functions.FUNCTIONS.get(type(node))
         if isinstance(node, exp.Encode | exp.Decode) and not functions.is_utf8(node):
             way_out = "write ENCODE(text) and DECODE(blob), of UTF-8, or HEX and UNHEX"
             raise self.statement.refused(f"{node.key.upper()} in another code", node, way_out)
         if isinstance(node, exp.HexString) and self.statement.dialect == "spark":
             return literal(bytes.fromhex(node.name))
-        if isinstance(node, exp.Concat):
-            function = functions.CONCAT[bool(node.args.get("coalesce"))]
+        function = functions.function_of(node, self.statement.dialect)
         if function is None and isinstance(node, exp.Anonymous) and node.name.upper() == "ROW":
             way_out = "write {'name': value}, or CAST(ROW(...) AS STRUCT(name type))"
             raise self.statement.refused("ROW(...), whose fields have no names,", node, way_out)
@@ -480,7 +480,22 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.Cast: Scalars.cast,
     (exp.Case, exp.If): Scalars.choice,
     exp.Nullif: Scalars.nullif,
-    (exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day): moments.part,
+    (
+        exp.Extract,
+        exp.Year,
+        exp.Quarter,
+        exp.Month,
+        exp.Day,
+        exp.DayOfWeek,
+        exp.DayOfWeekIso,
+        exp.DayOfYear,
+        exp.WeekOfYear,
+        exp.Week,
+    ): moments.part,
+    exp.DateDiff: moments.difference,
+    (exp.LastDay, exp.Dayname, exp.Monthname): moments.of_day,
+    exp.DateFromParts: moments.made,
+    exp.DateAdd: moments.later,
     (exp.TimestampTrunc, exp.DateTrunc): moments.truncated,
     exp.Array: nested.array,
     exp.ArrayContains: nested.contains,
