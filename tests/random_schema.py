@@ -95,13 +95,15 @@ def altered(
     place = random.randrange(len(tables))
     table = tables[place]
     column = random.choice(table.columns)[0]
-    kinds = ("add", "add", "drop", "drop", "column", "table", "rule", "rule", "type", "required")
-    kind = random.choice(kinds)
+    kinds = ("add", "add", "drop", "drop", "column", "table", "rule", "rule", "required")
+    kind = random.choice((*kinds, *["type"] * 4))
     alter = f"ALTER TABLE {table.name}"
     if kind in ("type", "required"):
         tables[place], said = _changed(random, table, kind)
         if said:
             return f"{alter} {said}"
+        if kind == "type":  # a column for the next time
+            added = random.choice(("INTEGER", "TEXT")), "NULL"
         kind = "add"
     if kind == "rule":
         tables[place], said = _ruled(random, table, fresh)
