@@ -157,6 +157,7 @@ class Definitions(Editing):
                 self.catalog.restored(before)
                 raise
         if not self._open:
+            self._forget_unknown()
             self._hear([told])
         return 0
 

@@ -73,11 +73,12 @@ class Transactions(Maintained):
         """They are final: forget how they are undone, and tell of them."""
         self._open = False
         self._journal.clear()
+        if any(step.catalog is not None for step in self._steps):
+            self._forget_unknown()
         self._hear([step.told for step in self._steps])
 
     def _hear(self, last: list[Told]) -> None:
         """Have something be what a transaction changed, and tell of it."""
-        self._forget_unknown()
         untold = self._untold_with(last)
         commits = self.commits + 1  # an interrupt finds all of it done, or nothing
         self._last, self._steps, self._untold, self.commits = last, [], untold, commits
