@@ -96,8 +96,9 @@ def _aliased(scope: Scope, shown: Sequence[exp.Expr]) -> tuple[list[exp.Expr], b
     changed = False
 
     def stands(part: exp.Expr) -> bool:
-        is_name = isinstance(part, exp.Column) and not part.table and part.name in given
-        return is_name and not part.find_ancestor(exp.Query) and scope.here(part) is None
+        if not isinstance(part, exp.Column) or part.table or part.name not in given:
+            return False
+        return not part.find_ancestor(exp.Query) and scope.here(part) is None
 
     def instead(part: exp.Expr) -> exp.Expr:
         return given[part.name].copy() if stands(part) else part
