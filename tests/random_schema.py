@@ -38,6 +38,8 @@ class Table:
     ruled: frozenset[str] = frozenset()
     constraints: tuple[str, ...] = ()
     """Columns of constraints that came later, and the names of these."""
+    added: frozenset[str] = frozenset()
+    """Columns that came later, without a default, so that no view reads them."""
 
 
 def referring(random: Random, table: Table, others: list[Table]) -> tuple[Table, str]:
@@ -93,8 +95,16 @@ def altered(
     place = random.randrange(len(tables))
     table = tables[place]
     column = random.choice(table.columns)[0]
-    kind = random.choice(("add", "add", "drop", "drop", "column", "table", "rule", "rule"))
+    kinds = ("add", "add", "drop", "drop", "column", "table", "rule", "rule", "required")
+    kind = random.choice((*kinds, *["type"] * 4))
     alter = f"ALTER TABLE {table.name}"
+    if kind in ("type", "required"):
+        tables[place], said = _changed(random, table, kind)
+        if said:
+            return f"{alter} {said}"
+        if kind == "type":  # a column for the next time
+            added = random.choice(("INTEGER", "TEXT")), "NULL"
+        kind = "add"
     if kind == "rule":
         tables[place], said = _ruled(random, table, fresh)
         if said:
@@ -115,13 +125,19 @@ def altered(
     if kind == "add":
         name, (of, default) = fresh("n"), added
         columns = (*table.columns, (name, of))
-        said, required = "", table.required
+        said, required, bare = "", table.required, {name}
         if default != "NULL":
-            said = f" DEFAULT {default}"
+            said, bare = f" DEFAULT {default}", set()
             if random.random() < 0.4:
                 said, required = f" NOT NULL{said}", required | {name}
-        tables[place] = replace(table, columns=columns, required=required)
-        return f"{alter} ADD COLUMN {name} {of}{said}"
+        more = ""
+        if random.random() < 0.3:  # several actions at once
+            also = fresh("n")
+            columns, bare = (*columns, (also, "INTEGER")), {*bare, also}
+            more = f", ADD COLUMN {also} INTEGER"
+        added = table.added | bare
+        tables[place] = replace(table, columns=columns, required=required, added=added)
+        return f"{alter} ADD COLUMN {name} {of}{said}{more}"
     if kind == "column":
         to = fresh("m")
 
@@ -135,10 +151,34 @@ def altered(
             key=tuple(map(now, table.key)),
             refers=frozenset(map(now, table.refers)),
             ruled=frozenset(map(now, table.ruled)),
+            added=table.added - {column},
         )
         return f"{alter} RENAME COLUMN {column} TO {to}"
     tables[place] = replace(table, name=fresh("t_"))
     return f"{alter} RENAME TO {tables[place].name}"
+
+
+def _changed(random: Random, table: Table, kind: str) -> tuple[Table, str]:
+    """A column of another type, or that need no longer have a value; nothing where none is fit."""
+    fixed = {*table.key, *table.refers, *table.ruled}
+    if kind == "required":
+        fit = sorted(table.required - fixed)
+        if not fit:
+            return table, ""
+        column = random.choice(fit)
+        table = replace(table, required=table.required - {column})
+        return table, f"ALTER COLUMN {column} DROP NOT NULL"
+    ways = {
+        "INTEGER": (("TEXT", ""), ("DOUBLE", "")), "TEXT": (("INTEGER", " USING LENGTH({})"),),
+    }  # fmt: skip
+    some = [(n, k) for n, k in table.columns if n in table.added - fixed and k in ways]
+    if not some:
+        return table, ""
+    column, of = random.choice(some)
+    to, using = random.choice(ways[of])
+    columns = tuple((n, to if n == column else k) for n, k in table.columns)
+    said = f"ALTER COLUMN {column} TYPE {to}{using.format(column)}"
+    return replace(table, columns=columns), said
 
 
 def _ruled(random: Random, table: Table, fresh: Callable[[str], str]) -> tuple[Table, str]:
@@ -148,7 +188,10 @@ def _ruled(random: Random, table: Table, fresh: Callable[[str], str]) -> tuple[T
         return table, ""
     column, kind = random.choice(fit)
     value = random.choice(("0", "2")) if kind == "INTEGER" else "'a'"
-    way = random.choice(("UNIQUE", "UNIQUE", "CHECK", "CHECK", "NOT NULL", "DEFAULT", "DROP"))
+    ways = ("UNIQUE", "UNIQUE", "CHECK", "CHECK", "NOT NULL", "DEFAULT", "DROP", "PRIMARY KEY")
+    way = random.choice(ways)
+    if way == "PRIMARY KEY" and table.key:
+        way = "UNIQUE"
     if way == "DROP" and table.constraints:
         name = random.choice(table.constraints)
         kept = tuple(one for one in table.constraints if one != name)
@@ -160,5 +203,5 @@ def _ruled(random: Random, table: Table, fresh: Callable[[str], str]) -> tuple[T
     if way == "NOT NULL":
         return table, f"ALTER COLUMN {column} SET NOT NULL"
     name = fresh("k")
-    rule = f"UNIQUE ({column})" if way == "UNIQUE" else f"CHECK ({column} <> {value})"
+    rule = f"CHECK ({column} <> {value})" if way == "CHECK" else f"{way} ({column})"
     return replace(table, constraints=(*table.constraints, name)), f"ADD CONSTRAINT {name} {rule}"

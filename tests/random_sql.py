@@ -231,6 +231,9 @@ class _Maker:
         if targets and self.maybe(0.6):  # what goes there, or changes, others may follow
             table, kind = self.random.choice(targets), 0.4 + 0.6 * kind
         if kind < 0.5:
+            plain = all(k in PORTABLE for _, k in table.columns)
+            if plain and not table.refers and self.maybe(0.2):
+                return self.insert_by_name(table)
             return self.insert(table, self.random.randint(1, 3))
         if self.portable and not table.is_target and self.maybe(0.15):
             return self.edit_beside(table)
@@ -285,6 +288,15 @@ class _Maker:
         if not table.key and self.maybe(0.5):
             written.append(written[0])
         return f"INSERT INTO {table.name} VALUES {', '.join(written)}"
+
+    def insert_by_name(self, table: Table) -> str:
+        """An INSERT of a query, each of whose columns goes to the one of its name."""
+        columns = [c for c in table.columns if c[0] in table.required or self.maybe(0.8)]
+        columns = self.random.sample(columns, len(columns)) or [table.columns[0]]
+        cells = (
+            f"CAST({self.value(k, required=n in table.required)} AS {k}) AS {n}" for n, k in columns
+        )
+        return f"INSERT INTO {table.name} BY NAME SELECT {', '.join(cells)}"
 
     def simple_condition(self, scope: Columns) -> str:
         name, kind = self.random.choice(scope)
@@ -536,14 +548,51 @@ class _Maker:
             test = f"x {self.random.choice(('=', '<', 'IS NOT DISTINCT FROM'))} {one}"
             if inner:
                 forms.append(lambda: f"EXISTS (SELECT 1 FROM UNNEST({left}) AS e(x) WHERE {test})")
+        if not (self.portable or kind in NESTED):
+            forms.append(lambda: self.row_values(scope, (left, right), kind))
         if inner:
             forms += [
                 lambda: self.exists(scope),
                 lambda: self.exists(scope),
                 lambda: self.in_query(scope, left, kind),
                 lambda: self.in_query(scope, left, kind),
+                lambda: self.rows_in_query(scope, left, kind),
             ]
         return self.random.choice(forms)()
+
+    def row_values(self, scope: Columns, sides: tuple[str, str], kind: str) -> str:
+        """A comparison of two rows of values; as DuckDB has it, in which NULLs are equal."""
+        other = self.random.choice([k for _, k in scope if k not in NESTED] or [INT])
+
+        def one(of: str) -> str:
+            return self.of(scope, of) or f"CAST({self.value(of)} AS {of})"
+
+        def row(first: str) -> str:
+            return f"(ROW(CAST({first} AS {kind}), {one(other)}))"  # sqlglot takes ROW < for a type
+
+        left, right = map(row, sides)
+        if self.maybe(0.2):
+            return f"{left} IN ({right}, {row(self.value(kind))})"
+        op = self.random.choice(("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM"))
+        return f"{left} {op} {right}"
+
+    def rows_in_query(self, scope: Columns, left: str, kind: str) -> str:
+        """A row of values among those of a table; every engine says the same of its NULLs."""
+        kinds = {k for _, k in scope if k not in NESTED}
+        found = [
+            (t, n, m, j)
+            for t in self.tables
+            for n, k in t.columns
+            for m, j in t.columns
+            if k == kind and j in kinds and n != m and kind not in NESTED
+        ]
+        if not found:
+            return f"{left} IS NOT NULL"
+        table, one, two, other = self.random.choice(found)
+        no = self.random.choice(("", "NOT "))
+        beside = self.of(scope, other)
+        where = f" WHERE {self.simple_condition(table.columns)}" if self.maybe(0.4) else ""
+        return f"({left}, {beside}) {no}IN (SELECT {one}, {two} FROM {table.name}{where})"
 
     def exists(self, scope: Columns) -> str:
         table = self.random.choice(self.tables)
@@ -634,6 +683,10 @@ class _Maker:
         no = self.random.choice(("", "NOT "))
         if where and self.maybe(0.3):
             where += f" GROUP BY {alias}.{name} HAVING COUNT(*) > {self.random.choice((0, 1))}"
+        if not self.portable and kind not in NESTED and self.maybe(0.4):
+            op = self.random.choice(("=", "<>", "<", "<=", ">", ">="))
+            op += self.random.choice((" ANY", " ALL", " SOME"))
+            return f"{left} {op} (SELECT {alias}.{name} FROM {table.name} AS {alias}{where})"
         return f"{left} {no}IN (SELECT {alias}.{name} FROM {table.name} AS {alias}{where})"
 
     # --- queries ---------------------------------------------------------------------------------

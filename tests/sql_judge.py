@@ -43,10 +43,21 @@ _EXISTS = r"\1 WHERE EXISTS (SELECT 1 FROM \2 WHERE \3)"
 
 _RULE = re.compile(
     r"ALTER TABLE (?P<table>\w+) (?:DROP CONSTRAINT (?P<gone>\w+)"
-    r"|ADD CONSTRAINT (?P<name>\w+) (?:UNIQUE \((?P<key>\w+)\)|CHECK \((?P<check>.*)\))"
+    r"|ADD CONSTRAINT (?P<name>\w+) (?:(?P<kind>UNIQUE|PRIMARY KEY) \((?P<key>\w+)\)"
+    r"|CHECK \((?P<check>.*)\))"
     r"|ALTER COLUMN (?:(?P<column>\w+) SET NOT NULL|\w+ (?:SET DEFAULT .*|DROP DEFAULT)))"
 )
 """An ALTER TABLE about a constraint or a default."""
+
+_ACTIONS = re.compile(r", (?=(?:ADD|DROP|ALTER) )")
+
+_CHANGED = re.compile(
+    r"ALTER TABLE (?P<table>\w+) ALTER COLUMN (?P<column>\w+) "
+    r"(?:DROP NOT NULL|TYPE (?P<type>\w+)(?: USING (?P<value>.*))?)"
+)
+"""An ALTER TABLE that SQLite has not: its schema is written over."""
+
+_BY_NAME = re.compile(r"INSERT INTO (\w+) BY NAME (SELECT .*)")
 
 _INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)
 
@@ -99,6 +110,15 @@ def flat(statement: str) -> str:
         return "'" + found[0].replace("'", "''") + "'"
 
     return re.sub(r"\[(?:[^][]|\[[^][]*\])*\]|\{(?:[^{}]|\{[^{}]*\})*\}", text, statement)
+
+
+def listed(statement: str) -> str:
+    """An INSERT BY NAME for SQLite: its columns by name."""
+    found = _BY_NAME.fullmatch(statement)
+    if found is None:
+        return statement
+    names = re.findall(r" AS (\w+)(?:,|$)", found[2])
+    return f"INSERT INTO {found[1]} ({', '.join(names)}) {found[2]}"
 
 
 def bag(rows: Iterable[Iterable[Any]]) -> Bag:
@@ -349,7 +369,8 @@ class _Play:
                 continue
             try:
                 count = lite.total_changes
-                count += lite.execute(flat(_USING.sub(_EXISTS, statement))).rowcount
+                theirs = flat(_USING.sub(_EXISTS, listed(statement)))
+                count += lite.execute(theirs).rowcount
                 judged.followed += lite.total_changes > count
                 if not accepted:
                     raise DifferenceError(f"refused, but SQLite takes it: {statement}")
@@ -422,23 +443,53 @@ class _Play:
                 right = True
             except sqlite3.IntegrityError:
                 right = False
+            if right and rule["kind"] == "PRIMARY KEY":  # NOT NULL stays when it goes
+                right = self.held(f"{name}_value", table, f"{rule['key']} IS NULL")
+                if not right:
+                    self.lite.execute(f"DROP INDEX {name}")
+                    del self.constraints[name]
         elif rule["check"] or column:
             wrong = f"{column} IS NULL" if column else f"NOT ({rule['check']})"
-            found = f"SELECT COUNT(*) FROM {table} WHERE {wrong}"
-            right = self.lite.execute(found).fetchone() == (0,)
-            of = re.sub(r"^(NOT .)?", r"\1NEW.", wrong)
-            for event in ("INSERT", "UPDATE") if right else ():
-                self.lite.execute(
-                    f"CREATE TRIGGER {name}_{event} BEFORE {event} ON {table} WHEN {of} "
-                    "BEGIN SELECT RAISE(ABORT, 'constraint'); END"
-                )
-            if right:
-                events = (f"{name}_INSERT", f"{name}_UPDATE")
-                self.constraints[name] = tuple(f"DROP TRIGGER {one}" for one in events)
+            right = self.held(name, table, wrong)
         else:
             right = True
         if accepted != right:
             raise DifferenceError(f"{'taken' if accepted else 'refused'}: {statement}")
+
+    def held(self, name: str, table: str, wrong: str) -> bool:
+        """Whether no row breaks a constraint, which SQLite then has triggers for."""
+        if self.lite.execute(f"SELECT COUNT(*) FROM {table} WHERE {wrong}").fetchone() != (0,):
+            return False
+        of = re.sub(r"^(NOT .)?", r"\1NEW.", wrong)
+        events = [f"{name}_{event}" for event in ("INSERT", "UPDATE")]
+        for event in events:
+            self.lite.execute(
+                f"CREATE TRIGGER {event} BEFORE {event.rsplit('_')[-1]} ON {table} WHEN {of} "
+                "BEGIN SELECT RAISE(ABORT, 'constraint'); END"
+            )
+        self.constraints[name] = tuple(f"DROP TRIGGER {one}" for one in events)
+        return True
+
+    def change(self, statement: str, changed: re.Match[str]) -> None:
+        """A column of another type, or without NOT NULL: SQLite's schema is written over."""
+        self.db.execute(statement)
+        self.judged.altered += 1
+        self.edits.execute(statement)
+        table, column, to = (changed[part] for part in ("table", "column", "type"))
+        query = "SELECT sql FROM sqlite_master WHERE name = ?"
+        (text,) = self.lite.execute(query, [table]).fetchone()
+        pattern, now = rf"\b{column} (\w+)", rf"{column} {to}"
+        if to is None:
+            pattern, now = rf"(\b{column} [^,]*?) NOT NULL", r"\1"
+        text = re.sub(pattern, now, text, count=1)
+        (version,) = self.lite.execute("PRAGMA schema_version").fetchone()
+        self.lite.execute("PRAGMA writable_schema = ON")
+        self.lite.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", [text, table])
+        self.lite.execute(f"PRAGMA schema_version = {version + 1}")
+        self.lite.execute("PRAGMA writable_schema = OFF")
+        if to is not None:
+            value = f"CAST({changed['value'] or column} AS {to})"
+            self.lite.execute(f"UPDATE {table} SET {column} = {value}")
 
     def alter(self, statement: str) -> None:
         """An ALTER TABLE; views that it drops are dropped everywhere."""
@@ -446,8 +497,19 @@ class _Play:
         if rule is not None:
             self.constrain(statement, rule["table"], rule)
             return
+        changed = _CHANGED.fullmatch(statement)
+        if changed is not None:
+            self.change(statement, changed)
+            return
         self.db.execute(statement)
         self.judged.altered += 1
+        first, *more = _ACTIONS.split(statement)
+        self.follow_alter(first)
+        for action in more:
+            self.follow_alter(" ".join((*statement.split()[:3], action)))
+
+    def follow_alter(self, statement: str) -> None:
+        """Have the others follow an ALTER TABLE of one action."""
         for name in reversed([one for one in self.kept if one not in self.db.catalog.views]):
             self.duck.execute(f"DROP VIEW {name}")
             if "sqlite" in self.kept.pop(name):

@@ -141,7 +141,9 @@ def test_the_generator_reaches_every_construct() -> None:
         "BETWEEN", "LIKE", " NOT LIKE", "<> (SELECT",
         "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL", "FOREIGN KEY", "DELETE CASCADE",
         "DELETE SET NULL", "UPDATE CASCADE", "UPDATE SET NULL", "ADD COLUMN", "DROP COLUMN",
-        "RENAME COLUMN", "RENAME TO", "TRUNCATE",
+        "RENAME COLUMN", "RENAME TO", "TRUNCATE", " BY NAME SELECT", " ANY (SELECT",
+        " ALL (SELECT", " SOME (SELECT", "(ROW(", "DROP NOT NULL", " TYPE TEXT", " TYPE DOUBLE",
+        "USING LENGTH", " PRIMARY KEY (", ", ADD COLUMN", " PIVOT (",
     )  # fmt: skip
     for seed in range(600):
         script = case_of(seed).script()

@@ -91,7 +91,7 @@ def test_a_script_of_which_a_view_does_not_end_or_is_interrupted(
         assert db.execute("SELECT n FROM c").fetchall() == [(1,)]
 
 
-def _interrupted(_: object) -> None:
+def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 

@@ -1,9 +1,9 @@
 """A state folder of SQL, killed at every step: what is committed is there, what is not is gone.
 
-The script is a list of texts, each one transaction or one definition, some of which read inside an
-open transaction, so that its epochs are in the log before it commits. DuckDB says what each of them
-leaves. Invariant asserted after every kill: the tables, views and rows are those behind the last
-acknowledged text or the one at work, and the rest of the script goes on from there.
+The script is a list of texts, each one transaction or one definition, some of which read or define
+inside an open transaction, so that its steps are in the log before it commits. DuckDB says what
+each of them leaves. Invariant asserted after every kill: the tables, views and rows are those
+behind the last acknowledged text or the one at work, and the rest of the script goes on from there.
 """
 
 from __future__ import annotations
@@ -34,12 +34,19 @@ SCRIPT = (
     "BEGIN; DELETE FROM bag WHERE a = 1; INSERT INTO bag SELECT n, b FROM total; "
     "UPDATE bag SET a = 7 WHERE b IN (SELECT b FROM total); ROLLBACK",
     "BEGIN; INSERT INTO bag VALUES (4, 'z'); INSERT INTO bag SELECT n, b FROM total; COMMIT",
+    "BEGIN; INSERT INTO bag VALUES (5, 'd'); DROP VIEW both_; DROP TABLE item; "
+    "CREATE TABLE item (w VARCHAR); INSERT INTO item SELECT b FROM total; "
+    "CREATE {} VIEW both_ AS SELECT w FROM item; ALTER TABLE bag ADD COLUMN c INTEGER DEFAULT 2; "
+    "INSERT INTO bag VALUES (6, 'e', 3); SELECT * FROM total; ROLLBACK",
+    "BEGIN; INSERT INTO bag VALUES (5, 'd'); DROP VIEW both_; CREATE TABLE extra (x BIGINT); "
+    "INSERT INTO extra SELECT n FROM total; ALTER TABLE item ADD COLUMN c INTEGER DEFAULT 2; "
+    "CREATE {} VIEW both_ AS SELECT c, x FROM item JOIN extra ON k = x; COMMIT",
     "DROP VIEW both_",
     "DROP TABLE item",
     "CREATE TABLE item (w VARCHAR UNIQUE)",
     "INSERT INTO item SELECT b FROM total",
 )
-NAMES = ("bag", "item", "total", "both_")
+NAMES = ("bag", "item", "total", "both_", "extra")
 
 
 def state_of(db) -> dict[str, Counter]:

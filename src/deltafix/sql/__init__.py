@@ -6,13 +6,14 @@
     db.execute("INSERT INTO edge VALUES (1, 2)")
     db.delta("reach").added
 
-The map: `text` reads statements (sqlglot parses); `types`, `casts`, `functions`, `literals`,
-`nested`, `moments`, `scalar` are values and expressions as Python functions; `builder`, `scope`,
+The map: `text` reads statements (sqlglot parses); `types`, `casts`, `functions` (with
+`text_functions` and `number_functions`), `literals`, `nested`, `moments`, `tuples`, `scalar` are
+values and expressions as Python functions; `builder`, `scope`,
 `formulas`, `stars`, `joins`, `pivots`, `aggregates`, `subqueries`, `query` make rules of a query;
 `catalog` knows tables and views; `reading` and `edits` are SELECT, and INSERT and its like, `rows`
 is what is inserted without a statement; `durable` is what a state folder notes of all that;
-`maintained`, `transactions`, `editing`, `definitions` are what a `connection` is made of, which
-with `changes` and `cursor` is what a caller holds.
+`maintained`, `transactions` (of `steps`), `editing`, `definitions` are what a `connection` is made
+of, which with `changes` and `cursor` is what a caller holds.
 Invariant: a view holds what its query gives in SQL, duplicates and NULLs included, after every
 transaction; what cannot be kept so is refused when the view is made. docs/reference/sql.md goes
 through SQL construct by construct.

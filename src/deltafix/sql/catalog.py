@@ -302,9 +302,10 @@ class Catalog:
         return later[:1] if stays else later
 
     def restored(self, before: Catalog) -> None:
-        """Become what a `copy` was."""
-        self.tables, self.views, self.times = before.tables, before.views, before.times
-        self.definitions = before.definitions
+        """Become what another one is. Names of functions that a view had are not used again."""
+        self.tables, self.views = dict(before.tables), dict(before.views)
+        self.times |= before.times
+        self.definitions = dict(before.definitions)
 
     def copy(self) -> Catalog:
         """A catalog of the same tables and views."""
@@ -315,6 +316,17 @@ class Catalog:
             times=self.times.copy(),
             definitions=dict(self.definitions),
         )
+
+    def beside(self, other: Catalog) -> Catalog:
+        """A catalog that has all of two; what has a name in both is that of the other."""
+        found = self.copy()
+        for there, more in (
+            (found.tables, other.tables),
+            (found.views, other.views),
+            (found.definitions, other.definitions),
+        ):
+            there.update(more)  # type: ignore[arg-type]
+        return found
 
     def without(self, names: Iterable[str]) -> Catalog:
         """A catalog of the other tables and views; foreign keys may refer to what is not there."""

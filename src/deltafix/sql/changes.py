@@ -6,9 +6,9 @@ Invariant: net and disjoint: a row is on one side only, as often as its multipli
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from deltafix.facts.delta import Delta
 from deltafix.facts.logical import logical_order
@@ -16,9 +16,10 @@ from deltafix.sql.builder import Relation
 from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows
 
 if TYPE_CHECKING:
+    from deltafix.facts.schema import Row
     from deltafix.sql.transactions import Transactions
 
-__all__ = ["Bag", "Subscription", "ViewDelta", "view_delta"]
+__all__ = ["Change", "Subscription", "Told", "ViewDelta", "view_delta"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +43,39 @@ class ViewDelta:
         yield from ((1, row) for row in self.added)
 
 
-Bag: TypeAlias = Counter[tuple[SqlValue, ...]]
-"""Rows as SQL has them, each with how often it is there, or how much more often than before."""
+class Change(NamedTuple):
+    """Rows of a relation that went and came, as the engine has them, and what their columns are.
+
+    These are others where a definition has made the relation another one.
+    """
+
+    removed: Sequence[Row]
+    were: tuple[Column, ...]
+    added: Sequence[Row]
+    are: tuple[Column, ...]
 
 
-def view_delta(relation: Relation, deltas: Iterable[Delta | Mapping[str, Bag]]) -> ViewDelta:
-    """What a sequence of epochs changed in a relation, net; some are told as bags by relation."""
+Told: TypeAlias = Delta | Mapping[str, Change]
+"""What an epoch or a definition changed, by relation."""
+
+
+def view_delta(relation: Relation, deltas: Iterable[Told]) -> ViewDelta:
+    """What a sequence of epochs and definitions changed in a relation, net."""
     deltas = list(deltas)
     if len(deltas) == 1 and isinstance(deltas[0], Delta) and not relation.hidden:
         return _one_delta(relation, deltas[0])
-    counts: Bag = Counter()
+    counts = Counter[tuple[SqlValue, ...]]()
     columns: tuple[Column, ...] = relation.columns
     alike: tuple[Column, ...] | None = columns
     for delta in deltas:
-        if not isinstance(delta, Delta):
-            alike = None  # a view that was replaced had others before
-            counts.update(delta.get(relation.name, {}))
-        elif relation.name in delta:
-            part = delta[relation.name]
-            counts.update(decode_rows(part.added, columns))
-            counts.subtract(decode_rows(part.removed, columns))
+        if relation.name not in delta:
+            continue
+        part = delta[relation.name]
+        were = are = columns
+        if isinstance(part, Change):
+            alike, were, are = None, part.were, part.are
+        counts.update(decode_rows(part.added, are))
+        counts.subtract(decode_rows(part.removed, were))
     added = [row for row, n in counts.items() for _ in range(n)]
     removed = [row for row, n in counts.items() for _ in range(-n)]
     return _ordered(relation, added, removed, alike)

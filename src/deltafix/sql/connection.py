@@ -243,7 +243,7 @@ class Connection(Definitions):
         """Roll an open transaction back, and give the folder back or forget all. Idempotent."""
         if not self._closed and self._db is not None:
             try:
-                if self._durable and self._epochs:
+                if self._durable and self._steps:
                     self.rollback()
             finally:
                 self._db.close()

@@ -1,33 +1,27 @@
 """Definitions: CREATE, DROP and ALTER, and the engine that follows them.
 
 Making or dropping a view edits the engine's rules, for what the view derives; ALTER TABLE has a
-table go and come again. Invariants: a definition that fails leaves catalog and engine as they were;
-what becomes of the catalog is decided by `sql.catalog` and `sql.altering`.
+table go and come again. In an open transaction a definition is a step of it, done at once.
+Invariants: one that fails leaves catalog and engine as they were; what becomes of the catalog is
+decided by `sql.catalog` and `sql.altering`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
 
 from deltafix.errors import SqlError
 from deltafix.sql import durable
-from deltafix.sql.altering import Altered, altered
+from deltafix.sql.altering import altered
 from deltafix.sql.builder import Builder
-from deltafix.sql.catalog import Catalog, require_made
-from deltafix.sql.changes import Bag
+from deltafix.sql.catalog import require_made
 from deltafix.sql.editing import Editing
 from deltafix.sql.integrity import require_sound
+from deltafix.sql.maintained import changed_behind
 from deltafix.sql.query import check_clauses
 from deltafix.sql.text import Statement, Wrong, exp
-from deltafix.sql.types import SqlValue, decode_rows
-
-if TYPE_CHECKING:
-    from deltafix.engine.database import Database
-    from deltafix.facts.delta import Delta
-    from deltafix.rules.ast import RelationDecl
 
 
 class Definitions(Editing):
@@ -42,7 +36,7 @@ class Definitions(Editing):
                 return 0
             message = f"there is a table or view {name!r} already"
             raise statement.wrong(message, named, "DROP it first, or choose another name")
-        self._require_no_edits(statement)
+        self._edits_first()
         if self._durable:
             durable.check(statement, self.dialect)
         if replaces:
@@ -57,8 +51,6 @@ class Definitions(Editing):
         self._stale = True
         if self._db is not None:
             self._made.append(statement)
-            if self._before_made is None:
-                self._before_made = before
         return 0
 
     def _follow_made(self, wrong: Wrong | None) -> None:
@@ -101,52 +93,18 @@ class Definitions(Editing):
             self._engine()
         before = self.catalog.copy()
         try:
-            changed = self.catalog.replace(statement, self.dialect)
+            self.catalog.replace(statement, self.dialect)
             self._stale = True
             if self._db is None:
                 return
             with self.mapped(statement):
-                self._last = [self._changed(self._db, before, changed)]
+                behind = changed_behind(before, self.catalog)
+                told = self._define(self._db, among=behind & self.catalog.views.keys())
         except BaseException:
             self.catalog.restored(before)
-            self._stale = True
             raise
-        self._untold = self._untold_with(self._last)
-        self._tell()
-
-    def _changed(
-        self, db: Database, before: Catalog, changed: Sequence[str]
-    ) -> Delta | Mapping[str, Bag]:
-        """Follow a catalog in which views are others than before, and say what that changes."""
-
-        def shape(catalog: Catalog, name: str) -> tuple[RelationDecl, list[str]]:
-            relation = catalog.views[name].relation
-            return relation.declaration, [column.type.code for column in relation.columns]
-
-        if all(shape(before, one) == shape(self.catalog, one) for one in changed):
-            return self._follow(db).delta
-        # Rows of other columns, or that mean other values: those before go, and the engine forgets
-        # their relations.
-        found = {one: Counter[tuple[SqlValue, ...]]() for one in self.catalog.views}
-        for one, bag in found.items():
-            bag.subtract(decode_rows(db.rows(one), before.views[one].relation.columns))
-        after, self.catalog.views = (
-            self.catalog.views,
-            {one: view for one, view in before.views.items() if one not in changed},
-        )
-        try:
-            self._follow(db)
-            self.catalog.views = after
-            db.compact()
-            self._follow(db)
-        except BaseException:
-            self.catalog.restored(before)
-            db.compact()
-            self._follow(db)
-            raise
-        for one, bag in found.items():
-            bag.update(decode_rows(db.rows(one), after[one].relation.columns))
-        return found
+        if not self._open:
+            self._hear([told])
 
     def _drop(self, statement: Statement, node: exp.Drop) -> int:
         known = ("tables", "kind", "exists", "materialized")
@@ -166,9 +124,8 @@ class Definitions(Editing):
             if tables:
                 message = f"{name} is referred to by {', '.join(sorted(tables))}"
                 raise statement.wrong(message, table, f"DROP TABLE {min(tables)} first")
-            self._require_no_edits(statement)
-            before: dict[str, Any] = dict(there)
-            defined = dict(self.catalog.definitions)
+            self._edits_first()
+            before = self.catalog.copy()
             del there[name], self.catalog.definitions[name]
             self._stale = True
             try:
@@ -176,58 +133,38 @@ class Definitions(Editing):
                     with self.mapped(statement):
                         self._engine()
             except BaseException:
-                there.clear()
-                there.update(before)
-                self.catalog.definitions = defined
+                self.catalog.restored(before)
                 raise
             self._forget_unknown()
         return 0
 
     def _alter(self, statement: Statement, node: exp.Alter) -> int:
-        self._require_no_edits(statement)
+        self._edits_first()
         change = altered(self.catalog, statement, node)
         if change is None:
             return 0
         if self._db is None:
             self.catalog.restored(change.after)
             self._stale = True
-        else:
-            with self.mapped(statement):
-                self._change_table(self._engine(), statement, change)
-        self._last = []
-        self._forget_unknown()
-        return 0
-
-    def _change_table(self, db: Database, statement: Statement, change: Altered) -> None:
-        """Have the engine a table of other columns, by way of none of that name.
-
-        A state folder notes the rows meanwhile, and what is to become of them.
-        """
-        old = db.rows(change.old)
-        new = change.rows(old, partial(require_sound, self, statement))
-        if not change.behind:
+            return 0
+        db, before = self._engine(), self.catalog.copy()
+        with self.mapped(statement):
+            new = change.rows(db.rows(change.old), partial(require_sound, self, statement))
             self.catalog.restored(change.after)
             try:
-                self._follow(db)
+                told = self._define(db, {change.new: new} if change.behind else {})
             except BaseException:
-                self.catalog.restored(change.before)
-                self._stale = True
+                self.catalog.restored(before)
                 raise
-            return
-        try:
-            self._replace_table(db, change, change.after, {change.new: new})
-        except BaseException:
-            while True:
-                try:
-                    self._replace_table(db, change, change.before, {change.old: old})
-                except KeyboardInterrupt:  # a second Ctrl-C: the rows are to be somewhere
-                    continue
-                break
-            raise
+        if not self._open:
+            self._forget_unknown()
+            self._hear([told])
+        return 0
 
-    def _require_no_edits(self, statement: Statement) -> None:
-        if self._open and self._journal:
-            message = "a definition inside a transaction with edits"
-            raise statement.operational(message, "COMMIT first: a definition cannot be undone")
-        self._settle_edits(last=True)
-        self._epochs.clear()  # of edits that were refused: they come to nothing
+    def _edits_first(self) -> None:
+        """In an open transaction: have what waits be a step before that of a definition."""
+        if self._open:
+            self._settle_edits()
+            self._pending.clear()  # what came to nothing may be about a table that goes
+            if self._db is None:
+                self._engine()

@@ -1,33 +1,34 @@
 """What a state folder notes of a connection beside the rows: its catalog, and the way back.
 
 Lives here: marks as JSON. One has the CREATE statements of all tables and views, and is set in the
-epoch that changes the rules; one for each epoch of a transaction that is not committed has its
-edits. Invariant: without marks of the second kind the rows are those of committed transactions;
-`recover` takes back what a process left behind that ended inside one. Not here: rows, which are the
-engine's.
+epoch that changes the rules; one for each step of a transaction that is not committed has its
+edits, or the catalog before a definition and the rows that this took away. Invariant: without marks
+of the second kind the rows are those of committed transactions; whoever opens a folder that has
+some takes those steps back. Not here: rows, which are the engine's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any, Final
 
 from deltafix.facts.schema import Row
-from deltafix.sql.catalog import Catalog, Definition, Table, bare_table, created
+from deltafix.sql.catalog import Catalog, Definition, bare_table, created
 from deltafix.sql.text import Statement, exp, statements
 
 __all__ = [
-    "ALTERED", "CATALOG", "UNDO", "WITHOUT", "altered", "altered_mark", "bare_tables",
-    "catalog_mark", "check", "definitions", "read", "recover",
+    "CATALOG", "REMADE", "UNDO", "WITHOUT", "catalog_mark", "catalog_of", "check", "count_on",
+    "definition_mark", "left", "rows_mark", "rows_of", "take_back", "written",
 ]  # fmt: skip
 
 CATALOG: Final = "sql"
 UNDO: Final = "sql undo "
-ALTERED: Final = "sql altered"
-"""The table that ALTER TABLE makes and its rows, until the engine has them."""
+REMADE: Final = "sql altered"
+"""The tables that a definition makes anew and their rows, until the engine has them."""
 WITHOUT: Final = "sql without"
-"""What the catalog has meanwhile and the engine has not: that table, and the views that read it."""
+"""What the catalog has meanwhile and the engine has not: those tables, and what reads them."""
 
 
 def check(statement: Statement, dialect: str) -> None:
@@ -46,34 +47,49 @@ def catalog_mark(catalog: Catalog) -> list[list[Any]]:
     ]
 
 
-def definitions(marks: Mapping[str, Any]) -> list[Definition]:
-    """What `catalog_mark` gave."""
-    return [Definition(*one) for one in marks.get(CATALOG, ())]
+def catalog_of(mark: Iterable[Sequence[Any]], now: Catalog) -> Catalog:
+    """What `catalog_mark` gave as a catalog; a view that another one has is that very view.
+
+    Raises SqlError if this deltafix does not take a statement any more.
+    """
+    made = [(one, _read_statement(one)) for one in (Definition(*one) for one in mark)]
+    later = {
+        created(one.node).name: bare_table(one, one.node)  # type: ignore[arg-type]
+        for _, one in made
+        if str(one.node.args["kind"]).upper() == "TABLE"
+    }
+    found = replace(now.copy(), tables={}, views={}, definitions={})
+    for one, statement in made:
+        name = created(statement.node).name
+        if name in now.views and now.definitions[name] == one:
+            found.views[name], found.definitions[name] = now.views[name], one
+            continue
+        found.times[name] = one.times
+        found.define(statement, one.dialect, seen=one.seen, later=later)
+    return found
 
 
-def read(definition: Definition) -> Statement:
-    """The statement. Raises SqlError if this deltafix does not take it any more."""
+def _read_statement(definition: Definition) -> Statement:
     (statement,) = statements(definition.sql, definition.dialect)
     return statement
 
 
-def bare_tables(made: Iterable[Statement]) -> dict[str, Table]:
-    """The tables of CREATE statements but for their foreign keys, which may refer to later ones."""
-    found = [one for one in made if str(one.node.args["kind"]).upper() == "TABLE"]
-    return {created(one.node).name: bare_table(one, one.node) for one in found}  # type: ignore[arg-type]
+def rows_mark(tables: Mapping[str, Iterable[Row]]) -> dict[str, list[Any]]:
+    """Tables and their rows."""
+    return written({name: dict.fromkeys(rows, 1) for name, rows in tables.items()})
 
 
-def altered_mark(name: str, rows: Sequence[Row]) -> dict[str, list[Any]]:
-    """A table and its rows."""
-    return written({name: dict.fromkeys(rows, 1)})
+def rows_of(mark: Mapping[str, list[Any]]) -> dict[str, list[Row]]:
+    """What `rows_mark` gave."""
+    return {name: [tuple(map(_read, row)) for _, *row in rows] for name, rows in mark.items()}
 
 
-def altered(marks: Mapping[str, Any]) -> dict[str, list[Row]]:
-    """What `altered_mark` gave, if there is one."""
-    return {
-        name: [tuple(map(_read, row)) for _, *row in rows]
-        for name, rows in marks.get(ALTERED, {}).items()
-    }
+def definition_mark(before: Catalog, rows: Mapping[str, Iterable[Row]]) -> list[Any]:
+    """How a definition of a transaction is undone: the catalog before it, and rows of tables.
+
+    A list, which tells it from the edits of an epoch.
+    """
+    return [catalog_mark(before), rows_mark(rows)]
 
 
 def written(waiting: Mapping[str, Mapping[Row, int]]) -> dict[str, list[Any]]:
@@ -84,16 +100,23 @@ def written(waiting: Mapping[str, Mapping[Row, int]]) -> dict[str, list[Any]]:
     }
 
 
-def recover(db: Any, catalog: Catalog) -> None:
-    """Undo the epochs of a transaction that did not end, and count hidden numbers on."""
-    left = [name for name in db.marks if name.startswith(UNDO)]
-    for mark in sorted(left, key=lambda name: -int(name.removeprefix(UNDO))):
-        edits = db.marks[mark]
-        with db.transaction() as tx:
-            for name, rows in edits.items():
-                tx.delete(name, [tuple(map(_read, row)) for sign, *row in rows if sign > 0])
-                tx.insert(name, [tuple(map(_read, row)) for sign, *row in rows if sign < 0])
-            tx.mark(mark, None)
+def left(marks: Mapping[str, Any]) -> list[str]:
+    """The marks of a transaction that did not end, in the order in which they are undone."""
+    found = [name for name in marks if name.startswith(UNDO)]
+    return sorted(found, key=lambda name: -int(name.removeprefix(UNDO)))
+
+
+def take_back(db: Any, mark: str) -> None:
+    """Undo the edits of an epoch."""
+    with db.transaction() as tx:
+        for name, rows in db.marks[mark].items():
+            tx.delete(name, [tuple(map(_read, row)) for sign, *row in rows if sign > 0])
+            tx.insert(name, [tuple(map(_read, row)) for sign, *row in rows if sign < 0])
+        tx.mark(mark, None)
+
+
+def count_on(db: Any, catalog: Catalog) -> None:
+    """Have hidden numbers go on behind those that there are."""
     for name, table in catalog.tables.items():
         if table.numbered:
             numbers = db.to_arrow(name, [table.relation.declaration.attributes[-1].name]).column(0)

@@ -105,7 +105,8 @@ class Editing(Transactions):
             elif (row := edited[value]) is not None and None not in value:
                 found[value] = row
         name = table.relation.name
-        if asked and self._db is not None and name in self._held and self._engine().count(name):
+        is_there = self._db is not None and name in self._known.tables
+        if asked and is_there and self._engine().count(name):
             sure = (value for value in asked if None not in value)
             names = [table.relation.columns[place].name for place in key.places]
             found.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))
@@ -125,7 +126,7 @@ class Editing(Transactions):
             self._settle_edits()
             waiting = {}
         found: list[Row] = []
-        if self._db is not None and name in self._held:
+        if self._db is not None and name in self._known.tables:
             names = [table.relation.columns[place].name for place in places]
             found = self._engine().semijoin(name, names, values)
         if waiting:

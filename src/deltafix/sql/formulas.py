@@ -16,9 +16,10 @@ from typing import Final
 
 from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Const, Term
+from deltafix.sql import tuples
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
-from deltafix.sql.functions import COMPARISONS
+from deltafix.sql.functions import COMPARE, COMPARISONS
 from deltafix.sql.literals import Scalar, constant, typed
 from deltafix.sql.scalar import Scalars
 from deltafix.sql.scope import Scope
@@ -194,8 +195,14 @@ class Formulas:
             return conjunction((self.holds(low, True), self.holds(high, True)))
         elif subqueries.is_predicate(node):
             return subqueries.holds(self, node, truth)
-        elif type(node) in COMPARISONS and not isinstance(node.expression, exp.Any):
-            return self.comparison(node, truth)
+        elif type(node) in COMPARE:
+            by_parts = tuples.compared(self.scope.statement, node)
+            if by_parts is not None:
+                return self.holds(by_parts, truth)
+            if type(node) not in COMPARISONS:
+                return self.distinct(node, truth)
+            if not isinstance(node.expression, exp.Any | exp.All):
+                return self.comparison(node, truth)
         elif isinstance(node, exp.Is) and isinstance(node.expression, exp.Null):
             return self.is_null(node, truth)
         return self.computed(node, truth)
@@ -262,6 +269,20 @@ class Formulas:
         written = op if truth else _NEGATED[op]
         terms = [here.opened(side) for side in (left, right)]
         return conjunction((*here.body, Comparison(written, terms[0], terms[1])))
+
+    def distinct(self, node: exp.Expr, truth: bool | None) -> Formula:
+        """IS [NOT] DISTINCT FROM: the engine's own where both sides are there, of one type."""
+        if truth is None:
+            return FALSE
+        here = self.within()
+        sides = [here.leaf(one) or here.fixed(one) for one in (node.this, node.expression)]
+        known = [side for side in sides if side is not None and side.type != NULL]
+        if len(known) < len(sides) or known[0].type.code != known[1].type.code:
+            return self.computed(node, truth)
+        column = Column("", known[0].type, any(side.nullable for side in known))
+        left, right = (self.builder.fitted(side, column, here.body) for side in known)
+        is_equal = isinstance(node, exp.NullSafeEQ) is truth
+        return conjunction((*here.body, Comparison("=" if is_equal else "!=", left, right)))
 
     def opened(self, operand: Operand) -> Term:
         """The bare value of an operand; the rule ends where it is NULL."""

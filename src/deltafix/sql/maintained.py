@@ -9,9 +9,10 @@ they were. Rows and transactions are `sql.transactions`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from deltafix.engine.connect import connect as connect_engine
@@ -25,13 +26,16 @@ from deltafix.errors import (
     SqlOperationalError,
 )
 from deltafix.sql import durable
-from deltafix.sql.catalog import Catalog, created
+from deltafix.sql.catalog import Catalog
+from deltafix.sql.changes import Change, Told
+from deltafix.sql.steps import NOTHING, Step, as_changes, defined
 
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
+    from deltafix.facts.delta import Delta
     from deltafix.facts.schema import Row
-    from deltafix.rules.ast import Program
-    from deltafix.sql.altering import Altered
+    from deltafix.rules.ast import Program, RelationDecl
+    from deltafix.sql.builder import Relation
     from deltafix.sql.text import Statement
 
 
@@ -43,10 +47,11 @@ class Maintained:
         self.catalog = Catalog()
         self._settings = dict(settings)
         self._db: Database | None = None
-        self._held: set[str] = set()  # the tables that the engine knows
+        self._known = Catalog()  # what the engine has
         self._stale = True
-        self._made: list[Statement] = []  # what CREATEs made that the engine does not follow yet,
-        self._before_made: Catalog | None = None  # and the catalog before them
+        self._made: list[Statement] = []  # what CREATEs made that the engine does not follow yet
+        self._open = False
+        self._steps: list[Step] = []  # of the open transaction
         self._closed = False
         self._path = path
         self._durable = str(path) != ":memory:"
@@ -57,14 +62,12 @@ class Maintained:
             functions = self.catalog.functions()
 
             def program_of(marks: Mapping[str, Any]) -> Program:
-                made = [(one, durable.read(one)) for one in durable.definitions(marks)]
-                later = durable.bare_tables(one for _, one in made)
-                for one, statement in made:
-                    self.catalog.times[created(statement.node).name] = one.times
-                    self.catalog.define(statement, one.dialect, seen=one.seen, later=later)
-                there = self.catalog.without(marks.get(durable.WITHOUT, ()))
-                functions.update(there.functions())
-                return there.program()
+                if durable.CATALOG in marks:
+                    mark = marks[durable.CATALOG]
+                    self.catalog.restored(durable.catalog_of(mark, self.catalog))
+                self._known = self.catalog.without(marks.get(durable.WITHOUT, ()))
+                functions.update(self._known.functions())
+                return self._known.program()
 
             self._db = connect_engine(
                 program_of,
@@ -76,81 +79,158 @@ class Maintained:
             if self._durable:
                 self._recover(self._db)
             self._db.settle()  # what holds without rows is there before them, in no delta
-            self._held, self._stale = {*self.catalog.tables}, False
+            self._stale = False
         elif self._stale:
-            try:
-                self._follow_rules(self._db)
-            except BaseException:
-                self._forget_made()
-                raise
+            self._define(self._db)
         return self._db
 
     def _recover(self, db: Any) -> None:
-        """Take back what a process left that ended in a transaction, and end its ALTER TABLE."""
-        rows = durable.altered(db.marks)
-        if rows:
-            self._become(db, self.catalog, rows)
-        durable.recover(db, self.catalog)
+        """Take back what a process left that ended in a transaction; end its definition first."""
+        if durable.WITHOUT in db.marks or durable.REMADE in db.marks:
+            rows = durable.rows_of(db.marks.get(durable.REMADE, {}))
+            self._reach(db, self.catalog.copy(), rows)
+        for mark in durable.left(db.marks):
+            step = db.marks[mark]
+            if isinstance(step, list):
+                before = durable.catalog_of(step[0], self.catalog)
+                self._reach(db, before, durable.rows_of(step[1]), done=mark)
+            else:
+                durable.take_back(db, mark)
+        durable.count_on(db, self.catalog)
 
-    def _follow_rules(self, db: Database) -> None:
+    def _define(
+        self,
+        db: Database,
+        rows: Mapping[str, list[Row]] = MappingProxyType({}),
+        among: Collection[str] = (),
+    ) -> Told:
+        """Have the engine follow the catalog, as a step of the open transaction if there is one.
+
+        `rows` are those of tables that are made anew, and `among` are the views that may have other
+        rows then. Returns what that changes in these. Where it fails all is as before. Alone and
+        without either it costs what the rules derive, else all rows that go and come, too.
+        """
+        before, after, count = self._known, self.catalog.copy(), len(self._steps)
+        was, now = before.relations, after.relations
+        changing = {*rows, *among, *(was.keys() ^ now.keys() if self._open else ())}
+        lost = [name for name in before.tables if name in rows or name not in now]
+        if not self._open and not changing:
+            lost = []  # one epoch, which stands or does not
+        old = {name: db.rows(name) for name in {*lost, *(changing & was.keys())}}
+        step = Step(catalog=before, rows={name: old[name] for name in lost})
         try:
-            self._follow(db)
+            mark = ""
+            if self._open:
+                self._steps, mark = [*self._steps, step], f"{durable.UNDO}{count}"
+            delta = self._reach(db, after, rows, mark=mark, step=step)
+            told: Mapping[str, Change] = {
+                name: Change(
+                    old.get(name, ()),
+                    was[name].columns if name in was else (),
+                    db.rows(name) if name in now else (),
+                    now[name].columns if name in now else (),
+                )
+                for name in changing
+            }
+            if not self._open:
+                return told if changing or delta is None else delta
+            told = {**as_changes(delta, now), **told}
+            self._steps = defined(self._steps, told, after)
+        except BaseException:
+            self._undefine(db, step, count)
+            raise
+        return told
+
+    def _undefine(self, db: Database, step: Step, count: int) -> None:
+        """Let a definition not have been, of which a part may be done; no Ctrl-C stops that."""
+        before, interrupt = step.catalog or self._known, None
+        while self._known is not before or self._steps[count:]:
+            try:
+                if self._known is not before:
+                    self._reach(db, before, step.rows, done=f"{durable.UNDO}{count}")
+                self._steps = self._steps[:count]
+            except KeyboardInterrupt as error:
+                interrupt = error
+        self._forget_made()
+        if interrupt is not None:
+            raise interrupt
+
+    def _reach(
+        self,
+        db: Database,
+        catalog: Catalog,
+        rows: Mapping[str, list[Row]] = MappingProxyType({}),
+        *,
+        mark: str = "",
+        step: Step = NOTHING,
+        done: str = "",
+    ) -> Delta | None:
+        """Have the engine a catalog in which the tables of `rows` have these, and no others.
+
+        What gets other columns goes first, with all that reads it, and comes again when the engine
+        has forgotten the ones there were; a state folder notes the rows meanwhile. The first epoch
+        notes as `mark` how a step is undone, the last one takes the mark `done` away. Doing this
+        twice is doing it once. Returns the delta where it was one epoch.
+        """
+        marks: dict[str, Any] = {}
+        if self._durable:
+            marks = {durable.CATALOG: durable.catalog_mark(catalog), durable.WITHOUT: None}
+            if rows:
+                marks[durable.REMADE] = durable.rows_mark(rows)
+            if mark and step.catalog is not None:
+                marks[mark] = durable.definition_mark(step.catalog, step.rows)
+        behind = changed_behind(self._known, catalog, rows)
+        if behind:
+            there = catalog.without({*behind, *rows})
+            missing = sorted(catalog.relations.keys() - there.relations.keys())
+            self._follow(db, there, {**marks, durable.WITHOUT: missing} if marks else {})
+            db.compact()
+        if done and not rows:
+            marks[done] = None
+        try:
+            delta = self._follow(db, catalog, marks).delta
         except FactError:
             # A name that was dropped has come back with other columns, and the engine knows the
             # old ones: rebuilt from the rows there are, it does not.
             db.compact()
-            self._follow(db)
+            delta = self._follow(db, catalog, marks).delta
+        if rows:
+            with db.transaction() as tx:
+                for name, some in rows.items():
+                    tx.insert(name, some)
+                self._note(tx, {durable.REMADE: None, **({done: None} if done else {})})
+        self.catalog.restored(catalog)
+        self._stale, self._made = False, []
+        return None if behind or rows else delta
 
-    def _follow(self, db: Database) -> Transaction:
-        """Edit the engine's rules, and take the rows of dropped tables away."""
-        with db.transaction() as tx:
-            for name in self._held - self.catalog.tables.keys():
-                tx.delete(name, db.rows(name))
-            tx.change_program(self.catalog.program(), self.catalog.functions())
-            if self._durable:
-                note: Any = tx
-                note.mark(durable.CATALOG, durable.catalog_mark(self.catalog))
-        self._held, self._stale = {*self.catalog.tables}, False
-        self._made, self._before_made = [], None
+    def _follow(self, db: Database, catalog: Catalog, marks: Mapping[str, Any]) -> Transaction:
+        """Edit the engine's rules, and take the rows of tables away that are there no more."""
+        known, tx = self._known, None
+        self._known = known.beside(catalog)  # an interrupt may come when it is either
+        try:
+            with db.transaction() as tx:
+                for name in (known.tables.keys() - catalog.tables.keys()) & {*db.schemas}:
+                    tx.delete(name, db.rows(name))
+                tx.change_program(catalog.program(), catalog.functions())
+                self._note(tx, marks)
+        except BaseException:
+            if tx is None or not tx.is_committed:
+                self._known = known
+            raise
+        self._known = catalog
         return tx
+
+    def _note(self, tx: Any, marks: Mapping[str, Any]) -> None:
+        """Set marks of a state folder."""
+        for name, value in marks.items() if self._durable else ():
+            tx.mark(name, value)
 
     def _forget_made(self) -> None:
         """Let what the engine does not follow yet not have been made."""
-        if self._before_made is not None:
-            self.catalog.restored(self._before_made)
-            self._made, self._before_made = [], None
-
-    def _replace_table(
-        self, db: Database, change: Altered, catalog: Catalog, rows: Mapping[str, list[Row]]
-    ) -> None:
-        ((name, some),) = rows.items()
-        with db.transaction() as tx:
-            for one in {change.old, change.new} & {*db.schemas}:
-                tx.delete(one, db.rows(one))
-            there = catalog.without({*change.behind, change.old, change.new})
-            tx.change_program(there.program(), there.functions())
-            if self._durable:
-                note: Any = tx
-                note.mark(durable.CATALOG, durable.catalog_mark(catalog))
-                note.mark(durable.WITHOUT, sorted({*change.behind, name}))
-                note.mark(durable.ALTERED, durable.altered_mark(name, some))
-        db.compact()  # the engine forgets the columns that there were
-        self._become(db, catalog, rows)
-
-    def _become(self, db: Database, catalog: Catalog, rows: Mapping[str, list[Row]]) -> None:
-        """Have the engine follow a catalog with tables that it does not know, and their rows."""
-        note: Any
-        with db.transaction() as note:
-            note.change_program(catalog.program(), catalog.functions())
-            if self._durable:
-                note.mark(durable.WITHOUT, None)
-        with db.transaction() as note:
-            for name, some in rows.items():
-                note.insert(name, some)
-            if self._durable:
-                note.mark(durable.ALTERED, None)
-        self.catalog.restored(catalog)
-        self._held, self._stale = {*catalog.tables}, False
+        if self._db is not None:
+            self.catalog.restored(self._known)
+            self._stale = False
+        self._made = []
 
     @contextmanager
     def mapped(self, statement: Statement) -> Iterator[None]:
@@ -186,3 +266,22 @@ class Maintained:
     def _require_open(self) -> None:
         if self._closed:
             raise SqlOperationalError("the connection is closed")
+
+
+def changed_behind(before: Catalog, after: Catalog, rows: Iterable[str] = ()) -> set[str]:
+    """What has other columns in the next catalog, or is made anew with `rows`, and what reads it.
+
+    Nothing where the engine has none of that yet.
+    """
+    was, now = before.relations, after.relations
+
+    def shape(relation: Relation) -> tuple[RelationDecl, list[str]]:
+        return relation.declaration, [column.type.code for column in relation.columns]
+
+    found = {name for name in was.keys() & now.keys() if shape(was[name]) != shape(now[name])}
+    found.update(rows)
+    for catalog in (before, after):
+        for name, view in catalog.views.items():
+            if view.reads & found:
+                found.add(name)
+    return found if found & was.keys() else set()

@@ -5,12 +5,13 @@ A day is not a moment: what has hours makes it one. The calendar is `sql.times`'
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import date
+from typing import TYPE_CHECKING, Final
 
 from deltafix.sql import times
 from deltafix.sql.literals import Scalar, strict
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, DATE, NULL, TIMESTAMP
+from deltafix.sql.types import BIGINT, DATE, NULL, TEXT, TIMESTAMP
 
 if TYPE_CHECKING:
     from deltafix.sql.scalar import Scalars
@@ -51,11 +52,12 @@ def days(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scala
 def part(scalars: Scalars, node: exp.Expr) -> Scalar:
     """EXTRACT(YEAR FROM x), YEAR(x)."""
     asked = node.expression if isinstance(node, exp.Extract) else node.this
-    name = node.this.name if isinstance(node, exp.Extract) else node.key
+    name = node.this.name if isinstance(node, exp.Extract) else _PARTS.get(node.key, node.key)
     inner = scalars.compile(moment(scalars, asked))
-    read = times.PARTS.get(name.upper())
+    known = times.PARTS_OF[scalars.statement.dialect]
+    read = known.get(name.upper())
     if read is None:
-        way_out = f"parts are {', '.join(times.PARTS)}"
+        way_out = f"parts are {', '.join(known)}"
         raise scalars.statement.refused(f"EXTRACT of {name}", node, way_out)
     if not inner.type.is_time and inner.type is not NULL:
         message = f"{name.upper()} of {inner.type.name}"
@@ -63,10 +65,85 @@ def part(scalars: Scalars, node: exp.Expr) -> Scalar:
     return Scalar(strict(read, inner.compute), BIGINT, inner.nullable)
 
 
+_PARTS: Final = {
+    "dayofweek": "DOW", "dayofweekiso": "ISODOW", "dayofyear": "DOY", "weekofyear": "WEEK",
+}  # fmt: skip
+"""Functions that have not the name of their part."""
+
+
+def part_named(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """DATE_PART('year', x)."""
+    if len(node.expressions) != 2 or not node.expressions[0].is_string:
+        raise scalars.statement.wrong("DATE_PART of this", node, "write DATE_PART('year', x)")
+    name, asked = node.expressions
+    return part(scalars, exp.Extract(this=exp.var(name.name), expression=asked))
+
+
+def difference(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """DATE_DIFF('month', a, b), Spark's DATEDIFF(b, a): borders of a unit from a to b."""
+    unit = node.args.get("unit")
+    name = "DAY" if unit is None else unit.name.upper()
+    has_unit = scalars.statement.dialect == "duckdb"
+    if has_unit is (unit is None) or name not in times.UNITS:
+        way_out = f"write DATE_DIFF('day', a, b); units are {', '.join(times.UNITS)}"
+        if not has_unit:
+            way_out = "write b - a, or in Spark DATEDIFF(b, a), of days"
+        raise scalars.statement.refused(f"DATE_DIFF of {name}", node, way_out)
+    asked = (node.expression, node.this)
+    first, last = (_moment(scalars, node, moment(scalars, one)) for one in asked)
+    compute = strict(
+        lambda a, b: times.borders_between(name, a, b),
+        *(scalars.converted(one, TIMESTAMP).compute for one in (first, last)),
+    )
+    return scalars.checked(compute, BIGINT, first.nullable or last.nullable)
+
+
+def of_day(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """LAST_DAY(x), DAYNAME(x), MONTHNAME(x)."""
+    found = _moment(scalars, node, moment(scalars, node.this))
+    compute, kind = _OF_DAY[node.key]
+    return Scalar(strict(compute, found.compute), kind, found.nullable)
+
+
+_OF_DAY: Final = {
+    "lastday": (times.last_day, DATE),
+    "dayname": (times.day_name, TEXT),
+    "monthname": (times.month_name, TEXT),
+}
+
+
+def _moment(scalars: Scalars, node: exp.Expr, asked: exp.Expr) -> Scalar:
+    """A day or a moment that a function takes."""
+    found = scalars.compile(asked)
+    if found.type not in (DATE, TIMESTAMP, NULL):
+        message = f"{node.key.upper()} of {found.type.name}"
+        raise scalars.statement.wrong(message, node, "CAST(... AS DATE) it")
+    return found
+
+
+def made(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """MAKE_DATE(year, month, day)."""
+    parts = [scalars.compile(node.args[key]) for key in ("year", "month", "day") if node.args[key]]
+    if len(parts) < 3 or any(not (p.type.is_integer or p.type is NULL) for p in parts):
+        message = "MAKE_DATE of this"
+        raise scalars.statement.wrong(message, node, "write MAKE_DATE(year, month, day)")
+    compute = strict(date, *(one.compute for one in parts))
+    return Scalar(compute, DATE, any(one.nullable for one in parts))
+
+
+def later(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """DATE_ADD(x, INTERVAL '3' MONTH)."""
+    if not isinstance(node.expression, exp.Interval):
+        way_out = "write x + INTERVAL '3' DAY, or of a DATE x + 3"
+        raise scalars.statement.refused("DATE_ADD of this", node, way_out)
+    return moved(scalars, exp.Add(this=node.this, expression=node.expression))
+
+
 def truncated(scalars: Scalars, node: exp.Expr) -> Scalar:
     """DATE_TRUNC('month', x)."""
     inner = scalars.compile(moment(scalars, node.this))
     unit = node.args["unit"].name.upper()
+    unit = unit.removesuffix("S")
     cut = times.TRUNCATED.get(unit)
     if cut is None:
         way_out = f"units are {', '.join(times.TRUNCATED)}"

@@ -94,7 +94,8 @@ class Pending:
         """Rows of each table and their signs."""
         found = {name: dict.fromkeys(batch, 1) for name, batch in self._batches.items()}
         for name, rows in self._rows.items():
-            found.setdefault(name, {}).update(rows)
+            if rows:
+                found.setdefault(name, {}).update(rows)
         return found
 
     def clear(self) -> None:

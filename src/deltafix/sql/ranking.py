@@ -61,8 +61,9 @@ def limited(formulas: Formulas, query: exp.Expr, found: Rows) -> Rows:
         way_out = "leave it out, or add LIMIT: rows inside a query have no order"
         raise builder.refused("ORDER BY", order, way_out)
     sorts = [
-        (_key(formulas, query, found, one.this), one)
+        (key, one)
         for one in (order.expressions if order is not None else ())
+        for key in _keys(formulas, query, found, one.this)
     ]
     if on is not None:
         nodes = on.expressions if isinstance(on, exp.Tuple) else [on]
@@ -95,6 +96,18 @@ def number(statement: Statement, node: exp.Expr | None) -> int | None:
     if value is None or value < 0:
         raise statement.wrong("LIMIT and OFFSET take a whole number", node, "write LIMIT 10")
     return value
+
+
+def is_all(node: exp.Expr) -> bool:
+    """Whether it is the ALL of ORDER BY ALL."""
+    return isinstance(node, exp.Var) and node.name.upper() == "ALL"
+
+
+def _keys(formulas: Formulas, query: exp.Expr, found: Rows, node: exp.Expr) -> list[Operand]:
+    """What to sort by: all that is shown, or one thing."""
+    if is_all(node):
+        return [operand for _, operand in found.outputs]
+    return [_key(formulas, query, found, node)]
 
 
 def _key(formulas: Formulas, query: exp.Expr, found: Rows, node: exp.Expr) -> Operand:

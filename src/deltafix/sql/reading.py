@@ -23,7 +23,7 @@ from deltafix.sql.catalog import View, program, used_by
 from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.literals import Compute, Scalar, constant, typed
 from deltafix.sql.query import rows, settled, unwrapped
-from deltafix.sql.ranking import number
+from deltafix.sql.ranking import is_all, number
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.stars import is_more, is_star, stars, written_out
@@ -73,6 +73,10 @@ def select(
     shown = len(found.columns) - (width or 0)
     names = [column.name for column in found.columns]
     for place, node_ in reversed(orders):
+        if is_all(node_.this):
+            for each in reversed(range(shown)):
+                table = _sorted(table, each, node_)
+            continue
         if isinstance(place, str):
             if place not in names:
                 raise statement.unknown("column", place, names, node_.this)
@@ -149,7 +153,7 @@ def _ordered(
     added = 0
     for one in order.expressions:
         key = one.this
-        if isinstance(key, exp.Literal) and not key.is_string:
+        if is_all(key) or (isinstance(key, exp.Literal) and not key.is_string):
             found.append((0, one))  # of the columns that the rows will have
         elif named and isinstance(key, exp.Column) and not key.table:
             found.append((key.name, one))

@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from deltafix.errors import SqlError
-from deltafix.sql import functions, moments, nested
+from deltafix.sql import functions, moments, nested, tuples
 from deltafix.sql.casts import cast
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
 from deltafix.sql.text import Statement, exp
@@ -114,25 +114,25 @@ class Scalars:
         if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
             array, *places = node.expressions
             return nested.at(self, exp.Bracket(this=array, expressions=places, offset=1))
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "DATE_PART":
+            return moments.part_named(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
             given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
             if len(given) > 2:
                 node = exp.ArraySlice(**given)
                 return nested.part(self, node, node)
-        function = functions.FUNCTIONS.get(type(node))
         if isinstance(node, exp.Encode | exp.Decode) and not functions.is_utf8(node):
             way_out = "write ENCODE(text) and DECODE(blob), of UTF-8, or HEX and UNHEX"
             raise self.statement.refused(f"{node.key.upper()} in another code", node, way_out)
         if isinstance(node, exp.HexString) and self.statement.dialect == "spark":
             return literal(bytes.fromhex(node.name))
-        if isinstance(node, exp.Concat):
-            function = functions.CONCAT[bool(node.args.get("coalesce"))]
+        function = functions.function_of(node, self.statement.dialect)
         if function is None and isinstance(node, exp.Anonymous) and node.name.upper() == "ROW":
             way_out = "write {'name': value}, or CAST(ROW(...) AS STRUCT(name type))"
             raise self.statement.refused("ROW(...), whose fields have no names,", node, way_out)
         if isinstance(node, exp.Tuple):
             way_out = (
-                "compare each on its own: a = 1 AND b = 2, or with EXISTS; a struct is {'name': a}"
+                "compare it with another one, or IN (SELECT a, b ...); a struct is {'name': a}"
             )
             raise self.statement.refused("a row of values, (a, b),", node, way_out)
         if function is None:
@@ -280,6 +280,12 @@ class Scalars:
         """`= <> < <= > >=`, and IS [NOT] DISTINCT FROM."""
         if isinstance(node.expression, exp.Any):
             return nested.any_of(self, node)
+        if isinstance(node.expression, exp.All):
+            way_out = "write ALL (SELECT ...), or NOT EXISTS (SELECT 1 FROM UNNEST(array) ...)"
+            raise self.statement.refused("ALL of this", node.expression, way_out)
+        by_parts = tuples.compared(self.statement, node)
+        if by_parts is not None:
+            return self.compile(by_parts)
         left, right, order = self.pair(node, node.this, node.expression)
         test = functions.COMPARE[type(node)]
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
@@ -483,7 +489,22 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.Cast: Scalars.cast,
     (exp.Case, exp.If): Scalars.choice,
     exp.Nullif: Scalars.nullif,
-    (exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Day): moments.part,
+    (
+        exp.Extract,
+        exp.Year,
+        exp.Quarter,
+        exp.Month,
+        exp.Day,
+        exp.DayOfWeek,
+        exp.DayOfWeekIso,
+        exp.DayOfYear,
+        exp.WeekOfYear,
+        exp.Week,
+    ): moments.part,
+    exp.DateDiff: moments.difference,
+    (exp.LastDay, exp.Dayname, exp.Monthname): moments.of_day,
+    exp.DateFromParts: moments.made,
+    exp.DateAdd: moments.later,
     (exp.TimestampTrunc, exp.DateTrunc): moments.truncated,
     exp.Array: nested.array,
     exp.ArrayContains: nested.contains,

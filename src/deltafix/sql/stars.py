@@ -81,23 +81,36 @@ def written_out(scope: Scope, shown: Sequence[exp.Expr]) -> list[exp.Expr] | Non
     return found
 
 
+_MOST = 5000
+"""So many parts an expression may have when names before are replaced: each use doubles them."""
+
+
 def _aliased(scope: Scope, shown: Sequence[exp.Expr]) -> tuple[list[exp.Expr], bool]:
     """What is selected, with what names before stand for in their place; whether some do.
 
     Not inside a subquery, where the columns of what a name stands for could be other ones.
     """
     given: dict[str, exp.Expr] = {}
+    sizes: dict[str, int] = {}
     found: list[exp.Expr] = []
     changed = False
 
-    def instead(part: exp.Expr) -> exp.Expr:
+    def stands(part: exp.Expr) -> bool:
         if not isinstance(part, exp.Column) or part.table or part.name not in given:
-            return part
-        if part.find_ancestor(exp.Query) or scope.here(part) is not None:
-            return part
-        return given[part.name].copy()
+            return False
+        return not part.find_ancestor(exp.Query) and scope.here(part) is None
+
+    def instead(part: exp.Expr) -> exp.Expr:
+        return given[part.name].copy() if stands(part) else part
 
     for node in shown:
+        alone = node.unalias().copy() if given else node.unalias()  # outside of this SELECT
+        size = sum(sizes[one.name] if stands(one) else 1 for one in alone.walk())
+        if size > _MOST and given:
+            what = f"a SELECT whose names before stand for {size} parts, one in another,"
+            way_out = "select the first of them in a subquery: FROM (SELECT ... AS x) AS t"
+            raise scope.statement.refused(what, node, way_out)
+        sizes[node.alias] = size
         value = node.unalias().transform(instead) if given else node.unalias()
         name = node.alias or (node.name if isinstance(node, exp.Column) else "")
         if value != node.unalias():

@@ -11,16 +11,18 @@ for each row outside.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from deltafix.errors import SqlRefusedError
 from deltafix.rules.ast import And, Atom, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Var
 from deltafix.rules.walk import occurrences
 from deltafix.sql import query as queries
+from deltafix.sql import tuples
 from deltafix.sql.aggregates import aggregates_of, fold_over
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas, conditions
+from deltafix.sql.functions import COMPARISONS
 from deltafix.sql.ranking import number
 from deltafix.sql.scope import CorrelatedError
 from deltafix.sql.text import exp
@@ -28,6 +30,8 @@ from deltafix.sql.unnest import expanded_in
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from deltafix.sql.builder import Builder
     from deltafix.sql.scope import Scope
     from deltafix.sql.types import Column
@@ -39,9 +43,9 @@ def is_predicate(node: exp.Expr) -> bool:
     """Whether a node is a condition about a subquery."""
     if isinstance(node, exp.In):
         return node.args.get("query") is not None
-    if isinstance(node, exp.EQ):
+    if type(node) in COMPARISONS:
         other = node.expression
-        return isinstance(other, exp.Any) and isinstance(other.this.unnest(), exp.Query)
+        return isinstance(other, exp.Any | exp.All) and isinstance(other.this.unnest(), exp.Query)
     return isinstance(node, exp.Exists)
 
 
@@ -56,44 +60,66 @@ def within(node: exp.Expr) -> bool:
 
 
 def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
-    """EXISTS and IN as formulas."""
+    """EXISTS, IN, ANY and ALL as formulas."""
     if isinstance(node, exp.Exists):
         if truth is None:
             return FALSE
         body, _ = _inside(formulas, node.this, outputs=False)
         return conjunction(body) if truth else absent(conjunction(body))
-    query = node.args["query"] if isinstance(node, exp.In) else node.expression.this
-    here = formulas.within()
-    left = here.operand(node.this)
-    matches = [_member(formulas, left, query, node)]
+    by: type[exp.Expr] = exp.EQ
+    if isinstance(node, exp.In):
+        query = node.args["query"]
+    else:
+        by, query = type(node), node.expression.this
+        if isinstance(node.expression, exp.All):  # there is none of which the contrary may be
+            by, truth = _CONTRARY[by], None if truth is None else not truth
+    here, values = formulas.within(), tuples.parts(node.this)
+    if values is not None and by is not exp.EQ:
+        way_out = "write IN (SELECT a, b ...), or EXISTS (SELECT 1 ... WHERE ...)"
+        raise formulas.builder.refused("a row of values before this", node, way_out)
+    left = [here.operand(one) for one in ([node.this] if values is None else values)]
+    match, doubt = _member(formulas, left, query, node, by)
     if truth is True:
-        return conjunction((*here.body, matches[0][0]))
-    match, doubt = matches[0]
+        return conjunction((*here.body, match))
     if truth is False:
         return conjunction((*here.body, absent(disjunction((match, doubt)))))
     if doubt == FALSE:
         return FALSE
-    again, _ = _member(formulas, left, query, node)
+    again, _ = _member(formulas, left, query, node, by)
     return conjunction((*here.body, doubt, absent(again)))
 
 
+_CONTRARY: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
+    exp.EQ: exp.NEQ, exp.NEQ: exp.EQ, exp.LT: exp.GTE, exp.GTE: exp.LT, exp.GT: exp.LTE,
+    exp.LTE: exp.GT,
+}  # fmt: skip
+
+
 def _member(
-    formulas: Formulas, left: Operand, query: exp.Expr, node: exp.Expr
+    formulas: Formulas,
+    left: Sequence[Operand],
+    query: exp.Expr,
+    node: exp.Expr,
+    by: type[exp.Expr],
 ) -> tuple[Formula, Formula]:
-    """That the query has a row equal to `left`; and that it has one that may be."""
+    """That the query has a row of which a comparison with `left` is true; and one it may be of."""
     found: list[Formula] = []
     for truth in (True, None):
         body, outputs = _inside(formulas, query, outputs=True)
-        if len(outputs) != 1:
-            message = f"IN of a query with {len(outputs)} columns"
-            raise formulas.scope.statement.wrong(message, node, "select one column")
+        if len(outputs) != len(left):
+            message = f"a query with {len(outputs)} columns beside {len(left)}"
+            wanted = "one column" if len(left) == 1 else f"{len(left)} columns"
+            raise formulas.scope.statement.wrong(message, node, f"select {wanted}")
         inner = Formulas(formulas.builder, formulas.scope, [])
-        known = dict(formulas.scope.known or {})
-        one, two = exp.column("~left"), exp.column("~right")
+        known, tests = dict(formulas.scope.known or {}), list[exp.Expr]()
+        for n, pair in enumerate(zip(left, outputs, strict=True)):
+            names = [exp.column(f"~{side}{n}") for side in ("left", "right")]
+            known.update(zip(names, pair, strict=True))
+            tests.append(by(this=names[0], expression=names[1]))
         scope = formulas.scope.inner()
-        scope.known = {**known, one: left, two: outputs[0]}
+        scope.known = known
         inner.scope = scope
-        test = inner.holds(exp.EQ(this=one, expression=two), truth)
+        test = inner.holds(exp.and_(*tests, copy=False), truth)
         found.append(FALSE if test == FALSE else conjunction((*body, test)))
     return found[0], found[1]
 

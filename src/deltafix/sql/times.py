@@ -14,7 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from deltafix.sql.text import Statement, exp
 
-__all__ = ["PARTS", "TRUNCATED", "Interval", "days_between", "interval", "later", "moved"]
+__all__ = [
+    "PARTS_OF", "TRUNCATED", "UNITS", "Interval", "borders_between", "day_name", "days_between",
+    "interval", "last_day", "later", "month_name", "moved",
+]  # fmt: skip
 
 
 class Interval(NamedTuple):
@@ -78,8 +81,25 @@ PARTS: Final[dict[str, Callable[[Any], int]]] = {
     "DAY": lambda day: day.day,
     "HOUR": lambda moment: moment.hour if isinstance(moment, datetime) else 0,
     "MINUTE": lambda moment: moment.minute if isinstance(moment, datetime) else 0,
+    "DOY": lambda day: day.timetuple().tm_yday,
+    "WEEK": lambda day: day.isocalendar().week,
 }
 """What EXTRACT gives, by the name of the part. No seconds: some dialects give fractions of them."""
+
+_ISO: Final[dict[str, Callable[[Any], int]]] = {
+    **PARTS,
+    "DOW": lambda day: day.isoweekday() % 7,
+    "ISODOW": lambda day: day.isoweekday(),
+    "ISOYEAR": lambda day: day.isocalendar().year,
+    "DECADE": lambda day: day.year // 10,
+}
+
+PARTS_OF: Final[dict[str, dict[str, Callable[[Any], int]]]] = {
+    "duckdb": {**_ISO, "SECOND": lambda m: m.second if isinstance(m, datetime) else 0},
+    "postgres": _ISO,
+    "spark": {**PARTS, "DOW": lambda day: day.isoweekday() % 7 + 1},
+}
+"""The same by dialect: Spark counts the days of a week from 1, which is Sunday."""
 
 
 def _midnight(moment: datetime) -> datetime:
@@ -95,5 +115,52 @@ TRUNCATED: Final[dict[str, Callable[[datetime], datetime]]] = {
     "HOUR": lambda moment: moment.replace(minute=0, second=0, microsecond=0),
     "MINUTE": lambda moment: moment.replace(second=0, microsecond=0),
     "SECOND": lambda moment: moment.replace(microsecond=0),
+    "MILLISECOND": lambda m: m.replace(microsecond=m.microsecond // 1000 * 1000),
+    "MICROSECOND": lambda moment: moment,
+    "DECADE": lambda moment: _midnight(moment).replace(
+        year=max(moment.year // 10 * 10, 1), month=1, day=1
+    ),
 }
-"""DATE_TRUNC, by its unit."""
+"""DATE_TRUNC, by its unit. No centuries: DuckDB's begin a year before PostgreSQL's."""
+
+_MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120}
+_LENGTHS: Final = {
+    "DAY": timedelta(days=1), "HOUR": timedelta(hours=1), "MINUTE": timedelta(minutes=1),
+    "SECOND": timedelta(seconds=1), "MILLISECOND": timedelta(milliseconds=1),
+    "MICROSECOND": timedelta(microseconds=1),
+}  # fmt: skip
+
+UNITS: Final = (*_MONTHS, *_LENGTHS)
+"""The units of DATE_DIFF."""
+
+
+def borders_between(unit: str, first: datetime, last: datetime) -> int:
+    """DATE_DIFF: how many borders of a unit lie between two moments."""
+    size = _MONTHS.get(unit)
+    if size is not None:
+        one, other = (moment.year * 12 + moment.month - 1 for moment in (first, last))
+        return other // size - one // size
+    cut, length = TRUNCATED[unit], _LENGTHS[unit]
+    return (cut(last) - cut(first)) // length
+
+
+def last_day(day: date) -> date:
+    """The last day of a day's month."""
+    return date(day.year, day.month, calendar.monthrange(day.year, day.month)[1])
+
+
+_DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTH_NAMES: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+
+
+def day_name(day: date) -> str:
+    """The English name of its day of the week."""
+    return _DAYS[day.weekday()]
+
+
+def month_name(day: date) -> str:
+    """The English name of its month."""
+    return _MONTH_NAMES[day.month - 1]

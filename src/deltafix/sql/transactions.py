@@ -1,9 +1,10 @@
 """Transactions of a connection: edits that wait, epochs of the engine, and who is told of them.
 
 Edits wait until something reads, or the transaction commits: then they are one epoch of the engine.
-ROLLBACK forgets what waits and undoes the epochs since BEGIN. Invariants: a statement that fails
-changes nothing; subscribers hear of a transaction once, net, after its commit; an interrupt finds
-all of a commit done, or nothing. Which rows an edit has is not known here.
+ROLLBACK forgets what waits and undoes the steps since BEGIN, epochs and definitions (`sql.steps`).
+Invariants: a statement that fails changes nothing; subscribers hear of a transaction once, net,
+after its commit; an interrupt finds all of a commit done, or nothing. Which rows an edit has is not
+known here.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import SqlOperationalError
 from deltafix.sql import durable
-from deltafix.sql.changes import Bag, Subscription, ViewDelta, view_delta
+from deltafix.sql.changes import Subscription, Told, ViewDelta, view_delta
 from deltafix.sql.maintained import Maintained
 from deltafix.sql.pending import Pending
+from deltafix.sql.steps import Step
 from deltafix.sql.text import Statement, exp
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-    from deltafix.facts.delta import Delta
     from deltafix.sql.builder import Relation
     from deltafix.sql.rows import Edit
 
@@ -33,12 +34,11 @@ class Transactions(Maintained):
         super().__init__(path, dialect, settings)
         self.commits = 0
         """How many transactions with changes are final; an interrupt may come right behind one."""
-        self._open = False
         self._pending = Pending()
         self._journal: list[Edit] = []
-        self._epochs: list[Delta] = []
-        self._undoing: int | None = None  # the engine's epoch before the last of these is undone
-        self._last: list[Delta | Mapping[str, Bag]] = []
+        self._undoing: int | None = None  # the engine's epoch before the last step is undone
+        self._ending: int | None = None  # the engine's epoch before a COMMIT's
+        self._last: list[Told] = []
         self._subscriptions: list[Subscription] = []
         self._watchers: list[Callable[[list[ViewDelta]], object]] = []
         self._untold: list[Any] = []  # who is to hear what: a subscription or watcher, and epochs
@@ -62,21 +62,27 @@ class Transactions(Maintained):
         self._require_open()
         try:
             self._settle_edits(last=True)
-            if self._journal:  # else what changed last is what changed last
-                self._end_epochs()
+            if self._journal or self._steps:  # else what changed last is what changed last
+                self._end_steps()
             self._open = False
         except KeyboardInterrupt:
             self.rollback()
             raise
 
-    def _end_epochs(self) -> None:
+    def _end_steps(self) -> None:
         """They are final: forget how they are undone, and tell of them."""
         self._open = False
         self._journal.clear()
-        last: list[Delta | Mapping[str, Bag]] = [*self._epochs]
+        if any(step.catalog is not None for step in self._steps):
+            self._forget_unknown()
+        self._hear([step.told for step in self._steps])
+
+    def _hear(self, last: list[Told]) -> None:
+        """Have something be what a transaction changed, and tell of it."""
         untold = self._untold_with(last)
         commits = self.commits + 1  # an interrupt finds all of it done, or nothing
-        self._last, self._epochs, self._untold, self.commits = last, [], untold, commits
+        self._last, self._steps, self._untold, self.commits = last, [], untold, commits
+        self._ending = None
         self._tell()
 
     def rollback(self) -> None:
@@ -103,28 +109,36 @@ class Transactions(Maintained):
         if self._db is not None:
             self._db._abandon()
         if self._is_final:
-            self._end_epochs()
-        while self._epochs:
-            delta, db = self._epochs[-1], self._engine()
-            if self._undoing is None:
-                self._undoing = db.epoch
-            if db.epoch == self._undoing:
-                with db.transaction() as tx:
-                    for name in self.catalog.tables.keys() & set(delta):
-                        tx.delete(name, delta[name].added)
-                        tx.insert(name, delta[name].removed)
-                    self._forget_undo(tx, len(self._epochs) - 1)
-            self._epochs, self._undoing = self._epochs[:-1], None
-        self._open = False
+            self._end_steps()
+        if self._open:
+            self._forget_made()
+        while self._steps:
+            self._undo_step(self._engine(), self._steps[-1])
+            self._steps, self._undoing = self._steps[:-1], None
+        self._open, self._ending = False, None
+        self._forget_unknown()
         self._tell()
+
+    def _undo_step(self, db: Database, step: Step) -> None:
+        mark = f"{durable.UNDO}{len(self._steps) - 1}"
+        if step.delta is None:
+            self._reach(db, step.catalog or self._known, step.rows, done=mark)
+            return
+        if self._undoing is None:
+            self._undoing = db.epoch
+        if db.epoch == self._undoing:
+            with db.transaction() as tx:
+                for name in self.catalog.tables.keys() & set(step.delta):
+                    tx.delete(name, step.delta[name].added)
+                    tx.insert(name, step.delta[name].removed)
+                self._note(tx, {mark: None})
 
     @property
     def _is_final(self) -> bool:
-        """Whether the folder has committed the epochs: a kill could cut undoing them in two."""
-        if not (self._durable and self._epochs) or self._undoing is not None:
+        """Whether the folder has committed the steps: a kill could cut undoing them in two."""
+        if self._ending is None or not (self._durable and self._steps):
             return False
-        db: Any = self._engine()
-        return f"{durable.UNDO}0" not in db.marks
+        return self._engine().epoch > self._ending
 
     def _undo(self, mark: int) -> None:
         """Take back edits from a point on, where they are noted; the engine's are the caller's."""
@@ -141,31 +155,28 @@ class Transactions(Maintained):
         A state folder keeps the way back with each epoch but the `last` of the transaction, whose
         record commits them all.
         """
-        if not (self._pending or (last and self._durable and self._epochs)):
+        if not (self._pending or (last and self._durable and self._steps)):
             return
         tx = None
         try:
-            with self._engine().transaction() as tx:
+            db, marks = self._engine(), dict[str, Any]()
+            steps = len(self._steps) if self._durable else 0
+            if last:
+                self._ending = db.epoch
+                marks = {f"{durable.UNDO}{number}": None for number in range(steps)}
+            elif self._durable:
+                marks = {f"{durable.UNDO}{steps}": durable.written(self._pending.rows())}
+            with db.transaction() as tx:
                 self._pending.apply(tx)
-                if last:
-                    self._forget_undo(tx, 0)
-                elif self._durable:
-                    note: Any = tx
-                    come = durable.written(self._pending.rows())
-                    note.mark(f"{durable.UNDO}{len(self._epochs)}", come)
-            self._epochs.append(tx.delta)
+                self._note(tx, marks)
+            self._steps.append(Step(tx.delta, told=tx.delta))
             self._pending.clear()
         except BaseException:
             stood = None if tx is None or not tx.is_committed else tx.delta
-            if stood is not None and all(one is not stood for one in self._epochs):
-                self._epochs.append(stood)  # an interrupt may come when the epoch stands
+            if stood is not None and all(one.delta is not stood for one in self._steps):
+                self._steps.append(Step(stood, told=stood))  # an interrupt came when it stands
             self.rollback()
             raise
-
-    def _forget_undo(self, tx: Any, start: int) -> None:
-        """Take the marks away that say how an open transaction is undone, from an epoch on."""
-        for number in range(start, len(self._epochs) if self._durable else 0):
-            tx.mark(f"{durable.UNDO}{number}", None)
 
     @property
     def engine(self) -> Database:
@@ -173,7 +184,7 @@ class Transactions(Maintained):
         self._settle_edits()
         return self._engine()
 
-    def _untold_with(self, last: list[Delta | Mapping[str, Bag]]) -> list[Any]:
+    def _untold_with(self, last: list[Told]) -> list[Any]:
         hearing = (*self._subscriptions, *self._watchers)
         return [*self._untold, *((one, last) for one in hearing)]
 
@@ -183,7 +194,8 @@ class Transactions(Maintained):
             one, last = self._untold[0]
             if isinstance(one, Subscription):
                 tell: Callable[[Any], object] = one.tell
-                told: Any = view_delta(self.catalog.relations[one.view], last)
+                relation = self.catalog.relations.get(one.view)  # None: it is gone meanwhile
+                told: Any = () if relation is None else view_delta(relation, last)
                 is_news = bool(told)
             else:
                 tell, is_news = one, True
@@ -224,9 +236,10 @@ class Transactions(Maintained):
         self._subscriptions = [one for one in self._subscriptions if one is not subscription]
 
     def _forget_unknown(self) -> None:
-        """End the subscriptions to what there is no more."""
-        there = self.catalog.relations
-        self._subscriptions = [one for one in self._subscriptions if one.view in there]
+        """End the subscriptions to what there is no more, when that is final."""
+        if not self._open:
+            there = self.catalog.relations
+            self._subscriptions = [one for one in self._subscriptions if one.view in there]
 
     def _relation(self, name: str) -> Relation:
         known = self.catalog.relations

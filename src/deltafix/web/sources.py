@@ -222,15 +222,20 @@ class SqlSource:
         from deltafix.sql.parameters import equalities  # noqa: PLC0415  an extra
         from deltafix.sql.text import shown_name  # noqa: PLC0415
 
-        names = [one.name for one in self.connection.catalog.relations[name].columns]
         dialect = self.connection.dialect
-        said = equalities(dict(zip(names, row, strict=True)), dialect)
+        said = equalities(self._by_column(name, row), dialect)
         return f"{shown_name(name, dialect)}: {said}"
 
     def to_json(self, name: str, row: Sequence[Any]) -> dict[str, Any]:
         """A row by column, as the live door sends it."""
+        return {one: write_sql(value) for one, value in self._by_column(name, row).items()}
+
+    def _by_column(self, name: str, row: Sequence[Any]) -> dict[str, Any]:
+        """A row's values; by place if it is of the columns that there were before a definition."""
         names = [one.name for one in self.connection.catalog.relations[name].columns]
-        return {one: write_sql(value) for one, value in zip(names, row, strict=True)}
+        if len(names) != len(row):
+            names = [f"column{place}" for place in range(1, len(row) + 1)]
+        return dict(zip(names, row, strict=True))
 
     def watch(self, told: Changed) -> Callable[[], None]:
         """Be told of each transaction; the answer ends that."""

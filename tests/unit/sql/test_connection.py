@@ -376,6 +376,51 @@ def test_an_edit_by_key_reads_one_row(db, monkeypatch):
     assert [len(found) for found in read] == [1, 1]
 
 
+def test_a_commit_tells_what_definitions_and_edits_came_to():
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1), (2)")
+        db.execute("CREATE VIEW v AS SELECT a FROM t; CREATE VIEW w AS SELECT COUNT(*) AS n FROM t")
+        told, heard = {name: db.subscribe(name) for name in "tvw"}, []
+        db.watch(heard.extend)
+        db.execute("BEGIN; INSERT INTO t VALUES (3); CREATE TABLE new (a INTEGER, b TEXT)")
+        db.execute("INSERT INTO new SELECT a, 'x' FROM t; CREATE VIEW more AS SELECT a FROM new")
+        db.execute("DROP VIEW v; DROP VIEW w; DROP TABLE t; ALTER TABLE new RENAME TO t")
+        db.execute("CREATE VIEW v AS SELECT a FROM t WHERE a > 1; INSERT INTO t VALUES (4, 'y')")
+        assert not heard
+        db.execute("COMMIT")
+        (one,), (other,) = told["t"], told["v"]
+        assert one.columns == ("a", "b")
+        assert one.added == [(1, "x"), (2, "x"), (3, "x"), (4, "y")]
+        assert one.removed == [(1,), (2,)]
+        assert (other.added, other.removed) == ([(3,), (4,)], [(1,)])
+        assert {delta.view: len(delta) for delta in heard} == {"t": 6, "v": 3, "more": 1}
+        assert db.delta("t") == one
+        assert not list(told["w"])
+        db.execute("CREATE VIEW w AS SELECT a FROM t; DELETE FROM t WHERE a < 9")
+        assert not list(told["w"])  # it ended with the view
+
+
+def test_a_definition_that_fails_leaves_the_transaction_as_it_was():
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a TEXT); INSERT INTO t VALUES ('1')")
+        told = db.subscribe("t")
+        db.execute("BEGIN; INSERT INTO t VALUES ('one')")
+        for wrong in (
+            "CREATE VIEW v AS SELECT CAST(a AS INTEGER) AS n FROM t",
+            "ALTER TABLE t ALTER COLUMN a TYPE INTEGER",
+            "ALTER TABLE t ADD COLUMN b INTEGER NOT NULL",
+            "DROP TABLE u",
+        ):
+            with pytest.raises(deltafix.sql.DatabaseError):
+                db.execute(wrong)
+            assert db.in_transaction
+            assert rows(db, "SELECT * FROM t") == [("1",), ("one",)]
+        db.execute("DELETE FROM t WHERE a = 'one'; ALTER TABLE t ALTER COLUMN a TYPE INTEGER")
+        db.execute("CREATE VIEW v AS SELECT a + 1 AS n FROM t; COMMIT")
+        assert rows(db, "SELECT * FROM v") == [(2,)]
+        assert [(one.added, one.removed) for one in told] == [([(1,)], [("1",)])]
+
+
 # --- definitions ---------------------------------------------------------------------------------
 
 

@@ -131,3 +131,21 @@ def test_an_insert_by_name_gives_the_other_columns_their_defaults() -> None:
     db.execute("ALTER TABLE u ALTER COLUMN s SET DEFAULT 'd'")
     found = db.execute("INSERT INTO u BY NAME SELECT b AS c, id AS a FROM t RETURNING *")
     assert sorted(found) == [(1, 3, "d"), (2, 5, "d"), (3, 5, "d")]
+
+
+def test_names_of_names_are_bounded_before_they_double_too_often():
+    names = ", ".join(f"x{n} + x{n} AS x{n + 1}" for n in range(40))
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE one (a INTEGER NOT NULL); INSERT INTO one VALUES (1)")
+        few = names.split(", x6")[0]
+        assert db.execute(f"SELECT a AS x0, {few} FROM one").fetchall()[0][-1] == 64
+        for query in (
+            f"SELECT a AS x0, {names} FROM one",
+            f"SELECT SUM(a) AS x0, {names} FROM one",
+        ):
+            with pytest.raises(deltafix.sql.NotSupportedError, match="in a subquery"):
+                db.execute(f"CREATE VIEW v AS {query}")
+            with pytest.raises(deltafix.sql.NotSupportedError, match="in a subquery"):
+                db.execute(query)
+        shared = f"SELECT x6 + x6 AS y FROM (SELECT a AS x0, {few} FROM one) AS t"
+        assert db.execute(shared).fetchall() == [(128,)]

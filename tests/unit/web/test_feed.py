@@ -110,6 +110,9 @@ def test_a_page_connects_while_an_epoch_is_being_made(db):
         assert asyncio.run(heard(feed))[0] == "ready"
         tables.execute("COMMIT")
         assert feed.last.changes["t"]["added"] == ["t: a = 1"]
+        tables.execute("ALTER TABLE t ADD COLUMN b INTEGER")
+        assert feed.last.changes["t"]["removed"] == ["t: column1 = 1"]
+        assert feed.last.changes["t"]["added"] == ["t: a = 1 AND b IS NULL"]
 
 
 def test_an_epoch_with_more_rows_than_are_kept_is_gone_for_pages_too(db):

@@ -1,0 +1,214 @@
+"""The scalar functions of numbers.
+
+What is a DOUBLE is as IEEE 754 has it, and as DuckDB: NaN and infinity, never an error. Invariant:
+whole numbers and decimals stay such where a function does not say otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from typing import Any, Final
+
+from deltafix.sql.signatures import Function, doubles, number, of_types
+from deltafix.sql.text import exp
+from deltafix.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    DECIMALS,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    SqlType,
+    common_type,
+)
+
+__all__ = ["NAMED", "NUMBERS"]
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _sqrt(value: Any) -> float:
+    number = float(value)
+    return math.sqrt(number) if number >= 0 else math.nan
+
+
+def _ln(value: Any) -> float:
+    number = float(value)
+    return math.log(number) if number > 0 else -math.inf if number == 0 else math.nan
+
+
+def _exp(value: Any) -> float:
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
+def _power(base: Any, exponent: Any) -> float:
+    """As IEEE 754 has it: never an error."""
+    one, two = float(base), float(exponent)
+    try:
+        return math.pow(one, two)
+    except OverflowError:
+        return -math.inf if one < 0 and two % 2 == 1 else math.inf
+    except ValueError:
+        return math.inf if one == 0 else math.nan
+
+
+def _log(*values: Any) -> float:
+    """LOG(number) to the base of 10, LOG(base, number)."""
+    base, value = (10.0, float(values[0])) if len(values) == 1 else map(float, values)
+    for known, take in ((2.0, math.log2), (10.0, math.log10)):
+        if base == known and 0 < value < math.inf:
+            return take(value)
+    above, below = _ln(value), _ln(base)
+    if below == 0:
+        return math.nan if above == 0 or math.isnan(above) else math.copysign(math.inf, above)
+    return above / below
+
+
+def _real(take: Callable[..., float]) -> Callable[..., float]:
+    """As IEEE 754 has it: NaN outside of what a function is defined for, else infinity."""
+
+    def found(*values: Any) -> float:
+        try:
+            return take(*map(float, values)) + 0.0
+        except OverflowError:
+            return math.copysign(math.inf, values[0])
+        except ValueError:
+            return math.nan
+
+    return found
+
+
+def _cot(value: float) -> float:
+    tangent = math.tan(value)
+    return 1 / tangent if tangent else math.copysign(math.inf, tangent)
+
+
+def _truncated(value: Any, digits: int = 0) -> Any:
+    if isinstance(value, int):
+        scale = 10 ** min(max(-digits, 0), 19)
+        return abs(value) // scale * scale * (1 if value > 0 else -1)
+    if isinstance(value, Decimal):
+        return value.quantize(Decimal(1).scaleb(-digits), ROUND_DOWN, DECIMALS)
+    if not math.isfinite(value):
+        return value
+    scaled = value * 10.0**digits
+    return math.trunc(scaled) / 10.0**digits + 0.0 if math.isfinite(scaled) else value
+
+
+def _factorial(number: int) -> int:
+    if number < 0:
+        raise ValueError(f"the factorial of {number}")
+    return math.factorial(min(number, 21))
+
+
+def _integers(types: Sequence[SqlType]) -> SqlType | None:
+    found: SqlType | None = NULL
+    for one in types:
+        is_whole = one.is_integer or one is NULL
+        found = common_type(found, one) if found is not None and is_whole else None
+    return INTEGER if found is NULL else found
+
+
+def _bits(usage: str, compute: Callable[[int, int], int]) -> Function:
+    return Function(usage, ("this", "expression"), _integers, compute, least=2)
+
+
+def _curve(name: str, take: Callable[..., float], *more: str) -> Function:
+    usage = f"{name}({', '.join(('number', *more))})"
+    return Function(usage, ("this", *more), doubles, _real(take), least=1 + len(more))
+
+
+def _test(name: str, test: Callable[[float], bool], argument: str) -> Function:
+    return Function(
+        f"{name}(number)", (argument,), lambda t: BOOLEAN if doubles(t) else None, test,
+        only=("duckdb",),
+    )  # fmt: skip
+
+
+def _round(value: Any, digits: int = 0) -> Any:
+    if isinstance(value, int):
+        return value if digits >= 0 else round(value, digits)
+    if isinstance(value, Decimal):
+        return value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, DECIMALS)
+    if not math.isfinite(value):
+        return value
+    scale = 10.0**digits
+    scaled = value * scale
+    whole = math.floor(abs(scaled) + 0.5)  # half away from zero
+    return math.copysign(whole, scaled) / scale + 0.0
+
+
+def _whole(step: Callable[[Any], int]) -> Callable[[Any], Any]:
+    def found(value: Any) -> Any:
+        if isinstance(value, int) or not math.isfinite(value):
+            return value
+        return step(value) if isinstance(value, Decimal) else float(step(value)) + 0.0
+
+    return found
+
+
+NUMBERS: Final[dict[type, Function]] = {
+    exp.Sqrt: Function("SQRT(number)", ("this",), doubles, _sqrt),
+    exp.Ln: Function("LN(number)", ("this",), doubles, _ln),
+    exp.Exp: Function("EXP(number)", ("this",), doubles, _exp),
+    exp.Pow: Function("POWER(base, exponent)", ("this", "expression"), doubles, _power, least=2),
+    exp.Abs: Function("ABS(number)", ("this",), number, abs),
+    exp.Sign: Function("SIGN(number)", ("this",), lambda t: INTEGER if number(t) else None, _sign),
+    exp.Floor: Function("FLOOR(number)", ("this",), number, _whole(math.floor)),
+    exp.Ceil: Function("CEIL(number)", ("this",), number, _whole(math.ceil)),
+    exp.Round: Function(
+        "ROUND(number, digits)",
+        ("this", "decimals"),
+        lambda t: number(t) if len(t) == 1 or t[1].is_integer else None,
+        _round,
+    ),
+    exp.Trunc: Function(
+        "TRUNC(number, digits)",
+        ("this", "decimals"),
+        lambda t: number(t) if len(t) == 1 or t[1].is_integer else None,
+        _truncated,
+    ),
+    exp.Log: Function("LOG(base, number)", ("this", "expression"), doubles, _log),
+    exp.Pi: Function("PI()", (), lambda _: DOUBLE, lambda: math.pi, least=0),
+    exp.Cbrt: _curve("CBRT", math.cbrt),
+    exp.Sin: _curve("SIN", math.sin),
+    exp.Cos: _curve("COS", math.cos),
+    exp.Tan: _curve("TAN", math.tan),
+    exp.Cot: _curve("COT", _cot),
+    exp.Asin: _curve("ASIN", math.asin),
+    exp.Acos: _curve("ACOS", math.acos),
+    exp.Atan: _curve("ATAN", math.atan),
+    exp.Atan2: _curve("ATAN2", math.atan2, "expression"),
+    exp.Sinh: _curve("SINH", math.sinh),
+    exp.Cosh: Function("COSH(number)", ("this",), doubles, lambda x: _real(math.cosh)(abs(x))),
+    exp.Tanh: _curve("TANH", math.tanh),
+    exp.Degrees: _curve("DEGREES", math.degrees),
+    exp.Radians: _curve("RADIANS", math.radians),
+    exp.Factorial: Function("FACTORIAL(number)", ("this",), of_types([BIGINT], BIGINT), _factorial),
+    exp.BitwiseAnd: _bits("a & b", operator.and_),
+    exp.BitwiseOr: _bits("a | b", operator.or_),
+    exp.BitwiseXor: _bits("XOR(a, b)", operator.xor),
+    exp.BitwiseNot: Function("~a", ("this",), _integers, operator.invert),
+    exp.IsNan: _test("ISNAN", math.isnan, "this"),
+    exp.IsInf: _test("ISINF", math.isinf, "this"),
+}
+"""By sqlglot's node."""
+
+NAMED: Final[dict[str, Function]] = {
+    "ISFINITE": _test("ISFINITE", math.isfinite, "expressions"),
+    "GCD": Function(
+        "GCD(a, b)", ("expressions",), of_types([BIGINT, BIGINT], BIGINT), math.gcd, least=2
+    ),
+    "LCM": Function(
+        "LCM(a, b)", ("expressions",), of_types([BIGINT, BIGINT], BIGINT), math.lcm, least=2
+    ),
+}
+"""What sqlglot has no node for, by name."""

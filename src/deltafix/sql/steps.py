@@ -1,0 +1,75 @@
+"""What an open transaction has done, step by step: how each is undone, and what it changed.
+
+A step is an epoch of edits, or a definition: another catalog, and the tables that went or were made
+anew for it. Invariants: undoing the steps from the last to the first leaves what was there before;
+undoing one twice is undoing it once. What is told at COMMIT is that of all steps, net: of what was
+there at BEGIN and is there then, its rows then less those before; of what was made between, what
+edits changed in it since. Doing and undoing is the connection's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
+
+from deltafix.sql.changes import Change, Told
+
+if TYPE_CHECKING:
+    from deltafix.facts.delta import Delta
+    from deltafix.facts.schema import Row
+    from deltafix.sql.builder import Relation
+    from deltafix.sql.catalog import Catalog
+
+__all__ = ["NOTHING", "Step", "as_changes", "defined"]
+
+
+class Step(NamedTuple):
+    """An epoch of edits, by its `delta`, or a definition.
+
+    Of a definition there is the `catalog` before it, and all `rows` of the tables that went or were
+    made anew. `told` is what subscribers are to hear of.
+    """
+
+    delta: Delta | None = None
+    catalog: Catalog | None = None
+    rows: Mapping[str, list[Row]] = MappingProxyType({})
+    told: Told = MappingProxyType({})
+
+
+NOTHING = Step()
+
+
+def as_changes(told: Told | None, relations: Mapping[str, Relation]) -> Mapping[str, Change]:
+    """What an epoch changed in some relations, with the columns they have now. O(relations)."""
+    found = {}
+    for name, part in (told or {}).items():
+        if isinstance(part, Change):
+            found[name] = part
+        elif name in relations:
+            columns = relations[name].columns
+            found[name] = Change(part.removed, columns, part.added, columns)
+    return found
+
+
+def defined(steps: Iterable[Step], told: Mapping[str, Change], after: Catalog) -> list[Step]:
+    """The steps, the last of which is a definition that led to a catalog and changed all this.
+
+    Edits before it are in the columns of then. What goes and was made in the transaction itself is
+    told of by none; what comes has its rows told if it was there at BEGIN, or if it is a table that
+    goes on under another name and was not.
+    """
+    *before, last = steps
+    began = next(one.catalog for one in (*before, last) if one.catalog is not None)
+    there, were, are = (one.relations for one in (began, last.catalog or began, after))
+    gone, came = were.keys() - are.keys(), are.keys() - were.keys()
+    unheard = {name for name in gone if name not in there}
+    is_new = bool(unheard & {*last.rows})
+    unheard_of = {*unheard, *(n for n in came if n not in there and not is_new)}
+    parts = [*(as_changes(one.told, were) for one in before), told]
+    return [
+        one._replace(told={n: c for n, c in part.items() if n not in names})
+        for one, part, names in zip(
+            (*before, last), parts, (*(unheard for _ in before), unheard_of), strict=True
+        )
+    ]

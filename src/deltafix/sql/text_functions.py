@@ -1,0 +1,366 @@
+"""The scalar functions of texts.
+
+Texts are sequences of code points: `REVERSE` and `LENGTH` count these, as PostgreSQL does.
+Invariant: no function makes a text of more than `_LONGEST` code points out of short ones: that is
+an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from deltafix.sql.signatures import Function, of_types, texts, texts_or_bytes
+from deltafix.sql.text import exp
+from deltafix.sql.types import BIGINT, BLOB, BOOLEAN, INTEGER, NULL, TEXT, SqlType, array_type
+
+__all__ = ["INITCAP", "NAMED", "PADS", "TEXTS", "TRIMS"]
+
+_LONGEST: Final = 1 << 24
+
+
+def _fitting(length: int) -> int:
+    if length > _LONGEST:
+        raise ValueError(f"a text of {length} characters: {_LONGEST} are the most")
+    return length
+
+
+def _substring(text: str, start: int, length: int | None = None) -> str:
+    if length is not None and length < 0:
+        raise ValueError(f"a substring of negative length: {length}")
+    first = start if start >= 0 else max(1, len(text) + start + 1)
+    last = len(text) + 1 if length is None else first + length
+    return text[max(0, first - 1) : max(0, last - 1)]
+
+
+def _left(text: str, count: int) -> str:
+    return text[:count] if count >= 0 else text[: max(0, len(text) + count)]
+
+
+def _right(text: str, count: int) -> str:
+    return (
+        text[len(text) - count :]
+        if 0 <= count < len(text)
+        else text
+        if count >= 0
+        else text[-count:]
+    )
+
+
+@lru_cache(maxsize=256)
+def _like(pattern: str) -> Callable[[str], bool]:
+    """Whether a text is LIKE the pattern; without `_` its parts are looked for, one by one."""
+    if "_" in pattern:
+        return _matched(pattern, 0)
+    first, *middle = pattern.split("%")
+    if not middle:
+        return lambda text: text == first
+    last = middle.pop()
+    parts = [part for part in middle if part]
+    if not first and not last and len(parts) == 1:
+        (part,) = parts
+        return lambda text: part in text
+
+    def found(text: str) -> bool:
+        start, end = len(first), len(text) - len(last)
+        if start > end or not (text.startswith(first) and text.endswith(last)):
+            return False
+        for part in parts:
+            start = text.find(part, start, end)
+            if start < 0:
+                return False
+            start += len(part)
+        return True
+
+    return found
+
+
+@lru_cache(maxsize=256)
+def _ilike(pattern: str) -> Callable[[str], bool]:
+    """Whether a text is ILIKE the pattern."""
+    return _matched(pattern, re.IGNORECASE)
+
+
+def _matched(pattern: str, flags: int) -> Callable[[str], bool]:
+    parts = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
+    whole = re.compile("".join(parts), re.DOTALL | flags).fullmatch
+    return lambda text: whole(text) is not None
+
+
+def _split_part(text: str, delimiter: str, place: int) -> str:
+    parts = text.split(delimiter) if delimiter else list(text)
+    at = place - 1 if place > 0 else len(parts) + place
+    return parts[at] if place and 0 <= at < len(parts) else ""
+
+
+def _split(text: str | None, delimiter: str | None) -> tuple[str, ...] | None:
+    if text is None or delimiter is None:
+        return None if text is None else (text,)
+    return tuple(text.split(delimiter) if delimiter else text or ("",))
+
+
+def _padded(*, left: bool) -> Callable[..., str]:
+    def found(text: str, length: int, fill: str = " ") -> str:
+        missing = _fitting(length) - len(text)
+        if missing <= 0:
+            return text[: max(length, 0)]
+        if not fill:
+            raise ValueError("LPAD and RPAD need something to fill up with")
+        more = (fill * (missing // len(fill) + 1))[:missing]
+        return more + text if left else text + more
+
+    return found
+
+
+def _repeated(text: Any, times: int) -> Any:
+    return text * (times if _fitting(len(text) * times) > 0 else 0)
+
+
+def _translated(text: str, old: str, new: str) -> str:
+    table: dict[int, str | None] = {}
+    for place, one in enumerate(old):
+        table.setdefault(ord(one), new[place] if place < len(new) else None)
+    return text.translate(table)
+
+
+def _joined_by(delimiter: str | None, *values: str | None) -> str | None:
+    return None if delimiter is None else delimiter.join(v for v in values if v is not None)
+
+
+def _character(code: int) -> str:
+    if not 0 <= code <= 0x10FFFF or 0xD800 <= code < 0xE000:
+        raise ValueError(f"{code} is no character of Unicode")
+    return chr(code)
+
+
+def _capitals(word: str) -> Callable[[str], str]:
+    words = re.compile(word)
+    return lambda text: words.sub(lambda one: one[0][:1].upper() + one[0][1:].lower(), text)
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _sha2(value: str | bytes, bits: int) -> str:
+    if bits not in (0, 224, 256, 384, 512):
+        raise ValueError(f"SHA2 of {bits} bits: 224, 256, 384 and 512 are there")
+    return hashlib.new(f"sha{bits or 256}", _bytes(value)).hexdigest()
+
+
+def _of_base64(text: str) -> bytes:
+    return b64decode(text, validate=True)
+
+
+def _digest(types: Sequence[SqlType]) -> SqlType | None:
+    return TEXT if texts_or_bytes(types[:1]) and all(t.is_integer for t in types[1:]) else None
+
+
+def _parts(types: Sequence[SqlType]) -> SqlType | None:
+    return array_type(TEXT) if texts(types) else None
+
+
+def _padded_type(types: Sequence[SqlType]) -> SqlType | None:
+    is_fit = len(types) > 1 and (types[1].is_integer or types[1] is NULL)
+    return TEXT if is_fit and texts((types[0], *types[2:])) else None
+
+
+def _trim(cut: Callable[..., str]) -> Function:
+    return Function(
+        "TRIM(text, characters)",
+        ("this", "expression"),
+        texts,
+        lambda text, characters=" ": cut(text, characters) if characters else text,
+        flags=("position",),
+    )
+
+
+TRIMS: Final = {
+    "LEADING": _trim(str.lstrip),
+    "TRAILING": _trim(str.rstrip),
+    "": _trim(str.strip),
+    "BOTH": _trim(str.strip),
+}
+"""TRIM, LTRIM and RTRIM, by the side that is cut."""
+
+PADS: Final = {
+    is_left: Function(
+        f"{name}(text, length, fill)",
+        ("this", "expression", "fill_pattern"),
+        _padded_type,
+        _padded(left=is_left),
+        flags=("is_left",),
+        least=2,
+    )
+    for is_left, name in ((True, "LPAD"), (False, "RPAD"))
+}
+
+INITCAP: Final = {
+    dialect: Function("INITCAP(text)", ("this",), texts, _capitals(word), flags=("expression",))
+    for dialect, word in (("postgres", r"[^\W_]+"), ("spark", r"[^ ]+"))
+}
+"""By dialect: words are of letters and digits in PostgreSQL, and parted by spaces in Spark."""
+
+TEXTS: Final[dict[type, Function]] = {
+    exp.Lower: Function("LOWER(text)", ("this",), texts, str.lower),
+    exp.Upper: Function("UPPER(text)", ("this",), texts, str.upper),
+    exp.Substring: Function(
+        "SUBSTRING(text, start, length)",
+        ("this", "start", "length"),
+        of_types([TEXT, BIGINT, BIGINT], TEXT),
+        _substring,
+        least=2,
+    ),
+    exp.Left: Function(
+        "LEFT(text, count)", ("this", "expression"), of_types([TEXT, BIGINT], TEXT), _left, least=2
+    ),
+    exp.Right: Function(
+        "RIGHT(text, count)",
+        ("this", "expression"),
+        of_types([TEXT, BIGINT], TEXT),
+        _right,
+        least=2,
+    ),
+    exp.Replace: Function(
+        "REPLACE(text, old, new)",
+        ("this", "expression", "replacement"),
+        texts,
+        lambda text, old, new: text.replace(old, new) if old else text,
+        least=3,
+    ),
+    exp.StartsWith: Function(
+        "STARTS_WITH(text, prefix)",
+        ("this", "expression"),
+        of_types([TEXT, TEXT], BOOLEAN),
+        str.startswith,
+        least=2,
+    ),
+    exp.Like: Function(
+        "text LIKE 'a%_'",
+        ("this", "expression"),
+        of_types([TEXT, TEXT], BOOLEAN),
+        lambda text, pattern: _like(pattern)(text),
+        least=2,
+        fixed=_like,
+    ),
+    exp.ILike: Function(
+        "text ILIKE 'a%_'",
+        ("this", "expression"),
+        of_types([TEXT, TEXT], BOOLEAN),
+        lambda text, pattern: _ilike(pattern)(text),
+        least=2,
+        fixed=_ilike,
+    ),
+    exp.StrPosition: Function(
+        "STRPOS(text, part)",
+        ("this", "substr"),
+        of_types([TEXT, TEXT], BIGINT),
+        lambda text, part: text.find(part) + 1,
+        least=2,
+    ),
+    exp.SplitPart: Function(
+        "SPLIT_PART(text, delimiter, place)",
+        ("this", "delimiter", "part_index"),
+        of_types([TEXT, TEXT, BIGINT], TEXT),
+        _split_part,
+        least=3,
+    ),
+    exp.Split: Function(
+        "SPLIT(text, delimiter)",
+        ("this", "expression"),
+        _parts,
+        _split,
+        strict=False,
+        least=2,
+        only=("duckdb",),
+    ),
+    exp.ConcatWs: Function(
+        "CONCAT_WS(delimiter, a, b, ...)",
+        ("expressions",),
+        texts,
+        _joined_by,
+        strict=False,
+        nullable=lambda nullable: nullable[0],
+        flags=("safe", "coalesce"),
+        least=2,
+    ),
+    exp.Translate: Function(
+        "TRANSLATE(text, old, new)", ("this", "from_", "to"), texts, _translated, least=3
+    ),
+    exp.Reverse: Function("REVERSE(text)", ("this",), texts, lambda text: text[::-1]),
+    exp.Repeat: Function(
+        "REPEAT(text, times)", ("this", "times"), of_types([TEXT, BIGINT], TEXT), _repeated, least=2
+    ),
+    exp.Contains: Function(
+        "CONTAINS(text, part)",
+        ("this", "expression"),
+        of_types([TEXT, TEXT], BOOLEAN),
+        lambda text, part: part in text,
+        least=2,
+    ),
+    exp.EndsWith: Function(
+        "ENDS_WITH(text, suffix)",
+        ("this", "expression"),
+        of_types([TEXT, TEXT], BOOLEAN),
+        str.endswith,
+        least=2,
+    ),
+    exp.Ascii: Function(
+        "ASCII(text)", ("this",), of_types([TEXT], INTEGER), lambda text: ord(text[:1] or "\0")
+    ),
+    exp.Unicode: Function(
+        "UNICODE(text)",
+        ("this",),
+        of_types([TEXT], INTEGER),
+        lambda text: ord(text[0]) if text else -1,
+    ),
+    exp.Chr: Function("CHR(code)", ("expressions",), of_types([BIGINT], TEXT), _character),
+    exp.BitLength: Function(
+        "BIT_LENGTH(text)", ("this",), of_types([TEXT], BIGINT), lambda text: 8 * len(text.encode())
+    ),
+    exp.MD5: Function(
+        "MD5(text)",
+        ("this",),
+        _digest,
+        lambda value: hashlib.md5(_bytes(value), usedforsecurity=False).hexdigest(),
+    ),
+    exp.SHA: Function(
+        "SHA1(text)",
+        ("this",),
+        _digest,
+        lambda value: hashlib.sha1(_bytes(value), usedforsecurity=False).hexdigest(),
+    ),
+    exp.SHA2: Function("SHA2(text, bits)", ("this", "length"), _digest, _sha2, least=2),
+    exp.ToBase64: Function(
+        "TO_BASE64(blob)",
+        ("this",),
+        of_types([BLOB], TEXT),
+        lambda value: b64encode(value).decode(),
+    ),
+    exp.FromBase64: Function("FROM_BASE64(text)", ("this",), of_types([TEXT], BLOB), _of_base64),
+}
+"""By sqlglot's node."""
+
+NAMED: Final[dict[str, Function]] = {
+    "PREFIX": Function(
+        "PREFIX(text, start)", ("expressions",), of_types([TEXT, TEXT], BOOLEAN), str.startswith,
+        least=2, only=("duckdb",),
+    ),
+    "SUFFIX": Function(
+        "SUFFIX(text, end)", ("expressions",), of_types([TEXT, TEXT], BOOLEAN), str.endswith,
+        least=2, only=("duckdb",),
+    ),
+    "ORD": Function(
+        "ORD(text)", ("expressions",), of_types([TEXT], INTEGER),
+        lambda text: ord(text[0]) if text else -1, only=("duckdb",),
+    ),
+    "STRLEN": Function(
+        "STRLEN(text)", ("expressions",), of_types([TEXT], BIGINT),
+        lambda text: len(text.encode()), only=("duckdb",),
+    ),
+}  # fmt: skip
+"""What sqlglot has no node for, by name."""
