@@ -159,7 +159,7 @@ def _require_made(db: Connection, script: Path, text: str, state: Path | None) -
 
     Of a table the name: it may have been altered. Raises SourceError.
     """
-    from deltafix.sql.durable import read  # noqa: PLC0415  quick --help
+    from deltafix.sql.durable import read_statement  # noqa: PLC0415  quick --help
     from deltafix.sql.text import exp, statements  # noqa: PLC0415
 
     way_out = f"have it made there by `deltafix sql --state {state}`, or serve into another folder"
@@ -170,7 +170,9 @@ def _require_made(db: Connection, script: Path, text: str, state: Path | None) -
             continue
         kind, name = str(node.args["kind"]).lower(), node.this.find(exp.Table).name
         said = "no" if name not in made else "another"
-        if said == "no" or (kind == "view" and _query(read(made[name]).node) != _query(node)):
+        if said == "no" or (
+            kind == "view" and _query(read_statement(made[name]).node) != _query(node)
+        ):
             message = f"{state} has {said} {kind} {name}, which {script} makes; {way_out}"
             raise SourceError(message, value=name)
 

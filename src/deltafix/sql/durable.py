@@ -20,7 +20,7 @@ from deltafix.sql.text import Statement, exp, statements
 
 __all__ = [
     "CATALOG", "REMADE", "UNDO", "WITHOUT", "catalog_mark", "catalog_of", "check", "count_on",
-    "definition_mark", "left", "rows_mark", "rows_of", "take_back", "written",
+    "definition_mark", "left", "read_statement", "rows_mark", "rows_of", "take_back", "written",
 ]  # fmt: skip
 
 CATALOG: Final = "sql"
@@ -52,7 +52,7 @@ def catalog_of(mark: Iterable[Sequence[Any]], now: Catalog) -> Catalog:
 
     Raises SqlError if this deltafix does not take a statement any more.
     """
-    made = [(one, _read_statement(one)) for one in (Definition(*one) for one in mark)]
+    made = [(one, read_statement(one)) for one in (Definition(*one) for one in mark)]
     later = {
         created(one.node).name: bare_table(one, one.node)  # type: ignore[arg-type]
         for _, one in made
@@ -69,7 +69,8 @@ def catalog_of(mark: Iterable[Sequence[Any]], now: Catalog) -> Catalog:
     return found
 
 
-def _read_statement(definition: Definition) -> Statement:
+def read_statement(definition: Definition) -> Statement:
+    """The statement of a definition."""
     (statement,) = statements(definition.sql, definition.dialect)
     return statement
 
