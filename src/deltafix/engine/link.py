@@ -428,8 +428,10 @@ class Writer:
         """The variables of numbers that are only computed with, and their types.
 
         They are no codes: a product of large numbers would be interned, for each row a new one.
+        The nodes have more terms than the clause: what takes a record apart that was made of one.
         """
-        literals = variant.clause.body
+        made = (check.literal for node in variant.nodes for check in node.checks)
+        literals = dict.fromkeys((*variant.clause.body, *made))
         found: dict[Argument, BaseType] = {}
         for literal in literals:
             if isinstance(literal, Apply) and literal.result in _NUMBERS:

@@ -313,9 +313,9 @@ def _advance(A, L, P):
             set_states(L)
         if L[at.BATCH]:
             end_batches(L)
+        finish_stratum(A, L, P, t)
         if L[at.S_FULL]:
             note_work(L, P, t)
-        finish_stratum(A, L, P, t)
         L[at.S_PHASE] = -1
         L[at.S_STRATUM] += 1
         if L[at.BY_STRATUM]:

@@ -119,3 +119,13 @@ def _too_many(db: deltafix.Database) -> None:
     with db.transaction() as tx:
         tx.insert("item", [(50, 5)])
         tx.insert("line", [(9000 + n, 50) for n in range(MOST + 1)])
+
+
+def test_a_first_load_leaves_no_index_to_the_edits() -> None:
+    rng = Random(2)
+    with deltafix.connect(FIRST + JOIN + "\n.output sold\n") as db:
+        with db.transaction() as tx:
+            tx.insert("line", [(n, rng.randrange(40)) for n in range(3000)])
+            tx.insert("item", [(n, rng.randrange(6)) for n in range(40)])
+        for name in ("line", "item", "sold"):
+            assert True not in late(db, name).values()
