@@ -211,8 +211,13 @@ def every_tuple(model: Json) -> list[Triple]:
 
 
 def below(model: Json) -> dict[tuple[str, str], set[tuple[str, str]]]:
-    """The relations that each relation rests on, itself among them."""
+    """The relations that each relation rests on, itself among them.
+
+    A relation of parents only where one with a condition has what is looked for there.
+    """
     found: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    types = model["type_definitions"]
+    known = {(one["type"], name) for one in types for name in one.get("relations", {})}
     for owner in model["type_definitions"]:
         direct = owner.get("metadata", {}).get("relations", {})
         for name, rewrite in owner.get("relations", {}).items():
@@ -225,8 +230,12 @@ def below(model: Json) -> dict[tuple[str, str], set[tuple[str, str]]]:
                 if kind == "computedUserset":
                     near.add((owner["type"], body["relation"]))
                 elif kind == "tupleToUserset":
-                    near.add((owner["type"], body["tupleset"]["relation"]))
-                    near |= {(one, body["computedUserset"]["relation"]) for one in TYPES}
+                    parents = direct[body["tupleset"]["relation"]]["directly_related_user_types"]
+                    computed = body["computedUserset"]["relation"]
+                    led = [one for one in parents if (one["type"], computed) in known]
+                    near |= {(one["type"], computed) for one in led}
+                    if any("condition" in one for one in led):
+                        near.add((owner["type"], body["tupleset"]["relation"]))
                 else:
                     waiting += [one for one in body.values() if isinstance(one, dict)]
                     waiting += body.get("child", [])
