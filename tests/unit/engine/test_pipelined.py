@@ -136,6 +136,10 @@ def test_oracle_rules_come_and_go_beside_what_is_not_kept() -> None:
     rng = Random(17)
     first = SALES + ".decl low(shop: symbol, cents: number)\n"
     texts = [first, first + LOWEST, first.replace("lines(s, k) :-", "lines(s, k) :- k > 0,")]
+    body = "{ sale(s, i, n), price(i, c), !closed(s) }"
+    more = f"k = count : {body}, sum i : {body} >= 0"  # of the rows that are counted
+    texts.append(first.replace(f"k = count : {body}", more))
+    assert texts[-1] != first
     texts += ["\n".join(one for one in first.splitlines() if not one.startswith("income(")) + PARTS]
     rows: Rows = {"sale": set(), "price": set(), "closed": set()}
     with deltafix.connect(first) as db:
