@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
 def lower(checked: CheckedProgram, cache: Cache | None = None) -> Core:
     """The core of the program that is run for a checked one; what the cache has is not made."""
-    core = share(normalize(executable(checked), cache), cache)
-    return replace(core, pipelined=pipelined(core))
+    return share(normalize(executable(checked), cache), cache)
 
 
 def plan(checked: CheckedProgram) -> Plan:
@@ -110,9 +109,11 @@ def plan_core(
             best=best, by_key=by_key,
         )  # fmt: skip
     columns = {name: tuple(found) for name, found in indexes.columns.items()}
-    within = {fold.source for layer in ordered for fold in layer.folds}
+    # Of a core that is no program's other parts of it may be elsewhere: all is kept.
+    passed = frozenset[str]() if core.program is None else pipelined(core)
+    passed -= {fold.source for layer in ordered for fold in layer.folds}
     planned = tuple(
-        _piped(layer, stage, core.pipelined - within)
+        _piped(layer, stage, passed)
         for layer, stage in zip(ordered, stages, strict=True)
         if stage is not None
     )

@@ -56,8 +56,8 @@ class Core:
 
     `demands` says of a hidden relation what only its own recursion can ask it for, `apart` where
     the rows given to a relation lie if not in it, `indexes` the columns by which it is to be
-    indexed whatever the rules need, `pipelined` the relations that are not kept (`plan.pipelined`).
-    `program` is where all this comes from; only errors look at it.
+    indexed whatever the rules need. `program` is where all this comes from: errors look at it, and
+    where there is none, no relation is left out (`plan.pipelined`).
     """
 
     relations: tuple[Relation, ...]
@@ -69,7 +69,6 @@ class Core:
         default_factory=dict, compare=False, repr=False
     )
     program: Program | None = field(default=None, compare=False, repr=False)
-    pipelined: frozenset[str] = frozenset()
 
     def refusal(self, found: Diagnostic) -> ProgramError:
         """The error that refuses the program for a reason that only its core shows."""

@@ -376,7 +376,6 @@ def with_names(core: Core, name_of: Callable[[str], str], cache: Cache | None = 
 
     return replace(
         core,
-        pipelined=frozenset(map(name_of, core.pipelined)),
         relations=tuple(
             replace(
                 one,

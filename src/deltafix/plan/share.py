@@ -150,7 +150,8 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     """The groups of a view's part are read off an aggregate of theirs, not off the rows again.
 
     TPC-H's query 1 counts 6 M rows for each of its four groups otherwise. Only parts of views, and
-    what a rule asks of whether one has a row: how often these are derived is nobody's to ask.
+    what a rule asks of whether one has a row: how often these are derived is nobody's to ask. A
+    subquery's sum stands beside the question whether there is a row; both say the same body.
     """
     parts = {one.name for one in core.relations if one.of}
     # SQL's sums are reducers of their own; a group that a rule of a text negates stays as it is.
@@ -164,13 +165,21 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
                 known[said] = fold.present, [*fold.group]
             else:
                 known.setdefault(said, (fold.relation, [*fold.group, None]))
-    if not parts or not known:
+    if not known or not (parts or sums):
         return core
     heads = Counter(one.head for one in core.clauses)
+    bodies = _bodies(core, heads)
 
     def read(clause: Clause) -> Clause:
         if heads[clause.head] > 1 or not (clause.head in parts or clause.head in asked):
             return clause
+        same = bodies.get(spelled_without_name(clause)) if clause.head in asked else None
+        if same is not None and home[clause.head] != home[same.source]:
+            column = () if same.present is not None else (None,)
+            args = (*clause.args, *column)
+            name = same.present or same.relation
+            read = partial(replace, clause, body=(Match(name, args),))
+            return cache.clause("groups", clause, (name, args), read)
         found = _projection(clause)
         if found is None or home[clause.head] == home[found[0]]:
             return clause
@@ -187,21 +196,49 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     return replace(core, clauses=tuple(map(read, core.clauses)))
 
 
+def _bodies(core: Core, heads: Mapping[str, int]) -> dict[object, Fold]:
+    """By the body of what SQL adds up, with its groups as the head: the sum."""
+    folds: dict[str, list[Fold]] = {}
+    for fold in core.folds:
+        if fold.op.startswith("@@") and fold.has_value and heads[fold.source] == 1:
+            folds.setdefault(fold.source, []).append(fold)
+    found: dict[object, Fold] = {}
+    for clause in core.clauses if folds else ():
+        for fold in folds.get(clause.head, ()):
+            group = tuple(clause.args[column] for column in fold.group)
+            if not clause.asks:
+                found.setdefault(spelled_without_name(replace(clause, args=group)), fold)
+    return found
+
+
 def _projection(clause: Clause) -> tuple[str, tuple[int, ...]] | None:
     """The relation of which a clause has some columns, and which; None: it says more.
 
-    `0 = 0`, by which a negated literal is a group of its own, says nothing.
+    `0 = 0`, by which a negated literal is a group of its own, says nothing, and a new name of a
+    column no more than the column.
     """
     body = [one for one in clause.body if not (isinstance(one, Compare) and _is_true(one))]
-    literal = body[0] if len(body) == 1 else None
-    if not isinstance(literal, Match):
+    literals = [one for one in body if isinstance(one, Match)]
+    if clause.asks or len(literals) != 1:
         return None
+    (literal,) = literals
     slots = [arg for arg in literal.args if arg is not None]
     if len({*slots}) < len(slots) or not all(isinstance(arg, Slot) for arg in slots):
         return None
-    if len({*clause.args}) < len(clause.args) or not {*clause.args} <= {*slots}:
+    columns: dict[Argument, Argument] = {slot: slot for slot in slots}
+    for one in body:
+        if one is literal:
+            continue
+        if not isinstance(one, Compare) or one.op != "=":
+            return None
+        new = [side for side in (one.left, one.right) if side not in columns]
+        if len(new) != 1 or not isinstance(new[0], Slot):
+            return None
+        columns[new[0]] = columns[one.right if new[0] == one.left else one.left]
+    args = [columns.get(arg) for arg in clause.args]
+    if None in args or len({*args}) < len(args):
         return None
-    return literal.relation, tuple(literal.args.index(arg) for arg in clause.args)
+    return literal.relation, tuple(literal.args.index(arg) for arg in args)
 
 
 def _is_true(literal: Compare) -> bool:
