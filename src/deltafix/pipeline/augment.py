@@ -35,11 +35,15 @@ BREACH = "__breach"
 
 @dataclass(frozen=True, slots=True)
 class Additions:
-    """What inputs add to a program: relations that come by file, are counted, are keyed."""
+    """What inputs add to a program: relations that come by file, are counted, are keyed.
+
+    `keyable` are relations whose rows could replace each other by key, with where that is said.
+    """
 
     by_file: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
     keyed: Mapping[str, Keying] = field(default_factory=dict)
+    keyable: Mapping[str, str] = field(default_factory=dict)
 
 
 NOTHING: Final = Additions()

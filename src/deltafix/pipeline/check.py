@@ -155,6 +155,7 @@ class _Keys:
         self, one: InputConfig, program: Program, added: Additions, schemas: Mapping[str, Schema]
     ) -> None:
         self._keys = [key for key in key_checks(program, added) if key.table in one.relations]
+        self._keyable = added.keyable
         self._schema = schemas[one.relations[0]]
         self._is_snapshot = one.source == "snapshot"
         self._has_deletes = one.source == "files" and one.values["mode"] == "changes"
@@ -200,4 +201,4 @@ class _Keys:
                 if other is not row:
                     held = dict(zip(self._schema.names, row, strict=True))
                     outcome = f"it would fail an epoch: {shown(other)} and {shown(row)}"
-                    raise key_breach(key, held, outcome)
+                    raise key_breach(key, held, self._keyable, self._schema, outcome)

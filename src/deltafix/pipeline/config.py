@@ -27,7 +27,7 @@ from deltafix.pipeline.sections import (
     require_slot,
     require_tables,
 )
-from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, flat, read_section, text
+from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, flat, read_section, takes, text
 from deltafix.rules.ast import Program
 from deltafix.rules.tables import TableProgram, logical_of
 from deltafix.store.folder import Folder, Where, folder_at
@@ -42,13 +42,6 @@ __all__ = [
 ]
 
 _SECTIONS = ("pipeline", "input", "output", "spark")
-_JUDGED = ("missing", "late", "lateness", "version")
-_UNUSED = {
-    ("files", "rows"): (*_JUDGED, "duplicates", "envelope", "sign", "key", "sequence_by"),
-    ("spark", "changes"): ("sign", "key", "sequence_by", "options", "schema", "checkpoint"),
-    ("spark", "snapshot"): (*_JUDGED, "sign", "key", "sequence_by", "checkpoint"),
-}
-"""By source and mode: keys that mean nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +235,8 @@ def _input(
                 f"{schema.show()} has {schema.arity}"
             )
             raise ConfigError(message, key="columns", value=columns)
-    unused = _UNUSED.get((source, values.get("mode", "")), ())
     for key, value in rest.items():
-        if key in unused:
+        if not takes(source, values.get("mode", ""), key):
             message = f'{where} {key} says nothing with mode = "{values["mode"]}"; leave it out'
             raise ConfigError(message, key=key, value=value)
     for key in ("path", "checkpoint"):

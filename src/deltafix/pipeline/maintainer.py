@@ -55,6 +55,7 @@ from deltafix.pipeline.outputs import PREPARED, Lack, Outputs, attempt_of
 from deltafix.pipeline.policy import RecheckError, high_mark, late_rows, lowest
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.quarantine import Quarantine, refused, require_few
+from deltafix.pipeline.sections import KEY_TYPES
 from deltafix.pipeline.signed import Bad, Signed, join
 from deltafix.pipeline.targets.registry import MakeTarget, make_target
 from deltafix.rules.ast import Program
@@ -121,6 +122,7 @@ class Maintainer:
             require_same(self.change, folder)
         before, lag = whole, self.change.changed
         self._keys = key_checks(program, additions)
+        self._keyable = additions.keyable
         if way == "maintain":
             if known is None or self.change.is_sql:
                 raise not_maintained(is_sql=known is not None)
@@ -308,7 +310,7 @@ class Maintainer:
                 )
                 (row,) = logical_rows(Schema(key.table, columns), [held])
                 values = dict(zip((one.name for one in columns), row, strict=True))
-                raise key_breach(key, values, "the epoch was rolled back")
+                raise key_breach(key, values, self._keyable, schema, "the epoch was rolled back")
 
     def _journaled(self) -> Iterator[Epoch]:
         """What the state knows of its last epochs, ascending."""
@@ -377,13 +379,26 @@ class Maintainer:
         return sum(new for new, _ in counts), sum(old for _, old in counts)
 
 
-def key_breach(key: TableKey, row: Mapping[str, Any], outcome: str) -> KeyBreachError:
-    """The error for several rows of a table with one key, of which `row` is one, by column."""
+def key_breach(
+    key: TableKey, row: Mapping[str, Any], keyable: Mapping[str, str], schema: Schema, outcome: str
+) -> KeyBreachError:
+    """The error for several rows of a table with one key, of which `row` is one, by column.
+
+    `keyable` is that of `Additions`; only its tables are told that rows can replace each other.
+    """
     values = tuple(row[name] for name in key.columns)
+    kinds = dict(zip(schema.names, schema.types, strict=True))
+    if key.table in keyable and all(kinds[name] in KEY_TYPES for name in key.columns):
+        shown = ", ".join(map(repr, key.columns))
+        way_out = f"let rows replace each other: key = [{shown}] {keyable[key.table]}"
+    else:
+        way_out = (
+            f"declare {key.kind} ({', '.join(key.columns)}, ...) with a column more, that tells "
+            "such rows apart, and let a view choose among them"
+        )
     message = (
         f"{key.table}: several rows would have the {key.show()} = ({', '.join(map(str, values))}); "
-        f"{outcome}. Correct the input, or let rows replace each other: "
-        f"key = [{', '.join(map(repr, key.columns))}] in its section"
+        f"{outcome}. Correct the input, or {way_out}"
     )
     return KeyBreachError(message, relation=key.table, value=values)
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from deltafix.errors import ConfigError
 from deltafix.facts.schema import Schema
+from deltafix.pipeline.settings import INPUT, takes
 from deltafix.rules.ast import Program
 from deltafix.rules.tables import TableProgram
+
+KEY_TYPES: Final = ("number", "unsigned", "symbol")
+"""Of the columns by which rows replace each other."""
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
@@ -35,8 +39,14 @@ def require_tables(path: Path, program: Program, given: Mapping[str, Any]) -> No
         return
     for name, section in _sections(given, "input"):
         where = f"{path}: [input.{name}]"
+        source = str(section.get("source"))
+        if source not in INPUT:
+            continue  # told of with the section
+        mode = INPUT[source]["mode"].default if "mode" in INPUT[source] else ""
+        can_say = takes(source, str(section.get("mode", mode)), "duplicates")
         for relation in section.get("relations") or (name,):
-            require_table(where, program, relation, section.get("duplicates"), section.get("key"))
+            said = (section.get("duplicates"), section.get("key"))
+            require_table(where, program, relation, *said, can_say=can_say)
     for name, _ in _sections(given, "output"):
         if name in program.bags:
             raise ConfigError(f"{path}: [output.{name}] {of_bag(name)}", value=name)
@@ -52,8 +62,19 @@ def of_bag(name: str, word: str = "") -> str:
     )
 
 
-def require_table(where: str, program: TableProgram, name: str, duplicates: Any, key: Any) -> None:
-    """Raise ConfigError for an input of a view, or of a table whose equal rows are not told of."""
+def require_table(
+    where: str,
+    program: TableProgram,
+    name: str,
+    duplicates: Any,
+    key: Any,
+    *,
+    can_say: bool = True,
+) -> None:
+    """Raise ConfigError for an input of a view, or of a table whose equal rows are not told of.
+
+    Where an input `can_say` nothing of equal rows, its table has to have a key.
+    """
     if name in {*program.views, *program.bags}:
         message = f"{where} {name} is a view: its rows follow from its query"
         raise ConfigError(message, value=name)
@@ -66,9 +87,13 @@ def require_table(where: str, program: TableProgram, name: str, duplicates: Any,
         )
         raise ConfigError(message, key="duplicates", value=duplicates)
     if not (duplicates or key or any(one.table == name for one in program.keys)):
+        way_out = 'duplicates = "ignore" (one row) or "bad"; or declare its key'
+        if not can_say:
+            columns = ", ".join(column.name for column in program.relation(name).attributes)
+            way_out = f"declare its key; UNIQUE ({columns}) makes equal rows one row"
         message = (
             f"{where} the table {name} has no PRIMARY KEY, so it is to be said what equal rows "
-            'are: duplicates = "ignore" (one row) or "bad"; or declare its key'
+            f"are: {way_out}"
         )
         raise ConfigError(message, key="duplicates")
 
@@ -141,7 +166,7 @@ def require_key(
         return
     kinds = dict(zip(schema.names, schema.types, strict=True))
     for column in values["key"]:
-        if kinds.get(column) not in ("number", "unsigned", "symbol"):
+        if kinds.get(column) not in KEY_TYPES:
             said = f"is a {kinds[column]} of" if column in kinds else "is no column of"
             message = (
                 f"{where} key: {column!r} {said} {schema.show()}; a key is of numbers and symbols"

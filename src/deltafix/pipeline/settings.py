@@ -159,6 +159,13 @@ INPUT: Final[Mapping[str, Section]] = {
     },
 }  # fmt: skip
 """By `source`: the keys of an `[input.NAME]` section, beside `source` itself."""
+_JUDGED: Final = ("missing", "late", "lateness", "version")
+_UNUSED: Final = {
+    ("files", "rows"): (*_JUDGED, "duplicates", "envelope", "sign", "key", "sequence_by"),
+    ("spark", "changes"): ("sign", "key", "sequence_by", "options", "schema", "checkpoint"),
+    ("spark", "snapshot"): (*_JUDGED, "sign", "key", "sequence_by", "checkpoint"),
+}
+"""By source and mode: keys that mean nothing there."""
 
 _BAG: Final[Section] = {"duplicates": Key(str, "", ("count",))}
 _MODE: Final[Section] = {**_BAG, "mode": Key(str, "merge", ("merge", "append"))}
@@ -226,6 +233,11 @@ def read_section(where: str, given: Mapping[str, Any], keys: Section) -> dict[st
         if keys[name].kind is dict:
             values[name] = {full: text(item) for full, item in flat(value or {})}
     return values
+
+
+def takes(source: str, mode: str, key: str) -> bool:
+    """Whether a key says something of an input of this source and mode."""
+    return key in INPUT[source] and key not in _UNUSED.get((source, mode), ())
 
 
 def flat(given: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -143,13 +143,15 @@ def maintain(
         message = f"{both[0]}: key says nothing of whole tables, which are diffed; leave one out"
         raise ConfigError(message, key="key", value=both[0])
     counted = tuple(name for name in inputs if name not in keyed) if duplicates == "count" else ()
+    free = [name for name in inputs if name not in {*keyed, *whole}]
+    keyable = {name: f"as maintain's argument for {name}" for name in free}
     folder = folder_at(state)
     session = next(iter(inputs.values())).sparkSession
     maintainer = Maintainer(
         rules,
         folder,
         [OutputConfig(name, folder / "views" / name, "delta+snapshot") for name in views],
-        additions=Additions(counted=counted, keyed=keyed),
+        additions=Additions(counted=counted, keyed=keyed, keyable=keyable),
         keep=keeping(lambda: session, executor, shards),
         on_change=lambda change: on_change,
     )

@@ -188,6 +188,54 @@ def test_agree_check_finds_the_breaches_that_a_run_of_one_epoch_finds(tmp_path, 
     assert found.count(None) > 3
 
 
+@pytest.mark.parametrize("mode", ["changes", "rows", "snapshot"])
+@pytest.mark.parametrize("wide", ["TEXT NOT NULL", "TEXT"])
+def test_the_way_out_of_a_broken_key_is_one(books: Books, mode: str, wide: str) -> None:
+    def write(keys: str, more: str = "") -> None:
+        views = f"CREATE TABLE booking (id BIGINT NOT NULL, note {wide}{keys});"
+        books.write(views=f"{views} CREATE VIEW total AS SELECT DISTINCT note FROM booking;")
+        toml = books.folder / "pipeline.toml"
+        source = "snapshot" if mode == "snapshot" else f'files"\nmode = "{mode}'
+        toml.write_text(
+            toml.read_text().replace('"files"', f'"{source}"').replace('"in"', f'"in"\n{more}')
+        )
+
+    sign = "sign," * (mode == "changes"), "+," * (mode == "changes")
+    files = [["1,b", "1,c"]] if mode == "snapshot" else [["1,b"], ["1,c"]]
+    for number, lines in enumerate(files):
+        text = "\n".join([f"{sign[0]}id,note", *(f"{sign[1]}{one}" for one in lines), ""])
+        (books.folder / "in" / f"{number}.csv").write_text(text)
+    write(", UNIQUE (id)")
+    for ask in (books.check, books.run):
+        with pytest.raises(KeyBreachError) as error:
+            ask()
+    said = re.search(r"or let rows replace each other: (key = .*) in its section", str(error.value))
+    assert (said is not None) == (mode == "changes")
+    if said is None:
+        (way_out,) = re.findall(r"declare (UNIQUE \(id, )\.\.\.\) with", str(error.value))
+        write(f", {way_out}note)")
+    else:
+        write(", UNIQUE (id)", said[1])
+    books.run()
+    assert books.view("total") == ([("b",), ("c",)] if said is None else [("c",)])
+
+
+@pytest.mark.parametrize("source", ['files"\nmode = "rows', "snapshot"])
+def test_a_table_without_key_is_told_what_its_input_takes(books: Books, source: str) -> None:
+    columns = "id BIGINT, note TEXT"
+    view = "CREATE VIEW total AS SELECT COUNT(*) AS n FROM booking"
+    toml = books.folder / "pipeline.toml"
+    books.write(views=f"CREATE TABLE booking ({columns}); {view}")
+    toml.write_text(toml.read_text().replace('"files', f'"{source}'))
+    (books.folder / "in" / "1.csv").write_text("id,note\n1,b\n1,b\n,b\n")
+    with pytest.raises(ConfigError) as error:
+        books.run()
+    (way_out,) = re.findall(r"declare its key; (UNIQUE \(.*\)) makes", str(error.value))
+    (books.folder / "views.sql").write_text(f"CREATE TABLE booking ({columns}, {way_out}); {view}")
+    books.run()
+    assert books.view("total") == [(2,)]
+
+
 def test_check_says_of_keys_what_it_does_not_look_at(books: Books, monkeypatch) -> None:
     def said() -> str:
         return books.check()[0].rpartition("; ")[2]

@@ -14,6 +14,7 @@ from deltafix.pipeline.decode import SUFFIXES
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.policy import Policy
 from deltafix.pipeline.portion import Source
+from deltafix.pipeline.settings import takes
 from deltafix.pipeline.sources.by_file import ByFile, FolderContents
 from deltafix.pipeline.sources.changes import ChangeFiles
 from deltafix.pipeline.sources.folder import Folder
@@ -36,6 +37,7 @@ def additions(config: Config) -> Additions:
     by_file: list[str] = []
     counted: list[str] = []
     keyed: dict[str, Keying] = {}
+    keyable: dict[str, str] = {}
     for one in config.inputs:
         if one.source == "tree" or (one.source == "files" and one.values["mode"] == "rows"):
             by_file += one.relations
@@ -44,7 +46,9 @@ def additions(config: Config) -> Additions:
         keying = Keying.of(one.values)
         if keying.key:
             keyed |= dict.fromkeys(one.relations, keying)
-    return Additions(tuple(by_file), tuple(counted), keyed)
+        elif takes(one.source, one.values.get("mode", ""), "key"):
+            keyable |= dict.fromkeys(one.relations, "in its section")
+    return Additions(tuple(by_file), tuple(counted), keyed, keyable)
 
 
 def make_source(
