@@ -516,6 +516,8 @@ def _misfit(value: Any, kind: SqlType, place: str = "") -> str:
             return _misfit(one, of, place + where)
     valid = f"whole numbers of {kind.bits} bits" if kind.is_integer else kind.name
     valid = _PYTHON.get(kind, valid)
+    if kind.is_decimal and isinstance(value, float | str):
+        valid = _decimals(value, kind)
     said = str(value) if isinstance(value, Decimal) else repr(shown(value))
     message = f"{said} is no {kind.name}" + (f" at {place}" if place else "")
     given = value.names if isinstance(value, Struct) else value
@@ -524,6 +526,18 @@ def _misfit(value: Any, kind: SqlType, place: str = "") -> str:
         more = ", ".join(str(name) for name in given if name not in names)
         return f"{message}: no value for {lacks}" if lacks else f"{message}: it has no field {more}"
     return f"{message}; {'that place' if place else 'the column'} takes {valid}"
+
+
+def _decimals(value: float | str, kind: SqlType) -> str:
+    """What a column of decimals takes, instead of a float or a text."""
+    try:
+        found = DECIMALS.quantize(Decimal(str(value)), Decimal(1).scaleb(-kind.scale))
+        like = f'decimal.Decimal("{found}")' if kind.holds(found) else "decimal.Decimal"
+    except decimal.InvalidOperation:
+        like = "decimal.Decimal"
+    arrow = f"pyarrow.decimal128({kind.digits}, {kind.scale})"
+    valid = f"{like}, in Arrow {arrow} (pyarrow.compute.cast)"
+    return f"{valid}; a float is only near what it shows" if isinstance(value, float) else valid
 
 
 _PYTHON: Final = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import duckdb
 import polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -215,6 +217,31 @@ def test_a_column_with_a_bad_value_names_it_and_nothing_is_inserted(
         with pytest.raises(deltafix.sql.DatabaseError, match=said.replace("(", ".")):
             db.insert("t", pa.table({"x": column, "k": numbers}) if framed else rows)
         assert db.execute("SELECT * FROM t").fetchall() == []
+
+
+@pytest.mark.parametrize("value", [0.35, 12.0, "0.35", float("nan"), 1e9, "a"])
+def test_what_is_no_decimal_is_told_what_would_be_one(value: float | str) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (k INTEGER, c DECIMAL(4, 2))")
+        frame = pa.table({"k": [1], "c": [value]})
+        for give in (
+            lambda: db.insert("t", [(1, value)]),
+            lambda: db.insert("t", frame),
+            lambda: db.execute("INSERT INTO t VALUES (1, ?)", [value]),
+        )[: 3 if isinstance(value, float) else 2]:  # a text is one of SQL, in a statement
+            with pytest.raises(deltafix.sql.DatabaseError) as error:
+                give()
+            said = str(error.value)
+            assert ("a float is only near" in said) == isinstance(value, float)
+        number = re.search(r'Decimal\("(.*)"\)', said)
+        if number is None:
+            assert value in ("a", 1e9) or math.isnan(float(value))
+            return
+        db.insert("t", [(1, Decimal(number[1]))])
+        ((digits, scale),) = re.findall(r"pyarrow\.decimal128\((\d), (\d)\)", said)
+        decimals = pc.cast(frame["c"], pa.decimal128(int(digits), int(scale)))
+        db.insert("t", frame.set_column(1, "c", decimals))
+        assert db.execute("SELECT DISTINCT c FROM t").fetchall() == [(Decimal(str(value)),)]
 
 
 def test_moments_of_arrow_that_python_has_not_are_refused() -> None:
