@@ -162,10 +162,34 @@ def _asked(statement: Statement) -> tuple[exp.Table, exp.Expr | None]:
     node: Any = statement.node
     source = source_of(node)
     if source is None or node.selects != [exp.Star()]:
-        way_out = "write SELECT * FROM view WHERE ...; any query can be made a view"
-        raise statement.refused("WHY of this", statement.node, way_out)
+        what, place = _beside(node)
+        way_out = (
+            "write SELECT * FROM view WHERE ...; any query can be made a view: CREATE VIEW w AS "
+            "SELECT ..., and then SELECT * FROM w"
+        )
+        raise statement.refused(f"WHY of {what}", place, way_out)
     where = node.args.get("where")
     return source, None if where is None else where.this
+
+
+def _beside(node: exp.Expr) -> tuple[str, exp.Expr]:
+    """What a statement is or has beside SELECT * FROM one table or view WHERE, and where."""
+    if not isinstance(node, exp.Select):
+        return f"{node.key.upper()}, which is no SELECT,", node
+    for key, value in node.args.items():
+        if value and key not in ("from_", "expressions", "where"):
+            place = value[0] if isinstance(value, list) else value
+            name = key.strip("_").upper()
+            name = {"JOINS": "JOIN", "GROUP": "GROUP BY", "ORDER": "ORDER BY"}.get(name, name)
+            return f"a query with {name}", place if isinstance(place, exp.Expr) else node
+    if node.selects != [exp.Star()]:
+        return "other columns than *", node.selects[0]
+    given = node.args.get("from_")
+    return (
+        ("a SELECT without FROM", node)
+        if given is None
+        else ("FROM what is no name of a view", given.this)
+    )
 
 
 @contextmanager
