@@ -51,7 +51,8 @@ class Oracle:
         context: dict[str, Any] | None = None,
     ) -> None:
         self.types = {one["type"]: one.get("relations", {}) for one in model["type_definitions"]}
-        known = [(one[:3], len(one) == 3 or verdict(*one[3:], context)) for one in tuples]
+        self.given = set(tuples)
+        known = [(one[:3], len(one) == 3 or verdict(*one[3:], context)) for one in self.given]
         self.tuples = {one for one, holds in known if holds}
         self.hopeful = {one for one, holds in known if holds is not False}
         self._true: set[tuple[bool, Triple]] = set()

@@ -6,6 +6,7 @@ that is open in it has no answer, from whatever it is kept.
 
 from __future__ import annotations
 
+import json
 import os
 from random import Random
 
@@ -26,7 +27,7 @@ from random_rights import (
     objects,
     random_model,
 )
-from rights_oracle import Oracle
+from rights_oracle import Oracle, verdict
 
 EPOCHS = 4
 CASES = int(os.environ.get("DELTAFIX_EXAMPLES", "6"))
@@ -121,7 +122,10 @@ def judge(model, tuples, opened, replica, random):
     for one in random.sample(true, min(8, len(true))):
         explained(model, oracle, kept, one, context)
     lacking = [one for one in decided if not truth[one]]
-    for question in random.sample(lacking, min(8, len(lacking))):
+    named = {given[:3] for given in tuples if len(given) > 3}  # their conditions do not hold
+    unmet = [one for one in lacking if one in named]
+    some = [random.sample(ones, min(8, len(ones))) for ones in (lacking, unmet)]
+    for question in (*some[0], *some[1]):
         not_explained(model, oracle, kept, (question, context), random)
     return len(true), len(undecided)
 
@@ -203,6 +207,16 @@ def not_explained(model, oracle, rights, asked, random):
         assert all(oracle.holds(user, part, one.object) for part in one.held if "(" not in part)
         plain = {tuple(tuple_) for tuple_ in one.missing if isinstance(tuple_, Tuple)}
         assert not plain & oracle.tuples
+        for unmet in one.unmet:
+            assert verdict(*unmet.tuple[3:], context) is False
+            assert unmet.tuple in oracle.given
+            assert unmet.tuple[2] == one.object
+            assert unmet.context.items() <= context.items()
+            assert not unmet.context.keys() & json.loads(unmet.tuple.context)
+        shown = {named.tuple for named in one.unmet}
+        for tuple_ in one.missing:
+            there = {given for given in oracle.given if given[:4] == tuple_[:4]}
+            assert len(tuple_) == 3 or {given for given in there if len(given) > 3} <= shown
         assert not one.is_known or (one.relation, one.object) in known
         assert not one.is_excluded or not one.below
     assert not any(one.is_cut for one in steps)

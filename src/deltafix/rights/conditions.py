@@ -182,6 +182,13 @@ class Judge:
             self._known[key] = self._judged(name, stored)
         return self._known[key]
 
+    def because(self, name: str, stored: str) -> tuple[str, Mapping[str, Any]]:
+        """The expression of a condition, and what the context has for it that a tuple has not."""
+        condition, own = self._conditions.by_name[name], json.loads(stored)
+        names = [one for one, _ in condition.parameters if one not in own]
+        given = {one: self._context[one] for one in names if one in self._context}
+        return condition.expression, given
+
     def _judged(self, name: str, stored: str) -> Verdict:
         given = {**self._context, **json.loads(stored)}
         condition = self._conditions.by_name[name]
@@ -206,9 +213,11 @@ class Judge:
         by_name = {name: missing for name, missing in by_name.items() if missing}
         if by_name:
             shown = "; ".join(f"`{name}` needs {', '.join(by_name[name])}" for name in by_name)
+            given = f'{{"{next(iter(by_name.values()))[0]}": ...}}'
             message = (
                 f"{question}: the answer rests on conditions whose parameters are missing: "
-                f'{shown}; give them as `context={{"{next(iter(by_name.values()))[0]}": ...}}`'
+                f"{shown}; give them as `context={given}`, at the command line as "
+                f"`--context '{given}'`"
             )
             return RightsParameterError(message, parameters=by_name)
         first = next(iter(self._open))

@@ -8,13 +8,32 @@ of their own below -1, so they can be asked about.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Container, Iterable, Mapping
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from deltafix.engine.query import Probe
 from deltafix.rights.conditions import Judge
 from deltafix.rights.graph import Source
-from deltafix.rights.tuples import Placed
+from deltafix.rights.tuples import AnyTuple, Placed, shown
+
+
+class Unmet(NamedTuple):
+    """A tuple whose condition does not hold.
+
+    Attributes:
+        tuple: the tuple, with its own values.
+        expression: that of the condition.
+        context: the question's values for parameters that the tuple has none for.
+    """
+
+    tuple: AnyTuple
+    expression: str
+    context: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        given = json.dumps(self.context, ensure_ascii=False)
+        return f"{self.tuple} does not hold in the context {given}: {self.expression.strip()}"
 
 
 class Reader(Protocol):
@@ -149,6 +168,17 @@ class Conditional:
             return self._reader.column(relation, column)
         rows = self._reader.rows(relation, ())
         return list(dict.fromkeys(row[column] for row in rows if self._holds(relation, row)))
+
+    def unmet(self, relation: str, columns: tuple[int, ...], *codes: int) -> list[Unmet]:
+        """The tuples with these codes whose condition does not hold. O(those with these codes)."""
+        source = self._wide[relation]
+        found = []
+        for row in self._reader.rows(relation, columns, *codes):
+            if not self._holds(relation, row):
+                tuple_ = shown(source, tuple(map(self.symbol, row)))
+                because = self._judge.because(source.users.condition, self.symbol(row[-1]))
+                found.append(Unmet(tuple_, *because))
+        return sorted(found, key=lambda one: one.tuple)
 
     def _holds(self, relation: str, row: list[int]) -> bool:
         condition = self._wide[relation].users.condition

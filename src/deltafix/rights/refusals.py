@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from deltafix.rights.graph import Graph, Leaf, Node, Source
+from deltafix.rights.reader import Conditional, Unmet
 from deltafix.rights.search import Goal, Search
 from deltafix.rights.tuples import AnyTuple, Tuple, shown
 
@@ -30,6 +31,8 @@ class Refusal:
         text: the line of the model that says who has it.
         missing: tuples that would name the user, or everyone, there; one with a condition may be
             there, and its condition not hold.
+        unmet: tuples that are there, name the user, everyone, or what would be followed, and have
+            conditions that do not hold.
         unnamed: what no tuple names there, and would have to be followed.
         held: what the user has and would need, of `and`; of `but not` both sides. What rests on a
             condition that is open says so in parentheses.
@@ -44,6 +47,7 @@ class Refusal:
     object: str
     text: str = ""
     missing: tuple[AnyTuple, ...] = ()
+    unmet: tuple[Unmet, ...] = ()
     unnamed: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     below: tuple[Refusal, ...] = ()
@@ -62,6 +66,10 @@ class Refusal:
             "object": self.object,
             "text": self.text,
             "missing": [str(one) for one in self.missing],
+            "unmet": [
+                {"tuple": str(one.tuple), "expression": one.expression, "context": {**one.context}}
+                for one in self.unmet
+            ],
             "unnamed": list(self.unnamed),
             "held": list(self.held),
             "below": [one.to_dict() for one in self.below],
@@ -81,7 +89,9 @@ class Refusal:
             yield f"{inner}excluded: {self.user} is {' and '.join(self.held)} of {self.object}"
         else:
             yield from (f"{inner}{self.user} is {one} of {self.object}" for one in self.held)
-        yield from (f"{inner}no tuple {_told(one)}" for one in self.missing)
+        there = {one.tuple[:4] for one in self.unmet}
+        yield from (f"{inner}no tuple {_told(m)}" for m in self.missing if m[:4] not in there)
+        yield from (f"{inner}tuple {one}" for one in self.unmet)
         yield from (f"{inner}no tuple names {one}" for one in self.unnamed)
         for one in self.below:
             yield from one._lines(inner)
@@ -152,18 +162,33 @@ class _Explainer:
         """Every way that the subject could come: of each the tuple, or what is followed."""
         ways, symbol = self.search.ways_to(node), self.reader.symbol
         missing = []
+        unmet: dict[AnyTuple, Unmet] = {}
         for leaf, names in ways.tuples:
             source = self.sources[leaf.source]
             row = (self.search.subject.id, symbol(at)) if names else (symbol(at),)
+            unmet |= self._unmet(leaf, {0: self.search.code, 1: at} if names else {0: at})
             missing.append(shown(source, (*row, "{}") if source.users.condition else row))
         unnamed: dict[str, None] = {}
         below: list[Refusal] = []
         for leaf, target in ways.targets:
             followed = [at] if leaf.kind == "computed" else self.reader.others(leaf.source, 1, at)
             below += [self.refused((target, one)) for one in sorted(followed, key=symbol)]
+            unmet |= self._unmet(leaf, {1: at})
             if not followed:
                 unnamed[self._named(leaf, node, at)] = None
-        return {"missing": tuple(missing), "unnamed": tuple(unnamed), "below": tuple(below)}
+        return {
+            "missing": tuple(missing),
+            "unmet": tuple(unmet.values()),
+            "unnamed": tuple(unnamed),
+            "below": tuple(below),
+        }
+
+    def _unmet(self, leaf: Leaf, codes: Mapping[int, int]) -> dict[AnyTuple, Unmet]:
+        """Tuples with these codes by column, whose condition does not hold."""
+        if not leaf.condition or not isinstance(self.reader, Conditional):
+            return {}
+        found = self.reader.unmet(leaf.source, tuple(codes), *codes.values())
+        return {one.tuple: one for one in found}
 
     def _named(self, leaf: Leaf, node: Node, at: int) -> str:
         source = self.sources[leaf.source]
