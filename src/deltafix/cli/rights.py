@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
 from deltafix.cli.console import note, prepare_kernel
+from deltafix.errors import RightsTupleError
 
 if TYPE_CHECKING:
-    from deltafix.rights import Rights
+    from deltafix.rights import Model, Rights
 
 rights = typer.Typer(
     no_args_is_help=True,
@@ -60,9 +62,30 @@ def _opened(model: Path, tuples: list[Path] | None, *, quiet: bool) -> Rights:
     files = tuples or ([model] if model.suffix in (".yaml", ".yml") else [])
     prepare_kernel(quiet=quiet)
     found = open(read)
-    for file in files:
-        found.write(read_tuples(file))
+    try:
+        for file in files:
+            found.write(read_tuples(file))
+    except RightsTupleError as error:
+        raise _all_of(error, read, files) from None
     return found
+
+
+_SHOWN: Final = 20
+"""Wrong tuples that are told one by one."""
+
+
+def _all_of(error: RightsTupleError, model: Model, files: Sequence[Path]) -> RightsTupleError:
+    """What is wrong with every tuple of the files, of which one made an error."""
+    from deltafix.rights.reading import misfits  # noqa: PLC0415  quick --help
+    from deltafix.rights.validate import checked  # noqa: PLC0415
+
+    graph = checked(model)
+    wrong = [str(one) for file in files for one in misfits(file, graph)]
+    if not wrong:
+        return error
+    said = f"\nerror[{error.code}]: ".join(wrong[:_SHOWN])
+    more = len(wrong) - _SHOWN
+    return RightsTupleError(f"{said}\nand {more:,} more tuples" if more > 0 else said)
 
 
 def _print(text: str) -> None:

@@ -11,14 +11,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from deltafix.errors import MissingDependencyError, RightsTupleError, SourceError
 from deltafix.rights.dsl import parse_dsl
+from deltafix.rights.graph import Graph
 from deltafix.rights.model import Model
 from deltafix.rights.model_json import model_of_json
 from deltafix.rights.modules import composed
-from deltafix.rights.tuples import AnyTuple, ConditionalTuple, Tuple, tuple_of
+from deltafix.rights.tuples import AnyTuple, ConditionalTuple, Tuple, placed, tuple_of
 
 
 def read_model(given: Model | str | Path | Mapping[str, Any] | Sequence[Path]) -> Model:
@@ -90,12 +91,42 @@ def read_tuples(path: Path) -> Any:
     `condition_context`, which is JSON. Raises SourceError for a file that cannot be read,
     RightsTupleError for what is no tuple; both name the file.
     """
+    return [_sure(where, one) for where, one in _found(path)]
+
+
+def misfits(path: Path, graph: Graph) -> Iterator[RightsTupleError]:
+    """What is wrong with each tuple of a file for a model, with its place. Raises SourceError."""
+    for where, one in _found(path):
+        wrong = one
+        if not isinstance(wrong, RightsTupleError):
+            try:
+                placed(graph, wrong)
+                continue
+            except RightsTupleError as error:
+                wrong = error
+        yield RightsTupleError(f"{where}: {wrong}", value=str(path))
+
+
+_Found: TypeAlias = AnyTuple | RightsTupleError
+
+
+def _sure(where: str, found: _Found) -> AnyTuple:
+    if isinstance(found, RightsTupleError):
+        raise RightsTupleError(f"{where}: {found}", **found.values)
+    return found
+
+
+def _found(path: Path) -> Iterator[tuple[str, _Found]]:
+    """The tuples of a file, or what is wrong with one, each with its place."""
     text = _text(path)
     if path.suffix == ".csv":
-        return list(_of_csv(text, path))
+        yield from _of_csv(text, path)
+        return
     if path.suffix == ".jsonl":
-        lines = enumerate(text.splitlines(), 1)
-        return [_tuple(_json(one, path, n), path, n) for n, one in lines if one.strip()]
+        for n, line in enumerate(text.splitlines(), 1):
+            if line.strip():
+                yield f"{path}:{n}", _tuple(_json(line, path, n))
+        return
     if path.suffix in (".yaml", ".yml"):
         found = _yaml(text, path)
     elif path.suffix == ".json":
@@ -109,17 +140,18 @@ def read_tuples(path: Path) -> Any:
         raise SourceError(f"{path} has no list of tuples", value=str(path))
     # OpenFGA's Read gives {"key": {...}, "timestamp": ...}.
     keys = [one["key"] if isinstance(one, Mapping) and "key" in one else one for one in found]
-    return [_tuple(one, path, n) for n, one in enumerate(keys, 1)]
+    for n, one in enumerate(keys, 1):
+        yield f"{path}: tuple {n}", _tuple(one)
 
 
-def _tuple(given: Any, path: Path, place: int) -> AnyTuple:
+def _tuple(given: Any) -> _Found:
     try:
         return tuple_of(given)
     except RightsTupleError as error:
-        raise RightsTupleError(f"{path}: tuple {place}: {error}", value=given) from None
+        return error
 
 
-def _of_csv(text: str, path: Path) -> Iterator[AnyTuple]:
+def _of_csv(text: str, path: Path) -> Iterator[tuple[str, _Found]]:
     lines = csv.DictReader(text.splitlines(), strict=True)
     header = lines.fieldnames or []
     whole = {"user", "relation", "object"} <= set(header)
@@ -130,9 +162,11 @@ def _of_csv(text: str, path: Path) -> Iterator[AnyTuple]:
         raise RightsTupleError(message, value=header)
     try:
         for line in lines:
+            where = f"{path}:{lines.line_num}"
             if None in line or None in line.values():
-                message = f"{path}:{lines.line_num}: {len(header)} columns were expected"
-                raise RightsTupleError(message, line=lines.line_num)
+                message = f"{len(header)} columns were expected"
+                yield where, RightsTupleError(message, line=lines.line_num)
+                continue
             if whole:
                 plain = Tuple(line["user"], line["relation"], line["object"])
             else:
@@ -142,9 +176,9 @@ def _of_csv(text: str, path: Path) -> Iterator[AnyTuple]:
                 plain = Tuple(user, line["relation"], at)
             condition = line.get("condition_name") or ""
             context = line.get("condition_context") or "{}"
-            yield ConditionalTuple(*plain, condition, context) if condition else plain
+            yield where, ConditionalTuple(*plain, condition, context) if condition else plain
     except csv.Error as error:
-        raise RightsTupleError(f"{path}:{lines.reader.line_num}: {error}") from None
+        yield f"{path}:{lines.reader.line_num}", RightsTupleError(str(error))
 
 
 def _json(text: str, path: Path, line: int) -> Any:

@@ -77,6 +77,25 @@ def test_validate_counts_or_says_what_is_wrong(deltafix, tmp_path):
     done = deltafix("rights", "validate", MODEL, "-t", tmp_path / "t.csv")
     assert done.code == 2
     assert "it takes no tuples: define can_read: viewer but not blocked" in done.err
+    lines = ["user:a,viewer,document:x", "user:a,viewr,document:x", "user:a", "user:b,viewer,x"]
+    (tmp_path / "t.csv").write_text("\n".join(["user,relation,object", *lines, ""]))
+    (tmp_path / "t.jsonl").write_text('["user:a", "viewer", "document:x"]\n["a"]\n')
+    (tmp_path / "t.json").write_text('[["user:a", "viewer", "document:x"], ["b", "viewer", "c"]]')
+    given = [part for end in ("csv", "jsonl", "json") for part in ("-t", tmp_path / f"t.{end}")]
+    done = deltafix("rights", "validate", MODEL, *given)
+    assert (done.code, done.out) == (2, "")
+    said = [line.removeprefix(f"error[DF743]: {tmp_path}/") for line in done.err.splitlines()]
+    places = (
+        "t.csv:3: tuple `",
+        "t.csv:4: 3 columns",
+        "t.csv:5: ",
+        "t.jsonl:2: ",
+        "t.json: tuple 2: ",
+    )
+    assert all(one.startswith(place) for one, place in zip(said, places, strict=True)), said
+    (tmp_path / "t.jsonl").write_text('["a", "b", "c"]\n' * 30)
+    done = deltafix("rights", "validate", MODEL, "-t", tmp_path / "t.jsonl")
+    assert done.err.endswith("\nand 10 more tuples\n")
     done = deltafix("rights", "validate", tmp_path / "none.fga")
     assert done.code == 2
     assert "cannot read" in done.err

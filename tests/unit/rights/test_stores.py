@@ -124,7 +124,7 @@ def test_files_of_tuples_say_the_same(tmp_path, name, text):
         ("t.json", "[", "this is no JSON"),
         ("t.json", "7", "has no list of tuples"),
         ("t.json", '[["user:a", "viewer", 7]]', "t.json: tuple 1: "),
-        ("t.jsonl", "[1]\n", "t.jsonl: tuple 1: "),
+        ("t.jsonl", "[1]\n", "t.jsonl:1: "),
         ("t.jsonl", "\n[", "t.jsonl:2: this is no JSON"),
         ("t.yaml", "a: [", "this is no YAML"),
         ("t.txt", "", "tuples are read from .csv, .json"),
