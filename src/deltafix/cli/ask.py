@@ -115,7 +115,13 @@ def path(
 
 @ask.command()
 def impact(
-    files: Annotated[list[Path], typer.Argument(help="The files that change.", metavar="FILE...")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            help="The files that change, as seen from here or, if none is there, from --in.",
+            metavar="FILE...",
+        ),
+    ],
     *,
     tree: _Tree = _HERE,
     tests: Annotated[
@@ -130,7 +136,8 @@ def impact(
 ) -> None:
     """What must be tested again when FILE changes: all that imports it, tests first."""
     root = tree.resolve()
-    named = [os.path.relpath(file.resolve(), root).replace(os.sep, "/") for file in files]
+    seen = [file if file.exists() else root / file for file in files]
+    named = [os.path.relpath(file.resolve(), root).replace(os.sep, "/") for file in seen]
     check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
         found = [one for one in questions.impact(named) if one.test or not tests]

@@ -50,6 +50,14 @@ def test_impact_is_as_seen_from_here(tree: Path, deltafix, monkeypatch) -> None:
         "",
     )
     assert deltafix("ask", "impact", tax, "--tests") == (0, "tests/test_cart.py\n", "")
+    inside = deltafix("ask", "impact", "shop/tax.py", "--in", "src")
+    assert inside == (0, "src/shop/cart.py\n", "")
+    (tree / "shop").mkdir()
+    (tree / "shop" / "tax.py").write_text("")  # what is seen from here comes first
+    assert deltafix("ask", "impact", "shop/tax.py", "--in", "src").code == 2
+    ran = deltafix("ask", "impact", "cart.py", "--in", "src")
+    assert ran.err.endswith(": cart.py is no Python file of the tree; did you mean shop/cart.py?\n")
+    (tree / "shop" / "tax.py").unlink()
     monkeypatch.chdir(tree / "src")
     ran = deltafix("ask", "impact", "shop/tax.py", "--in", "..", "--tests", "-q")
     assert ran == (0, "../tests/test_cart.py\n", "")
