@@ -95,7 +95,7 @@ def analyse(
     prepare_kernel(quiet=quiet)
     with Job(analysis, views=wanted) as job:
         shown = Shown(job, match or (), lines=lines or form == "sarif", limit=limit)
-        watcher = watched(tree, job, analysis, spark=spark, quiet=quiet)
+        watcher = watched(tree, job, analysis, spark=spark, quiet=quiet, may_be_empty=watch)
         files = len(watcher.seen.files)
         answer = shown.answer()
         if form in {"text", "json"}:

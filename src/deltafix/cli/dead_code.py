@@ -12,7 +12,12 @@ import typer
 
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.output import Output, check_output, put
-from deltafix.cli.source_trees import extract_here, extract_with_spark, follow
+from deltafix.cli.source_trees import (
+    extract_here,
+    extract_with_spark,
+    follow,
+    require_sources,
+)
 from deltafix.cli.tree_options import Also, Exclude, HowSure, Spark, Tests
 
 if TYPE_CHECKING:
@@ -116,6 +121,8 @@ def dead_code(
         watcher = Watcher(tree, job, job.analysis.extract, many)
         with progress("evaluating", quiet=quiet):
             watcher.poll()
+        if not watch:
+            require_sources(watcher, ".py")
         for skipped, reason in watcher.seen.skipped.items():
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         if why is not None:

@@ -13,6 +13,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from deltafix.cli.console import bar, note, progress
+from deltafix.errors import SourceError
 
 if TYPE_CHECKING:
     from deltafix.analyses.analysis import Analysis, Extract
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from deltafix.analyses.job import Job, RowChange
     from deltafix.analyses.watch import Watcher
 
-__all__ = ["extract_here", "extract_with_spark", "follow", "watched"]
+__all__ = ["extract_here", "extract_with_spark", "follow", "require_sources", "watched"]
 
 C = TypeVar("C")
 
@@ -74,10 +75,31 @@ def follow(watcher: Watcher[C], tell: Callable[[C], None]) -> None:
     watch(watcher, wait, tell)
 
 
+def require_sources(watcher: Watcher[C], suffix: str = "") -> None:
+    """Raise SourceError where the look at a folder found no file, or none with a suffix."""
+    tree = watcher.tree
+    if tree.only is None and not any(path.endswith(suffix) for path in watcher.seen.files):
+        kinds = suffix or ", ".join(tree.suffixes)
+        raise SourceError(
+            f"{tree.root} has no file to read ({kinds}), but for what --exclude or a hidden folder "
+            "leaves out",
+            path=str(tree.root),
+        )
+
+
 def watched(
-    tree: Tree, job: Job, analysis: Analysis, *, spark: bool, quiet: bool
+    tree: Tree,
+    job: Job,
+    analysis: Analysis,
+    *,
+    spark: bool,
+    quiet: bool,
+    may_be_empty: bool = False,
 ) -> Watcher[RowChange]:
-    """A tree's files as they are now, brought into a job; notes say which could not be read."""
+    """A tree's files as they are now, brought into a job; notes say which could not be read.
+
+    Raises SourceError if there are none, and there have to be some.
+    """
     from deltafix.analyses.watch import Watcher  # noqa: PLC0415  quick --help
 
     extract_many = extract_with_spark if spark else extract_here
@@ -85,6 +107,8 @@ def watched(
     watcher = Watcher(tree, job, analysis.extract, many)
     with progress("evaluating", quiet=quiet):
         watcher.poll()
+    if not may_be_empty:
+        require_sources(watcher)
     for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
         note(f"note: {skipped} skipped: {reason}", quiet=quiet)
     return watcher

@@ -8,6 +8,8 @@ session that a person types; in files and piped input an error ends the run with
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -76,7 +78,8 @@ def sql(
         if command is not None:
             session.run(command, "-c")
         if files or command is not None:
-            pass
+            if _waits():
+                note(f"note: {_UNREAD}", quiet=quiet)
         elif sys.stdin.isatty():
             _typed(session)
         else:
@@ -92,6 +95,28 @@ def read_script(file: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         said = error.strerror if isinstance(error, OSError) else error  # its own has the path again
         raise SourceError(f"cannot read {file}: {said}", value=str(file)) from None
+
+
+_UNREAD: Final = (
+    "standard input was not run, as there are files or -c; among files it is /dev/stdin"
+)
+
+
+def _waits() -> bool:
+    """Whether standard input is a file or a pipe with something in it. Reads nothing."""
+    try:
+        import fcntl  # noqa: PLC0415  where there is none, nothing is noticed
+        import termios  # noqa: PLC0415
+
+        given = sys.stdin.fileno()
+        about = os.fstat(given)
+        if stat.S_ISREG(about.st_mode):
+            return about.st_size > os.lseek(given, 0, os.SEEK_CUR)
+        if stat.S_ISFIFO(about.st_mode):
+            return any(fcntl.ioctl(given, termios.FIONREAD, bytes(4)))
+    except (ImportError, OSError, ValueError, AttributeError):  # or standard input is no file
+        pass
+    return False
 
 
 class _Session:

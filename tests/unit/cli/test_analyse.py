@@ -128,6 +128,27 @@ def test_bad_input_is_told_without_a_traceback(run: Run, tree: Path) -> None:
         Job(CALL_GRAPH, views=["nothing"])
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["dead-code", "."],
+        ["analyse", "points-to", "."],
+        ["analyse", "c-points-to", "."],
+        ["ask", "callers", "f"],
+    ],
+)
+def test_a_folder_without_a_file_to_read_is_an_error(
+    deltafix, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    (tmp_path / "pyproject.toml").write_text("")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "a.py").write_text("def f(): ...\n")
+    monkeypatch.chdir(tmp_path)
+    done = deltafix(*asked)
+    assert (done.code, done.out) == (2, "")
+    assert f"error[DF300]: {tmp_path.resolve()} has no file to read" in done.err
+
+
 def test_a_job_tells_what_an_update_did(tree: Path) -> None:
     files = CALL_GRAPH.tree(tree)
     said = [CALL_GRAPH.extract(path, files.read(path), "") for path in files.scan().files]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import os
 from operator import itemgetter
 
 import pyarrow as pa
@@ -23,6 +24,29 @@ def test_a_script_shows_results_and_changes(deltafix, tmp_path):
     done = deltafix("sql", *files, "-c", "SELECT 1, NULL, TRUE")
     assert (done.code, done.err) == (0, "")
     assert done.out == "+texts\ta\\tb\t1\n+texts\t\t2\n1\t\ttrue\n"
+
+
+@pytest.mark.parametrize("piped", [True, False])
+def test_what_stands_on_standard_input_beside_files_is_noted(
+    deltafix, tmp_path, monkeypatch, piped
+):
+    script = tmp_path / "views.sql"
+    script.write_text("SELECT 1")
+    for text in ("", "SELECT 2"):
+        given = tmp_path / "given.sql"
+        given.write_text(text)
+        read, write = os.pipe()
+        os.write(write, text.encode())
+        os.close(write)
+        with open(read if piped else given) as standard_input:
+            monkeypatch.setattr("sys.stdin", standard_input)
+            done = deltafix("sql", script)
+            assert (done.code, done.out) == (0, "1\n")
+            assert ("note: standard input was not run" in done.err) == bool(text)
+            assert deltafix("sql", script, "-q") == (0, "1\n", "")
+            assert standard_input.read() == text
+        if not piped:
+            os.close(read)
 
 
 def test_arrays_and_structs_are_json_in_rows_and_in_deltas(deltafix, tmp_path):
