@@ -114,7 +114,8 @@ def test_oracle_proofs_in_sql_hold() -> None:
 
 
 ACCESS = """
-CREATE TABLE member (person TEXT NOT NULL, grp TEXT NOT NULL, PRIMARY KEY (person, grp));
+CREATE TABLE member (
+  person TEXT NOT NULL, grp TEXT NOT NULL, since DATE, PRIMARY KEY (person, grp));
 CREATE TABLE granted (grp TEXT NOT NULL, doc INTEGER NOT NULL, until DATE);
 CREATE TABLE denied (person TEXT NOT NULL, doc INTEGER NOT NULL);
 CREATE MATERIALIZED VIEW within AS
@@ -138,7 +139,7 @@ def test_oracle_advice_in_sql_gives_the_row(seed: int) -> None:
     counts: Counter[str] = Counter()
     with deltafix.sql.connect() as db:
         db.execute(ACCESS)
-        db.insert("member", sorted(members))
+        db.insert("member", [(*one, draw.choice(days)) for one in sorted(members)])
         for _ in range(3):
             db.insert("granted", [(draw.choice(GROUPS_OF), draw.choice(DOCS), draw.choice(days))])
             db.insert("denied", [(draw.choice(PEOPLE), draw.choice(DOCS))])
@@ -164,5 +165,7 @@ def test_oracle_advice_in_sql_gives_the_row(seed: int) -> None:
                     assert db.execute(query, values).fetchall(), (name, row, advice)
                     db.rollback()
                     counts["advice"] += 1
+                    counts["with NULL"] += "INSERT INTO member" in advice and "NULL" in advice
     assert counts["there"] > 3
     assert counts["advice"] > 5
+    assert counts["with NULL"] > 0

@@ -11,7 +11,7 @@ This module does not read files and knows no language.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -44,7 +44,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """All that one file contributes. `error` says why a file could not be read, else None."""
+    """All that one file contributes. `error` says why a file could not be read, else None.
+
+    The facts of such a file are what can be said of it nevertheless; it has no places.
+    """
 
     path: str
     facts: tuple[Fact, ...] = ()
@@ -110,8 +113,6 @@ def from_arrow(table: pa.Table) -> list[Fragment]:
         elif relation != _EMPTY:
             here.append((relation, tuple(row)))
     return [
-        Fragment(path, (), (), errors[path])
-        if path in errors
-        else Fragment.of(path, facts[path], places.get(path, ()))
+        replace(Fragment.of(path, facts[path], places.get(path, ())), error=errors.get(path))
         for path in sorted(facts)
     ]

@@ -6,8 +6,8 @@
       | fixpoint over the program  the views
 
 Invariant: after every `update` the views are those of the facts of the readable files; a file that
-could not be read keeps the facts it had. An update is one epoch of the graph: if it fails,
-everything is as before.
+could not be read keeps the facts it had, and one that never could has those of its error. An update
+is one epoch of the graph: if it fails, everything is as before.
 This module reads no files, prints nothing and knows no analysis.
 """
 
@@ -110,6 +110,7 @@ class Job:
         """Path to reason, of the files whose last content could not be read."""
         self.fragments: dict[str, Fragment] = {}
         """What each readable file last said."""
+        self._unread: dict[str, Fragment] = {}  # of those that never were readable
         self.load_seconds: float | None = None
         """Seconds of the first update with files: what evaluating from scratch takes."""
         self._held = 0
@@ -129,12 +130,16 @@ class Job:
             **dict.fromkeys(path for path in deleted if path not in given),
             **{path: one for path, one in given.items() if one.error is None},
         }
-        changed, added, removed = self._put(after)
+        kept = self.fragments.keys()
+        unread = {path: one for path, one in given.items() if one.error and path not in kept}
+        changed, added, removed = self._put({**after, **unread})
         for path, one in after.items():
+            self._unread.pop(path, None)
             if one is None:
                 self.fragments.pop(path, None)
             else:
                 self.fragments[path] = one
+        self._unread |= unread
         unreadable = {path: one.error for path, one in sorted(given.items()) if one.error}
         self.errors = {p: why for p, why in self.errors.items() if p not in after} | unreadable
         touched = self.database.last_epoch.touched if added or removed else 0
@@ -198,7 +203,8 @@ class Job:
     def check_invariants(self) -> None:
         """Compare collections and database with the fragments; for tests. O(facts)."""
         self._facts.check_invariants()
-        stated = {fact for path, one in self.fragments.items() for fact in self._said(path, one)}
+        files = {**self.fragments, **self._unread}
+        stated = {fact for path, one in files.items() for fact in self._said(path, one)}
         said = stated | set(self._tables.facts)
         held = {(name, row) for name in self.analysis.inputs for row in self.rows(name)}
         if said != held:

@@ -151,16 +151,18 @@ def _questions(
 ) -> Iterator[Questions]:
     """The questions to a folder, as it is now."""
     from deltafix.analyses.call_graph import CALL_GRAPH  # noqa: PLC0415  quick --help
+    from deltafix.analyses.call_graph.collected import Collected  # noqa: PLC0415
     from deltafix.analyses.call_graph.questions import Questions  # noqa: PLC0415
     from deltafix.analyses.job import Job  # noqa: PLC0415
 
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder: write --in FOLDER")
     tree = CALL_GRAPH.tree(folder, exclude or ())
+    tests = Collected.by_settings(folder)
     prepare_kernel(quiet=quiet)
     with Job(CALL_GRAPH) as job:
         watched(tree, job, CALL_GRAPH, spark=spark, quiet=quiet)
-        yield Questions(job)
+        yield Questions(job, tests)
 
 
 @dataclass(frozen=True)

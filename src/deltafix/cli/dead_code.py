@@ -21,6 +21,8 @@ from deltafix.cli.source_trees import (
 from deltafix.cli.tree_options import Also, Exclude, HowSure, Spark, Tests
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from deltafix.analyses.dead_code.baseline import Baseline
     from deltafix.analyses.dead_code.job import DeadCode
     from deltafix.analyses.dead_code.report import Change, Report
@@ -78,7 +80,8 @@ def dead_code(
         Path | None, typer.Option(help="Report only what this baseline file does not know.")
     ] = None,
     write_baseline: Annotated[
-        Path | None, typer.Option(help="Write all findings to this file and exit with 0.")
+        Path | None,
+        typer.Option(help="Write all findings, and what is not read, to this file; exit with 0."),
     ] = None,
     why: Annotated[
         str | None, typer.Option(help="Say why this symbol is alive or dead.", metavar="SYMBOL")
@@ -130,7 +133,7 @@ def dead_code(
             put(f"{explainer.explain(explainer.find(why))}\n", output)
             return
         if write_baseline is not None:
-            Baseline.of(job.answer()).write(write_baseline)
+            Baseline.of(job.answer(), job.errors).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
         put(_shown(_report(watcher, job, known), form, limit), output)
@@ -160,7 +163,7 @@ def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline) -> Report:
 
     dead, unused = job.dead(), job.unused()
     new, accepted = known.split(dead)
-    unread, accepted_too = known.split(unused or ())
+    new_unused, accepted_too = known.split(unused or ())
     return Report(
         root=str(watcher.tree.root),
         files=len(watcher.seen.files),
@@ -171,11 +174,23 @@ def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline) -> Report:
         work=job.last_work,
         known=len(accepted) + len(accepted_too),
         stale=tuple(known.stale([*dead, *(unused or ())])),
-        unreadable=job.errors,
-        notes=job.notes(),
+        unreadable=known.new_unread(job.errors),
+        notes=(*job.notes(), *_notes_on_unread(job, known)),
         assumed=job.assumption(),
-        unused=None if unused is None else tuple(unread),
+        unused=None if unused is None else tuple(new_unused),
     )
+
+
+def _notes_on_unread(job: DeadCode, known: Baseline) -> Iterator[str]:
+    """How many files the baseline knows to be unread, and how many of its are not any more."""
+    from deltafix.analyses.dead_code.report import plural  # noqa: PLC0415  as above
+
+    still = known.unread & job.errors.keys()
+    if still:
+        yield f"not read, as the baseline has it: {plural(len(still), 'file')}"
+    if still != known.unread:
+        others = plural(len(known.unread - still), "file")
+        yield f"not read by the baseline, and now read or gone: {others}; write the baseline anew"
 
 
 def _new(change: Change, known: Baseline) -> Change:

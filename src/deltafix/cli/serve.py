@@ -118,7 +118,8 @@ def serve(
         return
     program = followed(program_file, functors, options)
     with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
-        folder = FactFolder(db, facts or Path(), note, warner(strict=strict, quiet=quiet), program)
+        passed_over, doubt = warner(strict=strict, quiet=quiet), partial(note, quiet=quiet)
+        folder = FactFolder(db, facts or Path(), note, passed_over, program, doubt=doubt)
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()
         run(db, folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from time import sleep
 from typing import TYPE_CHECKING, Annotated
@@ -56,8 +57,8 @@ def watch(
 
     `+path("a", "c")` came, `-path("a", "c")` went: because a fact file was saved, or the program.
     A file that cannot be read is told of on standard error; its old rows or rules stay until it can
-    be. Of a script of SQL, `+view` and `-view` lines follow each table's file (<table>.parquet or
-    .csv).
+    be. Warnings of the program are told at the start, and after a save those that are new. Of a
+    script of SQL, `+view` and `-view` lines follow each table's file (<table>.parquet or .csv).
     """
     if program_file.suffix == ".sql":
         if functors is not None or word_size is not None or include or macros or strict or every:
@@ -71,7 +72,8 @@ def watch(
     program = followed(program_file, functors, options)
     with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
         named = {schema_named(name, db.schemas).relation for name in relations or ()}
-        folder = FactFolder(db, facts, note, warner(strict=strict, quiet=quiet), program)
+        passed_over, doubt = warner(strict=strict, quiet=quiet), partial(note, quiet=quiet)
+        folder = FactFolder(db, facts, note, passed_over, program, doubt=doubt)
         with progress("reading facts and evaluating", quiet=quiet):
             first = folder.load()
         _print(first, named or _chosen(db, every))

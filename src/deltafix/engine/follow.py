@@ -9,13 +9,15 @@ version is taken.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.datalog.preprocess import NOTHING_GIVEN, Given
+from deltafix.diagnostics import render
 from deltafix.errors import DeltafixError, SourceError
 from deltafix.facts.carets import with_caret
 from deltafix.facts.delta import Delta
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 Mark = tuple[int, int, int] | None
 """What tells versions of a file apart: inode, size, time of change; None: there is no file."""
+
+_Doubt: TypeAlias = tuple[str, ...]  # what a warning says: code, message, the line's text
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,8 @@ class FactFolder:
         warn: called with what is passed over in reading: a file that is not there when the first
             ones are read, values beyond the columns; without it those are errors.
         program: the file of the database's program, to follow it too.
+        doubt: called with each warning of the program's text, of the first version and then of
+            each that is taken what the one before had not; without it they are not told.
 
     Attributes:
         edit: the last version of the program that was taken, of those after the first.
@@ -107,18 +113,22 @@ class FactFolder:
         tell: Callable[[str], None],
         warn: Callable[[str], None] | None = None,
         program: ProgramFile | None = None,
+        *,
+        doubt: Callable[[str], None] | None = None,
     ) -> None:
         self.db = db
         self.folder = folder
         self._tell = tell
         self._warn = warn
         self._program = program
+        self._doubt = doubt
+        self._doubts: Counter[_Doubt] = Counter()
         self.edit: ProgramEdit | None = None
         self._problems: dict[tuple[Path, str], Problem] = {}
         self._ruled: dict[Path, Mark] = {}
         if program is not None:
             self._ruled[program.path] = mark_of(program.path)
-            self._read_rules(program)
+            self._tell_doubts(self._read_rules(program))
         self._ruled_seen = self._ruled
         self._inputs = _inputs(db.program)
         self._rows: dict[int, set[Row]] = {}
@@ -179,6 +189,7 @@ class FactFolder:
             self._refuse(self._program.path, "", error)
             return None
         self._problems.pop((self._program.path, ""), None)
+        self._tell_doubts(found)
         rules = tuple(rule_changes(before, self.db.program))
         counts = {name: (len(part.added), len(part.removed)) for name, part in delta.items()}
         self.edit = ProgramEdit(self.db.epoch, saved, rules, counts)
@@ -195,6 +206,17 @@ class FactFolder:
             self._ruled = {path: known[path] if path in known else mark_of(path) for path in files}
             if self._ruled.keys() <= known.keys():
                 return found
+
+    def _tell_doubts(self, found: Analysis) -> None:
+        """Tell of the warnings that are new, wherever their lines stand now."""
+        before, self._doubts = self._doubts, Counter()
+        for one in found.warnings:
+            text = found.sources.get(one.span.path, "") if one.span is not None else ""
+            lines = text.split("\n")[one.span.line - 1 : one.span.line] if one.span else []
+            key = (one.code, one.message, *(line.strip() for line in lines))
+            self._doubts[key] += 1
+            if self._doubt is not None and self._doubts[key] > before[key]:
+                self._doubt(render(one, text))
 
     def _change(self, program: Program, functors: Mapping[str, Callable[..., Any]]) -> Delta:
         """Have another program, without the rows of inputs that it does not have.

@@ -69,6 +69,11 @@ class Shape:
             return None
         return cast("BaseType", kinds[0])
 
+    @property
+    def has_nil(self) -> bool:
+        """Whether `nil` is a value of it: of records it is, of branches it is not."""
+        return "" in self.types.get(self.kind, {})
+
     def check(self, value: object) -> Value:
         """A Python value as the type holds it. Raises ValueError, saying what does not fit."""
         frames: list[_Frame] = []

@@ -4,7 +4,8 @@ Bodies are walked with rows that hold and, for a price of one edit each, input r
 one edit first, then two, up to a bound. A row that stands against it, under a negation or in a
 relation that does not keep all rows, is taken away by what each of its ways rests on. Invariant:
 what is suggested was tried in an epoch that was taken back, and no part of it is enough; what the
-bounds cut off is not suggested, so the list may miss some.
+bounds cut off is not suggested, so the list may miss some. Columns of records that nothing looks at
+are `nil`, which is SQL's NULL; other ones that nothing says leave a row without a suggestion.
 
 A rival of a row stands against it in a relation that does not keep all rows derived for it: while
 it is there, the row is not. A join of several rows may have no rival that could go alone; then the
@@ -14,11 +15,22 @@ row that stands in its place is named.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations, islice, product
 
 from deltafix.facts.schema import Row
 from deltafix.facts.values import row_order
-from deltafix.plan.clause import Absent, Choice, Literal, Match, Subsumption
+from deltafix.plan.clause import (
+    Absent,
+    Argument,
+    Choice,
+    Code,
+    Literal,
+    Match,
+    Slot,
+    Subsumption,
+    slots_of,
+)
 from deltafix.provenance.nodes import GIVEN, Node, Way
 from deltafix.provenance.rows import (
     Bindings,
@@ -191,7 +203,7 @@ class Repair:
         if len(edits) >= size:
             return
         if isinstance(literal, Match):
-            row = ground(literal, env)
+            row = self._meant(literal, rest, env)
             if row is not None and not self.rows.holds(literal.relation, row):
                 for more in self._row(literal.relation, row, edits, size, above):
                     yield from self._body(rest, env, more, size, above)
@@ -204,6 +216,20 @@ class Repair:
             if node is not None:
                 for more in islice(self._gone(node, edits, size, _DEPTH), _BREAKS):
                     yield from self._body(rest, env, more, size, above)
+
+    def _meant(self, literal: Match, rest: list[Literal], env: Bindings) -> Row | None:
+        """The one row that a literal means; `nil` for records that nothing else looks at."""
+        row = ground(literal, env)
+        schema = self.ways.state.db.schemas.get(self.words.names[literal.relation])
+        if row is not None or schema is None or schema.arity != len(literal.args):
+            return row
+        bound = {*env, *(slot for one in rest for slot in slots_of(one))}
+        args: list[Argument | None] = []
+        for arg, column in zip(literal.args, schema.columns, strict=True):
+            is_free = arg is None or (isinstance(arg, Slot) and arg not in bound)
+            has_nil = column.shape is not None and column.shape.has_nil
+            args.append(Code(None, "record") if is_free and has_nil else arg)
+        return ground(replace(literal, args=tuple(args)), env)
 
     def _others(
         self, rest: list[Literal], env: Bindings

@@ -132,7 +132,7 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
         return
     found = None if missing else _engine_why_not(connection, relation, row)
     if found is not None:
-        yield from dict.fromkeys(terms.tried(found, "  "))
+        yield from dict.fromkeys(terms.tried(found, _unfit(connection, relation), "  "))
     relaxed = Relaxed(connection, statement, relation, terms.known(relation, row))
     told = [f"  {one}" for one in (*relaxed.without_one(), *relaxed.group())]
     yield from told
@@ -141,6 +141,20 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
             yield f"it would have one after: {advice}"
     elif not told:
         yield f"  no condition alone keeps it out; to hear more, {_every(connection, relation)}"
+
+
+def _unfit(connection: Connection, relation: Relation) -> str:
+    """What is said of rows that do not fit together: by which clauses of the view's query."""
+    node: Any = connection.catalog.views[relation.name].builder.statement.node
+    has = {
+        "ON": any(one.args.get("on") for one in node.find_all(exp.Join)),
+        "USING": any(one.args.get("using") for one in node.find_all(exp.Join)),
+        "WHERE": node.find(exp.Where) is not None,
+        "HAVING": node.find(exp.Having) is not None,
+        "QUALIFY": node.find(exp.Qualify) is not None,
+    }
+    clauses = ", ".join(name for name, there in has.items() if there)
+    return f"no such rows fit together ({clauses})" if clauses else "no rows give these values"
 
 
 def _every(connection: Connection, relation: Relation) -> str:
@@ -339,21 +353,21 @@ class _Terms:
         names = ", ".join(sorted(found))
         return names if found == relations else f"a query over {names}"
 
-    def tried(self, found: WhyNot, indent: str) -> Iterator[str]:
-        """How far each way to a row gets."""
+    def tried(self, found: WhyNot, unfit: str, indent: str) -> Iterator[str]:
+        """How far each way to a row gets; `unfit` is said where rows are there and do not fit."""
         for attempt in found.attempts:
             for text in attempt.held:
                 if text.partition("(")[0] in self._relations:
                     yield f"{indent}there is a {self._row(text)}"
             name = attempt.failed.partition("(")[0]
             if attempt.below is not None and name not in self._relations:
-                yield from self.tried(attempt.below, indent)
+                yield from self.tried(attempt.below, unfit, indent)
             elif attempt.failed.startswith(("not ", "!")):
                 yield f"{indent}there is a row that NOT, EXCEPT or an outer join leaves out"
             elif name in self._schemas:
                 yield f"{indent}there is no {self._row(attempt.failed)}"
             else:
-                yield f"{indent}no such rows fit together (ON, WHERE, HAVING)"
+                yield f"{indent}{unfit}"
 
     def _row(self, text: str) -> str:
         """A fact of a table or view as a row of SQL; without values where it is a pattern."""

@@ -129,6 +129,36 @@ def test_annotations_name_the_place_from_the_repository(tree: Path, run: Callabl
     assert lines[-1].startswith("4 dead symbols among 4")
 
 
+def test_a_baseline_knows_what_was_not_read_and_hides_nothing_new(
+    tree: Path, run: Callable
+) -> None:
+    (tree / "src" / "old.py").write_text("def broken(:")
+    (tree / "src" / "older.py").write_text("x = (")
+    known = tree / "known.json"
+    assert run("dead-code", "src", "-q", "--write-baseline", known)[0] == 0
+
+    def annotated() -> list[str]:
+        given = run("dead-code", "src", "-q", "--format", "github", "--baseline", known)
+        assert given[0] == 0
+        return [one for one in given[1].splitlines() if "read" in one]
+
+    uses = "::notice title=Dead code::what only an unread file uses may be reported dead"
+    as_known = "::notice title=Dead code::not read, as the baseline has it: {}"
+    assert annotated() == [uses, as_known.format("2 files")]
+    (tree / "src" / "new.py").write_text("def broken(:")
+    (tree / "src" / "old.py").unlink()
+    failed, *others = annotated()
+    assert failed.startswith("::warning file=src/new.py,line=1,title=Dead code::not read: line 1")
+    assert others == [
+        uses,
+        as_known.format("1 file"),
+        "::notice title=Dead code::not read by the baseline, and now read or gone: 1 file; write "
+        "the baseline anew",
+    ]
+    log = json.loads(run("dead-code", "src", "-q", "--format", "json", "--baseline", known)[1])
+    assert [*log["unreadable"]] == ["new.py"]
+
+
 def test_sarif_has_a_rule_a_place_and_a_fingerprint_per_finding(tree: Path, run: Callable) -> None:
     (tree / "src" / "main.py").write_text("import shop\nif __name__ == '__main__': shop.f()\n")
     code, out, _ = run("dead-code", "src", "-q", "--format", "sarif")

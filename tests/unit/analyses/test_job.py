@@ -123,6 +123,40 @@ def test_a_file_that_breaks_keeps_its_facts_until_it_is_whole_again(job: DeadCod
     assert (job.errors, job.paths) == ({}, ["lib.py"])
 
 
+@pytest.fixture
+def sure() -> Iterator[DeadCode]:
+    """A job that tells sure findings alone."""
+    with DeadCode(roots=["entry-points"]) as made:
+        yield made
+
+
+def test_what_an_unread_file_names_is_not_sure_to_be_dead(sure: DeadCode) -> None:
+    job = sure
+    shop = "def _a(): _b()\ndef _b(): ...\ndef _c(): ...\n"
+    job.update(fragments(shop=shop, main=f"import shop\n{MAIN}pass", test="def test(_a:"))
+    job.check_invariants()
+    assert names(job.dead()) == ["shop:_c"]
+    change = job.update(fragments(test="def test(_c:"))
+    job.check_invariants()
+    assert names(change.became_dead) == ["shop:_a", "shop:_b"]
+    assert names(job.dead()) == ["shop:_a", "shop:_b"]
+    # Once it can be read, what it says counts, and stays when it breaks again.
+    job.update(fragments(test="from shop import _b\ndef test(): _b()\ntest()\n"))
+    job.check_invariants()
+    assert "shop:_b" not in names(job.dead())
+    before = job.dead()
+    assert job.update(fragments(test="def test(_a:")).work.facts_added == 0
+    job.check_invariants()
+    assert job.dead() == before
+    job.update((), ["test.py"])
+    job.check_invariants()
+    assert names(job.dead()) == ["shop:_a", "shop:_b", "shop:_c"]
+    job.update(fragments(test="def test(_c:"))
+    job.update((), ["test.py"])
+    job.check_invariants()
+    assert names(job.dead()) == ["shop:_a", "shop:_b", "shop:_c"]
+
+
 def test_a_broken_file_does_not_stop_the_others(job: DeadCode) -> None:
     job.update(fragments(bad="\x00", lib="def f(): ...", main=f"import lib\n{MAIN}lib.f()"))
     assert (list(job.errors), job.paths) == (["bad.py"], ["lib.py", "main.py"])

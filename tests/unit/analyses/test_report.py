@@ -185,6 +185,7 @@ def test_a_baseline_file_is_sorted_and_the_same_every_time(tmp_path: Path) -> No
         ('{"version": 1}', "is not a baseline: KeyError: 'dead'"),
         ('{"version": 1, "dead": [3]}', "is not a baseline: TypeError"),
         ("[]", "is not a baseline: TypeError"),
+        ('{"version": 1, "dead": [], "unread": 3}', "is not a baseline: TypeError"),
     ],
 )
 def test_a_bad_baseline_is_an_error_that_says_why(tmp_path: Path, text: str, message: str) -> None:

@@ -524,6 +524,10 @@ def test_an_annotation_that_nothing_satisfies_is_told(answers: Answers) -> None:
         def right(x: A, y: float) -> "A | None":
             return B()
         def unsure(x: A): ...
+        def left_out(now: float = None, *, then: "int" = None):
+            now = now or 2.0
+            return now
+        left_out()
         wrong('a', 'b')
         right(B(), 1)
         unsure(thing())
@@ -531,6 +535,13 @@ def test_an_annotation_that_nothing_satisfies_is_told(answers: Answers) -> None:
         view="disagrees",
     )
     assert found == {"m:wrong.x.int": {"str"}, "m:wrong.return.str": {"int"}}
+
+
+def test_a_default_of_none_counts_as_said(answers: Answers) -> None:
+    text = "def f(now: float = None):\n    now = now or 2.0\n    return now\nf(1)\n"
+    optional = text.replace("float", "float | None")
+    for view in ("parameter", "returns", "disagrees"):
+        assert answers(text, view=view) == answers(optional, view=view)
 
 
 def test_names_go_through_modules_stars_and_reexports(types: Answers) -> None:

@@ -63,6 +63,17 @@ def test_impact_is_as_seen_from_here(tree: Path, deltafix, monkeypatch) -> None:
     assert ran == (0, "../tests/test_cart.py\n", "")
 
 
+def test_tests_are_those_of_pytests_settings(tree: Path, deltafix) -> None:
+    (tree / "tests/checks.py").write_text("from shop import cart\ndef check_it(till): ...\n")
+    (tree / "src/shop/tills.py").write_text("import pytest\n@pytest.fixture\ndef till(): ...\n")
+    asked = ("ask", "impact", "src/shop/cart.py", "src/shop/tills.py", "--tests")
+    assert deltafix(*asked).out == "tests/test_cart.py\n"
+    (tree / "pyproject.toml").write_text("[tool.pytest.ini_options]\npython_files='checks.py'\n")
+    assert deltafix(*asked).out == "tests/checks.py\ntests/test_cart.py\n"
+    of_fixture = deltafix("ask", "impact", "src/shop/tills.py", "--tests")
+    assert of_fixture == (0, "tests/checks.py\n", "")
+
+
 def test_nothing_found_is_exit_code_1(tree: Path, deltafix) -> None:
     for question in (
         ["callers", "unused"],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import deltafix as library
@@ -284,6 +286,36 @@ def test_the_command_prints_signed_rows(deltafix, folder, monkeypatch):
     assert "watching 2 files" in done.err
     assert done.code == 0
     assert len(looks) == 3
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_warnings_are_told_when_they_are_new(deltafix, folder, monkeypatch, quiet):
+    program = folder / "program.dl"
+    doubtful = ".decl far(x: symbol)\nfar(x) :- edge(x, b).\n"
+    write(program, doubtful + PROGRAM)
+    texts = iter([
+        "\n" + PROGRAM + doubtful,  # it stands elsewhere
+        "\n" + PROGRAM + doubtful + doubtful.replace("far", "near"),
+        PROGRAM,
+        PROGRAM + "broken(:",
+        PROGRAM + doubtful,
+        "\n" + PROGRAM + doubtful + 'edge("x", "y").\n',
+    ])  # fmt: skip
+    counts = []
+
+    def edit(_seconds):
+        if not len(counts) % 3:
+            write(program, next(texts))
+        counts.append(sys.stderr.getvalue().count("warning[DF160]"))
+
+    monkeypatch.setattr("deltafix.cli.watch.sleep", edit)
+    done = deltafix("watch", program, "-F", folder, "--epochs", 5, *quiet)
+    assert done.code == 0, done.err
+    checked = deltafix("check", program).out.count("warning[DF160]")
+    assert checked == 1
+    expected = [checked, checked, 2 * checked, 2 * checked, 2 * checked, 3 * checked]
+    assert counts[::3] == ([0] * 6 if quiet else expected)
+    assert done.err.count("warning[DF160]") == (0 if quiet else 3 * checked)
 
 
 def test_a_relation_that_is_not_there_is_exit_code_2(deltafix, folder):

@@ -239,3 +239,22 @@ none(x) :- s(x), !(contains("en", x), strlen(x) + 1 > 3).
         assert db.why('neither("x")').steps[0].tests == (
             '!contains("en", "x")', '!match("e.*", "x")',
         )  # fmt: skip
+
+
+def test_records_that_nothing_looks_at_are_nil_and_branches_are_not():
+    text = """.type Pair = [x: number, y: number]
+    .type Tree = Leaf {} | Node {x: number}
+    .decl a(x: number, p: Pair)
+    .decl b(x: number, t: Tree)
+    .decl c(x: number, p: Pair, q: Pair)
+    .decl v(x: number)
+    .decl w(x: number)
+    .decl z(x: number)
+    .input a, b, c
+    v(x) :- a(x, _).
+    w(x) :- b(x, _).
+    z(x) :- c(x, p, q), p = [y, _], y > 3."""
+    with deltafix.connect(text) as db:
+        assert db.why_not("v(1)").suggestions == (((1, "a", (1, None)),),)
+        assert db.why_not("w(1)").suggestions == ()
+        assert db.why_not("z(1)").suggestions == ()

@@ -624,6 +624,47 @@ def test_what_one_condition_keeps_out_is_told_with_the_condition(asked, wanted, 
             assert line.startswith(start)
 
 
+@pytest.mark.parametrize(
+    ("query", "asked", "clauses"),
+    [
+        ("SELECT COUNT(*) AS n FROM staff", "n = 9", None),
+        ("SELECT pay + 1 AS p FROM staff", "p = 2", None),
+        ("SELECT COUNT(*) AS n FROM staff WHERE pay > 5", "n = 9", "WHERE"),
+        ("SELECT s.who, t.title FROM staff s JOIN team t ON s.id = t.id",
+         "who = 'ada' AND title = 'web'", "ON"),
+        ("SELECT s.who, t.title FROM staff s JOIN team t USING (id) WHERE s.pay > 5",
+         "who = 'ada' AND title = 'web'", "USING, WHERE"),
+    ],
+)  # fmt: skip
+def test_only_clauses_that_the_query_has_are_named(db, query, asked, clauses):
+    db.execute(f"{STAFF}; CREATE VIEW v AS {query}")
+    said = [line for (line,) in rows(db, f"EXPLAIN WHY NOT SELECT * FROM v WHERE {asked}")]
+    fit = f"no such rows fit together ({clauses})" if clauses else "no rows give these values"
+    assert f"  {fit}" in said
+    assert not any(one in line for line in said for one in ("HAVING", "QUALIFY"))
+
+
+def test_advice_has_null_where_nothing_is_asked(db):
+    db.execute(
+        """CREATE TABLE team (name TEXT PRIMARY KEY, town TEXT NOT NULL);
+        CREATE TABLE member (who TEXT, town TEXT, until DATE, note TEXT, PRIMARY KEY (who, town));
+        CREATE TABLE paid (who TEXT PRIMARY KEY, amount INTEGER NOT NULL);
+        INSERT INTO team VALUES ('core', 'zz');
+        INSERT INTO member VALUES ('bo', 'aa', NULL, 'x');
+        CREATE VIEW m AS SELECT who, town, until FROM member WHERE note IS NULL;
+        CREATE VIEW can AS SELECT DISTINCT who, name FROM m JOIN team USING (town);
+        CREATE VIEW pays AS SELECT who FROM paid"""
+    )
+    asked = "SELECT * FROM can WHERE who = 'bo' AND name = 'core'"
+    *_, advice = (line for (line,) in rows(db, f"EXPLAIN WHY NOT {asked}"))
+    assert advice == ("it would have one after: INSERT INTO member VALUES ('bo', 'zz', NULL, NULL)")
+    db.execute(advice.partition(": ")[2])
+    assert rows(db, asked) == [("bo", "core")]
+    # NULL is no amount.
+    said = str(rows(db, "EXPLAIN WHY NOT SELECT * FROM pays WHERE who = 'bo'"))
+    assert "it would" not in said
+
+
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
 def test_advice_is_written_in_the_dialect(dialect):
     quote = "`" if dialect == "spark" else '"'

@@ -20,7 +20,7 @@ from itertools import chain as joined
 from pathlib import PurePosixPath
 from typing import Any
 
-from deltafix.analyses.dead_code.policy import is_test_file
+from deltafix.analyses.call_graph.collected import Collected
 from deltafix.analyses.dead_code.symbols import UnknownSymbolError, find_symbol
 from deltafix.analyses.job import Job
 from deltafix.errors import SourceError
@@ -65,7 +65,7 @@ class Affected:
 
     Attributes:
         path: relative to the tree.
-        test: whether a test runner collects it by name.
+        test: whether a test runner collects it, by its name or by pytest's settings.
         steps: paths, the first imports the second and so on to one that changed.
     """
 
@@ -81,12 +81,15 @@ class Affected:
 class Questions:
     """Questions to one state of a job of `CALL_GRAPH`. Ask a new one after an update.
 
+    `tests` says which files are tests; without it they are told by their default names.
+
     Building reads the calls, the links and the places; O(calls + links). A question is a
     breadth-first search, O(calls) or O(imports), and its answer's chains.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, tests: Collected | None = None) -> None:
         self._errors = job.errors
+        self._tests = tests or Collected()
         self._places: dict[str, tuple[str, int]] = {}
         self._files: dict[str, set[str]] = defaultdict(set)  # module -> paths
         for path, fragment in sorted(job.fragments.items()):
@@ -178,9 +181,9 @@ class Questions:
                 raise SourceError(f"{path} {said}{help_}", path=path)
         towards = _search(changed, self._importers)
         found = [
-            Affected(path, _is_test(path), _way(path, towards))
+            Affected(path, self._is_test(path), _way(path, towards))
             for path in towards
-            if path not in changed or _is_test(path)
+            if path not in changed or self._is_test(path)
         ]
         return sorted(found, key=lambda one: (not one.test, *_order(one.steps)))
 
@@ -191,14 +194,27 @@ class Questions:
             asked = how == "asks for the fixture"
             for path in self._files[_module(str(symbol))]:
                 # A test file's fixtures are its own, a conftest's its folder's.
-                if how in _IMPORTS or (asked and not is_test_file(path)):
+                if how in _IMPORTS or (asked and not self._tests.is_test(path)):
                     importers[path] |= self._files[_module(str(user))]
+        makers = self._makers(job)
         for path in self._paths:
-            if is_test_file(path):
+            if self._tests.is_test(path):
                 above = {str(folder / _FIXTURES) for folder in PurePosixPath(path).parents}
-                for conftest in above & self._paths - {path}:
+                above &= self._paths
+                if self._tests.renamed or self._tests.is_declared(path):
+                    above |= makers
+                for conftest in above - {path}:
                     importers[conftest].add(path)
         return importers
+
+    def _makers(self, job: Job) -> set[str]:
+        """Files of fixtures for whoever asks: which tests do is known of those named so alone."""
+        modules = {_module(str(symbol)) for symbol, _ in job.rows("fixture")}
+        files = {path for module in modules for path in self._files[module]}
+        return {path for path in files if not self._tests.is_test(path)}
+
+    def _is_test(self, path: str) -> bool:
+        return self._tests.is_test(path) and PurePosixPath(path).name != _FIXTURES
 
 
 def _search(goals: Iterable[str], before: Mapping[str, set[str]]) -> dict[str, str]:
@@ -229,7 +245,3 @@ def _order(way: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
 
 def _module(symbol: str) -> str:
     return symbol.partition(":")[0]
-
-
-def _is_test(path: str) -> bool:
-    return is_test_file(path) and PurePosixPath(path).name != _FIXTURES

@@ -4,7 +4,7 @@
 
 Invariant: `extract` is a pure function of (path, bytes, prefix); it parses and never imports or
 runs what it reads. A file that cannot be read yields a fragment with `error` set instead of an
-exception: one broken file must not stop the other thousand.
+exception: one broken file must not stop the other thousand. Its facts are its words, a text's.
 What a name means in *other* files is left to `program.dl`.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Container
+from dataclasses import replace
 
 from deltafix.analyses.dead_code.definitions import Definitions
 from deltafix.analyses.dead_code.entry_points import is_project_file, project_fragment
@@ -51,12 +52,13 @@ def extract(
             tree = ast.parse(data, filename=path)
             return (reader or Definitions)(path, data, module_of(path, prefix)).run(tree)
     except SyntaxError as error:
-        where = f"line {error.lineno}: " if error.lineno else ""
-        return Fragment(path, error=f"{where}{error.msg}")
+        reason = f"{f'line {error.lineno}: ' if error.lineno else ''}{error.msg}"
     except RecursionError:
-        return Fragment(path, error="nested too deeply for Python's own parser limits")
+        reason = "nested too deeply for Python's own parser limits"
     except (ValueError, MemoryError) as error:
-        return Fragment(path, error=str(error) or type(error).__name__)
+        reason = str(error) or type(error).__name__
+    words = said(path, data.decode("utf-8", "replace"))
+    return replace(Fragment.of(path, words, ()), error=reason)
 
 
 def extract_only(
@@ -64,10 +66,7 @@ def extract_only(
 ) -> Fragment:
     """As `extract` by this reader, of which these relations alone are stated."""
     fragment = extract(path, data, prefix, reader=reader)
-    if fragment.error is not None:
-        return fragment
-    facts = [fact for fact in fragment.facts if fact[0] in stated]
-    return Fragment.of(path, facts, fragment.places)
+    return replace(fragment, facts=tuple(fact for fact in fragment.facts if fact[0] in stated))
 
 
 def _is_script(data: bytes) -> bool:

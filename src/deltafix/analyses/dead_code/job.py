@@ -3,8 +3,8 @@
     Job (views dead, live, foreign) + where symbols stand -> findings that came and went
 
 Invariant: after every `update` the findings are those of the facts of the readable files; a file
-that could not be read keeps the facts it had. An update is one epoch of the graph: if it fails,
-everything is as before.
+that could not be read keeps the facts it had, or else says its words. An update is one epoch of the
+graph: if it fails, everything is as before.
 This module reads no files and prints nothing.
 """
 

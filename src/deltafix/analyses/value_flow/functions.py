@@ -178,16 +178,17 @@ class Functions(Statements):
     def _parameter(self, identity: str, one: ast.arg, default: ast.expr | None) -> str:
         """A parameter's variable for what is passed, which its own variable holds or guards."""
         variable = taken = f"{identity}.<locals>.{one.arg}"
+        said = f"{variable}$said"
         self.emit("parameter_of", identity, one.arg, variable)
         if one.annotation is not None:
             taken = f"{variable}$given"
             self.guard(variable, taken, one.annotation)
-            self._says(identity, one.arg, f"{variable}$said", taken, one.annotation)
+            self._says(identity, one.arg, said, taken, one.annotation)
         if default is not None:
             given = self.value(default)
             self.move(given, taken)
-            if given == instance("NoneType"):  # `x: int = None` means that it may be None
-                self.move(given, variable)
+            if one.annotation is not None and given == instance("NoneType"):
+                self.move(given, said)  # `x: int = None` means that it may be None
         return taken
 
     def _star(self, identity: str, one: ast.arg, kind: str, relation: str) -> None:

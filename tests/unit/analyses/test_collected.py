@@ -1,0 +1,65 @@
+"""What pytest's settings make a test: the judge is pytest itself, which collects the same tree."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from deltafix.analyses.call_graph.collected import Collected
+from deltafix.errors import SourceError
+
+TESTS = "def test_a(): ...\nclass Check:\n    def check_b(self): ...\ndef check_c(): ...\n"
+FILES = ("tests/checks.py", "tests/it_a.py", "tests/deep/it_b.py", "tests/test_c.py", "app/it_d.py",
+         "app/core.py", "it_e.py", "checks.py")  # fmt: skip
+_ONE = "[pytest]\npython_files = checks.py\n"
+SETTINGS: dict[str, dict[str, str]] = {
+    "a list": {"pyproject.toml": "[tool.pytest.ini_options]\npython_files = ['checks.py']\n"},
+    "a text of globs": {"pyproject.toml": "[tool.pytest.ini_options]\npython_files='it_* c*'\n"},
+    "a path": {"tox.ini": "[pytest]\npython_files =\n  tests/it_*.py  # ours\n  'test_c.py'\n"},
+    "deeper": {"setup.cfg": "[tool:pytest]\npython_files = deep/*.py\n"},
+    "named": {"pytest.ini": "[pytest]\ntestpaths = tests app/core.py it_?.py\n"},
+    "own file first": {"pytest.ini": "[pytest]\n", "tox.ini": _ONE},
+    "hidden": {".pytest.ini": "[pytest]\npython_files = it_*\n", "pyproject.toml": "[tool.x]\n"},
+    "shared in order": {"setup.cfg": "[tool:pytest]\npython_files=it_*\n", "tox.ini": _ONE},
+    "nothing said": {"tox.ini": "[tox]\n", "pyproject.toml": "[project]\nname = 'a'\n"},
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_what_pytest_collects_is_a_test(case: str, tmp_path: Path) -> None:
+    for path in FILES:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(TESTS)
+    for path, text in SETTINGS[case].items():
+        (tmp_path / path).write_text(text)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider",
+               "--import-mode=importlib"]  # fmt: skip
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    taken = {line.partition("::")[0] for line in ran.stdout.splitlines() if "::" in line}
+    assert taken or ran.returncode == 5, ran.stdout
+    found = Collected.by_settings(tmp_path)
+    said = {path for path in FILES if found.is_test(path)}
+    by_name = {path for path in FILES if Collected().is_test(path)}
+    if "testpaths" in str(SETTINGS[case]):  # where pytest looks alone, if it is told no path
+        assert taken <= said
+        assert said == by_name | {"app/core.py", "it_e.py"}
+    else:
+        assert said == taken | by_name
+    below = Collected.by_settings(tmp_path / "tests")
+    assert {f"tests/{one}" for one in ("checks.py", "it_a.py", "deep/it_b.py", "test_c.py")
+            if below.is_test(one)} == {one for one in said if one.startswith("tests/")}  # fmt: skip
+
+
+def test_names_of_functions_and_broken_settings(tmp_path: Path) -> None:
+    settings = tmp_path / "pytest.ini"
+    settings.write_text("[pytest]\npython_functions = check_*\n")
+    assert Collected.by_settings(tmp_path).renamed
+    settings.write_text("[pytest]\npython_files = 'checks.py\n")
+    with pytest.raises(SourceError, match=r"pytest\.ini: python_files = .*: write texts or a list"):
+        Collected.by_settings(tmp_path)
+    settings.write_text("python_files = checks.py\n")
+    with pytest.raises(SourceError, match=r"pytest\.ini has no settings .* no section headers"):
+        Collected.by_settings(tmp_path)
