@@ -14,12 +14,18 @@ WITH_UNUSED = UNUSED.load_program()
 
 
 def evaluate(
-    tree: Mapping[str, str], policies: Iterable[str] = ("tests",), also: Iterable[str] = ()
+    tree: Mapping[str, str],
+    policies: Iterable[str] = ("tests",),
+    also: Iterable[str] = (),
+    more: Iterable[tuple[str, Any]] = (),
 ) -> dict[str, set[Any]]:
-    """Every relation of the program over a tree of path -> source; `also`: unused kinds."""
+    """Every relation of the program over a tree of path -> source; `also`: unused kinds.
+
+    `more` are facts beside those of the tree.
+    """
     analysis, program = (UNUSED, WITH_UNUSED) if also else (DEAD_CODE, PROGRAM)
     facts: dict[str, set[Any]] = {"also": {(kind,) for kind in also}} if also else {}
-    for relation, row in policy_facts(policies):
+    for relation, row in (*policy_facts(policies), *more):
         facts.setdefault(relation, set()).add(row)
     for path, text in tree.items():
         fragment = analysis.extract(path, text.encode(), "")

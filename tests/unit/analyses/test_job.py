@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -385,17 +386,23 @@ def test_oracle_after_random_edits_every_view_equals_recomputation(
     script: list[tuple[str, str | None]],
 ) -> None:
     tree: dict[str, str] = {}
+    words: dict[str, list[Any]] = {}  # of files that could never be parsed
     with DeadCode() as job:
         for path, text in script:
             if text is None:
                 tree.pop(path, None)
+                words.pop(path, None)
                 job.update([], [path])
             else:
                 fragment = extract(path, text.encode())
                 if fragment.error is None:
                     tree[path] = text
+                    words.pop(path, None)
+                elif path not in tree:
+                    words[path] = [*fragment.facts]
                 job.update([fragment])
-            expected = dead_code_oracle.evaluate(tree, ("recognise", "tests"))
+            said = [one for some in words.values() for one in some]
+            expected = dead_code_oracle.evaluate(tree, ("recognise", "tests"), more=said)
             for view in ("dead", "live", "sure", "doubt"):
                 assert set(job.rows(view)) == expected[view]
             assert {(name,) for name in job.explainer().steps} == expected["alive"]

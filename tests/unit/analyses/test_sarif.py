@@ -56,7 +56,11 @@ def test_the_log_of_this_repositorys_own_source_is_valid(
 def test_odd_names_unreadable_files_and_an_empty_report_are_valid(
     schema: Draft4Validator, log: Callable[..., Log], tmp_path: Path
 ) -> None:
-    assert list(schema.iter_errors(log(tmp_path))) == []
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.py").write_text('if __name__ == "__main__":\n    print()\n')
+    nothing = log(tmp_path / "run")
+    assert list(schema.iter_errors(nothing)) == []
+    assert nothing["runs"][0]["results"] == []
     (tmp_path / "odd name,%ü").mkdir()
     (tmp_path / "odd name,%ü" / "m.py").write_text("class C:\n    def lost(self): ...\nx = 1\n")
     (tmp_path / "binary.py").write_bytes(b"\x7fELF\x00\x01")
