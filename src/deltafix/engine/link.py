@@ -49,6 +49,7 @@ _CONVERSIONS = {
 _TOTALS = {"count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "mean": at.FOLD_MEAN}
 _MANY = 6
 """Variants from which looking into a filter is cheaper than probing the index of each."""
+_AS_IT_IS = -1
 _NUMBERS = frozenset(("number", "unsigned", "float"))
 _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 """Conversions that do nothing to a value of their result's type."""
@@ -385,27 +386,24 @@ class Writer:
     def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> int:
         """A functor application; a conversion to its own type is a move or a comparison."""
         args = [n for arg in literal.args for n in self.operand(arg, slots)]
-        target = self.operand(literal.target, slots)
-        of = literal.types[0] if literal.types else literal.result
-        if literal.functor in _SAME and of == literal.result:
-            if binds:
-                return self.put([at.CHECK_MOVE, *target, *args])
-            return self.put([at.CHECK_COMPARE, VALUE_TYPES[of], at.EQ, *target, *args])
-        functor = self.functor(literal)
-        if functor is not None:
-            kind = VALUE_TYPES[of]
-            return self.put(
-                [at.CHECK_CALL, kind, functor, int(binds), *target, len(args) // 2, *args]
-            )
-        memo = self.memo(Memo(literal.functor, literal.types, literal.result))
-        target_slot = slots[literal.target]
-        return self.put([at.CHECK_ASK, memo, int(binds), target_slot, len(args) // 2, *args])
+        functor, count = self.functor(literal), len(args) // 2
+        if functor is None:
+            memo = self.memo(Memo(literal.functor, literal.types, literal.result))
+            target = slots[literal.target]
+            return self.put([at.CHECK_ASK, memo, int(binds), target, count, *args])
+        pair = self.operand(literal.target, slots)
+        kind = VALUE_TYPES[literal.types[0] if literal.types else literal.result]
+        if functor != _AS_IT_IS:
+            return self.put([at.CHECK_CALL, kind, functor, int(binds), *pair, count, *args])
+        if binds:
+            return self.put([at.CHECK_MOVE, *pair, *args])
+        return self.put([at.CHECK_COMPARE, kind, at.EQ, *pair, *args])
 
     def functor(self, literal: Apply) -> int | None:
-        """The kernel's own functor, 0 and more, or -1 for a value as it is; None: Python's."""
+        """The kernel's own functor, or that the value is as it is; None: Python's."""
         of = literal.types[0] if literal.types else literal.result
         if literal.functor in _SAME and of == literal.result:
-            return -1
+            return _AS_IT_IS
         found = _CONVERSIONS.get((literal.functor, of))
         if found is None and "symbol" not in literal.types:
             found = _FUNCTORS.get(literal.functor)

@@ -170,16 +170,18 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     heads = Counter(one.head for one in core.clauses)
     bodies = _bodies(core, heads)
 
+    def reading(clause: Clause, name: str, args: tuple[Argument | None, ...]) -> Clause:
+        made = partial(replace, clause, body=(Match(name, args),))
+        return cache.clause("groups", clause, (name, args), made)
+
     def read(clause: Clause) -> Clause:
         if heads[clause.head] > 1 or not (clause.head in parts or clause.head in asked):
             return clause
         same = bodies.get(spelled_without_name(clause)) if clause.head in asked else None
         if same is not None and home[clause.head] != home[same.source]:
-            column = () if same.present is not None else (None,)
-            args = (*clause.args, *column)
-            name = same.present or same.relation
-            read = partial(replace, clause, body=(Match(name, args),))
-            return cache.clause("groups", clause, (name, args), read)
+            if same.present is not None:
+                return reading(clause, same.present, clause.args)
+            return reading(clause, same.relation, (*clause.args, None))
         found = _projection(clause)
         if found is None or home[clause.head] == home[found[0]]:
             return clause
@@ -190,8 +192,7 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
         if not name:
             return clause
         args = tuple(None if one is None else clause.args[columns.index(one)] for one in group)
-        read = partial(replace, clause, body=(Match(name, args),))
-        return cache.clause("groups", clause, (name, args), read)
+        return reading(clause, name, args)
 
     return replace(core, clauses=tuple(map(read, core.clauses)))
 
