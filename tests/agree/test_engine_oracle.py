@@ -30,8 +30,8 @@ PROGRAMS = 2 if JIT_DISABLED else 12
 def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     """A database over the next random program that the planner takes.
 
-    Every other one counts heads in batches, of a few heads each, and looks ahead; every other one
-    has filters for all indexes of one column, which grow from the start. How many rows the search
+    Every other one counts heads in batches, of a few heads each, and looks ahead, most of them in
+    lanes; every other one has filters for all indexes of one column, which grow from the start. How many rows the search
     for a suspect's derivations may look at differs, and how many calls of functors are collected.
     """
     while True:
@@ -44,6 +44,8 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
                 db._arena.cells[layout.BATCH_FROM] = rng.choice([0, 2])
                 db._arena.cells[layout.BATCH_CELLS] = rng.choice([1, 4000])
                 db._arena.cells[layout.AHEAD_FROM] = 0
+                db._arena.cells[layout.LANES] = rng.choice([1, 2, 3, 5])
+                db._arena.cells[layout.SHARE_FROM] = rng.choice([1, 1, 4])
             db._arena.cells[layout.LOOKS] = rng.choice([0, 1, 1, 5, 1000])
             db._arena.cells[layout.ASK_CALLS] = rng.choice([0, 4, 7, 1 << 14])
             db._arena.cells[layout.ASK_AHEAD] = rng.choice([0, 3, 1 << 14])

@@ -64,7 +64,12 @@ def run(
     strict: Strict = False,
     jobs: Annotated[
         str | None,
-        typer.Option("-j", "--jobs", metavar="[N]", help="No effect: one thread evaluates."),
+        typer.Option(
+            "-j",
+            "--jobs",
+            metavar="[N]",
+            help="Threads that share a large evaluation; auto, as without: one a processor.",
+        ),
     ] = None,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print what was done, and its time, to stderr.")
@@ -79,17 +84,16 @@ def run(
     relations are written to OUTPUT_DIR/<relation>.csv, `.printsize` prints sizes. For a script of
     SQL, tables are read from FACT_DIR/<table>.parquet or .csv, and views are written likewise.
     """
+    threads = _threads(jobs)
     if program_file.suffix == ".sql":
         from deltafix.cli.sql import run_views  # noqa: PLC0415  quick --help
 
         folder = None if output == _TO_STDOUT else local_path(output)
-        run_views(program_file, facts, folder, quiet=quiet)
+        run_views(program_file, facts, folder, threads, quiet=quiet)
         return
     import deltafix  # noqa: PLC0415  quick --help
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415
 
-    if jobs is not None:
-        note("note: -j has no effect: one thread evaluates", quiet=quiet)
     program = Checked.from_file(program_file, **reading(word_size, include, macros))
     for warning in program.warnings:
         note(render(warning, program.source), quiet=quiet)
@@ -106,6 +110,7 @@ def run(
         max_rows=max_rows,
         max_rounds=max_rounds,
         timeout=timeout,
+        threads=threads,
         profile=profile,
         **users,
     ) as db:
@@ -120,6 +125,15 @@ def run(
         clock.lap("writing")
         if profile:
             _report(db.last_epoch, clock)
+
+
+def _threads(jobs: str | None) -> int | None:
+    """What `-j` says: None is one thread a processor. Raises typer.BadParameter."""
+    if jobs is None or jobs == "auto":
+        return None
+    if jobs.isdecimal() and int(jobs) > 0:
+        return int(jobs)
+    raise typer.BadParameter(f"{jobs!r} is neither a number of threads, 1 or more, nor `auto`")
 
 
 def _write(

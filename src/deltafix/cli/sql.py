@@ -247,7 +247,9 @@ def take_files(db: Connection, facts: Path, *, quiet: bool) -> None:
 # --- deltafix run views.sql --------------------------------------------------------------------
 
 
-def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> None:
+def run_views(
+    file: Path, facts: Path, output: Path | None, threads: int | None, *, quiet: bool
+) -> None:
     """Run a script, read each table's file, and write each view: `deltafix run views.sql`.
 
     A table is FACT_DIR/<table>.parquet or .csv (with a header), of which there may be one; a table
@@ -258,7 +260,7 @@ def run_views(file: Path, facts: Path, output: Path | None, *, quiet: bool) -> N
     from deltafix.sql.files import write_view  # noqa: PLC0415  pyarrow is slow
 
     prepare_kernel(quiet=quiet)
-    with door.connect() as db, progress(f"running {file.name}", quiet=quiet):
+    with door.connect(threads=threads) as db, progress(f"running {file.name}", quiet=quiet):
         for _ in db.run(read_script(file), (), str(file)):
             pass
         take_files(db, facts, quiet=quiet)

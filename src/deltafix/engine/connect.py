@@ -27,6 +27,7 @@ def connect(
     max_rows: int | None = None,
     max_rounds: int | None = None,
     timeout: float | None = None,
+    threads: int | None = None,
     functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     reducers: Mapping[str, UserReducer] = MappingProxyType({}),
     profile: bool = False,
@@ -51,6 +52,9 @@ def connect(
         max_rows: bound on rows that one epoch may derive.
         max_rounds: bound on facts that one epoch may take up in recursive strata.
         timeout: bound on the seconds of one epoch.
+        threads: how many may share the evaluation of a large change (docs/kernel.md, "Lanes");
+            None: one for each processor that the process may use, up to 16. No answer depends on
+            it.
         functors: the Python function behind each `@name` of the program: same arguments, same
             value, no side effects; None means that there is no value, and nothing is derived.
         reducers: the reducer behind each user aggregate of the program.
@@ -59,12 +63,14 @@ def connect(
     Raises:
         ProgramError: the program is not valid; carries every diagnostic.
         FunctorError: a functor or reducer of the program was not given, or failed on its facts.
-        ValueError: an unknown strategy or fsync policy.
+        ValueError: an unknown strategy or fsync policy, or less than one thread.
         StateInUseError: another database has the folder.
         StateError: the folder is damaged, or of another program.
     """
     if fsync not in FSYNC:
         raise ValueError(f"unknown fsync={fsync!r}; one of {', '.join(FSYNC)}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads={threads}: at least 1, or None for one a processor")
     if isinstance(program, str):
         from deltafix.datalog.program import Program as Text  # noqa: PLC0415
 
@@ -72,7 +78,7 @@ def connect(
             message = f"{program!r} is a path, and connect takes a program or the text of one"
             raise ProgramError(f"{message}: deltafix.Program.from_file({program!r})")
         program = Text.parse(program)
-    budget = Budget(max_rows, max_rounds, timeout)
+    budget = Budget(max_rows, max_rounds, timeout, threads)
     users = Users(functors, reducers)
     if str(path) == ":memory:":
         if not isinstance(program, Program):

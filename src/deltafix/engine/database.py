@@ -249,7 +249,8 @@ class Database(Reading):
         declared = {functor.name for functor in self.program.functors}
         known = {name: one for name, one in self._users.functors.items() if name in declared}
         return _Unrun(
-            self.program, strategy=self.strategy, budget=Budget(), profile=self._profile,
+            self.program, strategy=self.strategy, profile=self._profile,
+            budget=Budget(threads=self.budget.threads),
             users=Users(known, self._users.reducers),
         )  # fmt: skip
 

@@ -110,6 +110,19 @@ def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) 
     return Linked(plan, tables, ids, program, rules, memos, outside, totals)
 
 
+def _is_shared(stage: Stage) -> bool:
+    """Whether lanes may evaluate a stratum (`kernel.lanes`): it makes no values, asks for none.
+
+    Symbols are only ordered by the arena's own header.
+    """
+    literals = [literal for clause in stage.clauses for literal in clause.body]
+    return not any(
+        isinstance(one, Apply)
+        or (isinstance(one, Compare) and one.type == "symbol" and one.op not in ("=", "!="))
+        for one in literals
+    )
+
+
 def _clauses(stage: Stage) -> list[Clause]:
     return [v.clause for v in (*stage.const, *stage.lower, *stage.same)]
 
@@ -192,7 +205,7 @@ class Writer:
                 int(stage.outside is not None), len(reads),
                 self.put([self.ids[name] for name in reads]),
                 int(bool(stage.best)), self.by_relation(stage, stage.by_key),
-                0 if total is None else self.fold(total), pipe,
+                0 if total is None else self.fold(total), pipe, int(_is_shared(stage)),
             ]
         )  # fmt: skip
 

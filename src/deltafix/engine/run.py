@@ -17,8 +17,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 
 from deltafix.doing import hearer
+from deltafix.engine.lanes import Lanes, processors
 from deltafix.engine.link import Linked
 from deltafix.engine.store import relation_cell
 from deltafix.errors import BudgetError, CancelledError, InternalError, LimitError
@@ -37,7 +39,7 @@ SLICE = 20_000 if JIT_DISABLED else 1_000_000
 As plain Python some fifty times as long a step: a million of them took twenty minutes.
 """
 
-_ON = frozenset((at.YIELD, at.ASK, at.OUTSIDE))
+_ON = frozenset((at.YIELD, at.ASK, at.OUTSIDE, at.SHARE))
 
 STRATEGIES = {
     "wavefront": at.WAVEFRONT,
@@ -51,17 +53,19 @@ STRATEGIES = {
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Bounds of one epoch: rows created, facts taken up, seconds. None: no bound."""
+    """Bounds of one epoch: rows created, facts taken up, seconds, threads. None: no bound."""
 
     max_rows: int | None = None
     max_rounds: int | None = None
     timeout: float | None = None
+    threads: int | None = None
 
 
 def set_budget(arena: Arena, budget: Budget) -> None:
     """Write a budget where the kernel looks."""
     arena.cells[at.MAX_ROWS] = budget.max_rows or 0
     arena.cells[at.MAX_ROUNDS] = budget.max_rounds or 0
+    arena.cells[at.LANES] = min(processors(), budget.threads or at.MAX_LANES)
     arena.cells[at.SLICE] = SLICE
     arena.cells[at.QUOTA] = SLICE
     arena.cells[at.S_STRATUM] = -1
@@ -76,14 +80,14 @@ class Run:
     """One epoch of the kernel, from `maintain` to its end.
 
     `reply` and `compute` do what it stops for: ASK a functor's value, OUTSIDE for a stratum
-    (which is told when the epoch began, and its bounds).
+    (which is told when the epoch began, and its bounds). Threads share what is large (`lanes`).
     `strata` collects seconds by number of stratum where `BY_STRATUM` is set; `watch` is called
     between slices, and what it raises ends the epoch. Between slices pages that tables have
     outgrown are given back, too, under `gate`, which other threads hold while they read: at the end
     of the epoch they were 0.9 of 4.9 GB (galen).
     """
 
-    __slots__ = ("_arena", "_compute", "_gate", "_reply", "program", "strata", "watch")
+    __slots__ = ("_arena", "_compute", "_gate", "_lanes", "_reply", "program", "strata", "watch")
 
     def __init__(
         self,
@@ -98,6 +102,7 @@ class Run:
         self._reply = reply
         self._gate = gate or nullcontext()
         self._compute = compute
+        self._lanes = Lanes(arena)
         self.strata: dict[int, float] = {}
         self.watch: Callable[[], None] | None = None
 
@@ -121,10 +126,13 @@ class Run:
             if outcome == at.ASK:
                 self._reply()
             elif budget.timeout is not None and time.perf_counter() - began > budget.timeout:
-                message = f"the epoch took longer than timeout={budget.timeout} s; rolled back"
-                raise BudgetError(message)
+                raise _took_longer(budget)
             elif outcome == at.OUTSIDE:
                 self._compute(began, budget)
+            elif outcome == at.SHARE:
+                between = partial(self._between, began, budget)
+                self._lanes.run(program, between)
+                between()
             elif cells[at.C_PROBED] + cells[at.C_DERIVATIONS] > cells[at.QUOTA]:
                 cells[at.QUOTA] += SLICE
                 with self._gate:
@@ -135,12 +143,29 @@ class Run:
         if outcome == at.STOPPED:
             _raise(int(cells[at.ERROR]), budget)
 
+    def _between(self, began: float, budget: Budget) -> None:
+        """What is looked at between two slices, where lanes are at work."""
+        cells = self._arena.cells
+        if cells[at.CANCEL] or cells[at.ERROR]:
+            _raise(int(cells[at.ERROR]) or at.ERR_CANCEL, budget)
+        if budget.timeout is not None and time.perf_counter() - began > budget.timeout:
+            raise _took_longer(budget)
+        with self._gate:
+            self._arena.release()
+        if self.watch is not None:
+            self.watch()
+        cells[at.QUOTA] = cells[at.C_PROBED] + cells[at.C_DERIVATIONS] + SLICE
+
     def _clock(self, last: float) -> float:
         """Add the time since `last` to the stratum that the run is in, or has just left."""
         now = time.perf_counter()
         stratum = stratum_of(self._arena)
         self.strata[stratum] = self.strata.get(stratum, 0.0) + now - last
         return now
+
+
+def _took_longer(budget: Budget) -> BudgetError:
+    return BudgetError(f"the epoch took longer than timeout={budget.timeout} s; rolled back")
 
 
 def _raise(error: int, budget: Budget) -> None:

@@ -184,6 +184,7 @@ class Tables:
             for place in (at.VARS, at.ASKING_VARS):  # raw values, then codes
                 cells[place] = arena.block(3 * slots) + 2 * slots
         if self.room[1] > held[1]:
+            cells[at.N_LEVELS] = depth
             for place in (at.STACK, at.ASKING_STACK):
                 cells[place] = arena.block(depth * at.LEVEL * 2) // 2
         if self.room[2] > held[2]:

@@ -34,6 +34,8 @@ _BATCH_FROM = 1 << 15
 """Rows created in a stratum from which heads are counted in batches (docs/kernel.md)."""
 _BATCH_CELLS = 6 << 20
 """48 MiB for the heads of a relation that wait: two million pairs."""
+_SHARE_FROM = 1 << 13
+"""Rows of a phase from which its lanes are called: a round costs them some 0.2 ms."""
 _AHEAD_FROM = 1 << 14
 """256 kB of slots: half of a second-level cache."""
 _ASK_CALLS = _ASK_AHEAD = 1 << 14
@@ -78,6 +80,7 @@ class Arena:
         cells[at.BATCH_FROM] = _BATCH_FROM
         cells[at.BATCH_CELLS] = _BATCH_CELLS
         cells[at.AHEAD_FROM] = _AHEAD_FROM
+        cells[at.SHARE_FROM] = _SHARE_FROM
         cells[at.LOOKS] = _LOOKS
         cells[at.ASK_CALLS] = _ASK_CALLS
         cells[at.ASK_AHEAD] = _ASK_AHEAD

@@ -21,7 +21,7 @@ from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve
 from deltafix.kernel.memory import block, discard
 
-_PARTS = 256
+PARTS = 256
 _SHIFT = at.HASH_BITS - 8
 _LEAST_ROOM = 16
 _SAMPLE = 512
@@ -30,20 +30,20 @@ _ROW_AHEAD = 8
 
 
 @kernel("i:Li")
-def _width(L, rb):
+def entry_width(L, rb):
     """Cells of an entry: its hash, its body's rank, its columns."""
     return 2 + (L[rb + at.R_ARITY] + 1) // 2
 
 
 @kernel("i:Li")
-def _room(L, rb):
+def batch_room(L, rb):
     """Entries of a partition that suit the relation: about as many in all as it has rows.
 
     With more, pages are cleared for nothing: 48 MiB for each of 70 relations were four fifths of a
     load of 0.4 M rows (types of Python).
     """
-    most = L[at.BATCH_CELLS] // (_PARTS * _width(L, rb))
-    return max(min(most, max(L[rb + at.R_N] // _PARTS, _LEAST_ROOM)), 1)
+    most = L[at.BATCH_CELLS] // (PARTS * entry_width(L, rb))
+    return max(min(most, max(L[rb + at.R_N] // PARTS, _LEAST_ROOM)), 1)
 
 
 @kernel("v:Li")
@@ -51,8 +51,8 @@ def open_batch(L, rb):
     """Give a relation its buffer, if it has none: a length for each partition, then these."""
     if L[rb + at.R_BATCH] != 0:
         return
-    entries = _room(L, rb)
-    L[rb + at.R_BATCH] = block(L, (_PARTS + _PARTS * entries * _width(L, rb)) * 2) // 2
+    entries = batch_room(L, rb)
+    L[rb + at.R_BATCH] = block(L, (PARTS + PARTS * entries * entry_width(L, rb)) * 2) // 2
     L[rb + at.R_BATCH_ROOM] = entries
 
 
@@ -60,7 +60,7 @@ def open_batch(L, rb):
 def _close_batch(L, rb):
     """Take a relation's buffer away, with what waits in it."""
     if L[rb + at.R_BATCH] != 0:
-        words = (_PARTS + _PARTS * L[rb + at.R_BATCH_ROOM] * _width(L, rb)) * 2
+        words = (PARTS + PARTS * L[rb + at.R_BATCH_ROOM] * entry_width(L, rb)) * 2
         discard(L, L[rb + at.R_BATCH] * 2, words)
         L[rb + at.R_BATCH] = np.int64(0)
 
@@ -74,15 +74,15 @@ def _reserve(A, L, r):
     told from the first partitions, since hashes are alike.
     """
     rb = L[at.RELS] + r * at.RSZ
-    width = _width(L, rb)
+    width = entry_width(L, rb)
     total = np.int64(0)
     asked = np.int64(0)
     new = np.int64(0)
-    for p in range(_PARTS):
+    for p in range(PARTS):
         n = L[L[rb + at.R_BATCH] + p]
         total += n
         if asked < _SAMPLE:
-            first = L[rb + at.R_BATCH] + _PARTS + p * L[rb + at.R_BATCH_ROOM] * width
+            first = L[rb + at.R_BATCH] + PARTS + p * L[rb + at.R_BATCH_ROOM] * width
             for k in range(n):
                 e = first + k * width
                 new += key_find(A, L, A, r, 2 * e + 4, L[e]) < 0
@@ -90,12 +90,31 @@ def _reserve(A, L, r):
     key_reserve(L, r, total * new // max(asked, 1))
 
 
+@kernel("i:ALiii")
+def count_known(A, L, r, row, m):
+    """Count a derivation of a row, of body rank `m`, if the row holds, or waits to.
+
+    0: it does not, or its row was not touched in this epoch yet: `gain` knows what to do.
+    """
+    rb = L[at.RELS] + r * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    word = L[offset >> 1]
+    if not (word & at.TOUCHED) or not (word & (at.NOW | at.PENDING)):
+        return np.int64(0)
+    if (not L[at.RECURSIVE]) or m < (word >> at.RANK_SHIFT):
+        if A[offset + at.SUPPORT] == 0x7FFFFFFF:
+            L[at.ERROR] = at.ERR_SUPPORT
+        else:
+            A[offset + at.SUPPORT] += 1
+    tally(A, L, r, row, offset, np.int64(1))
+    return np.int64(1)
+
+
 @kernel("i:ALiiii")
 def _count_known(A, L, r, o, h, m):
-    """Count a derivation of the head at word `o` (hash `h`) if its row holds, or waits to.
+    """The same of the head at word `o` (hash `h`); 0: `gain` knows what to do.
 
-    0: it does not, or its row was not touched in this epoch yet: `gain` knows what to do. Most
-    heads of a large evaluation are there already (closure of 18,500 edges: 45 of 54 million).
+    Most heads of a large evaluation are there already (closure of 18,500 edges: 45 of 54 million).
     """
     rb = L[at.RELS] + r * at.RSZ
     base = L[rb + at.R_PK]
@@ -114,16 +133,7 @@ def _count_known(A, L, r, o, h, m):
                     same = False
                     break
             if same:
-                word = L[offset >> 1]
-                if not (word & at.TOUCHED) or not (word & (at.NOW | at.PENDING)):
-                    return np.int64(0)
-                if (not L[at.RECURSIVE]) or m < (word >> at.RANK_SHIFT):
-                    if A[offset + at.SUPPORT] == 0x7FFFFFFF:
-                        L[at.ERROR] = at.ERR_SUPPORT
-                    else:
-                        A[offset + at.SUPPORT] += 1
-                tally(A, L, r, (v & 0xFFFFFFFF) - 1, offset, np.int64(1))
-                return np.int64(1)
+                return count_known(A, L, r, (v & 0xFFFFFFFF) - 1, m)
         s += 1
         if s == cap:
             s = 0
@@ -136,10 +146,10 @@ def count_batch(A, L, r):
     if L[rb + at.R_BATCH] == 0:
         return
     _reserve(A, L, r)
-    width = _width(L, rb)
-    for p in range(_PARTS):
+    width = entry_width(L, rb)
+    for p in range(PARTS):
         n = L[L[rb + at.R_BATCH] + p]
-        first = L[rb + at.R_BATCH] + _PARTS + p * L[rb + at.R_BATCH_ROOM] * width
+        first = L[rb + at.R_BATCH] + PARTS + p * L[rb + at.R_BATCH_ROOM] * width
         for k in range(n):
             e = first + k * width
             if k + _SLOT_AHEAD < n:
@@ -154,7 +164,7 @@ def count_batch(A, L, r):
             if _count_known(A, L, r, 2 * e + 4, L[e], L[e + 1]) == 0:
                 gain(A, L, 2 * e + 4, L[e], L[e + 1], r, at.MODE_TAKE)
         L[L[rb + at.R_BATCH] + p] = 0
-    if _room(L, rb) >= 2 * L[rb + at.R_BATCH_ROOM]:
+    if batch_room(L, rb) >= 2 * L[rb + at.R_BATCH_ROOM]:
         _close_batch(L, rb)
         open_batch(L, rb)
 
@@ -178,7 +188,7 @@ def wait(A, L, rb, o, h, m):
     room = L[rb + at.R_BATCH_ROOM]
     arity = L[rb + at.R_ARITY]
     n = L[lengths + p]
-    e = lengths + _PARTS + (p * room + n) * (2 + (arity + 1) // 2)
+    e = lengths + PARTS + (p * room + n) * (2 + (arity + 1) // 2)
     L[e] = h
     L[e + 1] = m
     for k in range(arity):
@@ -191,5 +201,8 @@ def wait(A, L, rb, o, h, m):
 def end_batches(L):
     """No head waits any more; those that do are forgotten (a rollback)."""
     L[at.BATCH] = 0
+    if L[at.SHARED] != 0:
+        discard(L, L[at.SHARED] * 2, L[at.SHARED_WORDS])
+        L[at.SHARED] = 0
     for r in range(L[at.N_RELS]):
         _close_batch(L, L[at.RELS] + r * at.RSZ)

@@ -36,7 +36,8 @@ def _choose(A, L, P, node, level):
 
     Returns 0 if some literal has none, so that the binding fails at once. Buckets and rows of the
     literals that are not chosen are not touched (galen: two thirds of all cache misses were those).
-    A late index is not asked where another literal has few rows, or one by its key.
+    A late index is not asked where another literal has few rows, or one by its key. 2: a lane must
+    wait until it is filled.
     """
     s = L[at.STACK] + level * at.LEVEL
     best = np.int64(-1)
@@ -89,6 +90,9 @@ def _choose(A, L, P, node, level):
                 slot = np.int64(-1)
                 L[s] = c
         if k == n and late >= 0 and (best < 0 or best > _FEW):
+            if L[at.LANE]:  # tables are not its own
+                L[at.LATE] = late + 1
+                return np.int64(2)
             fill_index(A, L, late)  # and look again
             best = np.int64(-1)
             slot = np.int64(-1)
@@ -155,6 +159,8 @@ def _next(A, L, P, level, m, mode):
                 continue
             if cls == at.SAME_BEFORE and row == L[at.TRIGGER_ROW] and r == L[at.TRIGGER_REL]:
                 continue
+            if L[at.LANE] and mode == at.MODE_TAKE and rank > m:
+                continue  # its own turn comes later
             rank = max(rank, m)
         if fits_row(A, L, P, match, nmatch, offset):
             L[s + 2] = pos
@@ -198,7 +204,10 @@ def _emit(A, L, P, v, m, mode):
         open_batch(L, rb)
         note_derivations(L, rb, np.int64(P[v + at.V_RULE]), 1)
         if wait(A, L, rb, o, h, m):
-            count_batch(A, L, head)
+            if L[at.LANE]:
+                L[at.QUOTA] = -1
+            else:
+                count_batch(A, L, head)
         return
     # The slot is looked at when the block is full: by then its cache line has arrived.
     prefetch(L, L[rb + at.R_PK] + ((h * L[rb + at.R_PKCAP]) >> at.HASH_BITS))
@@ -233,12 +242,13 @@ def _lay_out(A, L, P, v, c):
     return binds
 
 
-@kernel("v:ALPiii")
+@kernel("i:ALPiii")
 def _pour(A, L, P, v, level, m):
     """All heads of the open join level `level`, whose literal is the last, wait to be counted.
 
     What `_next`, no checks and `_emit` do for one row after another, in one loop: a large
-    evaluation spends most of its time here (docs/kernel.md, "The last literal").
+    evaluation spends most of its time here (docs/kernel.md, "The last literal"). 1: a lane must
+    stop at P_POS, since a partition of its batches is full.
     """
     s = L[at.STACK] + level * at.LEVEL
     c = L[s]
@@ -262,7 +272,9 @@ def _pour(A, L, P, v, level, m):
     rows = L[rb + at.R_ROWS]
     bucket = bucket_start(L, L[s + 4])
     found = np.int64(0)
-    for pos in range(L[s + 3]):
+    first = L[at.P_POS]
+    L[at.P_POS] = 0
+    for pos in range(first, L[s + 3]):
         row = L[s + 4]
         if kind == 1:
             row = np.int64(A[bucket + pos])
@@ -278,7 +290,10 @@ def _pour(A, L, P, v, level, m):
         if cls >= at.SAME_BEFORE:
             if cls == at.SAME_BEFORE and row == L[at.TRIGGER_ROW] and r == L[at.TRIGGER_REL]:
                 continue
-            rank = max(word >> at.RANK_SHIFT, m)
+            rank = word >> at.RANK_SHIFT
+            if L[at.LANE] and L[at.T_MODE] == at.MODE_TAKE and rank > m:
+                continue
+            rank = max(rank, m)
         if binds == 0 and fits_row(A, L, P, match, nmatch, offset) == 0:
             continue
         for k in range(arity):
@@ -286,13 +301,19 @@ def _pour(A, L, P, v, level, m):
                 A[at.LAST + k] = A[offset + at.COLS + A[at.LAST_COLUMNS + k]]
         found += 1
         if wait(A, L, hb, at.LAST, hash_words(A, at.LAST, arity), rank):
+            if L[at.LANE]:
+                L[at.QUOTA] = -1
+                if pos + 1 < L[s + 3]:
+                    L[at.P_POS] = pos + 1
+                break
             count_batch(A, L, head)
             if L[at.ERROR] != 0:
                 break
             rows = L[rb + at.R_ROWS]  # heads may be of this very relation, which may have grown
             bucket = bucket_start(L, L[s + 4])
-    L[at.C_PROBED] += L[s + 3]
+    L[at.C_PROBED] += (L[at.P_POS] if L[at.P_POS] else L[s + 3]) - first
     note_derivations(L, hb, np.int64(P[v + at.V_RULE]), found)
+    return np.int64(L[at.P_POS] != 0)
 
 
 @kernel("v:Liii")
@@ -308,8 +329,9 @@ def _pause(L, node, level, m):
 def run_variant(A, L, P, v, row, mode):
     """Evaluate variant `v` for its trigger row (ignored where the variant has none).
 
-    Stops early when `ERROR` is set, when a functor's value must be asked for, and when the quota
-    is used up (`PAUSED`: the next call goes on at that binding, with its checks once more).
+    Stops early when `ERROR` is set, when a functor's value must be asked for, when the quota is
+    used up, and in a lane also when it must wait for its batches or an index (`PAUSED`: the next
+    call goes on at that binding, with its checks once more, or within its last bucket).
     Cost: O(rows of the literals chosen); asserted through C_PROBED and C_DERIVATIONS.
     """
     m = np.int64(-1)
@@ -336,21 +358,32 @@ def run_variant(A, L, P, v, row, mode):
             m = L[offset >> 1] >> at.RANK_SHIFT
     while True:
         fits = np.int64(1)
-        for k in range(P[node]):
-            fits = run_check(A, L, P, np.int64(P[P[node + 1] + k]))
-            if fits != 1:
-                break
+        opened = np.int64(L[at.P_POS] > 0)
+        if not opened:
+            for k in range(P[node]):
+                fits = run_check(A, L, P, np.int64(P[P[node + 1] + k]))
+                if fits != 1:
+                    break
         if fits < 0:
             _pause(L, node, level, m)
             return
         if fits:
+            if not opened and P[node + 2] > 0:
+                opened = _choose(A, L, P, node, level + 1)
+                if opened == 2:
+                    L[at.ASKED] = -1
+                    _pause(L, node, level, m)
+                    return
             if P[node + 2] == 0:
                 _emit(A, L, P, v, m, mode)
-            elif _choose(A, L, P, node, level + 1):
+            elif opened:
                 child = P[L[L[at.STACK] + (level + 1) * at.LEVEL] + at.K_CHILD]
                 last = P[child] == 0 and P[child + 2] == 0
                 if L[at.BATCH] and not L[at.PIPE] and last and mode != at.MODE_QUERY:
-                    _pour(A, L, P, v, level + 1, m)
+                    if _pour(A, L, P, v, level + 1, m):
+                        L[at.ASKED] = -1
+                        _pause(L, node, level, m)
+                        return
                 else:
                     level += 1
                     L[L[at.STACK] + level * at.LEVEL + 5] = m

@@ -138,6 +138,16 @@ ASK_CALLS = 187  # cells of calls that are collected before they are answered
 ASK_AHEAD = 188  # rows looked at until then: as many may be looked at in vain
 S_START = 189  # the variant that the rule at hand is evaluated by from scratch
 ASKING_KEPT = 190  # where the phase stood (`ask`), cell by cell
+# lanes, which evaluate the rows of a phase side by side (`lanes`)
+LANES = 210  # how many there are; below 2: none
+SHARE_FROM = 211  # rows of a phase at hand from which they are called
+LANE = 212  # in a lane's header its number, from 1; 0: this is the arena's own
+LATE = 213  # in a lane's header: the late index that it waits for, counted from 1
+P_POS = 214  # a lane paused in the midst of a bucket, at this place
+S_END = 215  # where the rows that are shared end, or those of a lane's part
+SHARED = 216  # first cell of what lanes work in, and how many words it has
+SHARED_WORDS = 217
+N_LEVELS = 218  # join levels that there is room for
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -154,7 +164,9 @@ RINGS = (LAST_COLUMNS + 1024) // 2  # probes of rows to come (`ahead`), RING_ROW
 RING_ROWS = 32
 PROBES = 31  # of one row at most
 PROBE_CELLS = 128
-FIRST_WORD = (RINGS + RING_ROWS * PROBE_CELLS) * 2
+LANE_CELLS = RINGS + RING_ROWS * PROBE_CELLS  # of the arena's header, and of each lane's behind it
+MAX_LANES = 16
+FIRST_WORD = LANE_CELLS * 2 * (1 + MAX_LANES)
 
 # --- relation descriptor --------------------------------------------------------------------
 R_ROWS = 0
@@ -258,7 +270,8 @@ T_BEST = 15  # 1: some relation keeps one row per key
 T_OPEN = 16  # variants by key, likewise
 T_FOLD = 17  # offset of the fold that the kernel computes in an outside stratum; 0: Python does
 T_PIPE = 18  # offset of the folds (count, offsets) that its rows go into, which are not kept; or 0
-TSZ = 19
+T_SHARED = 19  # 1: lanes may evaluate it
+TSZ = 20
 # fold
 F_GROUPS = 0  # the table of its groups
 F_SOURCE = 1
@@ -362,8 +375,9 @@ WAVEFRONT, LOCAL, DELETES_FIRST, INSERTS_FIRST, DRED, RECOMPUTE = range(6)
 
 # errors
 ERR_NONE, ERR_MEMORY, ERR_ROWS, ERR_ROUNDS, ERR_CANCEL, ERR_SUPPORT = range(6)
-# results of a run, or of one step of it: ASK for a functor's value, OUTSIDE for a whole stratum
-DONE, YIELD, STOPPED, GO, ASK, OUTSIDE = range(6)
+# results of a run, or of one step of it: ASK for a functor's value, OUTSIDE for a whole stratum,
+# SHARE for a round of lanes
+DONE, YIELD, STOPPED, GO, ASK, OUTSIDE, SHARE = range(7)
 # what follows a task
 (THEN_NEXT, THEN_FALL, THEN_WAIT, THEN_TRY, THEN_MOVE, THEN_MOVED, THEN_RECOUNT, THEN_DISPLACE,
  THEN_GONE, THEN_SINK, THEN_REST) = range(11)  # fmt: skip

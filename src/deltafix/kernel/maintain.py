@@ -32,6 +32,7 @@ from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.fold import is_fold_touched, run_fold
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.join import run_variant
+from deltafix.kernel.lanes import is_shared, next_in_lane, rows_left
 from deltafix.kernel.phases import given_in, given_out, next_below, next_created, next_full, wipe
 from deltafix.kernel.settle import finish_stratum
 from deltafix.kernel.wave import follow, next_suspect
@@ -178,7 +179,7 @@ def _count_batches(A, L, P, t):
 
 @kernel("i:ALPi")
 def _next_task(A, L, P, t):
-    """Find the next task of the phase at hand. 0: the phase is over."""
+    """Find the next task of the phase at hand. 0: the phase is over. 2: lanes go on with it."""
     phase = L[at.S_PHASE] % 16
     if phase == GIVEN_OUT:
         given_out(A, L, P, t)
@@ -203,6 +204,8 @@ def _next_task(A, L, P, t):
         return next_below(L, P, t, L[at.S_MODE], 1)
     elif phase == TAKE:
         _batch(L, P, t)
+        if L[at.RECURSIVE] and is_shared(L, P, t, L[at.Q + 1] - L[at.S_HEAD]):
+            return np.int64(2)
         if L[at.RECURSIVE] and next_created(A, L, P, t):
             return np.int64(1)
         if L[at.BATCH]:
@@ -214,6 +217,8 @@ def _next_task(A, L, P, t):
         wipe(A, L, P, t)
     elif phase == FULL:
         _batch(L, P, t)
+        if L[at.S_ROW] > 0 and is_shared(L, P, t, rows_left(L, P, t)):
+            return np.int64(2)
         return next_full(A, L, P, t)
     elif phase == LOOK:
         return next_open(A, L, P, t)
@@ -248,6 +253,8 @@ def _is_read_changed(L, P, t):
 @kernel("i:ALP")
 def _advance(A, L, P):
     """Find the next task of the epoch: GO, or how the run ends for now."""
+    if L[at.LANE]:
+        return next_in_lane(A, L, P, np.int64(P[P[1] + L[at.S_STRATUM]]))
     while L[at.S_STRATUM] < P[0]:
         t = np.int64(P[P[1] + L[at.S_STRATUM]])
         if L[at.S_PHASE] == OUTSIDE_PHASE:  # Python has computed it
@@ -305,7 +312,10 @@ def _advance(A, L, P):
                 continue
             if _tired(A, L):
                 return np.int64(at.STOPPED) if L[at.ERROR] != 0 else np.int64(at.YIELD)
-            if _next_task(A, L, P, t):
+            found = _next_task(A, L, P, t)
+            if found == 2:
+                return np.int64(at.SHARE)
+            if found:
                 return np.int64(at.GO)
             # Displaced rows leave suspects behind: another wave, until there are none.
             again = P[t + at.T_BEST] and L[at.S_PHASE] == TAKE and L[at.HEAP + 1] > 0
@@ -329,7 +339,7 @@ def maintain(A, L, P):
 
     ASK: enter the values of the calls in ASKS (`edit.answer`) and call again.
     OUTSIDE: compute stratum S_STRATUM (`edit.settle_rows`) and call again; one that the kernel
-    folds has a total beyond its bound.
+    folds has a total beyond its bound. SHARE: have lanes do a round (`lanes`), and call again.
 
     S_STRATUM is -1 at the start (`edit` leaves it so). Cost: O(changed rows and the rows of the
     literals joined with them), times log for suspects. The one place that calls `run_variant`:
@@ -347,6 +357,8 @@ def maintain(A, L, P):
         L[at.ASKS + 1] = 0
     while True:
         while L[at.T_LEFT] > 0:
+            if L[at.LANE] and L[at.QUOTA] < 0:  # a partition is full: not a head more
+                return np.int64(at.YIELD)
             v = np.int64(P[L[at.T_NEXT]])
             L[at.T_NEXT] += 1
             L[at.T_LEFT] -= 1

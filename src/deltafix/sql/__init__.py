@@ -75,8 +75,8 @@ def connect(
         path: `":memory:"`, or a state folder (made if it is not there), by path or by URL: its
             tables, views and rows outlive the process, and what is committed outlives its end.
         dialect: whose SQL the statements are: `duckdb`, `postgres` or `spark`.
-        settings: `max_rows`, `max_rounds`, `timeout`, `strategy`, `fsync`, as `deltafix.connect`
-            takes them.
+        settings: `max_rows`, `max_rounds`, `timeout`, `threads`, `strategy`, `fsync`, as
+            `deltafix.connect` takes them.
 
     Raises:
         MissingDependencyError: sqlglot is not installed: `pip install 'deltafix[sql]'`.

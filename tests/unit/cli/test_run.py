@@ -145,10 +145,16 @@ def test_a_number_of_5000_digits_names_file_line_and_column(deltafix, folder):
 
 
 @pytest.mark.parametrize("jobs", [["-j"], ["-j", "4"], ["-j4"], ["-j", "auto"], ["-j", "-q"]])
-def test_jobs_are_taken_and_have_no_effect(deltafix, folder, jobs):
+def test_jobs_are_threads_and_change_no_answer(deltafix, folder, jobs):
     ended = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", folder, *jobs)
-    assert (ended.code, ended.out) == (0, "edge\t2\n")
-    assert ("-j has no effect" in ended.err) == ("-q" not in jobs)
+    assert (ended.code, ended.out, ended.err) == (0, "edge\t2\n", "")
+
+
+@pytest.mark.parametrize("jobs", ["-j0", "-j=two", "-j-1"])
+def test_jobs_that_are_no_number_of_threads_are_refused(deltafix, folder, jobs):
+    ended = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", folder, jobs)
+    assert ended.code == 2
+    assert "a number of threads" in ended.err
 
 
 def test_macros_and_folders_of_the_command_line(deltafix, folder):

@@ -247,7 +247,7 @@ class DurableDatabase(Database):
         bounds = self.budget
         if state.same_program:
             # It was within its bounds epoch by epoch; all of it at once need not be.
-            self._bound(Budget())
+            self._bound(Budget(threads=bounds.threads))
         if found or (imaged is None and (state.epoch or not self.plan.bounded)):
             with self.transaction():
                 for edits in found.values():

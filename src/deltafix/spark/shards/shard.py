@@ -66,7 +66,7 @@ class Shard:
             layout.program,
             core=layout.core,
             strategy="wavefront" if layout.shuffles else "auto",
-            budget=Budget(),
+            budget=Budget(threads=1),  # Spark runs a task a processor
             users=users,
         )
         # Functions may be others when an image is taken up; only Spark's workers have images.

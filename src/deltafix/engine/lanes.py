@@ -1,0 +1,166 @@
+"""Threads for the kernel's lanes: a round of a large evaluation, on all processors.
+
+Life: `Run` calls `run` where the kernel says SHARE. Parts of the rows at hand go to whichever
+thread asks next; when a lane must wait, for its heads to be counted or for an index, all stop, that
+is done, and they go on. The calling thread is one of them. Invariant: when `run` returns, or
+raises, no thread is in the arena but the caller's. What a lane is: `kernel.lanes`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import cache, partial
+from time import monotonic
+from typing import TypeVar
+
+from deltafix.kernel import layout as at
+from deltafix.kernel.arena import Arena, Cells, Words
+from deltafix.kernel.entries import (
+    begin_counting,
+    close_round,
+    count_zone,
+    end_counting,
+    fill_index,
+    forget_heads,
+    lend,
+    maintain,
+    open_round,
+    place_heads,
+    place_zone,
+)
+
+_PARTS = 8
+"""Parts of a round for each lane, so that one with much to do does not keep the others waiting."""
+_MOST = 8192
+_QUOTA = 1 << 20
+"""Rows and derivations between two looks at whether to stop."""
+_SECONDS = 0.2
+"""Between two looks at limits, time and cancellation."""
+T = TypeVar("T")
+
+
+def processors() -> int:
+    """How many processors this process may use, up to `MAX_LANES`."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(len(os.sched_getaffinity(0)), at.MAX_LANES)
+    return min(os.cpu_count() or 1, at.MAX_LANES)
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Threads for all databases of the process."""
+    return ThreadPoolExecutor(at.MAX_LANES - 1, thread_name_prefix="deltafix-lane")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+class Lanes:
+    """The lanes of one arena. It has none until `LANES` says so."""
+
+    __slots__ = ("_arena", "_parts", "_stop", "_views")
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._views: list[tuple[Words, Cells]] = []
+        self._stop = False
+        self._parts: Iterator[tuple[int, int]] = iter(())
+
+    def run(self, program: Words, between: Callable[[], None]) -> None:
+        """Do a round; `between` is called where no lane runs, and may raise. O(the round)."""
+        words, cells = self._arena.words, self._arena.cells
+        count = int(cells[at.LANES])
+        starts = (lane * at.LANE_CELLS for lane in range(1, count + 1))
+        self._views = [(words[2 * first :], cells[first:]) for first in starts]
+        rows = open_round(words, cells, program)
+        end = int(cells[at.S_END])
+        size = min(max(rows // (count * _PARTS), 64), _MOST)
+        self._parts = iter([(n, min(n + size, end)) for n in range(end - rows, end, size)])
+        for lane in range(1, count + 1):
+            lend(cells, program, lane, 1)
+        busy = [False] * count
+        while True:
+            self._stop = False
+            busy = self._side_by_side(partial(self._lane, program, busy), count)
+            for _, own in self._views:
+                if own[at.LATE]:
+                    if cells[int(cells[at.IDXS]) + (int(own[at.LATE]) - 1) * at.XSZ + at.X_LATE]:
+                        fill_index(words, cells, int(own[at.LATE]) - 1)
+                    own[at.LATE] = 0
+            self._count(program, count)
+            for lane in range(1, count + 1):
+                lend(cells, program, lane, 0)
+            if not any(busy) and not self._left():
+                close_round(cells, program)
+                return
+            between()
+
+    def _left(self) -> bool:
+        """Whether a part is left that no lane has begun."""
+        part = next(self._parts, None)
+        if part is None:
+            return False
+        rest = self._parts
+        self._parts = iter((part, *rest))
+        return True
+
+    def _lane(self, program: Words, busy: list[bool], lane: int) -> bool:
+        """Run a lane until it must wait, or nothing is left; is it in the midst of a part?"""
+        words, cells = self._views[lane]
+        begun, until = busy[lane], monotonic() + _SECONDS
+        head = at.S_HEAD if int(cells[at.S_PHASE]) % 16 == 7 else at.S_ROW
+        while True:
+            if not begun:
+                part = next(self._parts, None)
+                if part is None:
+                    return False
+                cells[head], cells[at.S_END] = part
+                begun = True
+            cells[at.QUOTA] = int(cells[at.C_PROBED]) + int(cells[at.C_DERIVATIONS]) + _QUOTA
+            outcome = maintain(words, cells, program)
+            if outcome == at.DONE:
+                begun = False
+            if cells[at.QUOTA] < 0 or cells[at.LATE] or monotonic() > until:
+                self._stop = True
+            if self._stop:
+                return begun
+
+    def _count(self, program: Words, count: int) -> None:
+        """Count the heads that wait."""
+        words, cells = self._arena.words, self._arena.cells
+        again = 0
+        while True:
+            begin_counting(words, cells, program, again)
+            self._side_by_side(partial(count_zone, words, cells, program), count)
+            try:
+                place_heads(words, cells, program)
+            except MemoryError:
+                forget_heads(cells, program)
+                raise
+            self._side_by_side(partial(place_zone, words, cells, program), count)
+            again = end_counting(words, cells, program)
+            if not again:
+                return
+
+    def _side_by_side(self, work: Callable[[int], T], count: int) -> list[T]:
+        """Do `work` for 0 to `count`, a thread each, the last in this one.
+
+        Raises what one of them raises, KeyboardInterrupt too, once all are done.
+        """
+        others = [_pool().submit(work, number) for number in range(count - 1)]
+        interrupted = None
+        last: list[T] = []
+        while len(last) == 0 or not all(other.done() for other in others):
+            try:
+                if not last and interrupted is None:
+                    last.append(work(count - 1))
+                wait(others)
+            except BaseException as error:  # no thread may be left in the arena
+                interrupted = error
+                self._stop = True
+            if interrupted is not None and all(other.done() for other in others):
+                raise interrupted
+        return [*(other.result() for other in others), *last]

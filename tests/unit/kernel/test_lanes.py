@@ -1,0 +1,215 @@
+"""Lanes: threads that share a load give what one gives, and leave nothing behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from unittest.mock import patch
+
+import pytest
+
+import deltafix
+from deltafix.engine import lanes
+from deltafix.engine.store import records_of, relation_cell
+from deltafix.errors import BudgetError, CancelledError
+from deltafix.kernel import layout as at
+from deltafix.kernel.jit import JIT_DISABLED
+
+NODES = 8 if JIT_DISABLED else 24
+RULES = """
+.decl edge(x: number, y: number)  .input edge
+.decl mark(x: number)             .input mark
+.decl path(x: number, y: number)  .output path
+.decl from(x: number, y: number)  .output from
+.decl deep(x: number, y: number)  .output deep
+path(x, y) :- edge(x, y).
+path(x, z) :- path(x, y), path(y, z), !mark(z).
+from(x, y) :- mark(x), edge(x, y).
+from(x, z) :- from(x, y), edge(y, z), path(z, _).
+deep(x, w) :- path(x, y), edge(y, z), path(z, w), x != w.
+"""
+
+
+def load(edges, *, lanes: int, cells: int = 4000, share: int = 1, **settings) -> deltafix.Database:
+    """The rules' rows of some edges, by so many lanes from the first row on."""
+    db = deltafix.connect(RULES, **settings)
+    for cell, value in (
+        (at.LANES, lanes), (at.SHARE_FROM, share), (at.BATCH_FROM, 0), (at.BATCH_CELLS, cells),
+        (at.AHEAD_FROM, 0),
+    ):  # fmt: skip
+        db._arena.cells[cell] = value
+    with db.transaction() as tx:
+        tx.insert("edge", edges)
+        tx.insert("mark", [(x,) for x in range(0, NODES, 5)])
+    return db
+
+
+def graph(seed: str) -> list[tuple[int, int]]:
+    rng = Random(seed)
+    return sorted({(rng.randrange(NODES), rng.randrange(NODES)) for _ in range(2 * NODES)})
+
+
+def supports(db: deltafix.Database) -> tuple[Counter[object], Counter[object]]:
+    """The supports of `path`: as the tables have them, and counted from rows and their ranks."""
+    arena, number = db._arena, db._linked.ids["path"]
+    start, stride = (relation_cell(arena, number, cell) for cell in (at.R_ROWS, at.R_STRIDE))
+    held, ranks = Counter(), {}
+    for place, record in enumerate(records_of(arena, number).tolist()):
+        word = int(arena.cells[(start + place * stride) // 2])
+        if word & at.NOW:
+            row = tuple(record[at.COLS : at.COLS + 2])
+            held[row], ranks[row] = record[at.SUPPORT], word >> at.RANK_SHIFT
+    counted = Counter(db.rows("edge"))
+    marked = {x for (x,) in db.rows("mark")}
+    for x, y in ranks:
+        for other, z in ranks:
+            head = (x, z)
+            if other == y and z not in marked:
+                counted[head] += max(ranks[x, y], ranks[y, z]) < ranks[head]
+    return held, counted
+
+
+@pytest.mark.parametrize("cells", [1, 4000, 6 << 14])
+@pytest.mark.parametrize("count", [2, 3, 16])
+def test_lanes_give_what_one_thread_gives(count: int, cells: int) -> None:
+    edges = graph(f"{count} {cells}")
+    rng = Random(count)
+    with (
+        load(edges, lanes=1) as single,
+        patch.object(lanes, "open_round", wraps=lanes.open_round) as rounds,
+        load(edges, lanes=count, cells=cells) as shared,
+    ):
+        assert rounds.call_count > 5
+        assert shared.last_epoch.derivations == single.last_epoch.derivations
+        assert shared.last_epoch.rules == single.last_epoch.rules
+        assert shared.last_epoch.taken == single.last_epoch.taken
+        for _ in range(3 if JIT_DISABLED else 12):
+            shared.check_invariants()
+            for name in ("path", "from", "deep"):
+                assert shared.rows(name) == single.rows(name)
+            edit = rng.choice(edges)
+            for db in (single, shared):
+                with db.transaction() as tx:
+                    (tx.delete if edit in db.rows("edge") else tx.insert)("edge", [edit])
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_supports_are_those_of_the_ranks(count: int) -> None:
+    with load(graph("supports"), lanes=count, cells=300) as db:
+        held, counted = supports(db)
+        assert len(held) > NODES
+        assert held == counted
+
+
+def test_few_rows_and_strata_that_make_values_are_not_shared() -> None:
+    with patch.object(lanes, "open_round", wraps=lanes.open_round) as rounds:
+        load(graph("few"), lanes=4, share=1 << 20).close()
+        made = deltafix.connect(
+            ".decl n(x: number) .input n .decl m(x: number) m(x + 1) :- n(x). m(x) :- n(x), n(x)."
+        )
+        for cell, value in ((at.LANES, 4), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
+            made._arena.cells[cell] = value
+        with made.transaction() as tx:
+            tx.insert("n", [(x,) for x in range(50)])
+        assert made.count("m") == 51
+    assert rounds.call_count == 0
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [({"max_rows": 60}, "max_rows=60"), ({"max_rounds": 40}, "max_rounds=40")],
+)
+def test_bounds_hold_in_lanes(bounds: dict[str, int], message: str) -> None:
+    ring = [(x, (x + 1) % 20) for x in range(20)]
+    with deltafix.connect(RULES, **bounds) as db:
+        for cell, value in ((at.LANES, 3), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
+            db._arena.cells[cell] = value
+        with pytest.raises(BudgetError, match=message), db.transaction() as tx:
+            tx.insert("edge", ring)
+        assert db._arena.cells[at.SHARED] == 0
+        assert db.rows("path") == []
+        with db.transaction() as tx:
+            tx.insert("edge", ring[:4])
+        assert db.count("path") == 10
+        db.check_invariants()
+
+
+def test_what_a_thread_raises_ends_the_epoch_when_all_have_stopped() -> None:
+    """Ctrl-C among others: no thread is left in the arena, and the state is as before."""
+    edges = graph("raises")
+    for call in (1, 3, 8):
+        running, calls = [], []
+        real = lanes.maintain
+
+        def broken(*args, real=real, calls=calls, running=running, call=call):
+            running.append(1)
+            try:
+                calls.append(1)
+                if len(calls) == call:
+                    raise KeyboardInterrupt
+                return real(*args)
+            finally:
+                running.pop()
+
+        with deltafix.connect(RULES) as db:
+            for cell, value in ((at.LANES, 3), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
+                db._arena.cells[cell] = value
+            with (
+                patch.object(lanes, "maintain", broken),
+                pytest.raises(KeyboardInterrupt),
+                db.transaction() as tx,
+            ):
+                tx.insert("edge", edges)
+            assert running == []
+            assert (db.rows("edge"), db.rows("path")) == ([], [])
+            with db.transaction() as tx:
+                tx.insert("edge", edges)
+            db.check_invariants()
+            with load(edges, lanes=1) as single:
+                single.transaction().delete("mark", single.rows("mark"))
+                assert db.count("edge") == single.count("edge")
+
+
+def test_rows_for_which_there_is_no_room_are_forgotten() -> None:
+    with deltafix.connect(RULES) as db:
+        for cell, value in ((at.LANES, 3), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
+            db._arena.cells[cell] = value
+        with (
+            patch.object(lanes, "place_heads", side_effect=MemoryError("no room")),
+            pytest.raises(MemoryError, match="no room"),
+            db.transaction() as tx,
+        ):
+            tx.insert("edge", graph("room"))
+        with db.transaction() as tx:
+            tx.insert("edge", [(1, 2), (2, 3)])
+        assert db.rows("path") == [(1, 2), (1, 3), (2, 3)]
+        db.check_invariants()
+
+
+def test_a_round_can_be_cancelled() -> None:
+    with deltafix.connect(RULES) as db:
+        for cell, value in ((at.LANES, 2), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
+            db._arena.cells[cell] = value
+        real = lanes.place_heads
+
+        def place(*args):
+            db.cancel()
+            return real(*args)
+
+        with (
+            patch.object(lanes, "place_heads", place),
+            pytest.raises(CancelledError),
+            db.transaction() as tx,
+        ):
+            tx.insert("edge", graph("cancel"))
+        assert db.rows("path") == []
+        db.check_invariants()
+
+
+def test_threads_are_at_least_one_and_bound_the_lanes() -> None:
+    with pytest.raises(ValueError, match="threads=0: at least 1"):
+        deltafix.connect(RULES, threads=0)
+    with deltafix.connect(RULES, threads=1) as db:
+        assert db._arena.cells[at.LANES] == 1
+        db.compact()
+        assert db._arena.cells[at.LANES] == 1
