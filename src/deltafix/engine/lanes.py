@@ -15,6 +15,8 @@ from functools import cache, partial
 from time import monotonic
 from typing import TypeVar
 
+import numpy as np
+
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.entries import (
@@ -22,18 +24,28 @@ from deltafix.kernel.entries import (
     close_round,
     count_zone,
     end_counting,
+    end_entering,
+    enter_keys,
+    entering,
     fill_index,
     forget_heads,
     lend,
     maintain,
+    make_index_room,
     open_round,
     place_heads,
     place_zone,
+    sort_keys,
+    take_up,
 )
 
 _PARTS = 8
 """Parts of a round for each lane, so that one with much to do does not keep the others waiting."""
 _MOST = 8192
+_MANY = 4096
+"""Rows from which they are sorted before they are entered into indexes."""
+_TAKE = 7
+"""The kernel's phase in which queued rows become true."""
 _QUOTA = 1 << 20
 """Rows and derivations between two looks at whether to stop."""
 _SECONDS = 0.2
@@ -77,6 +89,8 @@ class Lanes:
         self._views = [(words[2 * first :], cells[first:]) for first in starts]
         rows = open_round(words, cells, program)
         end = int(cells[at.S_END])
+        if int(cells[at.S_PHASE]) % 16 == _TAKE:
+            take_up(words, cells, int(self._enter(program, end - rows, end)))
         size = min(max(rows // (count * _PARTS), 64), _MOST)
         self._parts = iter([(n, min(n + size, end)) for n in range(end - rows, end, size)])
         for lane in range(1, count + 1):
@@ -98,6 +112,46 @@ class Lanes:
                 return
             between()
 
+    def fill(self) -> None:
+        """Fill the indexes that are to be (`LATE_NOW`). O(their relations' rows)."""
+        cells = self._arena.cells
+        first, count = int(cells[at.RELS]), int(cells[at.N_RELS])
+        relations = cells[first : first + count * at.RSZ].reshape(count, at.RSZ)
+        indexes = int((relations[:, at.R_IDX] + relations[:, at.R_NIDX]).max(initial=0))
+        first = int(cells[at.IDXS])
+        late = cells[first : first + indexes * at.XSZ].reshape(indexes, at.XSZ)[:, at.X_LATE]
+        self._jobs([(index, -1, 0) for index in np.flatnonzero(late == at.LATE_NOW).tolist()])
+        cells[at.TO_FILL] = 0
+
+    def _enter(self, program: Words, first: int, last: int) -> bool:
+        """Enter many rows of the queue into their indexes; whether they were many."""
+        cells = self._arena.cells
+        if last - first < _MANY:
+            return False
+        queue = int(cells[at.Q])
+        jobs = []
+        for number in np.unique(cells[queue + first : queue + last] >> 32).tolist():
+            rb = int(cells[at.RELS]) + number * at.RSZ
+            begin, count = int(cells[rb + at.R_IDX]), int(cells[rb + at.R_NIDX])
+            for index in range(begin, begin + count):
+                if not cells[int(cells[at.IDXS]) + index * at.XSZ + at.X_LATE]:
+                    jobs.append((index, first, last))
+        self._jobs(jobs)
+        return True
+
+    def _jobs(self, wanted: list[tuple[int, int, int]]) -> None:
+        """Enter rows into indexes, as many of these at a time as there are threads."""
+        words, cells = self._arena.words, self._arena.cells
+        most = max(int(cells[at.LANES]), 1)
+        for start in range(0, len(wanted), most):
+            jobs = [entering(cells, *one) for one in wanted[start : start + most]]
+            self._side_by_side(lambda n, jobs=jobs: sort_keys(words, cells, jobs[n]), len(jobs))
+            for job in jobs:
+                make_index_room(cells, job)
+            self._side_by_side(lambda n, jobs=jobs: enter_keys(words, cells, jobs[n]), len(jobs))
+            for job in jobs:
+                end_entering(words, cells, job)
+
     def _left(self) -> bool:
         """Whether a part is left that no lane has begun."""
         part = next(self._parts, None)
@@ -111,7 +165,7 @@ class Lanes:
         """Run a lane until it must wait, or nothing is left; is it in the midst of a part?"""
         words, cells = self._views[lane]
         begun, until = busy[lane], monotonic() + _SECONDS
-        head = at.S_HEAD if int(cells[at.S_PHASE]) % 16 == 7 else at.S_ROW
+        head = at.S_HEAD if int(cells[at.S_PHASE]) % 16 == _TAKE else at.S_ROW
         while True:
             if not begun:
                 part = next(self._parts, None)

@@ -114,8 +114,12 @@ class Run:
         words, cells, program = self._arena.words, self._arena.cells, self.program
         clocked = cells[at.BY_STRATUM] != 0
         began = time.perf_counter() if clocked else 0.0
+        if cells[at.TO_FILL]:
+            self._lanes.fill()
         outcome = maintain(words, cells, program)
         if outcome == at.DONE:
+            if cells[at.TO_FILL]:
+                self._lanes.fill()
             return
         began = began or time.perf_counter()
         last = began
@@ -142,6 +146,8 @@ class Run:
             outcome = maintain(words, cells, program)
         if outcome == at.STOPPED:
             _raise(int(cells[at.ERROR]), budget)
+        if cells[at.TO_FILL]:
+            self._lanes.fill()
 
     def _between(self, began: float, budget: Budget) -> None:
         """What is looked at between two slices, where lanes are at work."""

@@ -230,21 +230,3 @@ def look_ahead_in(A, L, P, place, r):
         _ask_buckets(A, L, L[at.S_ROW] + _BUCKET)
     if _FIRST < left:
         _ask_rows(A, L, L[at.S_ROW] + _FIRST)
-
-
-@kernel("v:ALPii")
-def look_ahead_entering(A, L, P, place, end):
-    """Ask for what entering rows of the queue into their indexes touches; that at `place` is due.
-
-    Rows from `end` on are not there.
-    """
-    if place + _ROW < end:
-        value = L[L[at.Q] + place + _ROW]
-        prefetch(L, _address(L, value >> 32, value & 0xFFFFFFFF))
-    if place + _SLOT < end:
-        value = L[L[at.Q] + place + _SLOT]
-        _ask_slots(A, L, P, place + _SLOT, 0, 0, value >> 32, value & 0xFFFFFFFF)
-    if place + _BUCKET < end:
-        _ask_buckets(A, L, place + _BUCKET)
-    if place + _FIRST < end:
-        _ask_rows(A, L, place + _FIRST)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.bulk import bulk_rows, fill_index
+from deltafix.kernel.bulk import bulk_rows
 from deltafix.kernel.emit import touch
+from deltafix.kernel.enter import fill_index
 from deltafix.kernel.index import idx_find, index_row
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve

@@ -25,14 +25,9 @@ def bucket_start(L, ref):
     return L[at.BUCKETS] + ref * 4
 
 
-@kernel("i:ALi")
-def bucket_take(A, L, c):
-    """A free bucket of class `c` (2 << c rows), as a reference."""
-    ref = L[at.BUCKET_FREE + c] - 1
-    if ref >= 0:
-        L[at.BUCKET_FREE + c] = np.int64(A[bucket_start(L, ref)])
-        return ref
-    units = (2 << c) // 4
+@kernel("v:Li")
+def grow_buckets(L, units):
+    """Have so many units behind the buckets there are. Raises MemoryError."""
     if L[at.BUCKET_TOP] + units > L[at.BUCKET_CAP]:
         old = L[at.BUCKETS]
         cap = L[at.BUCKET_CAP]
@@ -43,6 +38,17 @@ def bucket_take(A, L, c):
         discard(L, old, cap * 4)
         L[at.BUCKETS] = new
         L[at.BUCKET_CAP] = new_cap
+
+
+@kernel("i:ALi")
+def bucket_take(A, L, c):
+    """A free bucket of class `c` (2 << c rows), as a reference."""
+    ref = L[at.BUCKET_FREE + c] - 1
+    if ref >= 0:
+        L[at.BUCKET_FREE + c] = np.int64(A[bucket_start(L, ref)])
+        return ref
+    units = (2 << c) // 4
+    grow_buckets(L, units)
     ref = L[at.BUCKET_TOP]
     L[at.BUCKET_TOP] = ref + units
     return ref

@@ -17,9 +17,9 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import ask_children
 from deltafix.kernel.batch import count_batch, note_derivations, open_batch, wait
-from deltafix.kernel.bulk import fill_index
 from deltafix.kernel.checks import fits_row, gather, operand, run_check, state_holds
 from deltafix.kernel.emit import flush
+from deltafix.kernel.enter import fill_index
 from deltafix.kernel.fold import pipe
 from deltafix.kernel.index import bucket_start, idx_find, idx_glance, slot_has
 from deltafix.kernel.jit import kernel, prefetch

@@ -6,8 +6,9 @@ copies whose pointers count from there. Lanes read tables and write none; the he
 wait in batches of their own (`batch`). When a batch is full all stop, and the heads are counted by
 zone, a range of hashes and so of slots of the key table: a thread each, too.
 
-A round: `open_round` takes up the rows at hand (the queue's, or those of the relation that a rule
-is evaluated from), `lend` makes each lane's header, `maintain` runs lanes over parts of the rows.
+A round: `open_round` says which rows are at hand (the queue's, which `take_up` makes true, or those
+of the relation that a rule is evaluated from), `lend` makes each lane's header, `maintain` runs
+lanes over parts of the rows.
 Whenever they stop: `begin_counting`, then `count_zone` for all zones, `place_heads`, `place_zone`
 for all zones, `end_counting`, until that says that nothing waits; then lanes go on. `close_round`.
 Calls that have a lane or a zone are one thread's each, the others between them (`engine.lanes`).
@@ -23,7 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.ahead import look_ahead, look_ahead_entering, look_ahead_in
+from deltafix.kernel.ahead import look_ahead, look_ahead_in
 from deltafix.kernel.batch import PARTS, count_known, entry_width
 from deltafix.kernel.emit import gain
 from deltafix.kernel.index import index_row
@@ -176,9 +177,9 @@ def _zone(L, P, t, z):
 
 @kernel("i:ALP")
 def open_round(A, L, P):
-    """Take up the rows at hand of the phase: of the queue, or of a rule's relation, in `S_END`.
+    """Which rows of the phase are at hand: of the queue, or of a rule's relation, up to `S_END`.
 
-    Returns how many. O(rows), and what entering them into indexes takes.
+    Returns how many; those of the queue are to be entered into indexes, then taken up.
     """
     t = np.int64(P[P[1] + L[at.S_STRATUM]])
     _settle_in(L, P, t)
@@ -199,16 +200,25 @@ def open_round(A, L, P):
         cell = (L[rb + at.R_ROWS] + (value & 0xFFFFFFFF) * L[rb + at.R_STRIDE]) >> 1
         if not (L[cell] & at.PENDING):
             break
-        look_ahead_entering(A, L, P, end, L[at.Q + 1])
-        L[cell] = (L[cell] & ~(at.PENDING | at.MOVED)) | at.NOW
-        L[rb + at.R_NOW] += 1
-        index_row(A, L, value >> 32, value & 0xFFFFFFFF)
         end += 1
     L[at.S_END] = end
-    L[at.C_TAKEN] += end - L[at.S_HEAD]
+    return end - L[at.S_HEAD]
+
+
+@kernel("v:ALi")
+def take_up(A, L, entered):
+    """The rows of the queue at hand become true; if not `entered`, into indexes they go, too."""
+    for place in range(L[at.S_HEAD], L[at.S_END]):
+        value = L[L[at.Q] + place]
+        rb = L[at.RELS] + (value >> 32) * at.RSZ
+        cell = (L[rb + at.R_ROWS] + (value & 0xFFFFFFFF) * L[rb + at.R_STRIDE]) >> 1
+        if not entered:
+            index_row(A, L, value >> 32, value & 0xFFFFFFFF)
+        L[cell] = (L[cell] & ~(at.PENDING | at.MOVED)) | at.NOW | at.INDEXED
+        L[rb + at.R_NOW] += 1
+    L[at.C_TAKEN] += L[at.S_END] - L[at.S_HEAD]
     if 0 < L[at.MAX_ROUNDS] < L[at.C_TAKEN]:
         L[at.ERROR] = at.ERR_ROUNDS
-    return end - L[at.S_HEAD]
 
 
 @kernel("v:LPiii")

@@ -148,6 +148,7 @@ S_END = 215  # where the rows that are shared end, or those of a lane's part
 SHARED = 216  # first cell of what lanes work in, and how many words it has
 SHARED_WORDS = 217
 N_LEVELS = 218  # join levels that there is room for
+TO_FILL = 219  # 1: an index has LATE_NOW
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -211,6 +212,7 @@ X_CAP = 4
 X_USED = 5
 X_COLS = 6  # cell of the list of key columns
 X_LATE = 7  # 1: empty, though its relation has rows; filled when first asked
+LATE_NOW = 2  # or, with this in X_LATE, before the epoch's run and at its end (TO_FILL)
 X_FILTER = 8  # the filter that its keys are in, counted from 1; 0: none
 X_BIT = 9  # its bit there
 XSZ = 10

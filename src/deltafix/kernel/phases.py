@@ -156,7 +156,8 @@ def wipe(A, L, P, t):
         L[rb + at.R_DERIVATIONS] = 0
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
             xb = L[at.IDXS] + x * at.XSZ
-            L[xb + at.X_LATE] = L[xb + at.X_USED] == 0 and not P[t + at.T_BEST]
+            if L[xb + at.X_USED] == 0:
+                L[xb + at.X_LATE] = 0 if P[t + at.T_BEST] else at.LATE_NOW
         for row in range(L[rb + at.R_N]):
             offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
             word = L[offset >> 1]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.bulk import fill_index
 from deltafix.kernel.emit import touch
 from deltafix.kernel.index import index_row, unindex_row
 from deltafix.kernel.jit import kernel
@@ -55,8 +54,8 @@ def _list_change(A, L, r, row, keep):
 def finish_stratum(A, L, P, t):
     """Settle the stratum's rows, and list the changed rows for later strata.
 
-    After an evaluation from nothing its late indexes are filled: edits do not wait for that. Those
-    of an input that are late since rules came are filled when one asks (`engine.tables`).
+    After an evaluation from nothing its late indexes are to be filled: edits do not wait for that.
+    Those of an input that are late since rules came are filled when one asks (`engine.tables`).
     """
     for k in range(P[t + at.T_NRELS]):
         r = np.int64(P[P[t + at.T_RELS] + k])
@@ -72,8 +71,8 @@ def finish_stratum(A, L, P, t):
     for k in range(P[t + at.T_NRELS]):
         rb = L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
-            if L[at.S_FULL] and L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
-                fill_index(A, L, x)
+            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE] == at.LATE_NOW:
+                L[at.TO_FILL] = 1
     # All settled (LIMBO clear): from here on the flag marks rows that are listed.
     for k in range(P[t + at.T_NRELS]):
         r = np.int64(P[P[t + at.T_RELS] + k])

@@ -30,6 +30,12 @@ deep(x, w) :- path(x, y), edge(y, z), path(z, w), x != w.
 """
 
 
+@pytest.fixture(autouse=True, params=[1, 1 << 20], ids=["sorted", "row by row"])
+def _entries(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How rows that are taken up enter indexes: by `kernel.enter`, or one after another."""
+    monkeypatch.setattr(lanes, "_MANY", request.param)
+
+
 def load(edges, *, lanes: int, cells: int = 4000, share: int = 1, **settings) -> deltafix.Database:
     """The rules' rows of some edges, by so many lanes from the first row on."""
     db = deltafix.connect(RULES, **settings)

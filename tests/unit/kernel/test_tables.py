@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deltafix
+from deltafix.engine.lanes import Lanes
 from deltafix.engine.store import codes_where
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
@@ -49,6 +50,7 @@ class Table:
         return int(door(self.arena.words, self.arena.cells, flat, self.number, len(rows)))
 
     def commit(self) -> None:
+        Lanes(self.arena).fill()  # as an epoch does before it runs
         commit(self.arena.words, self.arena.cells)
 
     def rollback(self) -> None:

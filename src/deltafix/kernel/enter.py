@@ -1,0 +1,358 @@
+"""Many rows into an index at once, in the order of their keys' hashes.
+
+A slot grows with the hash, so rows sorted by hash fill an index from front to back: no cache line
+is visited twice, a key's bucket gets its final size at once, and how much room all of them need is
+known before anything is written. A job is one index and the rows that it takes: `entering` opens
+it, `sort_keys` sorts and counts, `make_index_room` makes room, `enter_keys` writes, `end_entering`
+closes it. Jobs of different indexes share nothing while they sort and write: a thread each will do.
+
+Invariant: the index is what entering row by row (`index.idx_add`) gives, up to the order inside
+buckets and slots; until `make_index_room` has come back nothing has changed. Measured:
+docs/kernel.md, "Loading", "Lanes".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel import layout as at
+from deltafix.kernel.filters import note_key
+from deltafix.kernel.index import (
+    bucket_give,
+    bucket_start,
+    grow_buckets,
+    idx_add,
+    idx_glance,
+    slot_has,
+)
+from deltafix.kernel.jit import kernel, prefetch
+from deltafix.kernel.keys import hash_words
+from deltafix.kernel.memory import block, discard
+
+_MASK = 0xFFFFFFFF
+_AHEAD = 24
+"""Rows between asking for a row and reading it; from 12 to 48 makes no difference."""
+_BUCKET_AHEAD = 16
+_FIRST_AHEAD = 8
+
+# --- a job's cells -------------------------------------------------------------------------------
+_INDEX = 0
+_FIRST = 1  # its rows are the relation's among these places of the queue; -1: all it has
+_LAST = 2
+_ROWS = 3  # how many there are
+_KEYS = 4  # keys that the index has not
+_UNITS = 5  # of buckets
+_REF = 6  # the first of these
+_LEFT = 7  # rows left over, and buckets freed: they stand at both ends of the spare cells
+_FREED = 8
+_SLOTS = 9  # where the slots lie from now on, and how many
+_CAP = 10
+_MOST = 11  # rows there is room for
+_COUNTS = 16
+_KEY = _COUNTS + 256
+_CELLS = _KEY + (at.MAX_ARITY + 1) // 2  # hash << 32 | row, sorted; then as many spare ones
+
+
+@kernel("v:Liiii")
+def sort_by_hash(L, cells, spare, n, counts):
+    """Sort `n` cells `hash << 32 | number` by their upper half: four passes of 8 bits.
+
+    `counts`: 256 cells to count in. They stay in the first-level cache; 2,048 (three passes of 11
+    bits) did not.
+    """
+    source = cells
+    target = spare
+    for p in range(4):
+        shift = 32 + p * 8
+        for k in range(256):
+            L[counts + k] = 0
+        for k in range(n):
+            L[counts + ((L[source + k] >> shift) & 255)] += 1
+        total = np.int64(0)
+        for k in range(256):
+            c = L[counts + k]
+            L[counts + k] = total
+            total += c
+        for k in range(n):
+            v = L[source + k]
+            d = counts + ((v >> shift) & 255)
+            L[target + L[d]] = v
+            L[d] += 1
+        source, target = target, source
+
+
+@kernel("i:Liii")
+def entering(L, x, first, last):
+    """Open a job for index `x`: for rows of the queue from `first` to `last`, or for all (-1, 0).
+
+    Those that are in the indexes already are not among the former; they are all of the latter.
+    """
+    r = L[L[at.IDXS] + x * at.XSZ + at.X_REL]
+    most = L[L[at.RELS] + r * at.RSZ + at.R_N] if first < 0 else last - first
+    job = block(L, (_CELLS + 2 * most) * 2) // 2
+    L[job + _INDEX] = x
+    L[job + _FIRST] = first
+    L[job + _LAST] = last
+    L[job + _MOST] = most
+    return job
+
+
+@kernel("i:ALiii")
+def _key_of(A, L, xb, offset, o):
+    """Gather the key columns of the row at word `offset` at word `o`; returns their hash."""
+    cols = L[xb + at.X_COLS]
+    for k in range(L[xb + at.X_NKEY]):
+        A[o + k] = A[offset + at.COLS + L[cols + k]]
+    return hash_words(A, o, L[xb + at.X_NKEY])
+
+
+@kernel("v:ALi")
+def _gather(A, L, job):
+    """List the job's rows with the hashes of their keys."""
+    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
+    r = L[xb + at.X_REL]
+    rb = L[at.RELS] + r * at.RSZ
+    rows = L[rb + at.R_ROWS]
+    stride = L[rb + at.R_STRIDE]
+    n = np.int64(0)
+    if L[job + _FIRST] < 0:
+        for row in range(L[rb + at.R_N]):
+            offset = rows + row * stride
+            if L[offset >> 1] & at.INDEXED:
+                h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
+                L[job + _CELLS + n] = (h << 32) | row
+                n += 1
+    for place in range(max(L[job + _FIRST], 0), L[job + _LAST]):
+        value = L[L[at.Q] + place]
+        if (value >> 32) == r:
+            offset = rows + (value & _MASK) * stride
+            if not (L[offset >> 1] & at.INDEXED):
+                h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
+                L[job + _CELLS + n] = (h << 32) | (value & _MASK)
+                n += 1
+    L[job + _ROWS] = n
+
+
+@kernel("i:Lii")
+def _run_end(L, job, begin):
+    """Where the rows end whose keys have the hash of the one at `begin`."""
+    cells = job + _CELLS
+    end = begin + 1
+    while end < L[job + _ROWS] and (L[cells + end] >> 32) == (L[cells + begin] >> 32):
+        end += 1
+    return end
+
+
+@kernel("v:ALiii")
+def _look_ahead(A, L, job, begin, end):
+    """Ask for what rows to come will touch: themselves, their key's bucket, its first row."""
+    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    rows = L[rb + at.R_ROWS]
+    stride = L[rb + at.R_STRIDE]
+    cells = job + _CELLS
+    n = L[job + _ROWS]
+    for k in range(begin, end):
+        if k + _AHEAD < n:
+            prefetch(L, (rows + (L[cells + k + _AHEAD] & _MASK) * stride) >> 1)
+        if L[xb + at.X_USED] == 0:
+            continue
+        for ahead in (_BUCKET_AHEAD, _FIRST_AHEAD):
+            if k + ahead < n:
+                h = L[cells + k + ahead] >> 32
+                slot = L[xb + at.X_SLOTS] + 2 * ((h * L[xb + at.X_CAP]) >> at.HASH_BITS)
+                ref = (L[slot] & _MASK) - 1
+                if (L[slot] >> 32) == h:
+                    if L[slot + 1] >> 32 and ahead == _BUCKET_AHEAD:
+                        prefetch(L, bucket_start(L, ref) >> 1)
+                    elif ahead == _FIRST_AHEAD:
+                        if L[slot + 1] >> 32:
+                            ref = np.int64(A[bucket_start(L, ref)])
+                        prefetch(L, (rows + ref * stride) >> 1)
+
+
+@kernel("i:i")
+def _class_for(count):
+    """The class of the smallest bucket for so many rows, two at least."""
+    c = np.int64(1)
+    while (2 << c) < count:
+        c += 1
+    return c
+
+
+@kernel("v:ALi")
+def sort_keys(A, L, job):
+    """Sort a job's rows by their keys, and count what these need. O(rows). A thread a job.
+
+    Keys of one hash count as one: where they are not, some of their rows are left over.
+    """
+    _gather(A, L, job)
+    x = L[job + _INDEX]
+    n = L[job + _ROWS]
+    cells = job + _CELLS
+    sort_by_hash(L, cells, cells + L[job + _MOST], n, job + _COUNTS)
+    begin = np.int64(0)
+    while begin < n:
+        end = _run_end(L, job, begin)
+        slot = idx_glance(L, x, L[cells + begin] >> 32)
+        held = np.int64(0)
+        size = np.int64(0)
+        if slot < 0:
+            L[job + _KEYS] += 1
+        else:
+            held = L[slot + 1] & _MASK
+            size = L[slot + 1] >> 32
+        if held + end - begin > 1:
+            c = _class_for(held + end - begin)
+            if c > size:
+                L[job + _UNITS] += (2 << c) // 4
+        begin = end
+
+
+@kernel("v:Li")
+def make_index_room(L, job):
+    """Give a job the slots and buckets that it needs. Raises MemoryError."""
+    xb = L[at.IDXS] + L[job + _INDEX] * at.XSZ
+    wanted = L[xb + at.X_USED] + L[job + _KEYS]
+    L[job + _SLOTS] = L[xb + at.X_SLOTS]
+    L[job + _CAP] = L[xb + at.X_CAP]
+    if wanted * 4 > L[xb + at.X_CAP] * 3 or L[xb + at.X_USED] == 0:
+        L[job + _CAP] = max(wanted * 3 // 2, 32) if L[xb + at.X_USED] == 0 else wanted * 2
+        L[job + _SLOTS] = block(L, L[job + _CAP] * 4) // 2
+    grow_buckets(L, L[job + _UNITS])
+    L[job + _REF] = L[at.BUCKET_TOP]
+    L[at.BUCKET_TOP] += L[job + _UNITS]
+
+
+@kernel("v:Liiii")
+def _put(L, base, cap, head, tail):
+    """Enter a slot's two cells at its first free place."""
+    s = ((head >> 32) * cap) >> at.HASH_BITS
+    while L[base + 2 * s] != 0:
+        s += 1
+        if s == cap:
+            s = 0
+    L[base + 2 * s] = head
+    L[base + 2 * s + 1] = tail
+
+
+@kernel("v:ALi")
+def enter_keys(A, L, job):
+    """Write a job's rows into its index. O(rows, and slots where these move). A thread a job."""
+    x = L[job + _INDEX]
+    xb = L[at.IDXS] + x * at.XSZ
+    cols = L[xb + at.X_COLS]
+    rb = L[at.RELS] + L[xb + at.X_REL] * at.RSZ
+    rows = L[rb + at.R_ROWS]
+    stride = L[rb + at.R_STRIDE]
+    base = L[job + _SLOTS]
+    cap = L[job + _CAP]
+    if base != L[xb + at.X_SLOTS]:
+        old = L[xb + at.X_SLOTS]
+        for s in range(L[xb + at.X_CAP]):
+            if L[old + 2 * s] != 0:
+                _put(L, base, cap, L[old + 2 * s], L[old + 2 * s + 1])
+        L[job + _SLOTS] = old
+        L[job + _CAP] = L[xb + at.X_CAP]
+        L[xb + at.X_SLOTS] = base
+        L[xb + at.X_CAP] = cap
+    cells = job + _CELLS
+    spare = cells + L[job + _MOST]
+    ref = L[job + _REF]
+    keys = np.int64(0)
+    begin = np.int64(0)
+    while begin < L[job + _ROWS]:
+        end = _run_end(L, job, begin)
+        _look_ahead(A, L, job, begin, end)
+        slot = idx_glance(L, x, L[cells + begin] >> 32)
+        offset = rows + (L[cells + begin] & _MASK) * stride
+        _key_of(A, L, xb, offset, (job + _KEY) * 2)
+        is_other = slot >= 0 and slot_has(A, L, x, slot, (job + _KEY) * 2) == 0
+        count = np.int64(0)  # of rows with the key of the first, which go to the front
+        for k in range(begin, end):
+            offset = rows + (L[cells + k] & _MASK) * stride + at.COLS
+            same = not is_other
+            for c in range(L[xb + at.X_NKEY]):
+                if A[offset + L[cols + c]] != A[(job + _KEY) * 2 + c]:
+                    same = False
+                    break
+            if same:
+                L[cells + begin + count], L[cells + k] = L[cells + k], L[cells + begin + count]
+                count += 1
+            else:
+                L[spare + L[job + _LEFT]] = L[cells + k] & _MASK
+                L[job + _LEFT] += 1
+        if count > 0:
+            held = np.int64(0)
+            size = np.int64(0)
+            own = L[cells + begin] & _MASK  # the bucket, or the one row
+            if slot >= 0:
+                held = L[slot + 1] & _MASK
+                size = L[slot + 1] >> 32
+                own = (L[slot] & _MASK) - 1
+            if held + count > 1 and _class_for(held + count) > size:
+                if held == 1 and size == 0:
+                    A[bucket_start(L, ref)] = own
+                if size:
+                    for k in range(held):
+                        A[bucket_start(L, ref) + k] = A[bucket_start(L, own) + k]
+                    L[job + _FREED] += 1
+                    L[spare + L[job + _ROWS] - L[job + _FREED]] = (size << 32) | own
+                own = ref
+                size = _class_for(held + count)
+                ref += (2 << size) // 4
+            for k in range(count):
+                row = L[cells + begin + k] & _MASK
+                if size:
+                    A[bucket_start(L, own) + held + k] = row
+                A[rows + row * stride + L[xb + at.X_POS]] = held + k
+            head = ((L[cells + begin] >> 32) << 32) | (own + 1)
+            if slot >= 0:
+                L[slot] = head
+                L[slot + 1] = (size << 32) | (held + count)
+            else:
+                _put(L, base, cap, head, (size << 32) | count)
+                keys += 1
+        begin = end
+    L[job + _KEYS] = keys
+
+
+@kernel("v:ALi")
+def end_entering(A, L, job):
+    """Close a job: its index has its new keys, rows left over, and what it outgrew goes."""
+    x = L[job + _INDEX]
+    xb = L[at.IDXS] + x * at.XSZ
+    cells = job + _CELLS
+    spare = cells + L[job + _MOST]
+    n = L[job + _ROWS]
+    L[xb + at.X_USED] += L[job + _KEYS]
+    L[xb + at.X_LATE] = 0
+    if L[xb + at.X_FILTER] != 0:
+        for k in range(n):
+            if k == 0 or (L[cells + k] >> 32) != (L[cells + k - 1] >> 32):
+                note_key(L, xb, L[cells + k] >> 32)
+    for k in range(L[job + _FREED]):
+        freed = L[spare + n - 1 - k]
+        bucket_give(A, L, freed & _MASK, freed >> 32)
+    for k in range(L[job + _LEFT]):
+        idx_add(A, L, x, L[spare + k])
+    if L[job + _SLOTS] != L[xb + at.X_SLOTS]:
+        discard(L, L[job + _SLOTS] * 2, L[job + _CAP] * 4)
+    discard(L, job * 2, (_CELLS + 2 * L[job + _MOST]) * 2)
+
+
+@kernel("v:ALi")
+def fill_index(A, L, x):
+    """Enter the rows of its relation that are in the other indexes into index `x`, an empty one.
+
+    O(rows allocated). It is late no more; a MemoryError leaves it late, and a rollback empties it.
+    """
+    xb = L[at.IDXS] + x * at.XSZ
+    L[xb + at.X_LATE] = 1
+    if L[L[at.RELS] + L[xb + at.X_REL] * at.RSZ + at.R_N] > 0:
+        job = entering(L, x, -1, 0)
+        sort_keys(A, L, job)
+        make_index_room(L, job)
+        enter_keys(A, L, job)
+        end_entering(A, L, job)
+    L[xb + at.X_LATE] = 0
