@@ -37,8 +37,9 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     """A database over the next random program that the planner takes.
 
     Every other one counts heads in batches, of a few heads each, and looks ahead, most of them in
-    lanes; every other one has filters for all indexes of one column, which grow from the start. How many rows the search
-    for a suspect's derivations may look at differs, and how many calls of functors are collected.
+    lanes; every other one has filters for all indexes of one column, which grow from the start. How
+    many rows the search for a suspect's derivations may look at differs, and how many calls of
+    functors are collected.
     """
     while True:
         try:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from random import Random
 from unittest.mock import patch
 
 import pytest
+from tests.colliding import colliding
 
 import deltafix
 from deltafix.engine import lanes
@@ -105,6 +107,18 @@ def test_supports_are_those_of_the_ranks(count: int) -> None:
         held, counted = supports(db)
         assert len(held) > NODES
         assert held == counted
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="hashing 200,000 numbers is slow there")
+def test_keys_of_one_hash_are_kept_apart_in_lanes() -> None:
+    nodes = [*chain.from_iterable(colliding())]
+    rng = Random(9)
+    edges = sorted({(rng.choice(nodes), rng.choice(nodes)) for _ in range(2 * len(nodes))})
+    with load(edges, lanes=1) as single, load(edges, lanes=3) as shared:
+        shared.check_invariants()
+        for name in ("path", "from", "deep"):
+            assert shared.rows(name) == single.rows(name)
+        assert len(shared.rows("path")) > len(nodes)
 
 
 def test_few_rows_and_strata_that_make_values_are_not_shared() -> None:

@@ -5,13 +5,14 @@ Runs also as plain Python and with bounds checked (.ci/run): sizes follow.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.colliding import colliding
 
 import deltafix
 from deltafix.engine.lanes import Lanes
@@ -223,3 +224,29 @@ def test_the_first_vectors_of_an_arena_lie_apart() -> None:
     ends = [start + words for start, words in blocks]
     assert all(end <= start for end, (start, _) in zip(ends, blocks[1:], strict=False))
     assert ends[-1] <= cells[at.BUMP]
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="hashing 200,000 numbers is slow twice")
+def test_keys_of_one_hash_are_kept_apart() -> None:
+    """In an index that is filled, in one that has one of them, and in one that has both."""
+    groups = colliding()
+    assert len(groups) > 2
+    rng = Random(2)
+    numbers = [*chain.from_iterable(groups), *range(50)] * 40
+    table = Table()
+    rows = [(a, rng.randrange(9), n) for n, a in enumerate(numbers)]
+    first = [group[0] for group in groups]
+    before = [row for row in rows if row[0] in first][: SIZE // 50]
+    table.edit(insert_rows, before)
+    table.commit()
+    table.edit(insert_rows, rows)
+    table.commit()
+    assert table.rows() == {*rows}
+    for batch in (rows, [row for row in rows if row[0] in first], rows):
+        fresh = Table()
+        with fresh.db.transaction() as tx:
+            tx.insert("r", batch)
+            tx.insert("k", [(a,) for a in {*chain.from_iterable(groups)}])
+        fresh.db.check_invariants()
+        keys = {*chain.from_iterable(groups)}
+        assert set(fresh.db.rows("p")) >= {(c,) for a, _, c in batch if a in keys}
