@@ -145,10 +145,10 @@ class Lanes:
         most = max(int(cells[at.LANES]), 1)
         for start in range(0, len(wanted), most):
             jobs = [entering(cells, *one) for one in wanted[start : start + most]]
-            self._side_by_side(lambda n, jobs=jobs: sort_keys(words, cells, jobs[n]), len(jobs))
+            self._side_by_side(lambda n: sort_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
                 make_index_room(cells, job)
-            self._side_by_side(lambda n, jobs=jobs: enter_keys(words, cells, jobs[n]), len(jobs))
+            self._side_by_side(lambda n: enter_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
                 end_entering(words, cells, job)
 

@@ -69,11 +69,10 @@ def supports(db: deltafix.Database) -> tuple[Counter[object], Counter[object]]:
             held[row], ranks[row] = record[at.SUPPORT], word >> at.RANK_SHIFT
     counted = Counter(db.rows("edge"))
     marked = {x for (x,) in db.rows("mark")}
-    for x, y in ranks:
-        for other, z in ranks:
-            head = (x, z)
+    for (x, y), left in ranks.items():
+        for (other, z), right in ranks.items():
             if other == y and z not in marked:
-                counted[head] += max(ranks[x, y], ranks[y, z]) < ranks[head]
+                counted[x, z] += max(left, right) < ranks[x, z]
     return held, counted
 
 
