@@ -57,7 +57,7 @@ def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
         found[f"{memo.functor}()"] = {"rows": rows, "key": key, "total": rows + key}
     cells = arena.cells
     found["<arena>"] = {
-        "taken": int(cells[at.BUMP]) * 4,
+        "taken": (int(cells[at.BUMP]) - at.FIRST_WORD) * 4,
         "reserved": int(cells[at.LIMIT]) * 4,
     }
     return found
