@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from deltafix.pipeline.epoch import Epoch
     from deltafix.pipeline.runner import Pipeline
 
-__all__ = ["Inlet"]
-
 _WAITING: Final = 64
 """So many requests may wait for the one that is taken; more are turned away."""
 
