@@ -136,7 +136,7 @@ class _Table:
         if self._exists(spark):
             return
         columns = ", ".join(
-            f"{formats.quoted(c.name)} {c.dataType.simpleString()}{'' if c.nullable else ' NOT NULL'}"
+            f"{formats.quoted(c.name)} {c.dataType.simpleString()}" + " NOT NULL" * (not c.nullable)
             for c in from_arrow_schema(shape, prefer_timestamp_ntz=True)
         )
         spark.sql(f"CREATE TABLE IF NOT EXISTS {self._place} ({columns}) USING {self.format.title}")
