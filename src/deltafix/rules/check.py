@@ -28,7 +28,7 @@ from types import MappingProxyType
 
 from deltafix.diagnostics import Diagnostic, did_you_mean, render_all
 from deltafix.errors import ProgramError
-from deltafix.rules import ast, walk
+from deltafix.rules import ast, walk, whole
 from deltafix.rules.apart import apart, plain_name
 from deltafix.rules.autoinc import AUTOINC, check_autoinc
 from deltafix.rules.declarations import check_declarations
@@ -48,14 +48,6 @@ from deltafix.rules.strata import (
 )
 from deltafix.rules.subtypes import Subtypes
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from deltafix.rules.whole import (
-    Recursions,
-    Stuck,
-    groups,
-    is_marked,
-    keep_whole,
-    written_out,
-)
 from deltafix.rules.witness import with_local_results, with_witnesses
 
 _COUNT = re.compile(r"[0-9]{1,18}")
@@ -146,10 +138,10 @@ def _run(
         wrong = [*_names(rule, arity)]
         kept = rule
         if not wrong and not rule.is_fact:
-            stuck: tuple[Stuck, ...] = ()
+            stuck: tuple[whole.Stuck, ...] = ()
             kept = apart(by_fields(rule, widths))
             if typed_rules is types:
-                kept, stuck = keep_whole(kept)
+                kept, stuck = whole.keep_whole(kept)
             wrong.extend(_sizes(kept, stuck))
         found.extend(wrong)
         if wrong:
@@ -187,7 +179,7 @@ def _inlined(program: ast.Program, rules: list[Typed]) -> Iterator[Diagnostic]:
     run, refused = inlined(program, [one.rule for one in rules])
     yield from refused
     for rule in run.rules:
-        kept, stuck = keep_whole(rule)
+        kept, stuck = whole.keep_whole(rule)
         too_many = list(_sizes(kept, stuck))
         yield from too_many or check_scope(kept)
 
@@ -250,9 +242,9 @@ def _names(rule: ast.Rule, arity: dict[str, int]) -> Iterator[Diagnostic]:
             )
 
 
-def _sizes(rule: ast.Rule, stuck: tuple[Stuck, ...] = ()) -> Iterator[Diagnostic]:
+def _sizes(rule: ast.Rule, stuck: tuple[whole.Stuck, ...] = ()) -> Iterator[Diagnostic]:
     """Whether a rule whose disjunctions stay whole where they can has too many alternatives."""
-    bodies = [rule.body, *groups(rule.body)]
+    bodies = [rule.body, *whole.groups(rule.body)]
     for formula in (*rule.heads, rule.body):
         for term in walk.terms_of(formula):
             bodies.extend(
@@ -274,10 +266,10 @@ def _multiplied(
     program: ast.Program, order: tuple[Stratum, ...], rules: list[Typed]
 ) -> Iterator[Diagnostic]:
     """The rules that have too many alternatives where recursion has them written out."""
-    recursions = Recursions(program, order)
+    recursions = whole.Recursions(program, order)
     for one in rules:
-        if is_marked(one.rule.body) and recursions.multiply(one.rule):
-            yield from _sizes(replace(one.rule, body=written_out(one.rule.body)))
+        if whole.is_marked(one.rule.body) and recursions.multiply(one.rule):
+            yield from _sizes(replace(one.rule, body=whole.written_out(one.rule.body)))
 
 
 def by_fields(rule: ast.Rule, widths: AbstractSet[int]) -> ast.Rule:
