@@ -28,7 +28,7 @@ from deltafix.rules.terms import constant
 from oracle_keep import choice, equivalence, lattice
 from oracle_rules import Case, Facts, World
 from oracle_scopes import cases_of, hoisted
-from oracle_strata import levels, loops
+from oracle_strata import levels, loops, uses_of
 from oracle_values import Undefined, order
 
 __all__ = ["Undefined", "evaluate"]
@@ -57,14 +57,22 @@ def evaluate(
         rest = [name for name in here if name in falling]
 
         def settle(names: list[str]) -> bool:
-            """Rounds over some relations until nothing changes; whether anything did."""
+            """Rounds over some relations until nothing changes; whether anything did.
+
+            A case whose relations are as they were derives what it did.
+            """
             keepers = {name: Keeper(world, name) for name in names}
             mine = [c for c in cases if any(h.relation in names for h in c.rule.heads)]
+            read = {case: uses_of(case.rule) for case in mine}
+            last: dict[Case, tuple[list[set], list[tuple[str, tuple]]]] = {}
             changed = False
             for _ in range(max_rounds):
                 derived: Facts = {name: set(given[name]) for name in names}
                 for case in mine:
-                    for name, row in case.derive(facts):
+                    now = [facts[name] for name in read[case]]
+                    if case not in last or last[case][0] != now:
+                        last[case] = now, list(case.derive(facts))
+                    for name, row in last[case][1]:
                         if name in derived:
                             derived[name].add(row)
                 moved = False

@@ -3,11 +3,15 @@
 A body is a set of bindings, found literal by literal with tests before atoms. `!` and aggregates
 look at completed relations only. What has no value makes the binding not hold. A record is a
 pattern where its variables are free, and a value where they are known.
+
+What does not depend on rows (in what order the parts of a body are taken) is found once a case;
+rows by the values of some columns, and what an aggregate ranges over, once for the facts they are
+of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from deltafix.facts.values import Branch
@@ -50,12 +54,16 @@ class Case:
         self.world, self.program = world, world.program
         self.rule, self.parts = rule, parts
         self.outer: dict[int, set[str]] = {}
+        self.steps: dict[tuple, tuple] = {}
+        self.bodies: dict[int, list[tuple[Formula, ...]]] = {}
+        self.known: dict[tuple, object] = {}
         for nodes in (rule.heads, parts):
             self.scan(nodes, own(rule.heads) | own(parts))
         self.kinds = Kinds(self.program, (*rule.heads, *parts))
 
     def derive(self, facts: Facts) -> Iterator[tuple[str, tuple]]:
         self.facts = facts
+        self.known.clear()
         for env in self.solve(self.parts, {}):
             for head in self.rule.heads:
                 try:
@@ -108,12 +116,11 @@ class Case:
                 return {"_"}
         return set()
 
-    def ready(self, part: Formula, env: Bindings) -> bool:
-        known = set(env)
+    def ready(self, part: Formula, known: Set[str]) -> bool:
         match part:
             case Atom(_, args):
-                known |= {name for arg in args for name in bindable(arg)}
-                return all(self.needs(arg) <= known | {"_"} for arg in args)
+                bound = known | {"_"} | {name for arg in args for name in bindable(arg)}
+                return all(self.needs(arg) <= bound for arg in args)
             case Comparison("=", left, right):
                 one, two = self.needs(left) <= known, self.needs(right) <= known
                 return (one and two) or (pattern(left) and two) or (pattern(right) and one)
@@ -130,32 +137,51 @@ class Case:
         if not parts:
             yield env
             return
-        order = sorted(range(len(parts)), key=lambda i: isinstance(parts[i], Atom))
-        chosen = next((i for i in order if self.ready(parts[i], env)), None)
-        if chosen is not None and not self.witness(parts[chosen], env, witnesses):
-            found, places = self.holds(parts[chosen], env), [chosen]
-        else:
-            # What nothing else gives a value, least and greatest rows give: a witness. Those that
-            # can do so now do it together: what is a witness of one is given to none.
-            new = {i: self.witness(part, env, witnesses) for i, part in enumerate(parts)}
-            places = [i for i in order if new[i]] if chosen is None else [chosen]
-            if not places:
-                raise ValueError(f"ungrounded: {parts}")
-            witnesses = witnesses.union(*(new[i] for i in places))
-            found = self.together([parts[i] for i in places], env, witnesses)
-        rest = tuple(part for i, part in enumerate(parts) if i not in places)
+        key = (*map(id, parts), frozenset(env), witnesses)
+        if key not in self.steps:
+            self.steps[key] = self.step(parts, set(env), witnesses)
+        taken, rest, witnesses, is_one = self.steps[key]
+        found = self.holds(taken[0], env) if is_one else self.together(taken, env, witnesses)
         for extended in found:
             yield from self.solve(rest, extended, witnesses)
 
-    def witness(self, part: Formula, env: Bindings, witnesses: frozenset[str]) -> set[str]:
+    def step(
+        self, parts: tuple[Formula, ...], known: set[str], witnesses: frozenset[str]
+    ) -> tuple[list[Formula], tuple[Formula, ...], frozenset[str], bool]:
+        """The parts of a body to take now, the rest, the witnesses, and whether it is a plain one.
+
+        Parts are of the rule, or of a body that `bodies` holds: none ends before the case does.
+        """
+        order = sorted(range(len(parts)), key=lambda i: isinstance(parts[i], Atom))
+        chosen = next((i for i in order if self.ready(parts[i], known)), None)
+        is_one = chosen is not None and not self.witness(parts[chosen], known, witnesses)
+        places = [] if chosen is None else [chosen]
+        if not is_one:
+            # What nothing else gives a value, least and greatest rows give: a witness. Those that
+            # can do so now do it together: what is a witness of one is given to none.
+            new = {i: self.witness(part, known, witnesses) for i, part in enumerate(parts)}
+            places = places or [i for i in order if new[i]]
+            if not places:
+                raise ValueError(f"ungrounded: {parts}")
+            witnesses = witnesses.union(*(new[i] for i in places))
+        rest = tuple(part for i, part in enumerate(parts) if i not in places)
+        return [parts[i] for i in places], rest, witnesses, is_one
+
+    def witness(self, part: Formula, known: Set[str], witnesses: frozenset[str]) -> set[str]:
         """The variables that a least or greatest row gives values to."""
         if not extreme(part):
             return set()
         _, term = extreme(part)
-        known = set(env) - witnesses
-        free = self.shared(term) - known
-        cases = cases_of(named(term.body))
-        return free if all(free <= given(list(case), known) for case in cases) else set()
+        before = known - witnesses
+        free = self.shared(term) - before
+        cases = self.ranges(term)
+        return free if all(free <= given(list(case), before) for case in cases) else set()
+
+    def ranges(self, term: Aggregate) -> list[tuple[Formula, ...]]:
+        """The alternatives of an aggregate's body, with names for its wildcards."""
+        if id(term) not in self.bodies:
+            self.bodies[id(term)] = cases_of(named(term.body))
+        return self.bodies[id(term)]
 
     def together(
         self, parts: list[Formula], env: Bindings, witnesses: frozenset[str]
@@ -171,7 +197,7 @@ class Case:
         try:
             match part:
                 case Atom(relation, args):
-                    for row in list(self.facts[relation]):
+                    for row in self.rows(relation, args, env):
                         extended = self.match(args, row, env)
                         if extended is not None:
                             yield extended
@@ -192,6 +218,21 @@ class Case:
                         yield env
         except Undefined:
             return
+
+    def rows(self, relation: str, args: tuple[Term, ...], env: Bindings) -> Sequence[tuple]:
+        """The rows that have, in their columns, the constants and the values known by name."""
+        at = [
+            i
+            for i, arg in enumerate(args)
+            if isinstance(arg, Const) or (isinstance(arg, Var) and arg.name in env)
+        ]
+        key = (id(self.facts), relation, *at)
+        if key not in self.known:
+            found: dict[tuple, list[tuple]] = {}
+            for row in self.facts[relation]:
+                found.setdefault(tuple(row[i] for i in at), []).append(row)
+            self.known[key] = found
+        return self.known[key].get(tuple(self.value(args[i], env) for i in at), ())
 
     def evaluated(self, body: Atom | Comparison, env: Bindings) -> None:
         """Raise Undefined where a term of a lone negated literal has no value: it does not hold."""
@@ -275,13 +316,15 @@ class Case:
 
     def ranged(self, term: Aggregate, env: Bindings) -> list[Bindings]:
         """What an aggregate ranges over. Each row counts, so wildcards range like variables."""
-        body = named(term.body)
         outer = {name: env[name] for name in self.shared(term) if name in env}
-        found = {}
-        for case in cases_of(body):
-            for one in self.solve(case, outer):
-                found[frozenset(one.items())] = one
-        return list(found.values())
+        key = (id(self.facts), id(term), frozenset(outer.items()))
+        if key not in self.known:
+            found = {}
+            for case in self.ranges(term):
+                for one in self.solve(case, outer):
+                    found[frozenset(one.items())] = one
+            self.known[key] = list(found.values())
+        return self.known[key]
 
     def witnessed(
         self, value: Term, term: Aggregate, env: Bindings, witnesses: frozenset[str]

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Program
+from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Program, Rule
 from deltafix.rules.terms import Aggregate, Call
 
-__all__ = ["levels", "loops"]
+__all__ = ["levels", "loops", "uses_of"]
 
 
 def loops(name: str, program: Program) -> bool:
     """Whether a relation's rules read the relation itself."""
     mine = [r for r in program.rules if any(h.relation == name for h in r.heads)]
-    return any(used == name for rule in mine for used, _ in _uses(rule.body))
+    return any(name in uses_of(rule) for rule in mine)
+
+
+def uses_of(rule: Rule) -> list[str]:
+    """The relations that a rule reads, in its body and in its heads."""
+    found = (*_uses(rule.body), *_uses_in(rule.heads))
+    return list(dict.fromkeys(name for name, _ in found))
 
 
 def levels(program: Program) -> tuple[dict[str, int], set[str], set[str]]:

@@ -32,7 +32,7 @@ import deltafix
 from deltafix.facts.schema import show_row
 from deltafix.kernel.jit import JIT_DISABLED
 
-PROGRAMS = 3 if JIT_DISABLED else int(os.environ.get("DELTAFIX_EXAMPLES", "25"))
+PROGRAMS = 3 if JIT_DISABLED else int(os.environ.get("DELTAFIX_EXAMPLES", "15"))
 
 
 def judge(db: deltafix.Database, inputs: Facts) -> Checker:

@@ -42,7 +42,7 @@ from deltafix.store import disk
 
 ROOM = 12_000
 """Bytes of memory that `auto` has: it moves the job's state to shards on the way."""
-KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 30
+KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 15
 PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"\non_change = "maintain"'
 CHANGED = (
     TEXT.replace("stands(x, t), grant", "member(x, t), grant")

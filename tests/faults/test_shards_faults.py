@@ -26,7 +26,7 @@ from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.spark.shards import ShardedDatabase, database, epoch, resident
 from deltafix.store import disk
 
-KILLS = 3 if JIT_DISABLED else 210 if "DELTAFIX_EXAMPLES" in os.environ else 30
+KILLS = 3 if JIT_DISABLED else 210 if "DELTAFIX_EXAMPLES" in os.environ else 15
 PROGRAM = deltafix.Program.parse("""
 .decl edge(x: number, y: number)
 .decl root(x: number)

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["Standing", "between"]
-
 
 @dataclass(frozen=True, slots=True)
 class Standing:

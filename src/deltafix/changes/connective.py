@@ -18,18 +18,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias, get_args
 
+from deltafix.changes import formula as f
 from deltafix.changes.evaluate import Interpretation, Rows, holds
-from deltafix.changes.formula import (
-    And,
-    Connective,
-    Formula,
-    Not,
-    Or,
-    Relation,
-    State,
-    Truth,
-    children,
-)
 from deltafix.changes.formula_derivative import PRECISE, differentiate
 from deltafix.changes.sets import SetChange
 from deltafix.changes.simplify import simplify
@@ -48,32 +38,32 @@ class Part:
     name: str
 
     @property
-    def now(self) -> Formula:
+    def now(self) -> f.Formula:
         """Before the change."""
-        return Relation(self.name, ())
+        return f.Relation(self.name, ())
 
     @property
-    def up(self) -> Formula:
+    def up(self) -> f.Formula:
         """Added."""
-        return Relation(self.name, (), "up")
+        return f.Relation(self.name, (), "up")
 
     @property
-    def down(self) -> Formula:
+    def down(self) -> f.Formula:
         """Removed."""
-        return Relation(self.name, (), "down")
+        return f.Relation(self.name, (), "down")
 
     @property
-    def next(self) -> Formula:
+    def next(self) -> f.Formula:
         """After the change."""
-        return Relation(self.name, (), "next")
+        return f.Relation(self.name, (), "next")
 
 
-Says: TypeAlias = Callable[..., Formula]
+Says: TypeAlias = Callable[..., f.Formula]
 
 
 def connective(
     name: str, holds: Says, *, up: Says | None = None, down: Says | None = None
-) -> Connective:
+) -> f.Connective:
     """A connective that is known to change as it says.
 
     Args:
@@ -94,7 +84,7 @@ def connective(
     means = holds(*parts)
     _require_parts(name, "what holds", means, names, ("now",))
     derived = differentiate(means, rules=PRECISE)
-    found = Connective(
+    found = f.Connective(
         name,
         names,
         means,
@@ -102,27 +92,27 @@ def connective(
         simplify(down(*parts)) if down else derived.down,
     )
     for side, formula in (("↑", found.up), ("↓", found.down)):
-        _require_parts(name, side, formula, names, get_args(State))
+        _require_parts(name, side, formula, names, get_args(f.State))
     _require_derivative(found)
     return found
 
 
 def _require_parts(
-    name: str, side: str, formula: Formula, parts: Sequence[str], states: Sequence[str]
+    name: str, side: str, formula: f.Formula, parts: Sequence[str], states: Sequence[str]
 ) -> None:
-    if isinstance(formula, Relation):
+    if isinstance(formula, f.Relation):
         if formula.name not in parts or formula.args or formula.state not in states:
             raise ChangeError(
                 f"{name}: {side} reads {formula}; it may read the parts {', '.join(parts)}, "
                 f"each {' or '.join(states)}"
             )
-    elif not isinstance(formula, Truth | And | Or | Not):
+    elif not isinstance(formula, f.Truth | f.And | f.Or | f.Not):
         raise ChangeError(f"{name}: {side} is {formula}; valid are ∧, ∨, ¬, ⊤ and ⊥ over its parts")
-    for part in children(formula):
+    for part in f.children(formula):
         _require_parts(name, side, part, parts, states)
 
 
-def turns(found: Connective) -> dict[tuple[int, int], tuple[bool, bool]]:
+def turns(found: f.Connective) -> dict[tuple[int, int], tuple[bool, bool]]:
     """What the rules say where one part comes or goes, as (↑, ↓). O(parts · 2^parts).
 
     By the parts that were there, as bits, and the number of the part that turns.
@@ -137,7 +127,7 @@ def turns(found: Connective) -> dict[tuple[int, int], tuple[bool, bool]]:
     return said
 
 
-def holds_of_nothing(found: Connective) -> bool:
+def holds_of_nothing(found: f.Connective) -> bool:
     """Whether the connective holds where none of its parts does."""
     return _truth(found.holds, dict.fromkeys(found.parameters, (False, _STAYS)))
 
@@ -157,13 +147,13 @@ _SAYS = {
 }
 
 
-def _truth(formula: Formula, points: _Points) -> bool:
+def _truth(formula: f.Formula, points: _Points) -> bool:
     relations = {name: _HERE if there else _NONE for name, (there, _) in points.items()}
     changes = {name: change for name, (_, change) in points.items()}
     return holds(formula, {}, Interpretation((), relations, changes))
 
 
-def _require_derivative(found: Connective) -> None:
+def _require_derivative(found: f.Connective) -> None:
     each = list(product((False, True), (_STAYS, _COMES, _GOES)))
     everywhere = (
         dict(zip(found.parameters, points, strict=True))

@@ -23,17 +23,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from deltafix.changes.formula import (
-    And,
-    Exists,
-    Formula,
-    Not,
-    Or,
-    Relation,
-    Test,
-    Truth,
-    conjunction,
-)
+from deltafix.changes import formula as f
 from deltafix.changes.formula_derivative import PRECISE, Differentiation
 from deltafix.changes.simplify import simplify
 from deltafix.errors import ChangeError
@@ -62,13 +52,13 @@ Counted: TypeAlias = Mapping[type, Counting]
 
 COUNTED: Counted = MappingProxyType(
     {
-        Truth: Counting(0),
-        Test: Counting(0),
-        Relation: Counting(1),
-        Not: Counting(-1),  # of a relation, whose count is 0 or 1
-        And: Counting(1, "old", "new"),
-        Or: Counting(1),
-        Exists: Counting(1),
+        f.Truth: Counting(0),
+        f.Test: Counting(0),
+        f.Relation: Counting(1),
+        f.Not: Counting(-1),  # of a relation, whose count is 0 or 1
+        f.And: Counting(1, "old", "new"),
+        f.Or: Counting(1),
+        f.Exists: Counting(1),
     }
 )
 """An entry for each kind of formula whose derivations are counted.
@@ -87,7 +77,7 @@ def sign_of(path: Iterable[type], counted: Counted = COUNTED) -> int:
 
 def reads_of(pivot: int, position: int, counted: Counted = COUNTED) -> Reads:
     """What one position of a conjunction reads where `pivot` changes. O(1)."""
-    rule = counted[And]
+    rule = counted[f.And]
     reads = "delta" if position == pivot else rule.before if position < pivot else rule.after
     assert reads is not None  # noqa: S101  a conjunction is a product
     return reads
@@ -112,7 +102,7 @@ class DeltaTerm:
         body = ", ".join(marks[r].format(i + 1) for i, r in enumerate(self.reads))
         return f"{'-' if self.flips else '+'} {body}"
 
-    def formulae(self, literals: Sequence[Formula]) -> tuple[Formula, Formula]:
+    def formulae(self, literals: Sequence[f.Formula]) -> tuple[f.Formula, f.Formula]:
         """The term over actual literals: derivations it adds, derivations it removes.
 
         The pivot's own change is taken precisely, so the two are exact where relations' changes
@@ -124,15 +114,15 @@ class DeltaTerm:
             for literal, reads in zip(literals, self.reads, strict=True)
         ]
 
-        def around(middle: Formula) -> Formula:
-            return simplify(conjunction(*rest[: self.pivot], middle, *rest[self.pivot + 1 :]))
+        def around(middle: f.Formula) -> f.Formula:
+            return simplify(f.conjunction(*rest[: self.pivot], middle, *rest[self.pivot + 1 :]))
 
         pivot = literals[self.pivot]
         return around(d.up(pivot)), around(d.down(pivot))
 
 
 def conjunction_terms(
-    literals: Sequence[Formula], counted: Counted = COUNTED
+    literals: Sequence[f.Formula], counted: Counted = COUNTED
 ) -> tuple[DeltaTerm, ...]:
     """The delta rules of a body: one for each literal that can change, in their order.
 
@@ -140,7 +130,7 @@ def conjunction_terms(
         ChangeError: A part is no literal (a relation, a negated one, a test or a truth).
     """
     positions = range(len(literals))
-    signs = [sign_of((And, *_path(literal)), counted) for literal in literals]
+    signs = [sign_of((f.And, *_path(literal)), counted) for literal in literals]
     return tuple(
         DeltaTerm(pivot, tuple(reads_of(pivot, p, counted) for p in positions), sign < 0)
         for pivot, sign in enumerate(signs)
@@ -148,11 +138,11 @@ def conjunction_terms(
     )
 
 
-def _path(literal: Formula) -> tuple[type, ...]:
+def _path(literal: f.Formula) -> tuple[type, ...]:
     match literal:
-        case Relation() | Test() | Truth():
+        case f.Relation() | f.Test() | f.Truth():
             return (type(literal),)
-        case Not(Relation()):
-            return (Not, Relation)
+        case f.Not(f.Relation()):
+            return (f.Not, f.Relation)
         case _:
             raise ChangeError(f"{literal} is no literal: a relation, a negated one, a test or ⊤, ⊥")

@@ -16,23 +16,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from deltafix.changes.formula import (
-    Aggregate,
-    And,
-    Argument,
-    Connected,
-    Constant,
-    Exists,
-    Forall,
-    Formula,
-    Not,
-    Or,
-    Relation,
-    Test,
-    Truth,
-    free_variables,
-    unknown,
-)
+from deltafix.changes import formula as f
 from deltafix.changes.sets import SetChange
 from deltafix.errors import ChangeError
 
@@ -66,7 +50,7 @@ class Interpretation:
         default_factory=lambda: MappingProxyType({})
     )
 
-    def rows(self, relation: Relation) -> Rows:
+    def rows(self, relation: f.Relation) -> Rows:
         """The rows of a relation in the state the symbol names.
 
         Raises:
@@ -92,13 +76,13 @@ class Interpretation:
                 return change.apply(now) if change else now
 
 
-def evaluate(formula: Formula, schema: Sequence[str], given: Interpretation) -> Rows:
+def evaluate(formula: f.Formula, schema: Sequence[str], given: Interpretation) -> Rows:
     """All tuples over `schema` for which the formula holds.
 
     Raises:
         ChangeError: A free variable is missing from the schema, or a relation has no value.
     """
-    missing = free_variables(formula) - set(schema)
+    missing = f.free_variables(formula) - set(schema)
     if missing:
         raise ChangeError(
             f"free variable {min(missing)!r} is not in the schema ({', '.join(schema)})"
@@ -110,40 +94,42 @@ def evaluate(formula: Formula, schema: Sequence[str], given: Interpretation) -> 
     )
 
 
-def holds(formula: Formula, at: Mapping[str, Hashable], given: Interpretation) -> bool:
+def holds(formula: f.Formula, at: Mapping[str, Hashable], given: Interpretation) -> bool:
     """Whether the formula holds under a binding of its free variables."""
     match formula:
-        case Truth(value):
+        case f.Truth(value):
             return value
-        case Relation(_, args):
+        case f.Relation(_, args):
             return tuple(_value(arg, at) for arg in args) in given.rows(formula)
-        case Test(op, left, right):
+        case f.Test(op, left, right):
             return _COMPARISONS[op](_value(left, at), _value(right, at))
-        case And(left, right):
+        case f.And(left, right):
             return holds(left, at, given) and holds(right, at, given)
-        case Or(left, right):
+        case f.Or(left, right):
             return holds(left, at, given) or holds(right, at, given)
-        case Not(body):
+        case f.Not(body):
             return not holds(body, at, given)
-        case Exists(variable, body):
+        case f.Exists(variable, body):
             return any(holds(body, {**at, variable: v}, given) for v in given.universe)
-        case Forall(variable, body):
+        case f.Forall(variable, body):
             return all(holds(body, {**at, variable: v}, given) for v in given.universe)
-        case Aggregate():
+        case f.Aggregate():
             return _aggregate_holds(formula, at, given)
-        case Connected():
+        case f.Connected():
             return holds(formula.spelled_out, at, given)
         case _:
-            raise unknown(formula)
+            raise f.unknown(formula)
 
 
-def _value(argument: Argument, at: Mapping[str, Hashable]) -> Hashable:
-    return argument.value if isinstance(argument, Constant) else at[argument]
+def _value(argument: f.Argument, at: Mapping[str, Hashable]) -> Hashable:
+    return argument.value if isinstance(argument, f.Constant) else at[argument]
 
 
-def _aggregate_holds(formula: Aggregate, at: Mapping[str, Hashable], given: Interpretation) -> bool:
+def _aggregate_holds(
+    formula: f.Aggregate, at: Mapping[str, Hashable], given: Interpretation
+) -> bool:
     names = (*formula.over, formula.value)
-    members = And(formula.domain, formula.body)
+    members = f.And(formula.domain, formula.body)
     values = [
         row[-1]
         for row in product(given.universe, repeat=len(names))

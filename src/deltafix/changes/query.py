@@ -14,23 +14,8 @@ from itertools import product
 from types import ModuleType
 from typing import Any
 
+from deltafix.changes import formula as f
 from deltafix.changes.evaluate import Rows
-from deltafix.changes.formula import (
-    Aggregate,
-    And,
-    Argument,
-    Connected,
-    Constant,
-    Exists,
-    Forall,
-    Formula,
-    Not,
-    Or,
-    Relation,
-    Test,
-    Truth,
-    unknown,
-)
 from deltafix.changes.sets import SetChange
 from deltafix.errors import ChangeError
 
@@ -99,53 +84,53 @@ class Query:
             )
         return self.relations[name, width]
 
-    def encode(self, formula: Formula, at: Mapping[str, Any]) -> Any:
+    def encode(self, formula: f.Formula, at: Mapping[str, Any]) -> Any:
         """The formula as a z3 truth value, its free variables bound by `at`."""
         z3 = self.z3
         match formula:
-            case Truth(value):
+            case f.Truth(value):
                 return z3.BoolVal(value)
-            case Relation(name, args, state):
+            case f.Relation(name, args, state):
                 now, up, down = self.relation(name, len(args))
                 terms = [self._term(arg, at) for arg in args]
                 if state == "next":
                     return z3.And(z3.Or(now(*terms), up(*terms)), z3.Not(down(*terms)))
                 return {"now": now, "up": up, "down": down}[state](*terms)
-            case Test("=", left, right):
+            case f.Test("=", left, right):
                 return self._term(left, at) == self._term(right, at)
-            case Test("!=", left, right):
+            case f.Test("!=", left, right):
                 return self._term(left, at) != self._term(right, at)
-            case Test(op, left, right):
+            case f.Test(op, left, right):
                 compare = z3.Function(f"test{op}", self.sort, self.sort, z3.BoolSort())
                 return compare(self._term(left, at), self._term(right, at))
-            case And(left, right):
+            case f.And(left, right):
                 return z3.And(self.encode(left, at), self.encode(right, at))
-            case Or(left, right):
+            case f.Or(left, right):
                 return z3.Or(self.encode(left, at), self.encode(right, at))
-            case Not(body):
+            case f.Not(body):
                 return z3.Not(self.encode(body, at))
-            case Exists(variable, body):
+            case f.Exists(variable, body):
                 if self.values is not None:
                     return z3.Or(*(self.encode(body, {**at, variable: v}) for v in self.values))
                 fresh = self._fresh(variable)
                 return z3.Exists([fresh], self.encode(body, {**at, variable: fresh}))
-            case Forall(variable, body):
+            case f.Forall(variable, body):
                 if self.values is not None:
                     return z3.And(*(self.encode(body, {**at, variable: v}) for v in self.values))
                 fresh = self._fresh(variable)
                 return z3.ForAll([fresh], self.encode(body, {**at, variable: fresh}))
-            case Aggregate():
+            case f.Aggregate():
                 return self._aggregate(formula, at)
-            case Connected():
+            case f.Connected():
                 return self.encode(formula.spelled_out, at)
             case _:
-                raise unknown(formula)
+                raise f.unknown(formula)
 
-    def _aggregate(self, formula: Aggregate, at: Mapping[str, Any]) -> Any:
+    def _aggregate(self, formula: f.Aggregate, at: Mapping[str, Any]) -> Any:
         """`defined(S) ∧ r = value(S)` for an arbitrary function of the set S of members."""
         z3 = self.z3
         names = (*formula.over, formula.value)
-        inside = And(formula.domain, formula.body)
+        inside = f.And(formula.domain, formula.body)
 
         def member(row: Sequence[Any]) -> Any:
             return self.encode(inside, {**at, **dict(zip(names, row, strict=True))})
@@ -160,8 +145,8 @@ class Query:
         defined = z3.Function(f"{formula.function}.defined", *kinds, z3.BoolSort())
         return z3.And(defined(*members), self._term(formula.result, at) == value(*members))
 
-    def _term(self, argument: Argument, at: Mapping[str, Any]) -> Any:
-        return self.constant(argument) if isinstance(argument, Constant) else at[argument]
+    def _term(self, argument: f.Argument, at: Mapping[str, Any]) -> Any:
+        return self.constant(argument) if isinstance(argument, f.Constant) else at[argument]
 
     def _fresh(self, name: str) -> Any:
         self.bound += 1

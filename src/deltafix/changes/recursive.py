@@ -19,20 +19,12 @@ from itertools import product
 from types import MappingProxyType
 from typing import TypeAlias
 
+from deltafix.changes import formula as f
 from deltafix.changes.action import ChangeAction
 from deltafix.changes.combined import maps
 from deltafix.changes.derivative import Derivative
 from deltafix.changes.evaluate import Interpretation, Rows, evaluate
 from deltafix.changes.fixpoint import Run, iterate, lfp, lfp_change
-from deltafix.changes.formula import (
-    Aggregate,
-    Formula,
-    Not,
-    Relation,
-    children,
-    free_variables,
-    relation_names,
-)
 from deltafix.changes.formula_derivative import STANDARD, Rules, differentiate
 from deltafix.changes.sets import SetChange, sets
 from deltafix.errors import ChangeError
@@ -52,7 +44,7 @@ class Definition:
 
     name: str
     schema: tuple[str, ...]
-    body: Formula
+    body: f.Formula
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(self.schema)}) ← {self.body}"
@@ -85,7 +77,7 @@ class System:
         for definition in self.definitions:
             if sum(d.name == definition.name for d in self.definitions) > 1:
                 raise ChangeError(f"{definition.name!r} is defined more than once; join with ∨")
-            loose = free_variables(definition.body) - set(definition.schema)
+            loose = f.free_variables(definition.body) - set(definition.schema)
             if loose:
                 raise ChangeError(
                     f"in {definition}: variable {min(loose)!r} is neither in the schema nor bound"
@@ -101,7 +93,7 @@ class System:
     @property
     def given(self) -> frozenset[str]:
         """The relations that are read and not defined."""
-        read = [relation_names(definition.body) for definition in self.definitions]
+        read = [f.relation_names(definition.body) for definition in self.definitions]
         return frozenset[str]().union(*read) - self.names
 
     @property
@@ -237,23 +229,23 @@ def _changes(value: dict[str, SetChange[Row]]) -> RelationChanges:
 
 
 def _check_polarity(
-    definition: Definition, formula: Formula, names: frozenset[str], *, positive: bool
+    definition: Definition, formula: f.Formula, names: frozenset[str], *, positive: bool
 ) -> None:
     match formula:
-        case Relation(name) if name in names and not positive:
+        case f.Relation(name) if name in names and not positive:
             raise ChangeError(
                 f"{definition.name!r} reads {name!r} under an odd number of negations, so its "
                 "operator is not monotone; use an even number, or stratify"
             )
-        case Aggregate():
-            read = {n for part in children(formula) for n in relation_names(part)} & names
+        case f.Aggregate():
+            read = {n for part in f.children(formula) for n in f.relation_names(part)} & names
             if read:
                 raise ChangeError(
                     f"{definition.name!r} aggregates over {min(read)!r}, which is not monotone; "
                     "stratify, or ask for monotone=False"
                 )
         case _:
-            for part in children(formula):
+            for part in f.children(formula):
                 _check_polarity(
-                    definition, part, names, positive=positive ^ isinstance(formula, Not)
+                    definition, part, names, positive=positive ^ isinstance(formula, f.Not)
                 )

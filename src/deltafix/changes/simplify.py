@@ -8,75 +8,54 @@ non-empty universe (∃x.⊤ is ⊥ over an empty one). Parts keep the order the
 
 from __future__ import annotations
 
-from deltafix.changes.formula import (
-    BOTTOM,
-    TOP,
-    Aggregate,
-    And,
-    Connected,
-    Constant,
-    Exists,
-    Forall,
-    Formula,
-    Not,
-    Or,
-    Relation,
-    Test,
-    Truth,
-    children,
-    conjunction,
-    disjunction,
-    free_variables,
-    unknown,
-    with_parts,
-)
+from deltafix.changes import formula as f
 
 
-def simplify(formula: Formula) -> Formula:
+def simplify(formula: f.Formula) -> f.Formula:
     """An equivalent formula, usually smaller; O(size²) in the widest conjunction."""
     match formula:
-        case And():
-            return _junction(And, formula)
-        case Or():
-            return _junction(Or, formula)
-        case Not(body):
+        case f.And():
+            return _junction(f.And, formula)
+        case f.Or():
+            return _junction(f.Or, formula)
+        case f.Not(body):
             return _negation(simplify(body))
-        case Exists(variable, body):
+        case f.Exists(variable, body):
             inner = simplify(body)
-            return Exists(variable, inner) if variable in free_variables(inner) else inner
-        case Forall(variable, body):
+            return f.Exists(variable, inner) if variable in f.free_variables(inner) else inner
+        case f.Forall(variable, body):
             inner = simplify(body)
-            return Forall(variable, inner) if variable in free_variables(inner) else inner
-        case Aggregate() | Connected():
-            return with_parts(formula, map(simplify, children(formula)))
-        case Test(op, left, right) if left == right and (
-            isinstance(left, str) or isinstance(right, Constant)
+            return f.Forall(variable, inner) if variable in f.free_variables(inner) else inner
+        case f.Aggregate() | f.Connected():
+            return f.with_parts(formula, map(simplify, f.children(formula)))
+        case f.Test(op, left, right) if left == right and (
+            isinstance(left, str) or isinstance(right, f.Constant)
         ):
-            return Truth(op in ("=", "<=", ">="))
-        case Truth() | Relation() | Test():
+            return f.Truth(op in ("=", "<=", ">="))
+        case f.Truth() | f.Relation() | f.Test():
             return formula
         case _:
-            raise unknown(formula)
+            raise f.unknown(formula)
 
 
-def _negation(body: Formula) -> Formula:
+def _negation(body: f.Formula) -> f.Formula:
     match body:
-        case Truth(value):
-            return Truth(not value)
-        case Not(inner):
+        case f.Truth(value):
+            return f.Truth(not value)
+        case f.Not(inner):
             return inner
         case _:
-            return Not(body)
+            return f.Not(body)
 
 
-def _parts(kind: type[And] | type[Or], formula: Formula) -> list[Formula]:
+def _parts(kind: type[f.And] | type[f.Or], formula: f.Formula) -> list[f.Formula]:
     if isinstance(formula, kind):
         return [*_parts(kind, formula.left), *_parts(kind, formula.right)]
     done = simplify(formula)
     return _parts_of_simple(kind, done)
 
 
-def _parts_of_simple(kind: type[And] | type[Or], formula: Formula) -> list[Formula]:
+def _parts_of_simple(kind: type[f.And] | type[f.Or], formula: f.Formula) -> list[f.Formula]:
     if isinstance(formula, kind):
         return [
             *_parts_of_simple(kind, formula.left),
@@ -85,10 +64,10 @@ def _parts_of_simple(kind: type[And] | type[Or], formula: Formula) -> list[Formu
     return [formula]
 
 
-def _junction(kind: type[And] | type[Or], formula: Formula) -> Formula:
+def _junction(kind: type[f.And] | type[f.Or], formula: f.Formula) -> f.Formula:
     """One rule for ∧ and, with ⊤ and ⊥ swapped, for ∨."""
-    unit, absorbing = (TOP, BOTTOM) if kind is And else (BOTTOM, TOP)
-    other = Or if kind is And else And
+    unit, absorbing = (f.TOP, f.BOTTOM) if kind is f.And else (f.BOTTOM, f.TOP)
+    other = f.Or if kind is f.And else f.And
     kept = [part for part in dict.fromkeys(_parts(kind, formula)) if part != unit]
     present = set(kept)
     if absorbing in present or any(_negation(part) in present for part in kept):
@@ -102,4 +81,4 @@ def _junction(kind: type[And] | type[Or], formula: Formula) -> Formula:
             and any(inner in present for inner in _parts_of_simple(other, part))
         )
     ]
-    return conjunction(*kept) if kind is And else disjunction(*kept)
+    return f.conjunction(*kept) if kind is f.And else f.disjunction(*kept)

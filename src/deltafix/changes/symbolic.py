@@ -16,24 +16,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
+from deltafix.changes import formula as f
 from deltafix.changes.counted import COUNTED, Counted, Counting
 from deltafix.changes.evaluate import Interpretation, evaluate
-from deltafix.changes.formula import (
-    BOTTOM,
-    TOP,
-    Aggregate,
-    And,
-    Exists,
-    Forall,
-    Formula,
-    Not,
-    Or,
-    Relation,
-    Test,
-    Truth,
-    children,
-    free_variables,
-)
 from deltafix.changes.formula_derivative import (
     STANDARD,
     Differentiation,
@@ -61,22 +46,22 @@ Claim: TypeAlias = Literal["derivative", "disjoint", "precise up", "precise down
 an entry of `COUNTED`: it finds each derivation that comes or goes once.
 """
 
-_T, _U = Relation("T", ("x",)), Relation("U", ("x",))
-_TY = Relation("T", ("x", "y"))
+_T, _U = f.Relation("T", ("x",)), f.Relation("U", ("x",))
+_TY = f.Relation("T", ("x", "y"))
 
-RULE_SHAPES: Mapping[str, Formula] = MappingProxyType(
+RULE_SHAPES: Mapping[str, f.Formula] = MappingProxyType(
     {
-        "⊤": TOP,
-        "⊥": BOTTOM,
+        "⊤": f.TOP,
+        "⊥": f.BOTTOM,
         "R": _T,
-        "test": Test("<", "x", "y"),
-        "∧": And(_T, _U),
-        "∨": Or(_T, _U),
-        "¬": Not(_T),
-        "∃": Exists("y", _TY),
-        "∀": Forall("y", _TY),
-        "aggregate": Aggregate(
-            "r", "max", "p", ("y",), Relation("T", ("x", "y")), Relation("U", ("y", "p"))
+        "test": f.Test("<", "x", "y"),
+        "∧": f.And(_T, _U),
+        "∨": f.Or(_T, _U),
+        "¬": f.Not(_T),
+        "∃": f.Exists("y", _TY),
+        "∀": f.Forall("y", _TY),
+        "aggregate": f.Aggregate(
+            "r", "max", "p", ("y",), f.Relation("T", ("x", "y")), f.Relation("U", ("y", "p"))
         ),
     }
 )
@@ -118,7 +103,7 @@ def prove_rules(rules: Rules = STANDARD) -> tuple[Proof, ...]:
 
 
 def prove(
-    formula: Formula,
+    formula: f.Formula,
     claim: Claim = "derivative",
     *,
     rules: Rules = STANDARD,
@@ -139,7 +124,7 @@ def prove(
 
     def negated(query: Query) -> Any:
         z3 = query.z3
-        x = {v: query.constant(v) for v in sorted(free_variables(formula))}
+        x = {v: query.constant(v) for v in sorted(f.free_variables(formula))}
         now = query.encode(formula, x)
         up, down = query.encode(change.up, x), query.encode(change.down, x)
         after = query.encode(Differentiation(rules).next(formula), x)
@@ -173,7 +158,7 @@ def prove_counts(counted: Counted = COUNTED) -> tuple[Proof, ...]:
 def _proof_of_count(kind: type, counted: Counted) -> Proof:
     z3 = solver_of()
     rule = counted[kind]
-    parts = 3 if kind in (And, Or, Exists) else 1
+    parts = 3 if kind in (f.And, f.Or, f.Exists) else 1
     old, new = ([z3.Int(f"{state} {n + 1}") for n in range(parts)] for state in ("old", "new"))
     found = []
     for pivot in range(parts):
@@ -186,7 +171,7 @@ def _proof_of_count(kind: type, counted: Counted) -> Proof:
     change = _count(z3, kind, new) - _count(z3, kind, old)
     solver = z3.Solver()
     solver.add(z3.simplify(z3.Sum(found) - change, som=True) != 0)
-    if kind in (Truth, Test):  # rigid: what it counts is the same before and after
+    if kind in (f.Truth, f.Test):  # rigid: what it counts is the same before and after
         solver.add(old[0] == new[0])
     for small in ([z3.And(n >= 0, n <= 1) for n in (*old, *new)], []):  # small counter-examples
         answer = solver.check(*small)
@@ -203,9 +188,9 @@ def _proof_of_count(kind: type, counted: Counted) -> Proof:
 
 def _count(z3: Any, kind: type, parts: list[Any]) -> Any:
     """How many derivations a formula has, by those of its parts."""
-    if kind is And:
+    if kind is f.And:
         return z3.Product(*parts)
-    return 1 - parts[0] if kind is Not else z3.Sum(*parts)
+    return 1 - parts[0] if kind is f.Not else z3.Sum(*parts)
 
 
 def rule_table(rules: Rules = STANDARD, counted: Counted = COUNTED) -> str:
@@ -235,7 +220,7 @@ def _counted(rule: Counting | None) -> str:
     return f"{'+' if rule.sign > 0 else '−'} those of the part that changes{others}"
 
 
-def equivalent(left: Formula, right: Formula) -> bool:
+def equivalent(left: f.Formula, right: f.Formula) -> bool:
     """Whether two formulae hold of the same tuples in every interpretation.
 
     Raises:
@@ -243,14 +228,14 @@ def equivalent(left: Formula, right: Formula) -> bool:
     """
 
     def negated(query: Query) -> Any:
-        names = free_variables(left) | free_variables(right)
+        names = f.free_variables(left) | f.free_variables(right)
         x = {v: query.constant(v) for v in sorted(names)}
         return query.encode(left, x) != query.encode(right, x)
 
     return search(negated, precise=False) is None
 
 
-def _in_words(formula: Formula, change: FormulaChange, found: Found) -> str:
+def _in_words(formula: f.Formula, change: FormulaChange, found: Found) -> str:
     """The counter-example as a sentence, with both sides recomputed by the naive evaluator.
 
     Aggregates and order tests are arbitrary functions for z3, so for formulae with one only the
@@ -264,7 +249,7 @@ def _in_words(formula: Formula, change: FormulaChange, found: Found) -> str:
     text = f"values 0..{len(found.universe) - 1}; {told}" + (f"; at {where}" if where else "")
     if _uninterpreted(formula):
         return text
-    schema = sorted(free_variables(formula))
+    schema = sorted(f.free_variables(formula))
     given = Interpretation(found.universe, found.relations, found.changes)
     moved = {name: found.changes[name].apply(rows) for name, rows in found.relations.items()}
     now = evaluate(formula, schema, given)
@@ -276,9 +261,9 @@ def _in_words(formula: Formula, change: FormulaChange, found: Found) -> str:
     )
 
 
-def _uninterpreted(formula: Formula) -> bool:
-    if isinstance(formula, Aggregate) or (
-        isinstance(formula, Test) and formula.op not in ("=", "!=")
+def _uninterpreted(formula: f.Formula) -> bool:
+    if isinstance(formula, f.Aggregate) or (
+        isinstance(formula, f.Test) and formula.op not in ("=", "!=")
     ):
         return True
-    return any(map(_uninterpreted, children(formula)))
+    return any(map(_uninterpreted, f.children(formula)))

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from deltafix.analyses.files import Tree
     from deltafix.analyses.watch import Watcher
 
-__all__ = ["dead_code"]
-
 _FOUND = 1  # exit code: dead symbols were reported
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from deltafix.analyses.dead_code.job import DeadCode
     from deltafix.analyses.files import Tree
 
-__all__ = ["Answers", "Client"]
-
 _DATA: Final = 4  # of an action: path, symbol, kind, what to do
 _WARNING, _HINT, _UNNECESSARY = 2, 4, 1
 _WHOLE_LINE: Final = 10_000  # clients cut a column beyond the line's end to the end

@@ -16,8 +16,6 @@ from urllib.parse import quote_from_bytes
 from deltafix.analyses.dead_code.source import Span, line_starts
 from deltafix.cli.lsp_wire import BadParamsError, Message, has, path_of
 
-__all__ = ["Documents", "offset_of", "position_of", "range_of"]
-
 
 @dataclass(slots=True)
 class _Document:

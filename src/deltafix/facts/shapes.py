@@ -13,17 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
-from deltafix.facts.values import (
-    WORD,
-    BaseType,
-    Branch,
-    Value,
-    fitting,
-    read_real,
-    read_whole,
-    shown,
-    valid_values,
-)
+from deltafix.facts import values
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]
 """Fields in order, as name and kind: a base type or a constructed type by name."""
@@ -45,11 +35,11 @@ class _Frame:
 
     def __init__(self, branch: str, fields: Fields, given: Any) -> None:
         self.branch, self.fields, self.given = branch, fields, given
-        self.done: list[Value] = []
+        self.done: list[values.Value] = []
 
     @property
-    def value(self) -> Value:
-        return Branch(self.branch, tuple(self.done)) if self.branch else tuple(self.done)
+    def value(self) -> values.Value:
+        return values.Branch(self.branch, tuple(self.done)) if self.branch else tuple(self.done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +48,23 @@ class Shape:
 
     types: Types
     kind: str
-    bits: int = WORD
+    bits: int = values.WORD
 
     @property
-    def only(self) -> BaseType | None:
+    def only(self) -> values.BaseType | None:
         """The type of the one field of records that have one, a base type of whole words."""
         branches = self.types.get(self.kind, {})
         kinds = [kind for _, kind in branches.get("", ())]
-        if len(kinds) != 1 or kinds[0] in self.types or self.bits != WORD:
+        if len(kinds) != 1 or kinds[0] in self.types or self.bits != values.WORD:
             return None
-        return cast("BaseType", kinds[0])
+        return cast("values.BaseType", kinds[0])
 
     @property
     def has_nil(self) -> bool:
         """Whether `nil` is a value of it: of records it is, of branches it is not."""
         return "" in self.types.get(self.kind, {})
 
-    def check(self, value: object) -> Value:
+    def check(self, value: object) -> values.Value:
         """A Python value as the type holds it. Raises ValueError, saying what does not fit."""
         frames: list[_Frame] = []
         kind, given = self.kind, value
@@ -95,14 +85,14 @@ class Shape:
             place = len(top.done)
             kind, given = top.fields[place][1], top.given[place]
 
-    def _opened(self, kind: str, given: object) -> Value | _Frame:
+    def _opened(self, kind: str, given: object) -> values.Value | _Frame:
         """A value without fields, or a frame for its fields."""
         branches = self.types.get(kind)
         if branches is None:
-            found = fitting(kind, given, self.bits)
+            found = values.fitting(kind, given, self.bits)
             if found is None:
-                valid = valid_values(kind, self.bits)
-                raise ValueError(f"{shown(given)} in it is no {kind}, which takes {valid}")
+                valid = values.valid_values(kind, self.bits)
+                raise ValueError(f"{values.shown(given)} in it is no {kind}, which takes {valid}")
             return found
         if "" in branches:
             if given is None:
@@ -111,7 +101,7 @@ class Shape:
                 return _Frame("", branches[""], given)
             wanted = ", ".join(f"{name}: {of}" for name, of in branches[""])
             raise ValueError(f"{kind} takes a tuple ({wanted}) or None, not {_brief(given)}")
-        if isinstance(given, Branch) and given.name in branches:
+        if isinstance(given, values.Branch) and given.name in branches:
             fields = branches[given.name]
             if len(given.fields) == len(fields):
                 return _Frame(given.name, fields, given.fields)
@@ -119,7 +109,7 @@ class Shape:
         known = " ".join(f"${name}" for name in branches)
         raise ValueError(f"{kind} takes a Branch, one of {known}, not {_brief(given)}")
 
-    def read(self, text: str) -> Value:
+    def read(self, text: str) -> values.Value:
         """The value that a fact file spells. Raises ValueError, saying where it goes wrong."""
         frames: list[_Frame] = []
         kind, at = self.kind, 0
@@ -146,7 +136,7 @@ class Shape:
                 at = _expect(text, at, ",")
             kind = frames[-1].fields[len(frames[-1].done)][1]
 
-    def _read(self, kind: str, text: str, at: int) -> tuple[Value | _Frame, int]:
+    def _read(self, kind: str, text: str, at: int) -> tuple[values.Value | _Frame, int]:
         """One value, or the opening of one with fields, and what comes behind it."""
         branches = self.types.get(kind)
         if branches is None:
@@ -167,7 +157,7 @@ class Shape:
             return _Frame(name, fields, ()), end + 1
         if fields:
             raise ValueError(f"${name} has {len(fields)} fields: ${name}(..)")
-        return Branch(name), end
+        return values.Branch(name), end
 
 
 def _brief(given: object) -> str:
@@ -186,7 +176,7 @@ def _expect(text: str, at: int, mark: str) -> int:
     return at + 1
 
 
-def _base(kind: str, text: str, at: int, bits: int) -> tuple[Value, int]:
+def _base(kind: str, text: str, at: int, bits: int) -> tuple[values.Value, int]:
     quoted = _QUOTED.match(text, at)
     if quoted is not None and kind == "symbol":
         plain = re.sub(r"\\(.)", lambda found: _ESCAPED.get(found[1], found[1]), quoted[1])
@@ -196,10 +186,10 @@ def _base(kind: str, text: str, at: int, bits: int) -> tuple[Value, int]:
     word = text[at:end].rstrip(" \t")
     if kind == "symbol":
         return word, end
-    value = read_real(word) if kind == "float" else read_whole(word)
+    value = values.read_real(word) if kind == "float" else values.read_whole(word)
     if value is None:
         raise ValueError(f"{word[:60]!r} is no {kind}")
-    found = fitting(kind, value, bits)
+    found = values.fitting(kind, value, bits)
     if found is None:
         raise ValueError(f"{word[:60]} does not fit {kind}")
     return found, end

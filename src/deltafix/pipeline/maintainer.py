@@ -25,6 +25,7 @@ from deltafix.errors import KeyBreachError, SinkError
 from deltafix.facts.delta import Delta
 from deltafix.facts.logical import logical_rows
 from deltafix.facts.schema import Schema
+from deltafix.pipeline import keeper
 from deltafix.pipeline.augment import NOTHING, Additions, augment, kept_as, key_checks
 from deltafix.pipeline.change import (
     ProgramChange,
@@ -40,17 +41,6 @@ from deltafix.pipeline.change import (
 from deltafix.pipeline.config import OutputConfig, schemas_of
 from deltafix.pipeline.epoch import Epoch
 from deltafix.pipeline.journal import LINE, Journal
-from deltafix.pipeline.keeper import (
-    EXECUTOR,
-    Driver,
-    Keep,
-    Open,
-    Peek,
-    Relations,
-    Said,
-    peek,
-    shards_head,
-)  # fmt: skip
 from deltafix.pipeline.outputs import PREPARED, Lack, Outputs, attempt_of
 from deltafix.pipeline.policy import RecheckError, high_mark, late_rows, lowest
 from deltafix.pipeline.portion import Portion
@@ -107,14 +97,14 @@ class Maintainer:
         *,
         additions: Additions = NOTHING,
         fsync: str = "always",
-        keep: Keep = Driver,
+        keep: keeper.Keep = keeper.Driver,
         make_target: MakeTarget = make_target,
         on_change: OnChange = lambda change: "refuse",
     ) -> None:
         folder = folder_at(state)
         whole = augment(program, additions)
         self.schemas = schemas_of(whole)
-        there = peek(folder)
+        there = keeper.peek(folder)
         noted, known = there.marks.get(CONES), there.program
         self._notes, self.change, is_asked = compared(program, additions, folder, there)
         way = on_change(self.change) if is_asked else "rebuild"
@@ -138,7 +128,7 @@ class Maintainer:
             self.journal.mend(db.epoch, self._journaled())
             self.outputs = Outputs(
                 db, self.schemas, outputs, make_target,
-                is_common=lambda: shards_head(folder) is not None,
+                is_common=lambda: keeper.shards_head(folder) is not None,
             )  # fmt: skip
             try:
                 self.opening = self._mend(noted, lag, whole if way == "maintain" else None)
@@ -150,7 +140,7 @@ class Maintainer:
             raise
 
     @property
-    def db(self) -> Relations:
+    def db(self) -> keeper.Relations:
         """The rows and marks of the last epoch."""
         return self.keeper.db
 
@@ -322,7 +312,7 @@ class Maintainer:
 
     def _prepare(
         self,
-        tx: Open,
+        tx: keeper.Open,
         delta: Delta,
         epoch: Epoch,
         bad: Mapping[str, Sequence[Bad]],
@@ -340,15 +330,15 @@ class Maintainer:
         epoch = replace(epoch, out={name: one.counts for name, one in out.items()})
         tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": attempt, "outputs": parts})
         tx.mark(LINE, [asdict(one) for one in (*self.journal.waiting, epoch)])
-        if self.db.marks.get(EXECUTOR) != self.keeper.why:
-            tx.mark(EXECUTOR, self.keeper.why)
+        if self.db.marks.get(keeper.EXECUTOR) != self.keeper.why:
+            tx.mark(keeper.EXECUTOR, self.keeper.why)
         return epoch
 
     def _apply(
-        self, tx: Open, portions: Sequence[Portion], bad: dict[str, list[Bad]]
+        self, tx: keeper.Open, portions: Sequence[Portion], bad: dict[str, list[Bad]]
     ) -> tuple[int, int]:
         """Apply portions; gives (given, taken away) rows, and notes the bad ones."""
-        said: list[tuple[Portion, Said]] = []
+        said: list[tuple[Portion, keeper.Said]] = []
         for portion in portions:
             parts: dict[str, list[Signed]] = {}
             for part in portion.signed:
@@ -362,7 +352,7 @@ class Maintainer:
                     highs = {"": late_rows(portion.policy, signed, before)}
                     if highs[""] != before:
                         tx.mark(mark, highs)
-                said.append((portion, Said(signed, portion.policy, lowest(highs))))
+                said.append((portion, keeper.Said(signed, portion.policy, lowest(highs))))
             for mark, value in portion.marks.items():
                 tx.mark(mark, value)
         counts = tx.judge([one for _, one in said])
@@ -414,7 +404,9 @@ class Compared(NamedTuple):
     is_asked: bool
 
 
-def compared(program: Program, additions: Additions, folder: Folder, there: Peek) -> Compared:
+def compared(
+    program: Program, additions: Additions, folder: Folder, there: keeper.Peek
+) -> Compared:
     """A program beside the state that it is to go on with.
 
     Raises StateError where the rows that are there would mean another thing.

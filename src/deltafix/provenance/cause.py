@@ -19,16 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from deltafix import errors
 from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
 from deltafix.engine.store import codes_where
-from deltafix.errors import (
-    ExplanationError,
-    FactError,
-    NoSuchFactError,
-    ProgramError,
-    UnknownRelationError,
-)
 from deltafix.facts.schema import Row, show_row
 from deltafix.kernel import layout as at
 from deltafix.plan.recognise import same_rule
@@ -115,14 +109,14 @@ def cause(
     sign = 1 if row in part.added else -1 if row in part.removed else 0
     if sign == 0:
         message = f"{show_row(relation, row)} did not change in epoch {delta.epoch}"
-        raise NoSuchFactError(message, relation=relation, row=row)
+        raise errors.NoSuchFactError(message, relation=relation, row=row)
     with committed(db):
         if db.epoch != delta.epoch:
             message = (
                 f"the delta is of epoch {delta.epoch}, the database is at epoch {db.epoch}; only "
                 "the last epoch can be explained, since it alone can be undone on trial"
             )
-            raise ExplanationError(message, epoch=delta.epoch)
+            raise errors.ExplanationError(message, epoch=delta.epoch)
         change = sign, relation, row
         search = _Search if edited.before is None else _RuleSearch
         return search(db, edited, delta, change, max_trials).cause()
@@ -268,7 +262,7 @@ class _RuleSearch(_Search):
         if self._does(()) or not self._does(self.changes):
             fact = show_row(self.relation, self.row)
             message = f"no change of rules or of input rows explains {fact}: declarations changed"
-            raise ExplanationError(message, relation=self.relation, row=self.row)
+            raise errors.ExplanationError(message, relation=self.relation, row=self.row)
         return [*self.old.rules] if self._does(self.old.rules) else self.changes
 
 
@@ -320,7 +314,7 @@ class Before:
             (rules if isinstance(one, RuleChange) else inputs).append(one)  # type: ignore[arg-type]
         try:
             self._commit(self._program_after(rules), inputs)
-        except (FactError, ProgramError, UnknownRelationError):
+        except (errors.FactError, errors.ProgramError, errors.UnknownRelationError):
             yield None
             return
         try:

@@ -22,14 +22,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from deltafix import errors
 from deltafix.diagnostics import suggest
-from deltafix.errors import (
-    DeltafixError,
-    FactError,
-    OperatorError,
-    ReactiveError,
-    UnknownRelationError,
-)
 from deltafix.reactive.changes import Changes, Counts
 from deltafix.reactive.collection import Collection
 from deltafix.reactive.graph import Graph
@@ -110,12 +104,12 @@ def fixpoint(
     if not isinstance(program, str) and program.fed:
         for relation, feed in program.fed.items():
             if relation in [name for name, _ in fed]:
-                raise ReactiveError(f"relation {relation!r} is fed twice")
+                raise errors.ReactiveError(f"relation {relation!r} is fed twice")
             if isinstance(feed, Collection):
                 fed.append((relation, feed))
         program = replace(program, fed={})
     if not fed:
-        raise ReactiveError(f"{name} needs at least one input collection")
+        raise errors.ReactiveError(f"{name} needs at least one input collection")
     return _build(connect(program, **limits), None, fed, views, name)
 
 
@@ -175,11 +169,11 @@ def collection_fixpoint(
         own = {} if isinstance(program, str) else program.fed
         relation = _only_input(program, {*fed, *own})
     if relation in fed:
-        raise ReactiveError(f"relation {relation!r} is fed twice")
+        raise errors.ReactiveError(f"relation {relation!r} is fed twice")
     fed[relation] = collection
     views = fixpoint(program, fed, views=None if view is None else (view,), name=name or "fixpoint")
     if view is None and len(views) != 1:
-        raise ReactiveError(
+        raise errors.ReactiveError(
             f"the program has {len(views)} views ({', '.join(views)}); say which with view=..."
         )
     return next(iter(views.values()))
@@ -196,7 +190,7 @@ def _only_input(program: Any, fed: AbstractSet[str]) -> str:
     )
     free: list[str] = [one for one in declared if one not in fed]
     if len(free) != 1:
-        raise ReactiveError(
+        raise errors.ReactiveError(
             f"say which relation this collection feeds with relation=...; free are "
             f"{', '.join(free) or 'none'}"
         )
@@ -211,7 +205,7 @@ def _reach(
 ) -> Collection:
     """What can be reached from the values of `roots` along the collection's edges."""
     if list(inputs) != ["roots"]:
-        raise ReactiveError(
+        raise errors.ReactiveError(
             "a step function needs roots=..., a collection, and no other; "
             f"given: {', '.join(inputs) or 'none'}"
         )
@@ -234,7 +228,7 @@ def _reach(
 
 def _edge(pair: Any) -> tuple[Any, Any]:
     if not isinstance(pair, tuple) or len(pair) != 2:
-        raise ReactiveError(f"a step gives (from, to) pairs, but gave {pair!r}")
+        raise errors.ReactiveError(f"a step gives (from, to) pairs, but gave {pair!r}")
     return (pair[0], pair[1])
 
 
@@ -284,7 +278,7 @@ class Fixpoint(Node):
                     self._undo.append((counts, row, before))
                     if before + count < 0:
                         raise self.failed(
-                            ReactiveError(
+                            errors.ReactiveError(
                                 f"it leaves {relation} but never came; the operators before must "
                                 "give the same for the same key and value every time"
                             ),
@@ -303,7 +297,7 @@ class Fixpoint(Node):
         schema = self.database.schemas[relation]
         if len(row) != schema.arity:
             width = schema.arity
-            error = FactError(
+            error = errors.FactError(
                 f"it has {len(row)} value{'s' * (len(row) != 1)}, but {schema.show()} takes {width}"
             )
             raise self.failed(error, key, value)
@@ -324,8 +318,8 @@ class Fixpoint(Node):
                 for relation, came, went in moves:
                     tx.delete(relation, went)
                     tx.insert(relation, came)
-        except DeltafixError as error:
-            raise OperatorError(f"{self.label}: {error}", operator=self.label) from error
+        except errors.DeltafixError as error:
+            raise errors.OperatorError(f"{self.label}: {error}", operator=self.label) from error
         self._committed = moves
         out: dict[Any, Counts] = {}
         for relation, delta in tx.delta.items():
@@ -420,11 +414,11 @@ class View(Node):
                 yield (), value, count
 
 
-def unknown_relation(name: str, kind: str, known: list[str]) -> UnknownRelationError:
+def unknown_relation(name: str, kind: str, known: list[str]) -> errors.UnknownRelationError:
     """The error for a name that is no relation or view of the program, with what would be."""
     close = suggest(name, known)
     hint = f"; did you mean {close!r}?" if close else f"; known: {', '.join(known) or 'none'}"
-    return UnknownRelationError(f"no {kind} is called {name!r}{hint}")
+    return errors.UnknownRelationError(f"no {kind} is called {name!r}{hint}")
 
 
 class Interner:

@@ -18,19 +18,7 @@ from typing import Final, TypeAlias
 from deltafix.diagnostics import suggest
 from deltafix.errors import ProgramError
 from deltafix.facts.values import BaseType, Value
-from deltafix.rules.ast import (
-    And,
-    Atom,
-    Attribute,
-    Directive,
-    Dominates,
-    FunctorDecl,
-    LatticeDecl,
-    Program,
-    RelationDecl,
-    Rule,
-    TypeDecl,
-)
+from deltafix.rules import ast
 from deltafix.rules.expressions import AtomExpr, Operand, term_of
 from deltafix.rules.feed import Feed
 from deltafix.rules.place import here
@@ -57,14 +45,14 @@ _BASES: Final[dict[str, BaseType]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Relation(RelationDecl):
+class Relation(ast.RelationDecl):
     """A declared relation; call it with terms to make an atom."""
 
     builder: Builder | None = field(default=None, compare=False, repr=False)
 
     def __call__(self, *terms: Operand) -> AtomExpr:
         """The atom `name(terms)`. Arity and types are checked when the program is complete."""
-        return AtomExpr(Atom(self.name, tuple(map(term_of, terms)), here()), self.builder)
+        return AtomExpr(ast.Atom(self.name, tuple(map(term_of, terms)), here()), self.builder)
 
 
 @dataclass(slots=True)
@@ -72,15 +60,15 @@ class Builder:
     """A program being written. `build` gives it as data."""
 
     relations: list[Relation] = field(default_factory=list)
-    rules: list[Rule] = field(default_factory=list)
-    directives: list[Directive] = field(default_factory=list)
-    types: list[TypeDecl] = field(default_factory=list)
+    rules: list[ast.Rule] = field(default_factory=list)
+    directives: list[ast.Directive] = field(default_factory=list)
+    types: list[ast.TypeDecl] = field(default_factory=list)
     qualifiers: dict[str, list[str]] = field(default_factory=dict)
     choices: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
     indexes: dict[str, list[tuple[str, ...]]] = field(default_factory=dict)
-    orders: list[Dominates] = field(default_factory=list)
-    functors: list[FunctorDecl] = field(default_factory=list)
-    lattices: list[LatticeDecl] = field(default_factory=list)
+    orders: list[ast.Dominates] = field(default_factory=list)
+    functors: list[ast.FunctorDecl] = field(default_factory=list)
+    lattices: list[ast.LatticeDecl] = field(default_factory=list)
     pragmas: list[tuple[str, str]] = field(default_factory=list)
     fed: dict[str, Feed] = field(default_factory=dict)
     closed: bool = False
@@ -92,12 +80,12 @@ class Builder:
         self.relations.append(relation)
         return relation
 
-    def attributes(self, name: str, columns: Mapping[str, Column]) -> tuple[Attribute, ...]:
+    def attributes(self, name: str, columns: Mapping[str, Column]) -> tuple[ast.Attribute, ...]:
         """Columns or fields with their types."""
         found = []
         for column, kind in columns.items():
             plain, join = (kind.type, kind.join) if isinstance(kind, Joined) else (kind, "")
-            found.append(Attribute(column, self._type(name, column, plain), join, here()))
+            found.append(ast.Attribute(column, self._type(name, column, plain), join, here()))
         return tuple(found)
 
     def _type(self, relation: str, column: str, kind: object) -> str:
@@ -123,20 +111,20 @@ class Builder:
                 hint = f"; did you mean {close!r}?" if close else ""
                 raise ProgramError(f"there is no type {parent!r}{hint}")
         self.types.append(
-            TypeDecl(name, known[parents[0]], parents, span=here(), subtype=len(parents) == 1)
+            ast.TypeDecl(name, known[parents[0]], parents, span=here(), subtype=len(parents) == 1)
         )
         return name
 
     def direct(
-        self, kind: str, relations: Iterable[RelationDecl | str], parameters: Mapping[str, str]
+        self, kind: str, relations: Iterable[ast.RelationDecl | str], parameters: Mapping[str, str]
     ) -> None:
         """`.input`, `.output` and their like."""
         for relation in relations:
             name = relation if isinstance(relation, str) else relation.name
             held = MappingProxyType(dict(parameters))
-            self.directives.append(Directive(kind, name, held, here()))
+            self.directives.append(ast.Directive(kind, name, held, here()))
 
-    def qualify(self, word: str, relations: Iterable[RelationDecl | str]) -> None:
+    def qualify(self, word: str, relations: Iterable[ast.RelationDecl | str]) -> None:
         """Put a word such as `inline` behind declarations. Raises ProgramError for unknown ones."""
         known = [declared.name for declared in self.relations]
         for relation in relations:
@@ -148,11 +136,11 @@ class Builder:
             words = self.qualifiers.setdefault(name, [])
             words.extend([word] if word not in words else [])
 
-    def facts(self, relation: RelationDecl, rows: Iterable[Sequence[Value]]) -> None:
+    def facts(self, relation: ast.RelationDecl, rows: Iterable[Sequence[Value]]) -> None:
         """One fact per row."""
         for row in rows:
-            atom = Atom(relation.name, tuple(map(term_of, row)), here())
-            self.rules.append(Rule((atom,), And(()), here()))
+            atom = ast.Atom(relation.name, tuple(map(term_of, row)), here())
+            self.rules.append(ast.Rule((atom,), ast.And(()), here()))
 
     @contextmanager
     def forgotten(self) -> Iterator[None]:
@@ -164,11 +152,11 @@ class Builder:
             for name, value in held.items():
                 setattr(self, name, value)
 
-    def build(self) -> Program:
+    def build(self) -> ast.Program:
         """The program as data; the builder takes no more rules."""
         self.closed = True
         relations = tuple(
-            RelationDecl(
+            ast.RelationDecl(
                 r.name,
                 r.attributes,
                 (*r.qualifiers, *self.qualifiers.get(r.name, ())),
@@ -178,7 +166,7 @@ class Builder:
             )
             for r in self.relations
         )
-        return Program(
+        return ast.Program(
             relations,
             tuple(self.rules),
             tuple(self.directives),

@@ -28,19 +28,8 @@ from types import MappingProxyType
 
 from deltafix.diagnostics import Diagnostic, did_you_mean, render_all
 from deltafix.errors import ProgramError
+from deltafix.rules import ast, walk, whole
 from deltafix.rules.apart import apart, plain_name
-from deltafix.rules.ast import (
-    And,
-    Atom,
-    Comparison,
-    Formula,
-    Not,
-    Or,
-    Program,
-    Rule,
-    conjunction,
-    disjunction,
-)
 from deltafix.rules.autoinc import AUTOINC, check_autoinc
 from deltafix.rules.declarations import check_declarations
 from deltafix.rules.infer import Typed, infer
@@ -59,23 +48,6 @@ from deltafix.rules.strata import (
 )
 from deltafix.rules.subtypes import Subtypes
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from deltafix.rules.walk import (
-    MAX_ALTERNATIVES,
-    body_of,
-    count_alternatives,
-    occurrences,
-    subterms,
-    terms_of,
-    uses,
-)
-from deltafix.rules.whole import (
-    Recursions,
-    Stuck,
-    groups,
-    is_marked,
-    keep_whole,
-    written_out,
-)
 from deltafix.rules.witness import with_local_results, with_witnesses
 
 _COUNT = re.compile(r"[0-9]{1,18}")
@@ -90,18 +62,18 @@ class CheckedProgram:
     every relation is in exactly one. `orders[i]` is `program.orders[i].rule`, typed likewise.
     """
 
-    program: Program
+    program: ast.Program
     rules: tuple[Typed, ...]
     strata: tuple[Stratum, ...]
     orders: tuple[Typed, ...] = ()
 
 
-def check(program: Program) -> tuple[Diagnostic, ...]:
+def check(program: ast.Program) -> tuple[Diagnostic, ...]:
     """Every error and warning of a program, in text order."""
     return _run(program)[0]
 
 
-def typed(program: Program, before: CheckedProgram | None = None) -> CheckedProgram:
+def typed(program: ast.Program, before: CheckedProgram | None = None) -> CheckedProgram:
     """The program with its types and strata. Raises ProgramError with every error found.
 
     Rules that are those of a program checked `before`, the very objects, are not looked at again
@@ -121,7 +93,7 @@ def typed(program: Program, before: CheckedProgram | None = None) -> CheckedProg
     return CheckedProgram(program, rules, strata_found, orders)
 
 
-def _known(program: Program, before: CheckedProgram) -> dict[int, Typed]:
+def _known(program: ast.Program, before: CheckedProgram) -> dict[int, Typed]:
     """What the rules of a program checked before would be found to be, by the rules' identity.
 
     A rule's types and names depend on the relations that it names, and on what it does not name:
@@ -136,13 +108,13 @@ def _known(program: Program, before: CheckedProgram) -> dict[int, Typed]:
     return {id(r): found for r, found in pairs if not (changed and _named(r) & changed)}
 
 
-def _named(rule: Rule) -> set[str]:
+def _named(rule: ast.Rule) -> set[str]:
     """The relations that a rule names."""
-    return {atom.relation for part in (*rule.heads, rule.body) for atom, _ in uses(part)}
+    return {atom.relation for part in (*rule.heads, rule.body) for atom, _ in walk.uses(part)}
 
 
 def _run(
-    program: Program, known: Mapping[int, Typed] = MappingProxyType({})
+    program: ast.Program, known: Mapping[int, Typed] = MappingProxyType({})
 ) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...], tuple[Typed, ...], tuple[Stratum, ...]]:
     found = [*check_declarations(program), *_directives(program), *check_hints(program)]
     inlines = bool(inline_names(program))
@@ -166,10 +138,10 @@ def _run(
         wrong = [*_names(rule, arity)]
         kept = rule
         if not wrong and not rule.is_fact:
-            stuck: tuple[Stuck, ...] = ()
+            stuck: tuple[whole.Stuck, ...] = ()
             kept = apart(by_fields(rule, widths))
             if typed_rules is types:
-                kept, stuck = keep_whole(kept)
+                kept, stuck = whole.keep_whole(kept)
             wrong.extend(_sizes(kept, stuck))
         found.extend(wrong)
         if wrong:
@@ -202,17 +174,17 @@ def _run(
     return tuple(dict.fromkeys(found)), tuple(types), tuple(orders), order
 
 
-def _inlined(program: Program, rules: list[Typed]) -> Iterator[Diagnostic]:
+def _inlined(program: ast.Program, rules: list[Typed]) -> Iterator[Diagnostic]:
     """What is wrong once inline relations are written out: only then are values to be had."""
     run, refused = inlined(program, [one.rule for one in rules])
     yield from refused
     for rule in run.rules:
-        kept, stuck = keep_whole(rule)
+        kept, stuck = whole.keep_whole(rule)
         too_many = list(_sizes(kept, stuck))
         yield from too_many or check_scope(kept)
 
 
-def _directives(program: Program) -> Iterator[Diagnostic]:
+def _directives(program: ast.Program) -> Iterator[Diagnostic]:
     names = [relation.name for relation in program.relations]
     known = set(names)
     once: set[tuple[str, str]] = set()
@@ -234,7 +206,7 @@ def _directives(program: Program) -> Iterator[Diagnostic]:
             yield Diagnostic("DF114", message, directive.span, hint)
 
 
-def _limits(program: Program, order: tuple[Stratum, ...]) -> Iterator[Diagnostic]:
+def _limits(program: ast.Program, order: tuple[Stratum, ...]) -> Iterator[Diagnostic]:
     """A warning for each limit that limits nothing, as in Soufflé."""
     recursive = recursive_relations(order)
     for directive in program.directives:
@@ -248,9 +220,9 @@ def _declare(name: str, names: list[str]) -> str:
     return did_you_mean(name, names, f"declare it: `.decl {name}(...)`")
 
 
-def _names(rule: Rule, arity: dict[str, int]) -> Iterator[Diagnostic]:
-    atoms: list[Atom] = [atom for head in rule.heads for atom, _ in uses(head)]
-    atoms.extend(atom for atom, _ in uses(rule.body))
+def _names(rule: ast.Rule, arity: dict[str, int]) -> Iterator[Diagnostic]:
+    atoms: list[ast.Atom] = [atom for head in rule.heads for atom, _ in walk.uses(head)]
+    atoms.extend(atom for atom, _ in walk.uses(rule.body))
     for atom in atoms:
         wanted = arity.get(atom.relation)
         if wanted is None:
@@ -270,15 +242,17 @@ def _names(rule: Rule, arity: dict[str, int]) -> Iterator[Diagnostic]:
             )
 
 
-def _sizes(rule: Rule, stuck: tuple[Stuck, ...] = ()) -> Iterator[Diagnostic]:
+def _sizes(rule: ast.Rule, stuck: tuple[whole.Stuck, ...] = ()) -> Iterator[Diagnostic]:
     """Whether a rule whose disjunctions stay whole where they can has too many alternatives."""
-    bodies = [rule.body, *groups(rule.body)]
+    bodies = [rule.body, *whole.groups(rule.body)]
     for formula in (*rule.heads, rule.body):
-        for term in terms_of(formula):
-            bodies.extend(body_of(part) for part in subterms(term) if isinstance(part, Aggregate))
-    if all(count_alternatives(body) <= MAX_ALTERNATIVES for body in bodies):
+        for term in walk.terms_of(formula):
+            bodies.extend(
+                walk.body_of(part) for part in walk.subterms(term) if isinstance(part, Aggregate)
+            )
+    if all(walk.count_alternatives(body) <= walk.MAX_ALTERNATIVES for body in bodies):
         return
-    message = f"a body has more than {MAX_ALTERNATIVES:,} alternatives"
+    message = f"a body has more than {walk.MAX_ALTERNATIVES:,} alternatives"
     if stuck:
         case, missing = stuck[0]
         names = " and ".join(f"`{plain_name(name)}`" for name in sorted(missing))
@@ -289,16 +263,16 @@ def _sizes(rule: Rule, stuck: tuple[Stuck, ...] = ()) -> Iterator[Diagnostic]:
 
 
 def _multiplied(
-    program: Program, order: tuple[Stratum, ...], rules: list[Typed]
+    program: ast.Program, order: tuple[Stratum, ...], rules: list[Typed]
 ) -> Iterator[Diagnostic]:
     """The rules that have too many alternatives where recursion has them written out."""
-    recursions = Recursions(program, order)
+    recursions = whole.Recursions(program, order)
     for one in rules:
-        if is_marked(one.rule.body) and recursions.multiply(one.rule):
-            yield from _sizes(replace(one.rule, body=written_out(one.rule.body)))
+        if whole.is_marked(one.rule.body) and recursions.multiply(one.rule):
+            yield from _sizes(replace(one.rule, body=whole.written_out(one.rule.body)))
 
 
-def by_fields(rule: Rule, widths: AbstractSet[int]) -> Rule:
+def by_fields(rule: ast.Rule, widths: AbstractSet[int]) -> ast.Rule:
     """The rule with comparisons of such records written out; `widths` are those of the types."""
     found = _compared(rule.body, widths)
     heads = tuple(
@@ -308,14 +282,14 @@ def by_fields(rule: Rule, widths: AbstractSet[int]) -> Rule:
     return rule if same else replace(rule, heads=heads, body=found)
 
 
-def _compared(formula: Formula, widths: AbstractSet[int]) -> Formula:
-    if isinstance(formula, Not):
+def _compared(formula: ast.Formula, widths: AbstractSet[int]) -> ast.Formula:
+    if isinstance(formula, ast.Not):
         return replace(formula, body=_compared(formula.body, widths))
-    if isinstance(formula, And):
-        return conjunction((_compared(part, widths) for part in formula.parts), formula.span)
-    if isinstance(formula, Or):
-        return disjunction((_compared(part, widths) for part in formula.parts), formula.span)
-    if not isinstance(formula, Comparison):
+    if isinstance(formula, ast.And):
+        return ast.conjunction((_compared(part, widths) for part in formula.parts), formula.span)
+    if isinstance(formula, ast.Or):
+        return ast.disjunction((_compared(part, widths) for part in formula.parts), formula.span)
+    if not isinstance(formula, ast.Comparison):
         return replace(formula, args=tuple(_term(arg, widths) for arg in formula.args))
     left, right = _term(formula.left, widths), _term(formula.right, widths)
     if not (_is_anonymous(left, widths) and _is_anonymous(right, widths)):
@@ -325,11 +299,11 @@ def _compared(formula: Formula, widths: AbstractSet[int]) -> Formula:
     if formula.op not in ("=", "!=") or len(left.args) != len(right.args):
         return replace(formula, left=left, right=right)
     pairs = [
-        _compared(Comparison(formula.op, one, other, formula.span), widths)
+        _compared(ast.Comparison(formula.op, one, other, formula.span), widths)
         for one, other in zip(left.args, right.args, strict=True)
         if not isinstance(one, Wildcard) and not isinstance(other, Wildcard)
     ]
-    return (conjunction if formula.op == "=" else disjunction)(pairs, formula.span)
+    return (ast.conjunction if formula.op == "=" else ast.disjunction)(pairs, formula.span)
 
 
 def _is_anonymous(term: Term, widths: AbstractSet[int]) -> bool:
@@ -339,13 +313,13 @@ def _is_anonymous(term: Term, widths: AbstractSet[int]) -> bool:
 def _term(term: Term, widths: AbstractSet[int]) -> Term:
     """Bodies of aggregates inside a term."""
     if isinstance(term, Aggregate):
-        return replace(term, body=_compared(body_of(term), widths))
+        return replace(term, body=_compared(walk.body_of(term), widths))
     if isinstance(term, Call):
         return replace(term, args=tuple(_term(arg, widths) for arg in term.args))
     return term
 
 
-def cautions(rule: Rule) -> Iterator[Diagnostic]:
+def cautions(rule: ast.Rule) -> Iterator[Diagnostic]:
     """The warnings of one rule whose names are sound. Linear in the rule."""
     if not rule.is_fact:
         yield from _unused(rule)
@@ -353,10 +327,10 @@ def cautions(rule: Rule) -> Iterator[Diagnostic]:
         yield from _surprises(formula)
 
 
-def _unused(rule: Rule) -> Iterator[Diagnostic]:
-    total = occurrences((*rule.heads, rule.body))
-    for term in terms_of(rule.body):
-        for part in subterms(term):
+def _unused(rule: ast.Rule) -> Iterator[Diagnostic]:
+    total = walk.occurrences((*rule.heads, rule.body))
+    for term in walk.terms_of(rule.body):
+        for part in walk.subterms(term):
             if isinstance(part, Var) and total[part.name] == 1 and not part.name.startswith("_"):
                 name = plain_name(part.name)
                 yield Diagnostic(
@@ -368,20 +342,20 @@ def _unused(rule: Rule) -> Iterator[Diagnostic]:
                 )
 
 
-def _surprises(formula: Formula) -> Iterator[Diagnostic]:
-    if isinstance(formula, Not):
+def _surprises(formula: ast.Formula) -> Iterator[Diagnostic]:
+    if isinstance(formula, ast.Not):
         yield from _surprises(formula.body)
-    elif isinstance(formula, And | Or):
+    elif isinstance(formula, ast.And | ast.Or):
         for part in formula.parts:
             yield from _surprises(part)
-    elif isinstance(formula, Atom):
+    elif isinstance(formula, ast.Atom):
         for arg in formula.args:
             yield from _in_term(arg)
     else:
         yield from _in_comparison(formula)
 
 
-def _in_comparison(test: Comparison) -> Iterator[Diagnostic]:
+def _in_comparison(test: ast.Comparison) -> Iterator[Diagnostic]:
     if test.op == "match" and isinstance(test.left, Const):
         try:
             compile_regex(str(test.left.value))
@@ -411,7 +385,7 @@ def _in_term(term: Term) -> Iterator[Diagnostic]:
     elif isinstance(term, Aggregate):
         if term.target is not None:
             yield from _in_term(term.target)
-        yield from _surprises(body_of(term))
+        yield from _surprises(walk.body_of(term))
 
 
 def _is_ord(term: Term) -> bool:

@@ -13,19 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
+from deltafix.rules import walk
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import Atom, Comparison, Formula, Not, Or, Rule
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
-from deltafix.rules.walk import (
-    alternatives,
-    body_of,
-    inside,
-    is_constructor,
-    occurrences,
-    pattern_variables,
-    subterms,
-    terms_of,
-)
 
 
 def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
@@ -33,7 +24,7 @@ def shared(node: Formula | Aggregate, total: Counter[str]) -> frozenset[str]:
 
     For rules whose names are `apart`; `total` is `occurrences` of the alternative, heads included.
     """
-    own = occurrences(node)
+    own = walk.occurrences(node)
     return frozenset(name for name, count in own.items() if total[name] > count)
 
 
@@ -81,27 +72,27 @@ class _Scope:
         bound = set(known)
         for part in parts:
             if isinstance(part, Atom):
-                bound.update(name for arg in part.args for name in pattern_variables(arg))
+                bound.update(name for arg in part.args for name in walk.pattern_variables(arg))
         equations = [p for p in parts if isinstance(p, Comparison) and p.op == "="]
         while True:
             before = len(bound)
             for part in equations:
                 for to, source in ((part.left, part.right), (part.right, part.left)):
                     if self.needs(source) <= bound:
-                        bound.update(pattern_variables(to))
+                        bound.update(walk.pattern_variables(to))
             for part in parts:
                 if isinstance(part, Or):
                     given = frozenset(bound)
                     each = [scope.grounded(case, given) for scope, case in self.choices(part)]
-                    bound.update(frozenset.intersection(*each) if each else occurrences(part))
+                    bound.update(frozenset.intersection(*each) if each else walk.occurrences(part))
             if len(bound) == before:
                 return frozenset(bound)
 
     def choices(self, part: Or) -> Iterator[tuple[_Scope, tuple[Formula, ...]]]:
         """What a disjunction chooses from, each in its own scope: it does not see the others."""
-        rest = self.total - occurrences(part)
-        for case in inside(part):
-            scope = _Scope(rest + occurrences(case), self.place)
+        rest = self.total - walk.occurrences(part)
+        for case in walk.inside(part):
+            scope = _Scope(rest + walk.occurrences(case), self.place)
             scope.found = self.found
             yield scope, case
 
@@ -115,20 +106,20 @@ class _Scope:
                 for scope, case in self.choices(part):
                     scope.conjunction(case, bound)
                 continue
-            for term in terms_of(part):
+            for term in walk.terms_of(part):
                 self.wanted(term, bound)
         return bound
 
     def negation(self, formula: Not, bound: frozenset[str]) -> None:
         body = formula.body
         if isinstance(body, Atom | Comparison):
-            for term in terms_of(body):
+            for term in walk.terms_of(body):
                 self.wanted(term, bound, negated=isinstance(body, Atom))
             return
         for name in sorted(shared(body, self.total) - bound):
             self.report(name, first_place(body, name), "it is only tested here, under `!`")
         inner = bound | shared(body, self.total)
-        for parts in alternatives(body):
+        for parts in walk.alternatives(body):
             self.conjunction(parts, inner)
 
     def wanted(self, term: Term, bound: frozenset[str], negated: bool = False) -> None:
@@ -144,7 +135,7 @@ class _Scope:
             for arg in term.args:
                 self.wanted(arg, bound, negated)
         elif isinstance(term, Aggregate):
-            body = body_of(term)
+            body = walk.body_of(term)
             outer = shared(term, self.total)
             for name in sorted(outer - bound):
                 self.report(
@@ -153,7 +144,7 @@ class _Scope:
                     f"`{term.op}` cannot give it a value from inside its body",
                     f"join the body's atom once more beside the aggregate, where it binds `{name}`",
                 )
-            for parts in alternatives(body):
+            for parts in walk.alternatives(body):
                 inner = self.conjunction(parts, bound | outer)
                 if term.target is not None:
                     self.wanted(term.target, inner)
@@ -164,7 +155,7 @@ class _Scope:
         for part in parts:
             if isinstance(part, Comparison) and part.op == "=":
                 for to, source in ((part.left, part.right), (part.right, part.left)):
-                    given = set(pattern_variables(to))
+                    given = set(walk.pattern_variables(to))
                     if given and self.needs(source) & self.found.keys() - given:
                         waiting |= given
         first = {name: found for name, found in self.found.items() if name not in waiting}
@@ -190,8 +181,8 @@ class _Scope:
 
 def first_place(node: Formula | Aggregate, name: str) -> Span | None:
     """Where a variable stands first in a formula or an aggregate."""
-    for term in (node,) if isinstance(node, Aggregate) else terms_of(node):
-        for part in subterms(term):
+    for term in (node,) if isinstance(node, Aggregate) else walk.terms_of(node):
+        for part in walk.subterms(term):
             if isinstance(part, Var) and part.name == name:
                 return part.span
     return None
@@ -203,7 +194,7 @@ def check_scope(rule: Rule) -> Iterator[Diagnostic]:
     if rule.is_fact:
         for head in rule.heads:
             for arg in head.args:
-                for part in subterms(arg):
+                for part in walk.subterms(arg):
                     if isinstance(part, Var):
                         yield Diagnostic(
                             "DF132",
@@ -213,8 +204,8 @@ def check_scope(rule: Rule) -> Iterator[Diagnostic]:
                         )
         return
     reported: set[str] = set()
-    for parts in alternatives(rule.body):
-        scope = _Scope(occurrences((*rule.heads, *parts)), rule.span)
+    for parts in walk.alternatives(rule.body):
+        scope = _Scope(walk.occurrences((*rule.heads, *parts)), rule.span)
         bound = scope.conjunction(parts, frozenset())
         for head in rule.heads:
             for arg in head.args:
@@ -261,11 +252,11 @@ def _misplaced(term: Term, matched: bool = False) -> Iterator[Diagnostic]:
     """Wildcards in functor calls, targets of aggregates, and records that are not `matched`."""
     if isinstance(term, Call):
         inner: tuple[Term, ...] = term.args
-        matched = matched and is_constructor(term)
+        matched = matched and walk.is_constructor(term)
     elif isinstance(term, Aggregate):
         inner = () if term.target is None else (term.target,)
         matched = False
-        yield from _misplaced_in(body_of(term))
+        yield from _misplaced_in(walk.body_of(term))
     else:
         return
     for arg in inner:

@@ -10,23 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from deltafix.rules.ast import (
-    And,
-    Atom,
-    Attribute,
-    Comparison,
-    Directive,
-    Dominates,
-    Formula,
-    FunctorDecl,
-    LatticeDecl,
-    Not,
-    Or,
-    Program,
-    RelationDecl,
-    Rule,
-    TypeDecl,
-)
+from deltafix.rules import ast
 from deltafix.rules.functors import CONSTRAINTS, INFIX, PREFIX_POWER
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import body_of
@@ -45,7 +29,7 @@ _ESCAPES: Final = {
 }
 
 
-def show(program: Program) -> str:
+def show(program: ast.Program) -> str:
     """The whole program: pragmas, types, declarations, directives, named rules; one per line."""
     lines = [f".pragma {_quote(key)} {_quote(value)}" for key, value in program.pragmas]
     lines.extend(_type(declared) for declared in program.types)
@@ -58,37 +42,37 @@ def show(program: Program) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _named(rule: Rule | Dominates) -> str:
+def _named(rule: ast.Rule | ast.Dominates) -> str:
     return f".rule {rule.name}\n" if rule.name else ""
 
 
-def show_rule(rule: Rule) -> str:
+def show_rule(rule: ast.Rule) -> str:
     """`heads.` or `heads :- body.`."""
     heads = ", ".join(show_formula(head) for head in rule.heads)
     return f"{heads}." if rule.is_fact else f"{heads} :- {show_formula(rule.body)}."
 
 
-def show_formula(formula: Formula) -> str:
+def show_formula(formula: ast.Formula) -> str:
     """A body or a literal, with parentheses only where they are needed."""
-    if isinstance(formula, Atom):
+    if isinstance(formula, ast.Atom):
         return f"{formula.relation}({', '.join(map(show_term, formula.args))})"
-    if isinstance(formula, Comparison):
+    if isinstance(formula, ast.Comparison):
         left, right = show_term(formula.left), show_term(formula.right)
         if formula.op in CONSTRAINTS:
             return f"{formula.op}({left}, {right})"
         return f"{left} {formula.op} {right}"
-    if isinstance(formula, Not):
+    if isinstance(formula, ast.Not):
         inner = show_formula(formula.body)
-        bare = isinstance(formula.body, Atom | Not) or inner in ("true", "false")
+        bare = isinstance(formula.body, ast.Atom | ast.Not) or inner in ("true", "false")
         return f"!{inner}" if bare else f"!({inner})"
-    if isinstance(formula, And):
+    if isinstance(formula, ast.And):
         return ", ".join(map(_grouped, formula.parts)) or "true"
     return " ; ".join(map(show_formula, formula.parts)) or "false"
 
 
-def _grouped(part: Formula) -> str:
+def _grouped(part: ast.Formula) -> str:
     shown = show_formula(part)
-    return f"({shown})" if isinstance(part, Or) and len(part.parts) > 1 else shown
+    return f"({shown})" if isinstance(part, ast.Or) and len(part.parts) > 1 else shown
 
 
 def show_term(term: Term, power: int = 0) -> str:
@@ -140,7 +124,7 @@ def _quote(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'
 
 
-def _type(declared: TypeDecl) -> str:
+def _type(declared: ast.TypeDecl) -> str:
     if declared.branches and not declared.branches[0].name:
         return f".type {declared.name} = [{_columns(declared.branches[0].fields)}]"
     if declared.branches:
@@ -151,12 +135,12 @@ def _type(declared: TypeDecl) -> str:
     return f".type {declared.name} = {' | '.join(declared.parents)}"
 
 
-def _columns(attributes: Iterable[Attribute]) -> str:
+def _columns(attributes: Iterable[ast.Attribute]) -> str:
     joins = {"": "", "<>": "<>", "min": " <min>", "max": " <max>"}
     return ", ".join(f"{column.name}: {column.type}{joins[column.join]}" for column in attributes)
 
 
-def _functor(declared: FunctorDecl) -> str:
+def _functor(declared: ast.FunctorDecl) -> str:
     stateful = " stateful" if declared.stateful else ""
     arguments = _columns(declared.arguments)
     kept = "" if declared.most is None else f" sum {declared.most}"
@@ -164,12 +148,12 @@ def _functor(declared: FunctorDecl) -> str:
     return f".functor {declared.name}({arguments}): {declared.result}{stateful}{kept}"
 
 
-def _lattice(declared: LatticeDecl) -> str:
+def _lattice(declared: ast.LatticeDecl) -> str:
     shown = ", ".join(f"{name} -> {show_term(term)}" for name, term in declared.operations)
     return f".lattice {declared.type}<> {{ {shown} }}"
 
 
-def show_relation(declared: RelationDecl) -> str:
+def show_relation(declared: ast.RelationDecl) -> str:
     """`.decl name(columns) qualifiers`."""
     qualifiers = "".join(f" {word}" for word in declared.qualifiers)
     for word, listed in (("choice-domain", declared.choices), ("index-on", declared.indexes)):
@@ -179,14 +163,14 @@ def show_relation(declared: RelationDecl) -> str:
     return f".decl {declared.name}({_columns(declared.attributes)}){qualifiers}"
 
 
-def show_order(order: Dominates) -> str:
+def show_order(order: ast.Dominates) -> str:
     """`less <= more.` or `less <= more :- body.`."""
     shown = f"{show_formula(order.less)} <= {show_formula(order.more)}"
-    if order.body == And(()):
+    if order.body == ast.And(()):
         return f"{shown}."
     return f"{shown} :- {show_formula(order.body)}."
 
 
-def _directive(directive: Directive) -> str:
+def _directive(directive: ast.Directive) -> str:
     pairs = ", ".join(f"{key}={_quote(value)}" for key, value in directive.parameters.items())
     return f".{directive.kind} {directive.relation}{f'({pairs})' if pairs else ''}"

@@ -10,11 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from deltafix.diagnostics import Span
-from deltafix.facts.values import (
-    BaseType,
-    Branch,
-    Value,
-)
+from deltafix.facts import values
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +35,8 @@ class Const:
     `nil` has the value None.
     """
 
-    value: Value
-    type: BaseType | None = None
+    value: values.Value
+    type: values.BaseType | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
@@ -73,7 +69,7 @@ class Aggregate:
 Term: TypeAlias = Var | Wildcard | Const | Call | Aggregate
 
 
-def constant(term: Term) -> Value:
+def constant(term: Term) -> values.Value:
     """The value of a term without variables: a literal, `-` of one, a record or a branch of them.
 
     Raises ValueError for any other term.
@@ -88,7 +84,7 @@ def constant(term: Term) -> Value:
         elif term.functor.startswith("["):
             return tuple(map(constant, term.args))
         elif term.functor.startswith("$"):
-            return Branch(term.functor[1:], tuple(map(constant, term.args)))
+            return values.Branch(term.functor[1:], tuple(map(constant, term.args)))
     raise ValueError(f"{term} is no constant")
 
 

@@ -16,15 +16,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, cast
 
-from deltafix.facts.values import (
-    WORD,
-    BaseType,
-    Branch,
-    Value,
-    canonical,
-    read_real,
-    read_whole,
-)
+from deltafix.facts import values
 from deltafix.rules.regex import RegexError, compile_regex
 
 
@@ -84,12 +76,12 @@ def _power(a: int, b: int) -> Any:
 def _real_divide(x: float, y: float) -> float:
     if y == 0.0:
         return _NAN if x == 0.0 or math.isnan(x) else math.copysign(math.inf, x)
-    return canonical(x / y)
+    return values.canonical(x / y)
 
 
 def _real_power(x: float, y: float) -> float:
     try:
-        return canonical(math.pow(x, y))
+        return values.canonical(math.pow(x, y))
     except OverflowError:
         return -math.inf if x < 0 and y % 2 == 1 else math.inf
     except ValueError:  # zero to a negative power, or a negative base and no whole exponent
@@ -138,22 +130,22 @@ def _unsigned_to_float(x: int) -> float:
 
 def _read_whole(wrap: Callable[[int], int]) -> Function:
     def read(text: str) -> Any:
-        value = read_whole(text)
+        value = values.read_whole(text)
         return value if value is not None and wrap(value) == value else NO_VALUE
 
     return read
 
 
 def _read_real(text: str) -> Any:
-    value = read_real(text)
-    return NO_VALUE if value is None else canonical(value)
+    value = values.read_real(text)
+    return NO_VALUE if value is None else values.canonical(value)
 
 
 def _substring(text: str, start: int, count: int) -> str:
     return text[start : start + count] if start >= 0 and count >= 0 else ""
 
 
-_FUNCTIONS: Final[dict[BaseType, dict[str, Function]]] = {
+_FUNCTIONS: Final[dict[values.BaseType, dict[str, Function]]] = {
     "number": _whole_functions(_signed)
     | {
         "/": _divide,
@@ -177,12 +169,12 @@ _FUNCTIONS: Final[dict[BaseType, dict[str, Function]]] = {
         "to_float": _unsigned_to_float,
     },
     "float": {
-        "+": lambda x, y: canonical(x + y),
-        "-": lambda x, y: canonical(x - y),
-        "*": lambda x, y: canonical(x * y),
+        "+": lambda x, y: values.canonical(x + y),
+        "-": lambda x, y: values.canonical(x - y),
+        "*": lambda x, y: values.canonical(x * y),
         "/": _real_divide,
         "^": _real_power,
-        "neg": lambda x: canonical(-x),
+        "neg": lambda x: values.canonical(-x),
         "min": lambda x, y: x if _below(x, y) else y,
         "max": lambda x, y: y if _below(x, y) else x,
         "to_number": _real_to(-(2**63)),
@@ -204,7 +196,7 @@ _FUNCTIONS: Final[dict[BaseType, dict[str, Function]]] = {
 }
 
 
-def function(functor: str, of: BaseType) -> Function:
+def function(functor: str, of: values.BaseType) -> Function:
     """The meaning of a functor on arguments of type `of` (of the first, where they differ).
 
     `cat`, `min` and `max` take two arguments here; core clauses chain longer ones. Raises
@@ -222,7 +214,7 @@ def constructor(functor: str) -> Function:
     if not place.isdigit():
         if functor.startswith("["):
             return lambda *fields: fields
-        return lambda *fields: Branch(functor[1:], fields)
+        return lambda *fields: values.Branch(functor[1:], fields)
     at = int(place)
     if functor.startswith("["):
         return lambda value: NO_VALUE if value is None else value[at]
@@ -256,7 +248,7 @@ _REAL_TESTS: Final[dict[str, Test]] = {
 }
 
 
-def comparison(op: str, of: BaseType) -> Test:
+def comparison(op: str, of: values.BaseType) -> Test:
     """The meaning of `left op right` on values of type `of`. Raises KeyError for no such test.
 
     Symbols compare by code points; NaN is greater than every other float.
@@ -265,7 +257,7 @@ def comparison(op: str, of: BaseType) -> Test:
     return (_REAL_TESTS if of == "float" else _TESTS)[op]
 
 
-def numbers(of: BaseType, start: Any, end: Any, step: Any = None) -> Iterator[Value]:
+def numbers(of: values.BaseType, start: Any, end: Any, step: Any = None) -> Iterator[values.Value]:
     """The values of `range(start, end[, step])`: from `start`, short of `end`.
 
     Without a step it counts towards `end` by one. A step that leads away from `end` gives
@@ -293,11 +285,13 @@ def numbers(of: BaseType, start: Any, end: Any, step: Any = None) -> Iterator[Va
 
 _FORMATS: Final[dict[int, dict[str, str]]] = {
     32: {"number": "<i", "unsigned": "<I", "float": "<f"},
-    WORD: {"number": "<q", "unsigned": "<Q", "float": "<d"},
+    values.WORD: {"number": "<q", "unsigned": "<Q", "float": "<d"},
 }
 
 
-def reinterpret(value: Value, of: BaseType, to: BaseType, bits: int = WORD) -> Value:
+def reinterpret(
+    value: values.Value, of: values.BaseType, to: values.BaseType, bits: int = values.WORD
+) -> values.Value:
     """`as(value, to)`: the same bits read as another numeric type; a symbol stays itself.
 
     A float of 32 bits has single precision: the nearest one, an infinity beyond all of them.
@@ -310,4 +304,4 @@ def reinterpret(value: Value, of: BaseType, to: BaseType, bits: int = WORD) -> V
     except OverflowError:
         pattern = struct.pack(formats[of], math.copysign(math.inf, cast(float, value)))
     read = struct.unpack(formats[to], pattern)[0]
-    return canonical(read) if to == "float" else cast(int, read)
+    return values.canonical(read) if to == "float" else cast(int, read)

@@ -21,19 +21,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from deltafix.rules import walk
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or, Program, Rule, conjunction
 from deltafix.rules.autoinc import counts
 from deltafix.rules.scope import grounded_by, shared, ungrounded
 from deltafix.rules.strata import Stratum
 from deltafix.rules.terms import Const, Term, Var, has_aggregate
-from deltafix.rules.walk import (
-    MAX_ALTERNATIVES,
-    count_alternatives,
-    inside,
-    occurrences,
-    terms_of,
-    uses,
-)
 
 MOST: Final = 4
 """Conjunctions of one body before its disjunctions stay whole. So few are faster than a relation
@@ -51,7 +44,7 @@ def keep_whole(rule: Rule) -> tuple[Rule, tuple[Stuck, ...]]:
     if rule.is_fact or counts(rule) or not _multiplies(rule.body):
         return rule, ()
     work = _Marking()
-    total = occurrences((*rule.heads, rule.body))
+    total = walk.occurrences((*rule.heads, rule.body))
     body = work.conjunction(rule.body, total, frozenset())
     return replace(rule, body=body), tuple(work.stuck)
 
@@ -79,7 +72,7 @@ def written_out(formula: Formula) -> Formula:
 
 def _multiplies(formula: Formula) -> bool:
     """Whether a body, or a group in it, may have too many choices."""
-    return any(count_alternatives(one) > MOST for one in (formula, *groups(formula)))
+    return any(walk.count_alternatives(one) > MOST for one in (formula, *groups(formula)))
 
 
 def _conjuncts(formula: Formula) -> Iterator[Formula]:
@@ -113,8 +106,8 @@ class _Marking:
         if not _multiplies(body):
             return body
         parts = list(_conjuncts(body))
-        waiting = [place for place, part in enumerate(parts) if count_alternatives(part) > 1]
-        if len(waiting) == 1 or count_alternatives(body) <= MOST:
+        waiting = [place for place, part in enumerate(parts) if walk.count_alternatives(part) > 1]
+        if len(waiting) == 1 or walk.count_alternatives(body) <= MOST:
             waiting.clear()  # nothing multiplies here
         bound = self.bound(parts, total, known)
         while waiting:
@@ -139,14 +132,14 @@ class _Marking:
         self, parts: Iterable[Formula], total: Counter[str], known: frozenset[str]
     ) -> frozenset[str]:
         """The variables that have values whatever the disjunctions choose."""
-        return grounded_by([p for p in parts if count_alternatives(p) <= MOST], total, known)
+        return grounded_by([p for p in parts if walk.count_alternatives(p) <= MOST], total, known)
 
     def alone(self, part: Formula, total: Counter[str], known: frozenset[str]) -> Or | Stuck:
         """A disjunction that stays whole, or what of it cannot stand alone."""
         assert isinstance(part, Or)  # noqa: S101  nothing else is a choice
         parts = self.choices(part, total, known)
         made = replace(part, parts=parts, whole=True)
-        if sum(map(count_alternatives, parts)) > MAX_ALTERNATIVES:
+        if sum(map(walk.count_alternatives, parts)) > walk.MAX_ALTERNATIVES:
             return part, frozenset()
         for case, seen, columns in _cases(made, total):
             missing = _lacks(case, seen, columns, known)
@@ -156,8 +149,8 @@ class _Marking:
 
     def choices(self, part: Or, total: Counter[str], known: frozenset[str]) -> tuple[Formula, ...]:
         """What a disjunction chooses from, where that multiplies in turn."""
-        rest = total - occurrences(part)
-        return tuple(self.conjunction(p, rest + occurrences(p), known) for p in part.parts)
+        rest = total - walk.occurrences(part)
+        return tuple(self.conjunction(p, rest + walk.occurrences(p), known) for p in part.parts)
 
 
 def asked(part: Or, total: Counter[str], bound: Iterable[str]) -> tuple[frozenset[str], ...] | None:
@@ -181,11 +174,11 @@ def _cases(
     part: Or, total: Counter[str]
 ) -> Iterator[tuple[tuple[Formula, ...], Counter[str], frozenset[str]]]:
     """The choices of a disjunction, the occurrences around each, and what it shares with these."""
-    own = occurrences(part)
+    own = walk.occurrences(part)
     rest = total - own
     columns = frozenset(name for name in own if rest[name])
-    for case in inside(part):
-        yield case, rest + occurrences(case), columns
+    for case in walk.inside(part):
+        yield case, rest + walk.occurrences(case), columns
 
 
 def _lacks(
@@ -211,7 +204,7 @@ class Recursions:
     def multiply(self, rule: Rule) -> bool:
         """Whether the marks in a rule do not count. Linear in the program, once a recursion."""
         members = frozenset().union(*(self.home.get(h.relation, ()) for h in rule.heads))
-        if not any(atom.relation in members for atom, _ in uses(rule.body)):
+        if not any(atom.relation in members for atom, _ in walk.uses(rule.body)):
             return False
         if members not in self.closed:
             self.closed[members] = self._is_closed(members)
@@ -222,7 +215,7 @@ class Recursions:
             through and atom.relation in members
             for rule in self.program.rules
             if any(head.relation in members for head in rule.heads)
-            for atom, through in uses(rule.body)
+            for atom, through in walk.uses(rule.body)
         )
 
 
@@ -231,7 +224,9 @@ def looks_around(rule: Rule, row_terms: tuple[type[Term], ...]) -> bool:
 
     Those may read what the rest of the rule binds. A plain row has `row_terms` alone.
     """
-    if any(has_aggregate(term) for part in (*rule.heads, rule.body) for term in terms_of(part)):
+    if any(
+        has_aggregate(term) for part in (*rule.heads, rule.body) for term in walk.terms_of(part)
+    ):
         return True
     return not all(
         isinstance(group, Comparison)

@@ -26,53 +26,33 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from deltafix.rules import ast, walk
 from deltafix.rules.apart import fresh_name, own_names, renaming
-from deltafix.rules.ast import (
-    And,
-    Atom,
-    Comparison,
-    Formula,
-    Not,
-    Or,
-    Rule,
-    conjunction,
-    disjunction,
-)
 from deltafix.rules.scope import grounded_by, shared
 from deltafix.rules.terms import Aggregate, Call, Term, Var
-from deltafix.rules.walk import (
-    MAX_ALTERNATIVES,
-    alternatives,
-    body_of,
-    count_alternatives,
-    map_formula,
-    map_term,
-    occurrences,
-    pattern_variables,
-    subterms,
-    terms_of,
-)
 
 
-def with_witnesses(rule: Rule) -> Rule:
+def with_witnesses(rule: ast.Rule) -> ast.Rule:
     """The rule with the body of each `min` and `max` joined where that binds its witnesses."""
-    if count_alternatives(rule.body) > MAX_ALTERNATIVES:
+    if walk.count_alternatives(rule.body) > walk.MAX_ALTERNATIVES:
         return rule
-    cases = alternatives(rule.body)
-    taken = set(occurrences((*rule.heads, rule.body)))
+    cases = walk.alternatives(rule.body)
+    taken = set(walk.occurrences((*rule.heads, rule.body)))
     written = [_alternative(rule, parts, taken) for parts in cases]
     if all(new is old for new, old in zip(written, cases, strict=True)):
         return rule
-    return replace(rule, body=disjunction(conjunction(parts) for parts in written))
+    return replace(rule, body=ast.disjunction(ast.conjunction(parts) for parts in written))
 
 
-def _alternative(rule: Rule, parts: tuple[Formula, ...], taken: set[str]) -> tuple[Formula, ...]:
+def _alternative(
+    rule: ast.Rule, parts: tuple[ast.Formula, ...], taken: set[str]
+) -> tuple[ast.Formula, ...]:
     """One conjunction with its witnesses joined; the same object where there are none."""
-    total = occurrences((*rule.heads, *parts))
+    total = walk.occurrences((*rule.heads, *parts))
     witnesses = _witnesses(parts, total)
     if not witnesses:
         return parts
-    written: list[Formula] = []
+    written: list[ast.Formula] = []
     for place, part in enumerate(parts):
         found = _extreme(part)
         if found is None or place not in witnesses:
@@ -82,16 +62,16 @@ def _alternative(rule: Rule, parts: tuple[Formula, ...], taken: set[str]) -> tup
     return tuple(written)
 
 
-def _extreme(part: Formula) -> tuple[Term, Aggregate] | None:
+def _extreme(part: ast.Formula) -> tuple[Term, Aggregate] | None:
     """The value and the aggregate of `value = min …` or `value = max …`."""
-    if isinstance(part, Comparison) and part.op == "=":
+    if isinstance(part, ast.Comparison) and part.op == "=":
         for value, other in ((part.left, part.right), (part.right, part.left)):
             if isinstance(other, Aggregate) and other.op in ("min", "max"):
                 return value, other
     return None
 
 
-def _witnesses(parts: tuple[Formula, ...], total: Counter[str]) -> dict[int, frozenset[str]]:
+def _witnesses(parts: tuple[ast.Formula, ...], total: Counter[str]) -> dict[int, frozenset[str]]:
     """By the place of a `min` or `max`: the variables that it binds by where its value is found.
 
     An aggregate may compare with the value of another one, so they are found in rounds; all of a
@@ -107,14 +87,17 @@ def _witnesses(parts: tuple[Formula, ...], total: Counter[str]) -> dict[int, fro
             wanted = shared(aggregate, total) - bound
             if place in witnesses or not wanted:
                 continue
-            inside = [grounded_by(case, total, bound) for case in alternatives(body_of(aggregate))]
+            inside = [
+                grounded_by(case, total, bound)
+                for case in walk.alternatives(walk.body_of(aggregate))
+            ]
             if all(wanted <= found for found in inside):
                 new[place] = wanted
         if not new:
             return witnesses
         witnesses |= new
         names.update(*new.values())
-        values = {name for place in new for name in pattern_variables(extremes[place][0])}
+        values = {name for place in new for name in walk.pattern_variables(extremes[place][0])}
         bound = grounded_by(parts, total, bound | values) - names
 
 
@@ -124,25 +107,25 @@ def _joined(
     witnesses: Iterable[str],
     total: Counter[str],
     taken: set[str],
-) -> tuple[Formula, ...]:
+) -> tuple[ast.Formula, ...]:
     """The aggregate with witnesses of its own, and its body where the value is found."""
-    own = set(occurrences(aggregate)) - shared(aggregate, total)
+    own = set(walk.occurrences(aggregate)) - shared(aggregate, total)
     alone = renaming({name: fresh_name(name, taken) for name in sorted(witnesses)})
     copied = renaming({name: fresh_name(name, taken) for name in sorted(own)})
     target = aggregate.target
     assert target is not None  # noqa: S101  min and max have one
     return (
-        Comparison("=", value, map_term(aggregate, alone), aggregate.span),
-        map_formula(body_of(aggregate), copied),
-        Comparison("=", map_term(target, copied), value, aggregate.span),
+        ast.Comparison("=", value, walk.map_term(aggregate, alone), aggregate.span),
+        walk.map_formula(walk.body_of(aggregate), copied),
+        ast.Comparison("=", walk.map_term(target, copied), value, aggregate.span),
     )
 
 
-def with_local_results(rule: Rule) -> Rule:
+def with_local_results(rule: ast.Rule) -> ast.Rule:
     """The rule with the results of aggregates apart from what is inside these."""
     if not _aggregates(rule.body):
         return rule
-    work = _Results(occurrences((*rule.heads, rule.body)))
+    work = _Results(walk.occurrences((*rule.heads, rule.body)))
     body = work.scope(rule.body, frozenset())
     return replace(rule, body=body) if len(work.taken) > len(work.total) else rule
 
@@ -152,12 +135,12 @@ class _Results:
         self.total = total
         self.taken = set(total)
 
-    def scope(self, body: Formula, outer: frozenset[str]) -> Formula:
+    def scope(self, body: ast.Formula, outer: frozenset[str]) -> ast.Formula:
         """The body of a rule, a negated group or an aggregate; `outer` has the scopes around."""
         if not _aggregates(body):
             return body
         local: dict[int, str] = {}
-        for case in alternatives(body):
+        for case in walk.alternatives(body):
             for part in case:
                 name = _result(part)
                 if name is not None and name not in outer:
@@ -166,19 +149,21 @@ class _Results:
                         local[id(part)] = name
         return self.formula(body, local, outer | own_names(body))
 
-    def formula(self, formula: Formula, local: dict[int, str], outer: frozenset[str]) -> Formula:
-        if isinstance(formula, And | Or):
+    def formula(
+        self, formula: ast.Formula, local: dict[int, str], outer: frozenset[str]
+    ) -> ast.Formula:
+        if isinstance(formula, ast.And | ast.Or):
             parts = (self.formula(part, local, outer) for part in formula.parts)
             return replace(formula, parts=tuple(parts))
-        if isinstance(formula, Not):
-            if isinstance(formula.body, Atom | Comparison):
+        if isinstance(formula, ast.Not):
+            if isinstance(formula.body, ast.Atom | ast.Comparison):
                 return replace(formula, body=self.formula(formula.body, {}, outer))
             return replace(formula, body=self.scope(formula.body, outer))
         names: dict[str, str] = {}
         name = local.get(id(formula))
         if name is not None:
             names[name] = fresh_name(name, self.taken)
-        if isinstance(formula, Atom):
+        if isinstance(formula, ast.Atom):
             return replace(formula, args=tuple(self.term(a, names, outer) for a in formula.args))
         left, right = (self.term(t, names, outer) for t in (formula.left, formula.right))
         return replace(formula, left=left, right=right)
@@ -189,21 +174,23 @@ class _Results:
         if not isinstance(term, Aggregate):
             return term
 
-        mine = map_term(term, renaming(names))
+        mine = walk.map_term(term, renaming(names))
         assert isinstance(mine, Aggregate)  # noqa: S101  only leaves are mapped
         target = None if mine.target is None else self.term(mine.target, {}, outer)
-        return replace(mine, target=target, body=self.scope(body_of(mine), outer))
+        return replace(mine, target=target, body=self.scope(walk.body_of(mine), outer))
 
 
-def _aggregates(body: Formula) -> bool:
-    return any(isinstance(part, Aggregate) for t in terms_of(body) for part in subterms(t))
+def _aggregates(body: ast.Formula) -> bool:
+    return any(
+        isinstance(part, Aggregate) for t in walk.terms_of(body) for part in walk.subterms(t)
+    )
 
 
-def _result(part: Formula) -> str | None:
+def _result(part: ast.Formula) -> str | None:
     """The variable of `variable = … aggregate …` where it occurs inside the aggregate too."""
-    if isinstance(part, Comparison) and part.op == "=":
+    if isinstance(part, ast.Comparison) and part.op == "=":
         for value, other in ((part.left, part.right), (part.right, part.left)):
-            inside = (p for p in subterms(other) if isinstance(p, Aggregate))
-            if isinstance(value, Var) and any(value.name in occurrences(p) for p in inside):
+            inside = (p for p in walk.subterms(other) if isinstance(p, Aggregate))
+            if isinstance(value, Var) and any(value.name in walk.occurrences(p) for p in inside):
                 return value.name
     return None

@@ -29,19 +29,8 @@ from deltafix.pipeline.targets import registry
 from deltafix.pipeline.targets.ancestry import EPOCH, OUTPUT, held, note
 from deltafix.pipeline.targets.registry import MakeTarget
 from deltafix.pipeline.targets.target import EpochRows, Target, decimals, name_of, whole
+from deltafix.spark import formats
 from deltafix.spark.errors import spark_errors
-from deltafix.spark.formats import (
-    DELTA,
-    ICEBERG,
-    Format,
-    ancestry,
-    catalog_settings,
-    iceberg_table,
-    marking,
-    named,
-    quoted,
-    require,
-)
 from deltafix.spark.sources.live import LiveSpark
 
 if TYPE_CHECKING:
@@ -55,10 +44,12 @@ def on_tables(live: LiveSpark) -> MakeTarget:
         values, name, where = one.values, name_of(state, one.relation), f"[output.{one.relation}]"
         if one.sink == "delta":
             path = values["path"]
-            place = f"delta.{quoted(path)}" if path else named(where, values["table"])
+            place = (
+                f"delta.{formats.quoted(path)}" if path else formats.named(where, values["table"])
+            )
             return DeltaTable(live.session, schema, place, name, values)
         if one.sink == "iceberg":
-            place = named(where, f"{values['catalog']}.{values['table']}")
+            place = formats.named(where, f"{values['catalog']}.{values['table']}")
             return IcebergTable(live.session, schema, place, name, values)
         return registry.make_target(one, schema, state)
 
@@ -76,7 +67,7 @@ class _Table:
         values: those of the output's section: `mode`, `options`, ...
     """
 
-    format: Format
+    format: formats.Format
 
     def __init__(
         self, session: Callable[[], SparkSession], schema: Schema, place: str, name: str,
@@ -145,29 +136,29 @@ class _Table:
         if self._exists(spark):
             return
         columns = ", ".join(
-            f"{quoted(one.name)} {one.dataType.simpleString()}{'' if one.nullable else ' NOT NULL'}"
-            for one in from_arrow_schema(shape, prefer_timestamp_ntz=True)
+            f"{formats.quoted(c.name)} {c.dataType.simpleString()}" + " NOT NULL" * (not c.nullable)
+            for c in from_arrow_schema(shape, prefer_timestamp_ntz=True)
         )
         spark.sql(f"CREATE TABLE IF NOT EXISTS {self._place} ({columns}) USING {self.format.title}")
 
     def _insert(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
-        names = ", ".join(map(quoted, self._columns(rows)))
+        names = ", ".join(map(formats.quoted, self._columns(rows)))
         spark.sql(f"INSERT INTO {self._place} ({names}) SELECT {names} FROM {source}")  # noqa: S608  quoted
 
     def _change(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
         """Merge the epoch. Signed rows are matched by its number too: with none that is there."""
         columns = self._columns(rows)
-        sign, epoch = map(quoted, rows.columns[-2:])
-        nullable = {quoted(one.name) for one in self._schema.columns if one.nullable}
+        sign, epoch = map(formats.quoted, rows.columns[-2:])
+        nullable = {formats.quoted(one.name) for one in self._schema.columns if one.nullable}
         same = " AND ".join(
             f"t.{name} {'<=>' if name in nullable else '='} s.{name}"
-            for name in map(quoted, columns)
+            for name in map(formats.quoted, columns)
         )
         gone, come = f"s.{sign} < 0", f"s.{sign} > 0"
         if not self._merge:
             same, gone, come = f"t.{epoch} = {rows.epoch} AND {same}", "false", "true"
-        names = ", ".join(map(quoted, columns))
-        values = ", ".join(f"s.{quoted(name)}" for name in columns)
+        names = ", ".join(map(formats.quoted, columns))
+        values = ", ".join(f"s.{formats.quoted(name)}" for name in columns)
         spark.sql(
             f"MERGE INTO {self._place} t USING {source} s ON {same} "  # noqa: S608  quoted
             f"WHEN MATCHED AND {gone} THEN DELETE "
@@ -178,7 +169,7 @@ class _Table:
         """Whether an epoch takes rows out; those that are not here are not fetched for it."""
         if not rows.files:
             return bool(rows.removed.num_rows)
-        gone = spark.read.table(source).where(f"{quoted(rows.columns[-2])} < 0")
+        gone = spark.read.table(source).where(f"{formats.quoted(rows.columns[-2])} < 0")
         return not gone.isEmpty()
 
     def _columns(self, rows: EpochRows) -> list[str]:
@@ -197,7 +188,7 @@ class _Table:
         if self._own is not None:
             return self._own
         spark = self._session()
-        require(spark, self.format, self._called, SinkError, path=self._place)
+        formats.require(spark, self.format, self._called, SinkError, path=self._place)
         own = spark.newSession()
         for name, value in {**spark.conf.getAll, **self._settings()}.items():
             if own.conf.isModifiable(name) or name not in own.conf.getAll:
@@ -218,7 +209,7 @@ class _Table:
 class DeltaTable(_Table):
     """A table of Delta Lake; `options` are settings of the session that writes it."""
 
-    format = DELTA
+    format = formats.DELTA
 
     def _settings(self) -> dict[str, str]:
         return dict(self._values["options"])
@@ -253,23 +244,23 @@ class DeltaTable(_Table):
 class IcebergTable(_Table):
     """A table of Iceberg; `options` are settings of its catalog, which Spark may know already."""
 
-    format = ICEBERG
+    format = formats.ICEBERG
 
     def _settings(self) -> dict[str, str]:
         catalog, options = self._values["catalog"], self._values["options"]
-        return catalog_settings(
+        return formats.catalog_settings(
             self._session(), catalog, options, self._called, SinkError, path=self._place
         )
 
     def _held(self, spark: SparkSession) -> int | None:
-        table = iceberg_table(spark, self._place)
-        return held(self._called, self._name, ancestry(table), table.properties())
+        table = formats.iceberg_table(spark, self._place)
+        return held(self._called, self._name, formats.ancestry(table), table.properties())
 
     def _commit(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
-        with marking(spark, {OUTPUT: self._name, EPOCH: str(rows.epoch)}):
+        with formats.marking(spark, {OUTPUT: self._name, EPOCH: str(rows.epoch)}):
             self._change(spark, rows, source)
-        table = iceberg_table(spark, self._place)
-        told = note(rows.epoch, next(ancestry(table), None))
+        table = formats.iceberg_table(spark, self._place)
+        told = note(rows.epoch, next(formats.ancestry(table), None))
         table.updateProperties().set(self._name, told).commit()
         shared = self._session()
         if shared.conf.get(f"spark.sql.catalog.{self._values['catalog']}", None) is not None:
@@ -280,7 +271,7 @@ class IcebergTable(_Table):
         from pyspark.errors import AnalysisException  # noqa: PLC0415  an extra
 
         try:
-            iceberg_table(spark, self._place)
+            formats.iceberg_table(spark, self._place)
         except AnalysisException as error:
             if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
                 raise

@@ -24,8 +24,6 @@ from deltafix.web.sources import RuleSource
 if TYPE_CHECKING:
     from deltafix.web.feed import Feed
 
-__all__ = ["make_app"]
-
 
 def make_app(
     feed: Feed,

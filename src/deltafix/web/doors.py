@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Send
 
-
-__all__ = ["door_routes"]
-
 _PAGE: Final = 1000
 _MOST: Final = 10_000
 """Rows of a page: unless asked otherwise, and at most."""

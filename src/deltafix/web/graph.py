@@ -17,8 +17,6 @@ from deltafix.web.table import labels
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["EDGES", "NODES", "graph"]
-
 NODES: Final = 2000
 EDGES: Final = 6000
 

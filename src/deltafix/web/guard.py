@@ -26,8 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from deltafix.errors import AccessError
 from deltafix.facts.values import shown
 
-__all__ = ["HEADERS", "Guard", "new_token", "origin_of", "read_token", "require_token"]
-
 HEADERS: Final = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

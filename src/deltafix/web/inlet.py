@@ -21,19 +21,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from deltafix.errors import (
-    BadRowError,
-    DeltafixError,
-    DriftError,
-    KeyBreachError,
-    LiveError,
-    PipelineError,
-    RepeatedRequestError,
-    SinkError,
-    SourceError,
-    StateError,
-    UnknownRelationError,
-)
+from deltafix import errors
 from deltafix.facts.values import shown
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.sources.http import HttpInput
@@ -45,8 +33,6 @@ if TYPE_CHECKING:
     from deltafix.pipeline.epoch import Epoch
     from deltafix.pipeline.runner import Pipeline
 
-__all__ = ["Inlet"]
-
 _WAITING: Final = 64
 """So many requests may wait for the one that is taken; more are turned away."""
 
@@ -56,14 +42,14 @@ _SHOWN: Final = 10_000
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,200}")
 
 _STATUS: Final = (
-    (UnknownRelationError, 404),
-    (RepeatedRequestError, 422),
-    (KeyBreachError, 409),
-    (BadRowError, 400),
-    (DriftError, 400),
-    (LiveError, 400),
-    ((SinkError, StateError), 503),
-    (PipelineError, 400),
+    (errors.UnknownRelationError, 404),
+    (errors.RepeatedRequestError, 422),
+    (errors.KeyBreachError, 409),
+    (errors.BadRowError, 400),
+    (errors.DriftError, 400),
+    (errors.LiveError, 400),
+    ((errors.SinkError, errors.StateError), 503),
+    (errors.PipelineError, 400),
 )
 
 
@@ -92,10 +78,11 @@ class Inlet:
             Route("/inputs/{name}", self._post, methods=["POST"]),
         ]
         self.app = Starlette(
-            routes=routes, exception_handlers={DeltafixError: _refused, ClientDisconnect: _cut_off}
+            routes=routes,
+            exception_handlers={errors.DeltafixError: _refused, ClientDisconnect: _cut_off},
         )
 
-    def look(self, on_stop: Callable[[PipelineError], object]) -> None:
+    def look(self, on_stop: Callable[[errors.PipelineError], object]) -> None:
         """Take what the other inputs have to say, an epoch at a time; `on_stop` hears of failures.
 
         Raises what fails an epoch.
@@ -130,7 +117,9 @@ class Inlet:
         key, views = self._key(request), self._views(request)
         limit = int(source.values["bytes"])
         if request.headers.get("content-encoding", "identity") != "identity":
-            return _refused(request, LiveError("a request is plain text; send it unpacked"), 415)
+            return _refused(
+                request, errors.LiveError("a request is plain text; send it unpacked"), 415
+            )
         body = bytearray()
         async for part in request.stream():
             body += part
@@ -139,10 +128,10 @@ class Inlet:
                     f"a request to {source.name} has at most {limit:,} bytes; send several, or say "
                     "bytes = N in its section"
                 )
-                return _refused(request, LiveError(message), 413)
+                return _refused(request, errors.LiveError(message), 413)
         if self._waiting >= _WAITING:
             message = f"{_WAITING} requests wait already; come again"
-            return _refused(request, LiveError(message), 503)
+            return _refused(request, errors.LiveError(message), 503)
         self._waiting += 1
         try:
             return await run_in_threadpool(self._take, source, key, bytes(body), views)
@@ -176,7 +165,7 @@ class Inlet:
         """What an epoch changed in a view, by its log; None if that has let go of it."""
         try:
             table = read_deltas(self._outputs[name].path, epoch, epoch)
-        except SourceError:
+        except errors.SourceError:
             return None
         sides: tuple[list[Any], list[Any]] = ([], [])
         counts = [0, 0]
@@ -196,7 +185,7 @@ class Inlet:
             message = (
                 f'no input {shown(name)} takes requests (source = "http"); those that do: {known}'
             )
-            raise UnknownRelationError(message, relation=name)
+            raise errors.UnknownRelationError(message, relation=name)
         return source
 
     def _views(self, request: Request) -> list[str]:
@@ -209,14 +198,14 @@ class Inlet:
             if name not in self._outputs:
                 known = ", ".join(self._outputs) or "none"
                 message = f"{shown(name)} is no output of this pipeline; those are: {known}"
-                raise UnknownRelationError(message, relation=name)
+                raise errors.UnknownRelationError(message, relation=name)
         return views
 
     def _key(self, request: Request) -> str:
         key: str | None = request.headers.get("idempotency-key")
         if key is not None and _KEY.fullmatch(key) is None:
             message = "Idempotency-Key is 1 to 200 printable characters of ASCII, without spaces"
-            raise LiveError(message, value=key[:200])
+            raise errors.LiveError(message, value=key[:200])
         return key or ""
 
 
@@ -226,7 +215,7 @@ def _cut_off(_: Request, __: Exception) -> Response:
 
 
 def _refused(_: Request, error: Exception, status: int | None = None) -> Response:
-    assert isinstance(error, DeltafixError)  # noqa: S101  what the handler is for
+    assert isinstance(error, errors.DeltafixError)  # noqa: S101  what the handler is for
     if status is None:
         status = next((number for kind, number in _STATUS if isinstance(error, kind)), 500)
     answer: dict[str, Any] = {"error": str(error), "code": error.code}

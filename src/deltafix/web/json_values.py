@@ -23,8 +23,6 @@ from deltafix.facts.values import plain_text, shown
 if TYPE_CHECKING:
     from deltafix.sql.types import Column, SqlType
 
-__all__ = ["SAFE", "object_of", "read_sql", "read_text", "whole_text", "write_sql"]
-
 SAFE: Final = re.compile(r"-?\d{1,20}", re.ASCII)
 """A whole number as text."""
 _MOST: Final = (1 << 53) - 1

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from deltafix.web.feed import Feed
     from deltafix.web.sources import RuleSource, Source
 
-__all__ = ["PAGE", "Page", "RulePage", "file_of", "view_of"]
-
 _STATIC: Final = Path(__file__).parent / "static"
 _FILES: Final = frozenset(path.name for path in _STATIC.iterdir())
 PAGE: Final = 200

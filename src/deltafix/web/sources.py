@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from deltafix.facts.schema import Column, Row
     from deltafix.sql import Connection
 
-__all__ = ["Part", "RuleSource", "Served", "Source", "SqlSource", "served"]
-
 Kind: TypeAlias = Literal["table", "view", "input", "derived"]
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from deltafix.sql.why import Reason
     from deltafix.web.sources import SqlSource
 
-__all__ = ["SqlPage"]
-
 _EDITS: Final = ("insert", "update", "delete", "truncatetable", "merge")
 _NAMED: Final = re.compile(r'(\w+|"(?:[^"]|"")+"|`(?:[^`]|``)+`): (.+)', re.DOTALL)
 

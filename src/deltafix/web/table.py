@@ -27,8 +27,6 @@ from deltafix.facts.values import BaseType, Value, row_order, write_value
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-__all__ = ["COMPARED", "FORMATS", "OPERATION", "Tables", "View", "labels"]
-
 _KEPT: Final = 8
 """Orders that are kept: those of as many pages, or of one that goes to and fro."""
 _CHUNK: Final = 10_000

@@ -24,8 +24,6 @@ from typing import Any
 from deltafix.analyses.dead_code.policy import is_test_file
 from deltafix.errors import SourceError
 
-__all__ = ["Collected"]
-
 _OWN = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 _SHARED = ("pyproject.toml", "tox.ini", "setup.cfg")
 

@@ -15,8 +15,6 @@ from pathlib import Path
 from deltafix.analyses.dead_code.findings import Finding
 from deltafix.errors import SourceError
 
-__all__ = ["Baseline", "is_baseline"]
-
 _VERSION = 1
 
 

@@ -15,8 +15,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
-__all__ = ["KEEP", "KEEP_ARGUMENT", "KEEP_IMPORT", "KEEP_LOCAL", "Comments"]
-
 KEEP = re.compile(r"#.*(?:deltafix:\s*keep\b|(?i:noqa):[\w\s,]*\bdead\b)")
 KEEP_IMPORT, KEEP_LOCAL, KEEP_ARGUMENT = (
     re.compile(rf"#.*(?:deltafix:\s*keep\b|(?i:noqa)(?!:)|(?i:noqa):[\w\s,]*\b(?:dead|{code})\b)")

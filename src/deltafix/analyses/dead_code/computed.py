@@ -15,17 +15,6 @@ from typing import TypeAlias
 
 from deltafix.analyses.dead_code.modules import ModuleName
 
-__all__ = [
-    "FINDERS",
-    "IMPORTERS",
-    "JOINERS",
-    "Loaded",
-    "found_below",
-    "imported_by_name",
-    "in_folder",
-    "written",
-]
-
 IMPORTERS = frozenset({"import_module", "__import__"})
 FINDERS = frozenset({"iter_modules", "walk_packages"})
 JOINERS = frozenset({"join", "joinpath"})

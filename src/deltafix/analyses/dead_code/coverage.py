@@ -20,8 +20,6 @@ from deltafix.analyses.dead_code.extract import extract
 from deltafix.analyses.files import Tree
 from deltafix.errors import MissingDependencyError, SourceError
 
-__all__ = ["Ran", "read_lines", "symbols_that_ran"]
-
 _SQLITE = b"SQLite format 3\x00"
 
 

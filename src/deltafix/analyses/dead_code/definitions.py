@@ -25,8 +25,6 @@ from deltafix.analyses.dead_code.scopes import Scope, annotate_imports, collect
 from deltafix.analyses.dead_code.words import Block, is_for_hands, said, said_in_comments, spelling
 from deltafix.analyses.facts import Fragment, Place
 
-__all__ = ["Definitions"]
-
 _SHOWN = re.compile(r"\b([A-Za-z_]\w*)\(")  # in the text of a module
 _BASE = re.compile(r"(?:Base|Abstract|Mixin|Interface|Protocol)(?![a-z])")  # in a class's name
 _BOUNDARY = re.compile(r"_|[a-z](?=[A-Z0-9])|[A-Z](?=[0-9])")

@@ -31,8 +31,6 @@ from deltafix.analyses.facts import Place
 from deltafix.analyses.files import Tree
 from deltafix.analyses.reading import read_fragments
 
-__all__ = ["EditorView", "Edits", "Findings", "Fix", "Location"]
-
 Findings = dict[str, list[Finding]]
 """Path to its outermost findings, by line; an empty list takes back what was shown."""
 

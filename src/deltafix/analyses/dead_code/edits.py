@@ -20,8 +20,6 @@ from deltafix.analyses.dead_code.shapes import is_inert
 from deltafix.analyses.dead_code.source import Named, Source
 from deltafix.errors import DeltafixError
 
-__all__ = ["Edit", "EditError", "edited", "kept", "without"]
-
 _KEEP = "  # deltafix: keep"
 _COMMENT_LEFT = re.compile(r"[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n|\Z)")
 _NEXT = re.compile(r"[ \t]*;[ \t]*")

@@ -19,8 +19,6 @@ from typing import Any
 
 from deltafix.analyses.facts import Fact, Fragment
 
-__all__ = ["PROJECT_FILES", "is_project_file", "project_fragment", "setup_facts"]
-
 PROJECT_FILES = ("pyproject.toml", "setup.cfg", "entry_points.txt", "METADATA")
 """Names of the files that promise to run something; the last two count in a `.dist-info` only."""
 

@@ -11,8 +11,6 @@ import doctest
 import re
 from collections.abc import Iterator
 
-__all__ = ["examples", "shows_examples"]
-
 _PARSER = doctest.DocTestParser()
 _PROMPT = re.compile(r"^\s*(?:>>>|In ?\[\d+\]:) ", re.MULTILINE)  # of Python, of IPython
 

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from deltafix.analyses.dead_code.references import dotted_name
 from deltafix.analyses.dead_code.scopes import Scope
 
-__all__ = ["all_entries"]
-
 
 def all_entries(tree: ast.Module, scope: Scope) -> Iterator[tuple[str, str]]:
     """("all_name", name) and ("all_from", module path) for everything `__all__` is made of.

@@ -22,8 +22,6 @@ from deltafix.analyses.dead_code.texts import TEXTS, text_fragment
 from deltafix.analyses.dead_code.words import said
 from deltafix.analyses.facts import Fragment
 
-__all__ = ["TYPED", "extract", "extract_only"]
-
 TYPED = "py.typed"
 """The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-__all__ = ["FIXTURE_CALLS", "fixture_facts"]
-
 FIXTURE_CALLS = frozenset({"usefixtures", "getfixturevalue"})
 """Functions whose constant arguments are names of fixtures."""
 

@@ -17,8 +17,6 @@ from deltafix.analyses.formats import Table, location, place_in, sarif_log
 from deltafix.facts.schema import Schema
 from deltafix.facts.values import BaseType
 
-__all__ = ["github", "sarif", "table"]
-
 _KINDS = ("module", "class", "function", "method", "name")
 _RULES = {
     **{f"dead-{kind}": f"A {kind} that nothing alive reaches" for kind in _KINDS},

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-__all__ = ["INPUTS"]
-
 INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "symbol": ("id", "kind"),

@@ -21,8 +21,6 @@ from deltafix.analyses.dead_code.policy import (
 )
 from deltafix.analyses.facts import Fact
 
-__all__ = ["ModuleName", "module_facts", "module_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class ModuleName:

@@ -12,8 +12,6 @@ import re
 from collections.abc import Sequence
 from typing import TypeAlias
 
-__all__ = ["Lines", "characters", "lines_of", "name_column", "name_end"]
-
 Lines: TypeAlias = Sequence[bytes]
 """The lines of a file without their ends, as Python's parser counts them."""
 

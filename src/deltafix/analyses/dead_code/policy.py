@@ -35,25 +35,6 @@ from xml.sax.handler import ContentHandler
 
 from deltafix.analyses.facts import Fact
 
-__all__ = [
-    "ASIDE",
-    "CONTAINER_METHODS",
-    "DATA_MAKERS",
-    "FOUND_FOLDERS",
-    "INERT_BASES",
-    "NAMED_POLICIES",
-    "PURE_DECORATORS",
-    "TEST_DATA",
-    "TEST_FOLDERS",
-    "TEST_HOOKS",
-    "TOOL_FILES",
-    "WATCHERS",
-    "is_aside_folder",
-    "is_dunder",
-    "is_test_file",
-    "policy_facts",
-]
-
 PURE_DECORATORS = frozenset(
     """
     staticmethod classmethod property abc.abstractmethod abc.abstractproperty

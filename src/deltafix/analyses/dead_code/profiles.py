@@ -21,8 +21,6 @@ from deltafix.analyses.facts import Place
 from deltafix.diagnostics import suggest
 from deltafix.errors import FactError
 
-__all__ = ["PROFILES", "Profile", "UnknownProfileError", "profiles_named"]
-
 
 class UnknownProfileError(FactError, LookupError):
     """There is no profile of this name; the message lists those there are."""

@@ -31,8 +31,6 @@ from deltafix.analyses.dead_code.scopes import Binding, Imported, Scope, collect
 from deltafix.analyses.dead_code.words import joined, said, said_in_prose, template
 from deltafix.analyses.facts import Fact
 
-__all__ = ["MEMBER", "References", "dotted_name", "name_chain"]
-
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")

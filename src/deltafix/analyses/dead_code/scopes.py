@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 
 from deltafix.analyses.dead_code.modules import ModuleName
 
-__all__ = ["Binding", "Imported", "Scope", "annotate_imports", "collect"]
-
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DISPLAYS = (

@@ -12,24 +12,6 @@ from collections.abc import Iterator, Sequence
 from deltafix.analyses.dead_code.examples import shows_examples
 from deltafix.analyses.dead_code.references import dotted_name
 
-__all__ = [
-    "acts",
-    "alternatives",
-    "calls_own",
-    "checks",
-    "is_abstract",
-    "is_example",
-    "is_inert",
-    "is_main_guard",
-    "is_test",
-    "is_unpacked",
-    "only_imports",
-    "shows_call",
-    "takes_names",
-    "targets",
-    "warns",
-]
-
 _INERT = (
     ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred,
     ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript, ast.Slice,

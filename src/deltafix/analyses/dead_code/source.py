@@ -18,8 +18,6 @@ from typing import TypeAlias
 
 from deltafix.analyses.dead_code.places import characters, name_column
 
-__all__ = ["Named", "Occurrence", "Source", "Span", "line_starts"]
-
 Span: TypeAlias = tuple[int, int]
 """Start and end of a part of a text."""
 

@@ -11,8 +11,6 @@ from deltafix.analyses.dead_code.findings import short_name
 from deltafix.diagnostics import suggest
 from deltafix.errors import FactError
 
-__all__ = ["UnknownSymbolError", "find_symbol"]
-
 
 class UnknownSymbolError(FactError, LookupError):
     """The symbol asked about does not exist, or the name given fits several."""

@@ -29,8 +29,6 @@ from deltafix.analyses.dead_code.scopes import collect
 from deltafix.analyses.dead_code.words import SAID, said, said_in_prose
 from deltafix.analyses.facts import Fragment
 
-__all__ = ["TEXTS", "text_fragment"]
-
 _DOCUMENTS = (".rst", ".md", ".txt")
 _TEMPLATES = (".html", ".htm", ".jinja", ".jinja2", ".j2", ".mako", ".tmpl")
 _CONFIGURATION = (".ini", ".yaml", ".yml", ".toml", ".cfg", ".zcml")

@@ -28,8 +28,6 @@ from deltafix.analyses.dead_code.references import dotted_name
 from deltafix.analyses.dead_code.scopes import Binding, Imported, Scope, annotate_imports
 from deltafix.analyses.facts import Fragment, Place
 
-__all__ = ["UNUSED_INPUTS", "extract_unused"]
-
 UNUSED_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "also": ("kind",),

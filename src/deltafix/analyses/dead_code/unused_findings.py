@@ -14,8 +14,6 @@ from deltafix.analyses.facts import Fragment, Place
 from deltafix.analyses.job import RowChange
 from deltafix.facts.schema import Row
 
-__all__ = ["Unused"]
-
 _Thing = tuple[str, str]  # id, kind
 
 

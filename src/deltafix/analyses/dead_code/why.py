@@ -17,8 +17,6 @@ from typing import Any, TypeAlias
 from deltafix.analyses.dead_code.findings import short_name
 from deltafix.analyses.dead_code.symbols import find_symbol
 
-__all__ = ["Explainer", "Step"]
-
 _SAYS = frozenset({"refers to", "imports", "asks for the fixture"})  # links of what is written
 
 Row: TypeAlias = tuple[Any, ...]

@@ -20,18 +20,6 @@ from typing import TypeAlias
 
 from deltafix.analyses.facts import Fact
 
-__all__ = [
-    "SAID",
-    "Block",
-    "is_for_hands",
-    "joined",
-    "said",
-    "said_in_comments",
-    "said_in_prose",
-    "spelling",
-    "template",
-]
-
 Block: TypeAlias = tuple[int, int, str]
 """The lines of a definition, first and last, and its symbol."""
 

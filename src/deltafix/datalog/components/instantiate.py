@@ -33,15 +33,7 @@ from deltafix.datalog.lexer import Token
 from deltafix.datalog.parser import Syntax
 from deltafix.datalog.types import TypeSyntax
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, suggest
-from deltafix.rules.ast import (
-    Atom,
-    Attribute,
-    Dominates,
-    FunctorDecl,
-    LatticeDecl,
-    RelationDecl,
-    Rule,
-)
+from deltafix.rules import ast
 from deltafix.rules.terms import Call, Const
 
 MAX_ITEMS = 100_000
@@ -266,11 +258,11 @@ def _copy(frame: Frame, out: Syntax) -> None:
 Naming = Callable[[str], str]
 
 
-def _columns(columns: tuple[Attribute, ...], types: Naming) -> tuple[Attribute, ...]:
+def _columns(columns: tuple[ast.Attribute, ...], types: Naming) -> tuple[ast.Attribute, ...]:
     return tuple(replace(column, type=types(column.type)) for column in columns)
 
 
-def renamed_relation(declared: RelationDecl, name: str, types: Naming) -> RelationDecl:
+def renamed_relation(declared: ast.RelationDecl, name: str, types: Naming) -> ast.RelationDecl:
     """The declaration under another name, its columns' types replaced."""
     return replace(declared, name=name, attributes=_columns(declared.attributes, types))
 
@@ -285,13 +277,13 @@ def renamed_type(declared: TypeSyntax, name: str, types: Naming, branches: Namin
     return replace(declared, name=name, parents=parents, branches=made)
 
 
-def renamed_functor(declared: FunctorDecl, types: Naming) -> FunctorDecl:
+def renamed_functor(declared: ast.FunctorDecl, types: Naming) -> ast.FunctorDecl:
     """The declaration with its types replaced; a functor's name is the whole program's."""
     arguments = _columns(declared.arguments, types)
     return replace(declared, arguments=arguments, result=types(declared.result))
 
 
-def renamed_lattice(declared: LatticeDecl, types: Naming, branches: Naming) -> LatticeDecl:
+def renamed_lattice(declared: ast.LatticeDecl, types: Naming, branches: Naming) -> ast.LatticeDecl:
     """The lattice of the type under its full name, branches in its constants replaced."""
     operations = tuple(
         (name, _renamed(term, str, types, branches)) for name, term in declared.operations
@@ -303,19 +295,19 @@ def _token(token: Token, text: str) -> Token:
     return replace(token, text=text)
 
 
-def renamed_rule(rule: Rule, relations: Naming, types: Naming, branches: Naming) -> Rule:
+def renamed_rule(rule: ast.Rule, relations: Naming, types: Naming, branches: Naming) -> ast.Rule:
     """The rule with every atom's relation, every cast's type and every branch replaced."""
     found = _renamed(rule, relations, types, branches)
-    assert isinstance(found, Rule)  # noqa: S101  renaming keeps the kind of node
+    assert isinstance(found, ast.Rule)  # noqa: S101  renaming keeps the kind of node
     return found
 
 
 def renamed_order(
-    order: Dominates, relations: Naming, types: Naming, branches: Naming
-) -> Dominates:
+    order: ast.Dominates, relations: Naming, types: Naming, branches: Naming
+) -> ast.Dominates:
     """A subsumption, renamed as a rule is."""
     found = _renamed(order, relations, types, branches)
-    assert isinstance(found, Dominates)  # noqa: S101  renaming keeps the kind of node
+    assert isinstance(found, ast.Dominates)  # noqa: S101  renaming keeps the kind of node
     return found
 
 
@@ -334,7 +326,7 @@ def _renamed(node: Any, relations: Naming, types: Naming, branches: Naming) -> A
         for part in fields(node)
         if isinstance(value := getattr(node, part.name), tuple) or is_dataclass(value)
     }
-    if isinstance(node, Atom):
+    if isinstance(node, ast.Atom):
         parts["relation"] = relations(node.relation)
     if isinstance(node, Call) and node.functor.startswith("$"):
         parts["functor"] = f"${branches(node.functor[1:])}"

@@ -17,32 +17,11 @@ from dataclasses import replace
 from typing import Final
 
 from deltafix.diagnostics import Diagnostic, Span
+from deltafix.rules import ast, walk
 from deltafix.rules.apart import own_names, plain_name
-from deltafix.rules.ast import (
-    And,
-    Atom,
-    Comparison,
-    Formula,
-    Not,
-    Program,
-    Rule,
-    conjunction,
-    disjunction,
-)
 from deltafix.rules.passes.hints import inline_names
 from deltafix.rules.strata import components
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from deltafix.rules.walk import (
-    Leaf,
-    body_of,
-    count_alternatives,
-    is_constructor,
-    map_formula,
-    map_term,
-    occurrences,
-    terms_of,
-    uses,
-)
 
 MAX_LITERALS: Final = 10_000
 """Literals of one rule after inlining."""
@@ -57,7 +36,9 @@ class _Refusal(Exception):  # noqa: N818  raised and caught in this module
         self.diagnostic = Diagnostic("DF184", message, span, hint)
 
 
-def inlined(program: Program, rules: Sequence[Rule]) -> tuple[Program, tuple[Diagnostic, ...]]:
+def inlined(
+    program: ast.Program, rules: Sequence[ast.Rule]
+) -> tuple[ast.Program, tuple[Diagnostic, ...]]:
     """The program without its `inline` relations; `rules` are its rules with typed constants.
 
     What cannot be inlined is reported, and its rule left out.
@@ -76,7 +57,7 @@ def inlined(program: Program, rules: Sequence[Rule]) -> tuple[Program, tuple[Dia
             except _Refusal as refusal:
                 found.append(refusal.diagnostic)
                 break
-    out: list[Rule] = []
+    out: list[ast.Rule] = []
     for rule in rules if not found else ():
         heads = tuple(head for head in rule.heads if head.relation not in names)
         try:
@@ -88,14 +69,14 @@ def inlined(program: Program, rules: Sequence[Rule]) -> tuple[Program, tuple[Dia
     return replace(program, relations=relations, rules=tuple(out)), tuple(found)
 
 
-def _refused(program: Program, names: frozenset[str]) -> Iterable[Diagnostic]:
+def _refused(program: ast.Program, names: frozenset[str]) -> Iterable[Diagnostic]:
     for relation in program.relations:
         kept = program.keeps(relation.name)
         if relation.name in names and kept:
             message = f"`{relation.name}` is inline and has {kept}: its rules do not say its rows"
             yield Diagnostic("DF184", message, relation.span, "remove `inline`")
     for order in program.orders:
-        for atom, _ in uses(order.body):
+        for atom, _ in walk.uses(order.body):
             if atom.relation in names:
                 message = f"inline relation `{atom.relation}` stands in a subsumption"
                 yield Diagnostic("DF184", message, atom.span, "remove `inline`")
@@ -110,13 +91,15 @@ def _refused(program: Program, names: frozenset[str]) -> Iterable[Diagnostic]:
 
 
 def _ordered(
-    program: Program, rules: Sequence[Rule], names: frozenset[str]
+    program: ast.Program, rules: Sequence[ast.Rule], names: frozenset[str]
 ) -> tuple[list[str], list[Diagnostic]]:
     """The inline relations, those that others use first; and those that need themselves."""
     needed: dict[str, dict[str, None]] = {r.name: {} for r in program.relations if r.name in names}
     places: dict[str, Span | None] = {}
     for rule in rules:
-        atoms = [a for f in (*rule.heads, rule.body) for a, _ in uses(f) if a.relation in names]
+        atoms = [
+            a for f in (*rule.heads, rule.body) for a, _ in walk.uses(f) if a.relation in names
+        ]
         for head in rule.heads:
             if head.relation in names:
                 used = {a.relation: a for a in atoms if a is not head}
@@ -141,7 +124,7 @@ class _Inliner:
 
     def __init__(self, names: frozenset[str]) -> None:
         self.names = names
-        self.rules: dict[str, list[tuple[Atom, Formula]]] = {}
+        self.rules: dict[str, list[tuple[ast.Atom, ast.Formula]]] = {}
         self.sizes: dict[str, int] = {}
         self.levels: dict[str, int] = {}
         self.total: Counter[str] = Counter()
@@ -149,7 +132,7 @@ class _Inliner:
         self.size = 0
         self.level = 0
 
-    def define(self, name: str, rules: Sequence[Rule]) -> None:
+    def define(self, name: str, rules: Sequence[ast.Rule]) -> None:
         """Take in the rules of an inline relation whose own inline atoms are defined."""
         self.level = 0
         found = []
@@ -162,33 +145,35 @@ class _Inliner:
         self.sizes[name] = sum(1 + _size(body) for _, body in found)
         self.levels[name] = self.level + 1
 
-    def rule(self, rule: Rule) -> Rule:
+    def rule(self, rule: ast.Rule) -> ast.Rule:
         """The rule with every inline atom replaced."""
         self.size = _size(rule.body)
-        if not any(a.relation in self.names for f in (*rule.heads, rule.body) for a, _ in uses(f)):
+        if not any(
+            a.relation in self.names for f in (*rule.heads, rule.body) for a, _ in walk.uses(f)
+        ):
             return rule
-        self.total = occurrences((*rule.heads, rule.body))
+        self.total = walk.occurrences((*rule.heads, rule.body))
         heads = tuple(replace(head, args=self.terms(head.args)) for head in rule.heads)
         return replace(rule, heads=heads, body=self.formula(rule.body, ""))
 
-    def formula(self, formula: Formula, counted: str) -> Formula:
+    def formula(self, formula: ast.Formula, counted: str) -> ast.Formula:
         """A body; `counted` names the aggregate, if any, that counts its rows."""
-        if isinstance(formula, Atom):
+        if isinstance(formula, ast.Atom):
             atom = replace(formula, args=self.terms(formula.args))
             return self.expanded(atom, counted) if atom.relation in self.rules else atom
-        if isinstance(formula, Comparison):
+        if isinstance(formula, ast.Comparison):
             left, right = self.terms((formula.left, formula.right))
             return replace(formula, left=left, right=right)
-        if isinstance(formula, Not):
-            inside = occurrences(formula.body)
-            alone = isinstance(formula.body, Atom | Comparison)
+        if isinstance(formula, ast.Not):
+            inside = walk.occurrences(formula.body)
+            alone = isinstance(formula.body, ast.Atom | ast.Comparison)
             outside = {name for name, n in inside.items() if alone or self.total[name] > n}
             body = self.formula(formula.body, "")
             return replace(formula, body=_closed(body, outside))
         parts = [self.formula(part, counted) for part in formula.parts]
-        if isinstance(formula, And):
-            return conjunction(parts, formula.span)
-        return disjunction(parts, formula.span)
+        if isinstance(formula, ast.And):
+            return ast.conjunction(parts, formula.span)
+        return ast.disjunction(parts, formula.span)
 
     def terms(self, terms: Iterable[Term]) -> tuple[Term, ...]:
         return tuple(self.term(term) for term in terms)
@@ -199,10 +184,10 @@ class _Inliner:
         if not isinstance(term, Aggregate):
             return term
         target = None if term.target is None else self.term(term.target)
-        body = self.formula(body_of(term), "" if term.op in _SELECTIVE else term.op)
+        body = self.formula(walk.body_of(term), "" if term.op in _SELECTIVE else term.op)
         return replace(term, target=target, body=body)
 
-    def expanded(self, atom: Atom, counted: str) -> Formula:
+    def expanded(self, atom: ast.Atom, counted: str) -> ast.Formula:
         """What the rules of the atom's relation say of the atom's arguments."""
         name = atom.relation
         self.level = max(self.level, self.levels[name])
@@ -220,12 +205,12 @@ class _Inliner:
                 atom.span,
                 "remove `inline`, or give it one rule whose variables all stand in its head",
             )
-        return disjunction((self.instance(atom, *one) for one in definition), atom.span)
+        return ast.disjunction((self.instance(atom, *one) for one in definition), atom.span)
 
-    def instance(self, atom: Atom, head: Atom, body: Formula) -> Formula:
+    def instance(self, atom: ast.Atom, head: ast.Atom, body: ast.Formula) -> ast.Formula:
         """One rule's body with the atom's arguments for the head's, other variables fresh."""
         self.fresh += 1
-        names = occurrences((head, body))
+        names = walk.occurrences((head, body))
         given: dict[str, Term] = {
             name: Var(f"{plain_name(name)}'i{self.fresh}_{position}", atom.span)
             for position, name in enumerate(names)
@@ -235,10 +220,10 @@ class _Inliner:
         pairs = list(zip(atom.args, head.args, strict=True))[::-1]
         while pairs:
             argument, wanted = pairs.pop()
-            if is_constructor(argument) and is_constructor(wanted):
+            if walk.is_constructor(argument) and walk.is_constructor(wanted):
                 left, right = _fields(argument), _fields(wanted)
                 if left[0] != right[0] or len(left[1]) != len(right[1]):
-                    return disjunction((), atom.span)
+                    return ast.disjunction((), atom.span)
                 pairs.extend(reversed(list(zip(left[1], right[1], strict=True))))
             elif isinstance(wanted, Var) and wanted.name not in seen:
                 seen.add(wanted.name)
@@ -253,14 +238,14 @@ class _Inliner:
                 self.fresh += 1
                 equal.append((Var(f"_'i{self.fresh}"), wanted))
 
-        def leaf(term: Leaf) -> Term:
+        def leaf(term: walk.Leaf) -> Term:
             return given[term.name] if isinstance(term, Var) else term
 
         tests = [
-            Comparison("=", argument, map_term(wanted, leaf), atom.span)
+            ast.Comparison("=", argument, walk.map_term(wanted, leaf), atom.span)
             for argument, wanted in equal
         ]
-        return conjunction((map_formula(body, leaf), *tests), body.span)
+        return ast.conjunction((walk.map_formula(body, leaf), *tests), body.span)
 
 
 def _fields(term: Term) -> tuple[str, tuple[Term, ...]]:
@@ -269,39 +254,39 @@ def _fields(term: Term) -> tuple[str, tuple[Term, ...]]:
     return term.functor, term.args
 
 
-def _closed(body: Formula, outside: set[str]) -> Formula:
+def _closed(body: ast.Formula, outside: set[str]) -> ast.Formula:
     """What stands under `!`: a lone literal with variables of its own becomes a group."""
-    if not isinstance(body, Atom | Comparison):
+    if not isinstance(body, ast.Atom | ast.Comparison):
         return body
-    total = occurrences(body)
+    total = walk.occurrences(body)
     mine = [name for name in total if name not in outside]
-    if isinstance(body, Atom):
+    if isinstance(body, ast.Atom):
         lone = [Var(name) for name in mine if total[name] == 1]
         args = tuple(Wildcard(arg.span) if arg in lone else arg for arg in body.args)
         body = replace(body, args=args)
-        mine = [name for name in occurrences(body) if name in mine]
-    tests = [Comparison("=", Var(name), Var(name), body.span) for name in mine]
-    return conjunction((body, *tests), body.span)
+        mine = [name for name in walk.occurrences(body) if name in mine]
+    tests = [ast.Comparison("=", Var(name), Var(name), body.span) for name in mine]
+    return ast.conjunction((body, *tests), body.span)
 
 
-def _one_to_one(definition: list[tuple[Atom, Formula]]) -> bool:
+def _one_to_one(definition: list[tuple[ast.Atom, ast.Formula]]) -> bool:
     """Whether every row of the relation is found by exactly one binding of its rule's body."""
     if len(definition) != 1:
         return False
     head, body = definition[0]
     plain = {arg.name for arg in head.args if isinstance(arg, Var)}
     wild = any(isinstance(term, Wildcard) for term in _positive_terms(body))
-    return count_alternatives(body) == 1 and own_names(body) <= plain and not wild
+    return walk.count_alternatives(body) == 1 and own_names(body) <= plain and not wild
 
 
-def _positive_terms(formula: Formula) -> Iterable[Term]:
-    if isinstance(formula, Not):
+def _positive_terms(formula: ast.Formula) -> Iterable[Term]:
+    if isinstance(formula, ast.Not):
         return ()
-    if isinstance(formula, Atom | Comparison):
-        return terms_of(formula)
+    if isinstance(formula, ast.Atom | ast.Comparison):
+        return walk.terms_of(formula)
     return (term for part in formula.parts for term in _positive_terms(part))
 
 
-def _size(formula: Formula) -> int:
+def _size(formula: ast.Formula) -> int:
     """Literals of a body, those inside negations and aggregates too."""
-    return sum(1 for _ in uses(formula)) + sum(1 for _ in terms_of(formula))
+    return sum(1 for _ in walk.uses(formula)) + sum(1 for _ in walk.terms_of(formula))

@@ -20,17 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from deltafix.rules.ast import (
-    Atom,
-    Attribute,
-    Comparison,
-    Formula,
-    Or,
-    Program,
-    RelationDecl,
-    Rule,
-    conjunction,
-)
+from deltafix.rules import ast
 from deltafix.rules.autoinc import counts
 from deltafix.rules.check import CheckedProgram, typed
 from deltafix.rules.passes.hints import inline_names, magic_names
@@ -47,7 +37,7 @@ _MAX_GROWTH: Final = 10
 """How many times more rules than were written demand may make, patterns aside."""
 
 
-def magic(program: Program) -> Program:
+def magic(program: ast.Program) -> ast.Program:
     """The program with demand; the same program where there is none to follow.
 
     `program` is inlined, its constants typed. Linear in the rules times the patterns of demand.
@@ -67,7 +57,7 @@ def magic(program: Program) -> Program:
     return _Demand(program, wanted, eager=False).program()
 
 
-def _candidates(program: Program) -> frozenset[str]:
+def _candidates(program: ast.Program) -> frozenset[str]:
     """The relations that may be computed on demand."""
     if not program.names("output") and not program.names("printsize"):
         return frozenset()
@@ -87,21 +77,21 @@ def _candidates(program: Program) -> frozenset[str]:
 class _Demand:
     """One attempt: `eager` lets demand follow every atom, else only those that need no demand."""
 
-    def __init__(self, program: Program, wanted: frozenset[str], *, eager: bool) -> None:
+    def __init__(self, program: ast.Program, wanted: frozenset[str], *, eager: bool) -> None:
         self.source = program
         self.wanted = set(wanted)
         self.eager = eager
         self.steady = _independent(program, wanted)
         self.asked: dict[tuple[str, str], None] = {}
-        self.rules: dict[Rule, None] = {}
+        self.rules: dict[ast.Rule, None] = {}
 
-    def program(self) -> Program:
+    def program(self) -> ast.Program:
         """The program; starts again whenever a relation turns out to be wanted as a whole."""
         while not self.attempt():
             pass
         if self.overflows():
             return self.source
-        relations: list[RelationDecl] = []
+        relations: list[ast.RelationDecl] = []
         for declared in self.source.relations:
             if declared.name not in self.wanted:
                 relations.append(declared)
@@ -109,7 +99,7 @@ class _Demand:
                 if name == declared.name:
                     relations.append(replace(declared, name=_copy_name(name, pattern)))
                     bound = _bound(declared.attributes, pattern)
-                    relations.append(RelationDecl(_demand_name(name, pattern), bound))
+                    relations.append(ast.RelationDecl(_demand_name(name, pattern), bound))
         return replace(self.source, relations=tuple(relations), rules=tuple(self.rules))
 
     def attempt(self) -> bool:
@@ -134,7 +124,7 @@ class _Demand:
         most = MAX_COPIES + _MAX_GROWTH * len(self.source.rules)
         return len(self.asked) > MAX_COPIES or len(self.rules) > most
 
-    def whole(self, rule: Rule) -> None:
+    def whole(self, rule: ast.Rule) -> None:
         """A rule for relations that are computed in full."""
         heads = tuple(head for head in rule.heads if head.relation not in self.wanted)
         if not heads:
@@ -145,13 +135,13 @@ class _Demand:
         else:
             self.rules[replace(rule, heads=heads)] = None
 
-    def clause(self, rule: Rule, case: tuple[Formula, ...], pattern: str | None) -> None:
+    def clause(self, rule: ast.Rule, case: tuple[ast.Formula, ...], pattern: str | None) -> None:
         """One alternative of a rule, guarded by the demand for its head's pattern."""
         for formula in (*rule.heads, *case):
             for atom, through in uses(formula):
-                if through or isinstance(formula, Or):  # one that stays whole
+                if through or isinstance(formula, ast.Or):  # one that stays whole
                     self.wanted.discard(atom.relation)
-        prefix: list[Formula] = []
+        prefix: list[ast.Formula] = []
         heads = rule.heads
         if pattern is not None:
             head, computed = _asked(heads[0], pattern)
@@ -159,20 +149,22 @@ class _Demand:
             prefix.append(_demand(head, pattern))
             heads = (replace(head, relation=_copy_name(head.relation, pattern)),)
         body = self.body(case, prefix)
-        self.rules[replace(rule, heads=heads, body=conjunction((*prefix[:1], *body)))] = None
+        self.rules[replace(rule, heads=heads, body=ast.conjunction((*prefix[:1], *body)))] = None
 
-    def body(self, case: tuple[Formula, ...], guard: Sequence[Formula]) -> list[Formula]:
+    def body(
+        self, case: tuple[ast.Formula, ...], guard: Sequence[ast.Formula]
+    ) -> list[ast.Formula]:
         """The literals with copies for the relations on demand; adds the rules of that demand."""
-        followed: list[Formula] = list(guard)
+        followed: list[ast.Formula] = list(guard)
         bound = {arg.name for one in guard for arg in terms_of(one) if isinstance(arg, Var)}
-        left = [i for i, part in enumerate(case) if isinstance(part, Atom)]
+        left = [i for i, part in enumerate(case) if isinstance(part, ast.Atom)]
         out = list(case)
         while left:
             _propagate(case, bound)
             at = min(left, key=lambda i: (self.cost(case[i], bound), i))
             left.remove(at)
             atom = case[at]
-            assert isinstance(atom, Atom)  # noqa: S101  only atoms are left
+            assert isinstance(atom, ast.Atom)  # noqa: S101  only atoms are left
             if atom.relation in self.wanted:
                 pattern = "".join("b" if _is_bound(arg, bound) else "f" for arg in atom.args)
                 if "b" not in pattern:
@@ -189,21 +181,21 @@ class _Demand:
             bound |= {arg.name for arg in atom.args if isinstance(arg, Var)}
         return out
 
-    def cost(self, part: Formula, bound: set[str]) -> tuple[bool, bool, int]:
+    def cost(self, part: ast.Formula, bound: set[str]) -> tuple[bool, bool, int]:
         """Atoms with bound columns first, of those the ones that need no demand."""
-        assert isinstance(part, Atom)  # noqa: S101  only atoms are ordered
+        assert isinstance(part, ast.Atom)  # noqa: S101  only atoms are ordered
         known = sum(_is_bound(arg, bound) for arg in part.args)
         return (known == 0 and bool(part.args), part.relation in self.wanted, -known)
 
-    def ask(self, atom: Atom, pattern: str, because: list[Formula]) -> None:
+    def ask(self, atom: ast.Atom, pattern: str, because: list[ast.Formula]) -> None:
         """Demand an atom's bound columns wherever `because` holds."""
         self.asked.setdefault((atom.relation, pattern))
         demand = _demand(atom, pattern)
         if demand not in because:
-            self.rules[Rule((demand,), conjunction(because), atom.span)] = None
+            self.rules[ast.Rule((demand,), ast.conjunction(because), atom.span)] = None
 
 
-def _independent(program: Program, wanted: frozenset[str]) -> frozenset[str]:
+def _independent(program: ast.Program, wanted: frozenset[str]) -> frozenset[str]:
     """The relations that no wanted one is needed for, directly or not."""
     users: dict[str, list[str]] = {}
     for edge in dependencies(program):
@@ -226,27 +218,27 @@ def _demand_name(relation: str, pattern: str) -> str:
     return f"?{relation}{{{pattern}}}"
 
 
-def _demand(atom: Atom, pattern: str) -> Atom:
+def _demand(atom: ast.Atom, pattern: str) -> ast.Atom:
     """The demand atom of an atom: its bound columns."""
     name = _demand_name(atom.relation, pattern)
     kept = tuple(arg for arg, mark in zip(atom.args, pattern, strict=True) if mark == "b")
-    return Atom(name, kept, atom.span)
+    return ast.Atom(name, kept, atom.span)
 
 
-def _asked(head: Atom, pattern: str) -> tuple[Atom, tuple[Comparison, ...]]:
+def _asked(head: ast.Atom, pattern: str) -> tuple[ast.Atom, tuple[ast.Comparison, ...]]:
     """A head whose demanded columns can be read from the demand, and what they must equal."""
     args: list[Term] = []
-    computed: list[Comparison] = []
+    computed: list[ast.Comparison] = []
     for place, (arg, mark) in enumerate(zip(head.args, pattern, strict=True)):
         if mark == "b" and not isinstance(arg, Var | Const):
             value = Var(f"asked'{place}", arg.span)
-            computed.append(Comparison("=", value, arg, head.span))
+            computed.append(ast.Comparison("=", value, arg, head.span))
             arg = value  # noqa: PLW2901  the column by another name
         args.append(arg)
     return replace(head, args=tuple(args)), tuple(computed)
 
 
-def _bound(attributes: Iterable[Attribute], pattern: str) -> tuple[Attribute, ...]:
+def _bound(attributes: Iterable[ast.Attribute], pattern: str) -> tuple[ast.Attribute, ...]:
     return tuple(one for one, mark in zip(attributes, pattern, strict=True) if mark == "b")
 
 
@@ -255,22 +247,22 @@ def _is_bound(term: Term, bound: set[str]) -> bool:
     return isinstance(term, Const) or (isinstance(term, Var) and term.name in bound)
 
 
-def _propagate(case: Iterable[Formula], bound: set[str]) -> None:
+def _propagate(case: Iterable[ast.Formula], bound: set[str]) -> None:
     """Bind variables that equal a bound one or a constant."""
     before = -1
     while before < len(bound):
         before = len(bound)
         for part in case:
-            if isinstance(part, Comparison) and part.op == "=":
+            if isinstance(part, ast.Comparison) and part.op == "=":
                 for to, source in ((part.left, part.right), (part.right, part.left)):
                     if isinstance(to, Var) and _is_bound(source, bound):
                         bound.add(to.name)
 
 
-def _tests(case: Iterable[Formula], bound: set[str]) -> Iterator[Comparison]:
+def _tests(case: Iterable[ast.Formula], bound: set[str]) -> Iterator[ast.Comparison]:
     """The comparisons whose variables are all bound: demand is narrowed by them."""
     for part in case:
-        if isinstance(part, Comparison):
+        if isinstance(part, ast.Comparison):
             inside = [p for t in (part.left, part.right) for p in subterms(t)]
             names = {p.name for p in inside if isinstance(p, Var)}
             if names <= bound and not any(isinstance(p, Aggregate) for p in inside):

@@ -20,16 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltafix import errors
 from deltafix.engine.bind import bound
 from deltafix.engine.folds.users import UserReducer
 from deltafix.engine.outside import Users
 from deltafix.engine.state.marks import Marks
-from deltafix.errors import (
-    ConfigError,
-    DeltafixError,
-    StateError,
-    TransactionError,
-)
 from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, unknown_relation
@@ -188,11 +183,11 @@ class ShardedDatabase:
     def _stored(self) -> Iterator[None]:
         try:
             yield
-        except DeltafixError:
+        except errors.DeltafixError:
             raise
         except OSError as error:
             message = f"{self._folder}: the shards cannot be opened: {error}"
-            raise StateError(message, path=str(self._folder)) from error
+            raise errors.StateError(message, path=str(self._folder)) from error
 
     def _release(self) -> None:
         if self._lock is not None:
@@ -205,7 +200,7 @@ class ShardedDatabase:
         """
         try:
             layout = self._seats(plan_layout(self.program, heavy))
-        except ConfigError as error:
+        except errors.ConfigError as error:
             _LOG.warning("%s: keys that have outgrown a shard stay in it: %s", self._folder, error)
             return False
         self._manifest = new_manifest(self.program, layout, self.shards)
@@ -267,7 +262,7 @@ class ShardedDatabase:
         then as before.
         """
         if self._closed:
-            raise TransactionError("the database is closed")
+            raise errors.TransactionError("the database is closed")
         for name in changes:
             self._require(name)
         if isinstance(changes, Delta):
@@ -586,7 +581,7 @@ class ShardedDatabase:
         attempt = Attempt(self._spec, self._manifest, executor, choice, self._ledger)
         try:
             yield attempt
-        except DeltafixError:
+        except errors.DeltafixError:
             attempt.discard()
             self._ledger.require_ours(self._manifest)
             raise
