@@ -126,7 +126,6 @@ def test_what_dialects_have_in_their_own_way(dialect: str, call: str, wanted: ob
     ("dialect", "call"),
     [
         ("duckdb", "INITCAP('a')"),
-        ("spark", "SPLIT('a', 'b')"),
         ("spark", "ISNAN(1)"),
         ("postgres", "DATE_DIFF('day', DATE '2026-01-01', DATE '2026-01-02')"),
         ("duckdb", "DATE_DIFF('week', DATE '2026-01-01', DATE '2026-01-02')"),

@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from deltafix.errors import SqlError
-from deltafix.sql import functions, moments, nested, tuples
+from deltafix.sql import functions, moments, nested, regexes, tuples
 from deltafix.sql.casts import cast
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
 from deltafix.sql.text import Statement, exp
@@ -126,6 +126,8 @@ class Scalars:
             raise self.statement.refused(f"{node.key.upper()} in another code", node, way_out)
         if isinstance(node, exp.HexString) and self.statement.dialect == "spark":
             return literal(bytes.fromhex(node.name))
+        if regexes.named(node):
+            return regexes.compiled(self, node)
         function = functions.function_of(node, self.statement.dialect)
         if function is None and isinstance(node, exp.Anonymous) and node.name.upper() == "ROW":
             way_out = "write {'name': value}, or CAST(ROW(...) AS STRUCT(name type))"
@@ -514,6 +516,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
         self, node, node.this, node.expression
     ),
     exp.ArraySlice: lambda self, node: nested.part(self, node, node),
+    regexes.NODES: regexes.compiled,
 }
 
 
