@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from deltafix.errors import SqlError
-from deltafix.sql import functions, moments, nested, regexes, tuples
+from deltafix.sql import formats, functions, lists, moments, nested, regexes, tuples
 from deltafix.sql.casts import cast
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
 from deltafix.sql.text import Statement, exp
@@ -116,6 +116,8 @@ class Scalars:
             return nested.at(self, exp.Bracket(this=array, expressions=places, offset=1))
         if isinstance(node, exp.Anonymous) and node.name.upper() == "DATE_PART":
             return moments.part_named(self, node)
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "TRY_STRPTIME":
+            return formats.read(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
             given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
             if len(given) > 2:
@@ -128,6 +130,8 @@ class Scalars:
             return literal(bytes.fromhex(node.name))
         if regexes.named(node):
             return regexes.compiled(self, node)
+        if lists.named(node, self.statement.dialect) or lists.is_of_arrays(self, node):
+            return lists.compiled(self, node)
         function = functions.function_of(node, self.statement.dialect)
         if function is None and isinstance(node, exp.Anonymous) and node.name.upper() == "ROW":
             way_out = "write {'name': value}, or CAST(ROW(...) AS STRUCT(name type))"
@@ -502,7 +506,12 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
         exp.DayOfYear,
         exp.WeekOfYear,
         exp.Week,
+        exp.Hour,
+        exp.Minute,
+        exp.Second,
     ): moments.part,
+    exp.TimeToStr: formats.written,
+    (exp.StrToTime, exp.StrToDate): formats.read,
     exp.DateDiff: moments.difference,
     (exp.LastDay, exp.Dayname, exp.Monthname): moments.of_day,
     exp.DateFromParts: moments.made,
@@ -517,6 +526,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     ),
     exp.ArraySlice: lambda self, node: nested.part(self, node, node),
     regexes.NODES: regexes.compiled,
+    lists.NODES: lists.compiled,
 }
 
 
