@@ -97,7 +97,7 @@ _UNITED: Final = frozenset(("string_agg", *_LISTED))
 _USAGE = (
     "aggregates are COUNT, COUNT_IF, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, BIT_AND, BIT_OR, "
     "BIT_XOR, PRODUCT, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MODE, STRING_AGG, "
-    "ARRAY_AGG, ANY_VALUE, and FIRST and LAST with ORDER BY"
+    "ARRAY_AGG, ANY_VALUE, ARG_MIN, ARG_MAX, and FIRST and LAST with ORDER BY"
 )
 AGGREGATE: Final = exp.Filter | exp.AggFunc | exp.WithinGroup
 """The nodes that are aggregates."""
@@ -187,6 +187,9 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     inner = node
     if isinstance(node, exp.Filter):
         condition, inner = node.expression.this, node.this
+    if isinstance(inner, exp.ArgMax | exp.ArgMin):
+        inner, there = _by_extreme(formulas, node, inner)
+        condition = there if condition is None else exp.and_(condition, there)
     order: list[exp.Ordered] = []
     if isinstance(inner, exp.WithinGroup):
         order, inner = inner.expression.expressions, inner.this
@@ -243,6 +246,22 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         message = f"an aggregate inside {inner.key.upper()}"
         raise builder.statement.wrong(message, nested[0], "aggregate a grouped subquery")
     return Wanted(op, argument, by_value, node, tuple(order), setting, listed)
+
+
+def _by_extreme(
+    formulas: Formulas, node: exp.Expr, inner: exp.ArgMax | exp.ArgMin
+) -> tuple[exp.Expr, exp.Expr]:
+    """ARG_MAX(x, y) as the first x by y, and the condition for it: that there is a y.
+
+    Of DuckDB's dialect that there is an x, too. Of rows that have the same y it is the least x.
+    """
+    by, value = inner.expression, inner.this
+    if by is None or inner.args.get("count") or isinstance(value, exp.Order):
+        raise formulas.builder.refused("this ARG_MAX", node, "write ARG_MAX(value, by)")
+    kind = exp.First if formulas.scope.statement.dialect == "spark" else exp.AnyValue
+    ordered = exp.Ordered(this=by.copy(), desc=isinstance(inner, exp.ArgMax), nulls_first=False)
+    found = kind(this=exp.Order(this=value.copy(), expressions=[ordered]))
+    return found, exp.Is(this=by.copy(), expression=exp.Null()).not_()
 
 
 _SETTINGS = ("separator", "expression", "quantile")

@@ -82,7 +82,7 @@ def _parts(scalars: Scalars, node: exp.Expr) -> list[tuple[str, bool, str]]:
     way_out = "EXTRACT(... FROM x) gives each part as a number"
     if known is None or known.type is not TEXT or isinstance(given, exp.Placeholder):
         raise scalars.statement.refused("a format that is no literal", node, way_out)
-    found = []
+    found: list[tuple[str, bool, str]] = []
     text = known.compute(())
     for part in _PART.finditer(text):
         letter, between = part["letter"] or "", part["text"] or ""

@@ -18,17 +18,19 @@ from operator import itemgetter
 from typing import Any, Final
 
 from deltafix.errors import SqlError
-from deltafix.sql import formats, functions, lists, moments, nested, regexes, tuples
+from deltafix.sql import formats, functions, lists, moments, nested, regexes, text_functions, tuples
 from deltafix.sql.casts import cast
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
     BOOLEAN,
+    DATE,
     DOUBLE,
     INTEGER,
     MOST_DIGITS,
     NULL,
     TEXT,
+    TIMESTAMP,
     Column,
     SqlType,
     common_type,
@@ -169,6 +171,8 @@ class Scalars:
             value = given.get(key, ())
             args.extend(value if isinstance(value, list) else [value] if value != () else [])
         values = [self.compile(arg) for arg in args]
+        if isinstance(node, exp.DPipe | exp.Concat | exp.ConcatWs):
+            values = [self.as_text(value, values) for value in values]
         kind = function.result([value.type for value in values])
         if function.unites and kind is not None:
             values = [self.converted(value, kind) for value in values]
@@ -184,7 +188,10 @@ class Scalars:
             and all(fixed)
             and not any(v.nullable for v in values[1:])
         ):
-            known = function.fixed(*(value.compute(()) for value in values[1:]))
+            try:
+                known = function.fixed(*(value.compute(()) for value in values[1:]))
+            except ValueError as error:
+                raise self.statement.wrong(str(error), args[1], f"write {function.usage}") from None
             compute = strict(known, values[0].compute)
         elif function.strict:
             compute = strict(function.compute, *(value.compute for value in values))
@@ -199,6 +206,27 @@ class Scalars:
 
             nullable = function.nullable([value.nullable for value in values])
         return self.checked(compute, kind, nullable)
+
+    def as_text(self, scalar: Scalar, beside: Sequence[Scalar]) -> Scalar:
+        """A number, a day or a moment that is put together with a text, as CAST makes it one."""
+        kind = scalar.type
+        is_plain = kind.is_numeric or kind in (DATE, TIMESTAMP)
+        is_plain |= kind is BOOLEAN and self.statement.dialect != "postgres"  # there it is t or f
+        convert = cast(kind, TEXT) if is_plain and any(one.type is TEXT for one in beside) else None
+        if convert is None:
+            return scalar
+        return Scalar(strict(convert, scalar.compute), TEXT, scalar.nullable)
+
+    def escaped(self, node: exp.Expr) -> Scalar:
+        """`text LIKE pattern ESCAPE '!'`."""
+        is_given = isinstance(node.expression, exp.Placeholder)
+        mark = None if is_given else constant(node.expression)
+        if not isinstance(node.this, exp.Like | exp.ILike):
+            raise self.statement.refused("ESCAPE here", node, "write LIKE 'a!%' ESCAPE '!'")
+        if mark is None or mark.type is not TEXT or len(mark.compute(())) > 1:
+            raise self.statement.wrong("ESCAPE of this", node.expression, "write one character")
+        folds = isinstance(node.this, exp.ILike)
+        return self.function(node.this, text_functions.like(mark.compute(()), folds=folds))
 
     def checked(self, compute: Compute, kind: SqlType, nullable: bool) -> Scalar:
         """A Scalar whose whole numbers and decimals are those of its type, or an error."""
@@ -489,6 +517,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     (exp.And, exp.Or): Scalars.both,
     exp.Not: Scalars.negation,
     exp.Paren: Scalars.paren,
+    exp.Escape: Scalars.escaped,
     exp.Is: Scalars.is_,
     exp.Between: Scalars.between,
     exp.In: Scalars.member,

@@ -343,7 +343,10 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
 
 
 def _queried(tree: exp.Expr) -> exp.Expr:
-    """A PIVOT or UNPIVOT that is a statement as the query that it is."""
+    """A PIVOT or UNPIVOT that is a statement, or what a view is of, as the query that it is."""
+    inside = tree.args.get("expression") if isinstance(tree, exp.Create | exp.Insert) else None
+    if inside is not None and isinstance(inside.unnest(), exp.Pivot):
+        tree.set("expression", _queried(inside.unnest()))
     if not isinstance(tree, exp.Pivot):
         return tree
     with_ = tree.args.pop("with_", None)
@@ -463,6 +466,12 @@ def _parser(base: type[Parser]) -> type[Parser]:
                 return [exp.AddConstraint(expressions=[self._parse_constraint()])]
             return super()._parse_alter_table_add()
 
+        def _parse_ddl_select(self) -> Any:
+            if self._match_set((TokenType.PIVOT, TokenType.UNPIVOT)):
+                is_unpivot = self._prev.token_type == TokenType.UNPIVOT
+                return self._parse_simplified_pivot(is_unpivot=is_unpivot)
+            return super()._parse_ddl_select()
+
         def _warn_unsupported(self) -> None:
             pass
 
@@ -515,7 +524,8 @@ def _plain(tree: exp.Expr) -> exp.Expr:
     found = [one for one in tree.walk() if one.args.get("negate")]
     for node in reversed(found):  # inner ones first: the outer one is copied
         node.set("negate", None)
-        node.replace(exp.Not(this=node.copy()))
+        whole = node.parent if isinstance(node.parent, exp.Escape) else node
+        whole.replace(exp.Not(this=whole.copy()))
     return tree
 
 
