@@ -352,6 +352,8 @@ class _Maker:
                     lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
                     lambda: f"CAST(({again(DATE)} - {again(DATE)}) % 1000 AS INTEGER)",
                     lambda: f"CAST(OCTET_LENGTH(CAST({again(BLOB)} AS BLOB)) AS INTEGER)",
+                    lambda: f"(CAST({again(INT)} AS INTEGER) >> 1)",
+                    lambda: f"CAST(LEN(REGEXP_SPLIT_TO_ARRAY({again(TEXT)}, 'a|b')) AS INTEGER)",
                 ]
             if INTS in self.types:
                 forms += [
@@ -378,6 +380,13 @@ class _Maker:
             ]
         elif kind in ARRAYS:
             of = ARRAYS[kind]
+            if kind != DOUBLES or not self.nan:
+                forms += [
+                    lambda: f"LIST_SORT({typed.format(again())}, 'DESC')",
+                    lambda: f"LIST_CONCAT({typed.format(again())}, {typed.format(again())})",
+                    lambda: f"LIST_REVERSE({typed.format(again())})",
+                    lambda: f"LIST_SORT(LIST_DISTINCT({typed.format(again())}))",
+                ]
             forms += [lambda: typed.format(f"[{again(of)}, {again(of)}]")] * 2
             forms += [lambda: f"({typed.format(again())})[{self.place()}:{self.place()}]"]
         elif kind == RECORD:
@@ -420,6 +429,13 @@ class _Maker:
             if not self.portable:
                 forms.append(lambda: f"HEX(CAST({again(BLOB)} AS BLOB))")
                 forms.append(lambda: f"CAST(CAST({again(BLOB)} AS BLOB) AS TEXT)")
+                pattern = self.random.choice(("'[ab]'", "'(a)(b?)'", "'^.'", "'B|a+'"))
+                forms += [
+                    lambda: f"REGEXP_REPLACE({typed.format(again())}, {pattern}, '<\\0>', 'g')",
+                    lambda: f"REGEXP_EXTRACT({typed.format(again())}, {pattern})",
+                    lambda: f"({typed.format(again())} || CAST({again(INT)} AS INTEGER))",
+                    lambda: f"STRFTIME(CAST({again(DATE)} AS DATE), '%d.%m.%Y')",
+                ]
         if STRUCT in self.types:
             found = [
                 (of, n) for of, fields in FIELDS.items() for n, k in fields.items() if k == kind
@@ -540,6 +556,9 @@ class _Maker:
         if kind == TEXT:
             pattern = self.random.choice(("'a%'", "'_'", "'%b'"))
             forms.append(lambda: f"{left} {self.random.choice(('', 'NOT '))}LIKE {pattern}")
+            forms.append(lambda: f"{left} LIKE {pattern} ESCAPE '!'")
+            if not self.portable:
+                forms.append(lambda: f"{left} {self.random.choice(('~', '!~'))} '^[ab]|B'")
         if kind == INT:
             forms.append(lambda: f"{left} < {self.value(DOUBLE)}")
         if kind in ARRAYS:
@@ -989,6 +1008,9 @@ class _Maker:
             keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n, _ in scope[-2:]]
             pick = self.random.choice(("FIRST", "LAST", "ANY_VALUE"))
             forms.append((f"{pick}({column} ORDER BY {', '.join((*keys, column))})", kind))
+            if kind not in NESTED:  # of those with the same greatest value, the value
+                most = self.random.choice(("ARG_MAX", "ARG_MIN", "MAX_BY"))
+                forms.append((f"{most}({column}, {column})", kind))
         made = next((array for array, of in ARRAYS.items() if of == kind), None)
         if made in self.types:
             keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n, _ in scope[-2:]]

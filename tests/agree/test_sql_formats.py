@@ -28,10 +28,19 @@ MOMENTS = (
     "CAST(NULL AS DATE)",
 )
 LETTERS = {
-    "duckdb": (*(f"%{one}" for one in "YymdHIMSfgjGVuwaAbBp%UcZ"), *(f"%-{one}" for one in "ymdHIMSj")),
-    "postgres": ("YYYY", "YY", "MM", "DD", "HH24", "HH12", "HH", "MI", "SS", "US", "DDD", "Q", "Mon"),
-    "spark": ("yyyy", "yy", "MM", "dd", "HH", "hh", "mm", "ss", "EEEE", "MMM", "MMMM", "a", "d", "M"),
-}  # fmt: skip
+    "duckdb": [
+        f"%{one}"
+        for one in (*["-y", "-m", "-d", "-H", "-I", "-M", "-S", "-j"], *"YymdHIMSfgjGVuwaAbBp%UcZ")
+    ],
+    "postgres": [
+        "YYYY",
+        *["YY", "MM", "DD", "HH24", "HH12", "HH", "MI", "SS", "US", "DDD", "Q", "Mon"],
+    ],
+    "spark": [
+        "yyyy",
+        *["yy", "MM", "dd", "HH", "hh", "mm", "ss", "EEEE", "MMM", "MMMM", "a", "d", "M"],
+    ],
+}
 BETWEEN = ("-", " ", ":", "/", ".", ", ", "T", "")
 CALLS = {"duckdb": "STRFTIME", "postgres": "TO_CHAR", "spark": "DATE_FORMAT"}
 TEXTS = (
@@ -124,6 +133,8 @@ def test_oracle_formats_are_those_of_spark(spark: SparkSession) -> None:
 def test_a_format_that_is_not_the_same_everywhere_is_refused(
     dialect: str, call: str, why: str
 ) -> None:
-    with closing(deltafix.sql.connect(dialect=dialect)) as db:
-        with pytest.raises(deltafix.sql.DatabaseError, match=why):
-            db.execute(f"SELECT {call} AS x")
+    with (
+        closing(deltafix.sql.connect(dialect=dialect)) as db,
+        pytest.raises(deltafix.sql.DatabaseError, match=why),
+    ):
+        db.execute(f"SELECT {call} AS x")
