@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from deltafix.sql import times
 from deltafix.sql.casts import cast
 from deltafix.sql.functions import order_of
 from deltafix.sql.literals import Scalar, strict, typed
@@ -21,10 +23,12 @@ from deltafix.sql.text import exp
 from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
+    DATE,
     DOUBLE,
     MOST_DIGITS,
     NULL,
     TEXT,
+    TIMESTAMP,
     SqlType,
     array_type,
     common_type,
@@ -183,6 +187,40 @@ def _series(_: _Key, start: int, end: int, step: int = 1, *, last: bool) -> _Arr
     return tuple(found)
 
 
+def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
+    """A series of days or moments, by an INTERVAL: the end of it, too, but in RANGE."""
+    statement = scalars.statement
+    step = times.interval(statement, node.args["step"].unnest())
+    ends = [scalars.compile(node.args[key]) for key in ("start", "end")]
+    if any(one.type not in (DATE, TIMESTAMP, NULL) for one in ends):
+        shown = ", ".join(one.type.name for one in ends)
+        raise statement.wrong(f"a series from {shown}", node, "it takes a DATE or a TIMESTAMP")
+    is_of_days = statement.dialect == "spark" and ends[0].type is DATE
+    if step.months * times.size(step) < 0 or (is_of_days and step.rest % timedelta(days=1)):
+        raise statement.refused("this step", node, "write INTERVAL '1' DAY")
+    last, again = not node.args.get("is_end_exclusive"), statement.dialect != "spark"
+
+    def compute(start: Any, end: Any) -> _Array:
+        found: list[Any] = []
+        at, way = start, 1 if times.size(step) > 0 else -1
+        while times.size(step) and (
+            (times.micros(end) - times.micros(at)) * way > 0 or (last and at == end)
+        ):
+            if len(found) == _MOST:
+                raise ValueError(f"a series of more than {_MOST} moments")
+            found.append(at)
+            many = times.Interval(step.months * len(found), step.rest * len(found))
+            at = times.moved(at, step, 1) if again else times.moved(start, many, 1)
+        return tuple(one.date() for one in found) if is_of_days else tuple(found)
+
+    moments = [scalars.converted(one, TIMESTAMP) for one in ends]
+    return Scalar(
+        strict(compute, *(one.compute for one in moments)),
+        array_type(DATE if is_of_days else TIMESTAMP),
+        any(one.nullable for one in ends),
+    )
+
+
 def _sort(node: exp.Expr) -> _Form | None:
     """A sort, whose directions sqlglot has read."""
     ways = [node.args.get("asc"), node.args.get("nulls_first")]
@@ -328,6 +366,8 @@ def is_of_arrays(scalars: Scalars, node: exp.Expr) -> bool:
 def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     """A function of arrays. Raises SqlProgrammingError, SqlRefusedError."""
     statement = scalars.statement
+    if isinstance(node, exp.GenerateSeries) and isinstance(node.args.get("step"), exp.Interval):
+        return _moments(scalars, node)
     name = _name(node)
     word = node.name.upper() if isinstance(node, exp.Anonymous) else node.key.upper()
     if isinstance(node, exp.DPipe | exp.Concat):

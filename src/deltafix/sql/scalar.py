@@ -18,7 +18,17 @@ from operator import itemgetter
 from typing import Any, Final
 
 from deltafix.errors import SqlError
-from deltafix.sql import formats, functions, lists, moments, nested, regexes, text_functions, tuples
+from deltafix.sql import (
+    formats,
+    functions,
+    json_paths,
+    lists,
+    moments,
+    nested,
+    regexes,
+    text_functions,
+    tuples,
+)
 from deltafix.sql.casts import cast
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
 from deltafix.sql.text import Statement, exp
@@ -120,6 +130,8 @@ class Scalars:
             return moments.part_named(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "TRY_STRPTIME":
             return formats.read(self, node)
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
+            return moments.since(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
             given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
             if len(given) > 2:
@@ -320,7 +332,11 @@ class Scalars:
         by_parts = tuples.compared(self.statement, node)
         if by_parts is not None:
             return self.compile(by_parts)
-        left, right, order = self.pair(node, node.this, node.expression)
+        lengths = moments.compared(self, node)
+        if lengths is None:
+            left, right, order = self.pair(node, node.this, node.expression)
+        else:
+            (left, right), order = lengths, functions.itself
         test = functions.COMPARE[type(node)]
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
             same = isinstance(node, exp.NullSafeEQ)
@@ -539,6 +555,9 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
         exp.Minute,
         exp.Second,
     ): moments.part,
+    (exp.TimeToUnix, exp.StrToUnix, exp.UnixToTime): moments.since,
+    (exp.TsOrDsAdd, exp.AddMonths): moments.day_later,
+    (exp.JSONExtract, exp.JSONExtractScalar): json_paths.extracted,
     exp.TimeToStr: formats.written,
     (exp.StrToTime, exp.StrToDate): formats.read,
     exp.DateDiff: moments.difference,
