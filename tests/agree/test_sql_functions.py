@@ -28,6 +28,10 @@ POOLS = {
     "TIMESTAMP '1969-07-20 00:00:00'|NULL::TIMESTAMP|TIMESTAMP '2026-03-01 00:00:00.000001'",
     "B": "'abc'::BLOB|NULL::BLOB|''::BLOB",
     "P": "1.25|-1.75|100.00|NULL::DECIMAL(6,2)",
+    "I": "INTERVAL '40' DAY|INTERVAL '-1' YEAR|INTERVAL '1' MONTH|INTERVAL '0' DAY",
+    "J": """'{"a": {"b": [1.50, 1e5, null]}, "b": "x\u00e9\\n"}'|'[{"a": 1}, 1e-7, -0.0]'|'{"a":'"""
+    """|'{"a": 12345678901234567890123, "a": 2}'|'"q"'|'null'|NULL::TEXT|'{"a": [1e22, true]}'""",
+    "K": "'a'|'b'|'$.a.b'|'$.a.b[0]'|'$.a[-1]'|'$[0]'|0|-1|'$'",
     "W": "'a%'|'%b_'|'a!%%'|'_'|'%!_%'|'%a%b%'|'!!%'|'A_c'|NULL::TEXT",
     "E": "'!'|'a'|''",
     "S": "0|1|3|31|-1|40|NULL::INTEGER",
@@ -50,7 +54,11 @@ FORMS = (
     *("{T} LIKE {W}", "{T} NOT LIKE {W} ESCAPE {E}", "{T} ILIKE {W}", "{T} ILIKE {W} ESCAPE {E}"),
     *("{N} << {S}", "{N} >> {S}", "EVEN({F})", "SIGNBIT({F})", "ASINH({F})", "ACOSH({F})"),
     *("ATANH({F})", "{T} || {N}", "CONCAT({T},{N},{D})", "{P} || {T}", "CONCAT_WS('-',{T},{M})"),
-    *("HOUR({M})", "MINUTE({M})", "SECOND({M})"),
+    *("HOUR({M})", "MINUTE({M})", "SECOND({M})", "EPOCH({M})", "EPOCH({D})", "EPOCH_MS({M})"),
+    *("EPOCH_US({M})", "EXTRACT(EPOCH FROM {M})", "EXTRACT(EPOCH FROM {M} - {M})"),
+    *("{M} - {M} > INTERVAL '30 minutes'", "{M} - {D} <= INTERVAL '2' MONTH", "{D} - {M} = {I}"),
+    *("GENERATE_SERIES({D},{D},{I})", "RANGE({M},{M},{I})", "{J} ->> {K}", "{J} -> {K}"),
+    *("JSON_EXTRACT({J},{K})", "JSON_EXTRACT_STRING({J},{K})", "({J} -> 'a') ->> 'b'"),
     *("ISNAN({F})", "ISINF({F})", "ISFINITE({F})", "SQRT({F})", "EXP({F})", "POWER({F},{F})"),
     *("DATE_DIFF({U},{D},{D})", "DATE_DIFF({U},{M},{M})", "DATEDIFF({U},{D},{M})"),
     *(
