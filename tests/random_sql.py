@@ -993,6 +993,8 @@ class _Maker:
                     (f"STDDEV({distinct}{one})", DOUBLE),
                     (f"VAR_POP({one})", DOUBLE),
                     (f"MEDIAN({distinct}{one})", DOUBLE),
+                    (f"COVAR_POP({one}, {one} * {one})", DOUBLE),
+                    (f"REGR_SXX({one}, {self.of(scope, INT) or 1})", DOUBLE),
                     (f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY {one} DESC)", DOUBLE),
                     (f"QUANTILE_DISC({column}, {share})", kind),
                     (f"PRODUCT(DISTINCT {one})", DOUBLE),  # of few values: DuckDB rounds each time
@@ -1025,7 +1027,9 @@ class _Maker:
         text, result = self.random.choice(forms)
         if self.maybe(0.2):
             text += f" FILTER (WHERE {self.condition(scope, 1, inner=self.maybe(0.2))})"
-        if text.startswith(("STDDEV", "VAR_POP")):  # of one view DuckDB has two, by their last bits
+        if text.startswith(
+            ("STDDEV", "VAR_POP", "COVAR", "REGR")
+        ):  # of one view DuckDB has two, by their last bits
             text = f"ROUND({text}, 6)"
         if result in (INT, DOUBLE, DECIMAL) and self.maybe(0.9):
             text = f"CAST({text} AS {result})"
@@ -1089,6 +1093,10 @@ class _Maker:
             forms += self.united(scope, column, kind, f"ORDER BY {sorts} {frame}")
             forms += [(f"COUNT(DISTINCT {column})", framed)] * (kind == INT)
         call, order = self.random.choice(forms)
+        if self.maybe(0.2):  # words as people write them; names and values have capitals in quotes
+            order = re.sub(
+                r"\b[A-Z]{2,}\b(?=[^']*(?:'[^']*'[^']*)*$)", lambda w: w[0].lower(), order
+            )
         aggregates = ("COUNT", "SUM", "AVG", "MIN", "MAX")
         if call.startswith(aggregates) and self.maybe(0.2):
             call += f" FILTER (WHERE {self.condition(scope, 1, inner=False)})"

@@ -37,6 +37,7 @@ except ImportError as error:
 
 __all__ = [
     "DIALECTS",
+    "KurtosisPop",
     "Product",
     "Statement",
     "data_type",
@@ -65,6 +66,12 @@ _EXPLAIN: Final = re.compile(r"EXPLAIN(?:\s+WHY(?:\s+NOT)?)?\b", re.IGNORECASE)
 
 class Product(exp.Expression, exp.AggFunc):
     """PRODUCT(x), which sqlglot takes for a function that it does not know."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class KurtosisPop(exp.Expression, exp.AggFunc):
+    """KURTOSIS_POP(x), likewise."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
@@ -439,7 +446,11 @@ def _parser(base: type[Parser]) -> type[Parser]:
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
         _is_part = False
-        FUNCTIONS = {**base.FUNCTIONS, "PRODUCT": Product.from_arg_list}  # noqa: RUF012  as its base
+        FUNCTIONS: ClassVar = {
+            **base.FUNCTIONS,
+            "PRODUCT": Product.from_arg_list,
+            "KURTOSIS_POP": KurtosisPop.from_arg_list,
+        }
 
         def _parse_bracket(self, this: Any = None) -> Any:
             if isinstance(this, exp.Bracket) and "offset" not in this.args:
