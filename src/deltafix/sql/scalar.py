@@ -17,6 +17,7 @@ from functools import cache, partial
 from operator import itemgetter
 from typing import Any, Final
 
+from deltafix.diagnostics import suggest
 from deltafix.errors import SqlError
 from deltafix.sql import (
     formats,
@@ -167,7 +168,11 @@ class Scalars:
             if isinstance(node, exp.Explode | exp.Unnest):
                 way_out = "write it in SELECT, or in FROM: ... CROSS JOIN UNNEST(array) AS u (x)"
                 raise self.statement.refused("UNNEST here", node, way_out)
+            close = suggest(name.upper(), functions.NAMES.split(", "))
             way_out = f"functions are {functions.NAMES}; compute it before the rows come in"
+            way_out = f"did you mean {close}?" if close else way_out
+            if node.find(exp.Lambda):
+                way_out = "UNNEST the array, and ARRAY_AGG what becomes of its elements"
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)
 

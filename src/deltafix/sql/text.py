@@ -346,7 +346,7 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = span_of(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
-    return _with_fields(_plain(_queried(normalize_identifiers(tree, dialect=reader))))
+    return _with_fields(_plain(_joined(_queried(normalize_identifiers(tree, dialect=reader)))))
 
 
 def _queried(tree: exp.Expr) -> exp.Expr:
@@ -359,6 +359,22 @@ def _queried(tree: exp.Expr) -> exp.Expr:
     with_ = tree.args.pop("with_", None)
     source = exp.From(this=exp.Subquery(this=tree))
     return exp.Select(expressions=[exp.Star()], from_=source, with_=with_)
+
+
+def _joined(tree: exp.Expr) -> exp.Expr:
+    """The tree with LATERAL VIEW EXPLODE(array) x AS y as CROSS JOIN UNNEST(array) AS x (y)."""
+    for select in tree.find_all(exp.Select):
+        views = select.args.get("laterals") or []
+        if all(type(one.this) is exp.Explode and one.args.get("view") for one in views):
+            select.set("laterals", None)
+            for one in views:
+                item = exp.Unnest(expressions=[one.this.this], alias=one.args.get("alias"))
+                kind = {"kind": "CROSS"}
+                outer: Any = {"side": "LEFT", "on": exp.true()}
+                select.append(
+                    "joins", exp.Join(this=item, **(outer if one.args.get("outer") else kind))
+                )
+    return tree
 
 
 class _Wrong(NamedTuple):
