@@ -32,7 +32,7 @@ has_java() {
 }
 
 python=$(python_for_venv)
-extras=spark,pandas,polars,proofs,web,delta,iceberg,postgres,sqlalchemy,kafka,s3,hdfs,coverage,sql,conditions
+extras=spark,pandas,polars,proofs,web,delta,iceberg,postgres,sqlalchemy,kafka,s3,hdfs,coverage,sql,regex,conditions
 if ! has_java; then
     echo "No Java 17+ on JAVA_HOME or PATH: taking one from PyPI (extra 'java')."
     extras=$extras,java

@@ -1,7 +1,7 @@
-"""What `match` means to the oracle: ECMAScript's regular expressions, without back references.
+"""What `match` means to the oracle: ECMAScript's regular expressions that take linear time.
 
 A pattern is read into functions from a text and a position to the positions where a match may end;
-nothing of Python's `re` is used. `Malformed` is raised for what the grammar does not have.
+no library of regular expressions is used. `Malformed` is raised for what the grammar does not have.
 """
 
 from __future__ import annotations
@@ -94,10 +94,6 @@ class Reader:
         ):
             if self.take(mark):
                 return lambda text, at, test=test: {at} if test(text, at) else set()
-        for mark, wanted in (("(?=", True), ("(?!", False)):
-            if self.take(mark):
-                inner = self.group()
-                return lambda text, at: {at} if bool(inner(text, at)) == wanted else set()
         found = self.atom()
         for low, high in self.counts():
             found = repeated(found, low, high)

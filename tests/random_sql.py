@@ -352,6 +352,8 @@ class _Maker:
                     lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
                     lambda: f"CAST(({again(DATE)} - {again(DATE)}) % 1000 AS INTEGER)",
                     lambda: f"CAST(OCTET_LENGTH(CAST({again(BLOB)} AS BLOB)) AS INTEGER)",
+                    lambda: f"(CAST({again(INT)} AS INTEGER) >> 1)",
+                    lambda: f"CAST(LEN(REGEXP_SPLIT_TO_ARRAY({again(TEXT)}, 'a|b')) AS INTEGER)",
                 ]
             if INTS in self.types:
                 forms += [
@@ -378,6 +380,13 @@ class _Maker:
             ]
         elif kind in ARRAYS:
             of = ARRAYS[kind]
+            if kind != DOUBLES or not self.nan:
+                forms += [
+                    lambda: f"LIST_SORT({typed.format(again())}, 'DESC')",
+                    lambda: f"LIST_CONCAT({typed.format(again())}, {typed.format(again())})",
+                    lambda: f"LIST_REVERSE({typed.format(again())})",
+                    lambda: f"LIST_SORT(LIST_DISTINCT({typed.format(again())}))",
+                ]
             forms += [lambda: typed.format(f"[{again(of)}, {again(of)}]")] * 2
             forms += [lambda: f"({typed.format(again())})[{self.place()}:{self.place()}]"]
         elif kind == RECORD:
@@ -420,6 +429,13 @@ class _Maker:
             if not self.portable:
                 forms.append(lambda: f"HEX(CAST({again(BLOB)} AS BLOB))")
                 forms.append(lambda: f"CAST(CAST({again(BLOB)} AS BLOB) AS TEXT)")
+                pattern = self.random.choice(("'[ab]'", "'(a)(b?)'", "'^.'", "'B|a+'"))
+                forms += [
+                    lambda: f"REGEXP_REPLACE({typed.format(again())}, {pattern}, '<\\0>', 'g')",
+                    lambda: f"REGEXP_EXTRACT({typed.format(again())}, {pattern})",
+                    lambda: f"({typed.format(again())} || CAST({again(INT)} AS INTEGER))",
+                    lambda: f"STRFTIME(CAST({again(DATE)} AS DATE), '%d.%m.%Y')",
+                ]
         if STRUCT in self.types:
             found = [
                 (of, n) for of, fields in FIELDS.items() for n, k in fields.items() if k == kind
@@ -540,6 +556,9 @@ class _Maker:
         if kind == TEXT:
             pattern = self.random.choice(("'a%'", "'_'", "'%b'"))
             forms.append(lambda: f"{left} {self.random.choice(('', 'NOT '))}LIKE {pattern}")
+            forms.append(lambda: f"{left} LIKE {pattern} ESCAPE '!'")
+            if not self.portable:
+                forms.append(lambda: f"{left} {self.random.choice(('~', '!~'))} '^[ab]|B'")
         if kind == INT:
             forms.append(lambda: f"{left} < {self.value(DOUBLE)}")
         if kind in ARRAYS:
@@ -974,6 +993,8 @@ class _Maker:
                     (f"STDDEV({distinct}{one})", DOUBLE),
                     (f"VAR_POP({one})", DOUBLE),
                     (f"MEDIAN({distinct}{one})", DOUBLE),
+                    (f"COVAR_POP({one}, {one} * {one})", DOUBLE),
+                    (f"REGR_SXX({one}, {self.of(scope, INT) or 1})", DOUBLE),
                     (f"PERCENTILE_CONT({share}) WITHIN GROUP (ORDER BY {one} DESC)", DOUBLE),
                     (f"QUANTILE_DISC({column}, {share})", kind),
                     (f"PRODUCT(DISTINCT {one})", DOUBLE),  # of few values: DuckDB rounds each time
@@ -989,6 +1010,9 @@ class _Maker:
             keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n, _ in scope[-2:]]
             pick = self.random.choice(("FIRST", "LAST", "ANY_VALUE"))
             forms.append((f"{pick}({column} ORDER BY {', '.join((*keys, column))})", kind))
+            if kind not in NESTED:  # of those with the same greatest value, the value
+                most = self.random.choice(("ARG_MAX", "ARG_MIN", "MAX_BY"))
+                forms.append((f"{most}({column}, {column})", kind))
         made = next((array for array, of in ARRAYS.items() if of == kind), None)
         if made in self.types:
             keys = [f"{n} {self.random.choice(('DESC', 'ASC NULLS FIRST'))}" for n, _ in scope[-2:]]
@@ -1003,7 +1027,9 @@ class _Maker:
         text, result = self.random.choice(forms)
         if self.maybe(0.2):
             text += f" FILTER (WHERE {self.condition(scope, 1, inner=self.maybe(0.2))})"
-        if text.startswith(("STDDEV", "VAR_POP")):  # of one view DuckDB has two, by their last bits
+        if text.startswith(
+            ("STDDEV", "VAR_POP", "COVAR", "REGR")
+        ):  # of one view DuckDB has two, by their last bits
             text = f"ROUND({text}, 6)"
         if result in (INT, DOUBLE, DECIMAL) and self.maybe(0.9):
             text = f"CAST({text} AS {result})"
@@ -1067,6 +1093,10 @@ class _Maker:
             forms += self.united(scope, column, kind, f"ORDER BY {sorts} {frame}")
             forms += [(f"COUNT(DISTINCT {column})", framed)] * (kind == INT)
         call, order = self.random.choice(forms)
+        if self.maybe(0.2):  # words as people write them; names and values have capitals in quotes
+            order = re.sub(
+                r"\b[A-Z]{2,}\b(?=[^']*(?:'[^']*'[^']*)*$)", lambda w: w[0].lower(), order
+            )
         aggregates = ("COUNT", "SUM", "AVG", "MIN", "MAX")
         if call.startswith(aggregates) and self.maybe(0.2):
             call += f" FILTER (WHERE {self.condition(scope, 1, inner=False)})"

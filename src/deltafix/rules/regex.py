@@ -1,10 +1,13 @@
-r"""Regular expressions of `match`: ECMAScript's grammar, as C++'s std::regex reads it.
+r"""Regular expressions, matched by RE2: in time linear in the text, whatever the pattern says.
 
-A pattern is translated to one of Python's `re` with the same meaning, so what Python alone knows
-(`(?i)`, `(?<=a)`, `\A`, possessive quantifiers) is refused, and what it lacks (`[[:digit:]]`,
-`[^]`, `\cJ`) is read. Invariant: everything a pattern says literally is escaped on its way out, so
-Python neither warns about a pattern nor reads more into it. Characters count, not bytes; classes
-are those of ASCII, as in the C locale.
+Rules and SQL come from strangers, and a pattern that backtracks can take the age of the universe.
+Lives here: `regex`, the one door to RE2, and `compile_regex`, the patterns of `match`:
+ECMAScript's grammar, as C++'s std::regex reads it, translated to RE2's with the same meaning. What
+RE2 alone knows (`(?i)`, `\A`, `\pL`) is refused, and what it lacks (`[^]`, `\cJ`) is read; what no
+linear matcher has (`(?=a)`, `\1`) is refused, too. `Translator` is what the patterns of SQL's
+dialects are read with, too. Invariant: everything a pattern says literally is escaped on its way
+out, so RE2 reads no more into it. Characters count, not bytes; classes are those of ASCII, as in
+the C locale.
 """
 
 from __future__ import annotations
@@ -12,7 +15,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Any, ClassVar, Final
+
+from deltafix.errors import MissingDependencyError
 
 _MAX_NESTING: Final = 100
 
@@ -34,9 +39,9 @@ _CLASSES: Final = {
     "w": "A-Za-z0-9_",
 }
 _NEGATED: Final = {
-    "D": "\\x00-/:-\\U0010ffff",
-    "S": "\\x00-\\x08\\x0e-\\x1f!-\\U0010ffff",
-    "W": "\\x00-/:-@\\[-\\^`{-\\U0010ffff",
+    "D": "\\x00-/:-\\x{10ffff}",
+    "S": "\\x00-\\x08\\x0e-\\x1f!-\\x{10ffff}",
+    "W": "\\x00-/:-@\\[-\\^`{-\\x{10ffff}",
 }
 _CONTROLS: Final = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _INTERVAL: Final = re.compile(r"\{([0-9]+)(,([0-9]*))?\}", re.ASCII)
@@ -51,52 +56,83 @@ class RegexError(ValueError):
     """A text that is no regular expression; says what is wrong with it."""
 
 
-@lru_cache(maxsize=1024)
-def compile_regex(pattern: str) -> re.Pattern[str]:
-    """The pattern as Python's, for `fullmatch`. Linear in the pattern.
+@lru_cache(maxsize=128)
+def regex(pattern: str, **options: bool) -> Any:
+    """A pattern of RE2's, compiled, with some of RE2's options set. Linear in the pattern.
 
     Raises:
-        RegexError: ECMAScript's grammar does not have it, or it repeats too often.
+        RegexError: RE2 does not have it, or it is too large.
+        MissingDependencyError: google-re2 is not installed: `pip install 'deltafix[regex]'`.
     """
-    translated = _Translator(pattern).whole()
     try:
-        return re.compile(translated, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise RegexError(f"it is too large: {error}") from None
+        import re2  # noqa: PLC0415  optional
+    except ImportError as error:
+        message = "regular expressions need google-re2: pip install 'deltafix[regex]'"
+        raise MissingDependencyError(message, extra="regex") from error
+    asked = re2.Options()
+    asked.log_errors = False
+    for name, value in options.items():
+        setattr(asked, name, value)
+    try:
+        return re2.compile(pattern, asked)
+    except re2.error as error:
+        (said,) = error.args
+        raise RegexError(
+            said.decode(errors="replace") if isinstance(said, bytes) else said
+        ) from None
+    except UnicodeEncodeError:
+        raise RegexError("it has half of a surrogate pair, which is no character") from None
+
+
+@lru_cache(maxsize=1024)
+def compile_regex(pattern: str) -> Any:
+    """The pattern of `match` as RE2's, for `fullmatch`. Linear in the pattern.
+
+    Raises:
+        RegexError: ECMAScript's grammar does not have it, or RE2 cannot match it in linear time.
+        MissingDependencyError: google-re2 is not installed.
+    """
+    return regex(Translator(pattern).whole())
 
 
 @dataclass
-class _Translator:
-    """A position in a pattern; each method takes what it is named after and gives Python's."""
+class Translator:
+    """A position in a pattern; each method takes what it is named after and gives RE2's."""
 
     text: str
     at: int = 0
     depth: int = 0
-    opened: int = 0
-    closed: frozenset[int] = frozenset()
+    groups: int = 0
+    most: ClassVar[int] = 1000
+    """The greatest count of a quantifier: RE2 has no greater ones."""
 
     def whole(self) -> str:
+        """The whole pattern."""
         found = self.alternatives()
         if self.at < len(self.text):
             raise RegexError("`)` without an open `(`")
         return found
 
     def ahead(self, size: int = 1) -> str:
+        """The next characters."""
         return self.text[self.at : self.at + size]
 
     def accept(self, mark: str) -> bool:
+        """Whether these come next; then they are taken."""
         if not self.text.startswith(mark, self.at):
             return False
         self.at += len(mark)
         return True
 
     def alternatives(self) -> str:
+        """What stands between `|`."""
         parts = [self.sequence()]
         while self.accept("|"):
             parts.append(self.sequence())
         return "|".join(parts)
 
     def sequence(self) -> str:
+        """What stands one behind another."""
         parts = []
         while self.at < len(self.text) and self.ahead() not in "|)":
             test = self.assertion()
@@ -104,13 +140,10 @@ class _Translator:
         return "".join(parts)
 
     def assertion(self) -> str | None:
-        for mark, found in (("^", r"\A"), ("$", r"\Z"), ("\\b", r"\b"), ("\\B", r"\B")):
+        """What takes no character; None if something else comes."""
+        for mark, found in (("^", r"\A"), ("$", r"\z"), ("\\b", r"\b"), ("\\B", r"\B")):
             if self.accept(mark):
-                # Python's `\B` does not hold in the empty text.
-                return r"(?!\b)" if mark == "\\B" else found
-        for mark in ("(?=", "(?!"):
-            if self.accept(mark):
-                return f"{mark}{self.group()})"
+                return found
         return None
 
     def group(self) -> str:
@@ -125,16 +158,16 @@ class _Translator:
         return inside
 
     def atom(self) -> str:
+        """What a quantifier repeats."""
         if self.accept("(?:"):
             return f"(?:{self.group()})"
+        if self.ahead(3) in ("(?=", "(?!", "(?<"):
+            raise RegexError(f"`{self.ahead(3)}` looks around, which takes more than linear time")
         if self.ahead(2) == "(?":
-            raise RegexError(f"`{self.ahead(3)}` begins no group; valid: (?: (?= (?!")
+            raise RegexError(f"`{self.ahead(3)}` begins no group; valid: (?:")
         if self.accept("("):
-            self.opened += 1
-            number = self.opened
-            inside = self.group()
-            self.closed |= {number}
-            return f"({inside})"
+            self.groups += 1
+            return f"({self.group()})"
         if self.accept("["):
             return self.bracket()
         if self.accept("."):
@@ -159,6 +192,7 @@ class _Translator:
         return found
 
     def quantifier(self) -> str:
+        """How often; empty if it says nothing of that."""
         mark = self.ahead()
         found = ""
         if mark and mark in "*+?":
@@ -169,11 +203,10 @@ class _Translator:
             if interval is None:
                 raise RegexError("`{` begins no count; write {2}, {2,} or {2,3}")
             self.at = interval.end()
-            low, high = interval[1], interval[3]
-            if high and (len(high.lstrip("0")), high.lstrip("0")) < (
-                len(low.lstrip("0")),
-                low.lstrip("0"),
-            ):
+            counts = [one.lstrip("0") or "0" for one in (interval[1], interval[3]) if one]
+            if any(len(one) > 4 or int(one) > self.most for one in counts):
+                raise RegexError(f"{interval[0]} is too large a count: {self.most} are the most")
+            if int(counts[-1]) < int(counts[0]):
                 raise RegexError(f"the count {interval[0]} ends before it begins")
             found = interval[0]
         return f"{found}?" if found and self.accept("?") else found
@@ -187,13 +220,8 @@ class _Translator:
         if letter in _NEGATED:
             self.at += 1
             return f"[^{_CLASSES[letter.lower()]}]"
-        if letter.isascii() and letter.isdigit() and letter != "0":
-            digits = re.compile("[0-9]{1,4}").match(self.text, self.at)
-            assert digits is not None  # noqa: S101  a digit is ahead
-            self.at = digits.end()
-            if int(digits[0]) not in self.closed:
-                raise RegexError(f"`\\{digits[0]}` refers to no group that ends before it")
-            return f"(?:\\{int(digits[0])})"
+        if letter and letter in "123456789":
+            raise RegexError(f"`\\{letter}` refers to a group, which takes more than linear time")
         return re.escape(self.character())
 
     def character(self) -> str:
@@ -238,7 +266,7 @@ class _Translator:
                 raise RegexError(f"the range {first}-{last} ends before it begins")
             parts.append(f"{re.escape(first)}-{re.escape(last)}")
         if not parts:
-            return r"[\x00-\U0010ffff]" if negated else "(?!)"
+            return f"[{'' if negated else '^'}\\x00-\\x{{10ffff}}]"
         return f"[{'^' if negated else ''}{''.join(parts)}]"
 
     def member(self, classes: list[str]) -> str | None:
@@ -269,6 +297,7 @@ class _Translator:
         return self.character()
 
     def named(self, mark: str, name: str, classes: list[str]) -> str | None:
+        """A class of characters by its name, or a character; `[:` was taken."""
         if mark != ":":
             if len(name) != 1:
                 raise RegexError(f"`[{mark}{name}{mark}]` names no single character")

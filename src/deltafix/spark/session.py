@@ -127,9 +127,9 @@ def ship(session: SparkSession) -> None:
     """Have this very package on the workers of a cluster that have none. Idempotent.
 
     It goes before one that they have, for the length of the application. What deltafix needs
-    (numba, numpy, pyarrow, pandas) they have to have. The kernel goes along as it was compiled
-    here; executors on another kind of processor compile it anew: 20 s of processor. Does nothing
-    where the workers are those of a `local` master.
+    (numba, numpy, pyarrow, pandas, google-re2 for patterns) they have to have. The kernel goes
+    along as it was compiled here; executors on another kind of processor compile it anew: 20 s of
+    processor. Does nothing where the workers are those of a `local` master.
     """
     from deltafix.kernel.native import cache_folder  # noqa: PLC0415  numpy and LLVM
 

@@ -9,20 +9,21 @@ twice).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.engine.folds.users import UserReducer
 from deltafix.reactive.extremes import Max, Min
 from deltafix.reactive.numeric import Count, Mean, Sum
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
 from deltafix.rules.terms import Aggregate, Call, Const, Term
-from deltafix.sql import reducers
+from deltafix.sql import reducers, statistics
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
 from deltafix.sql.literals import Scalar
-from deltafix.sql.text import Product, exp
+from deltafix.sql.text import KurtosisPop, Product, data_type, exp
 from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
@@ -79,14 +80,35 @@ _OPS: Final[dict[type, str]] = {
     exp.Last: "last",
     exp.AnyValue: "any_value",
     Product: "product",
+    exp.CovarPop: "covar_pop",
+    exp.CovarSamp: "covar_samp",
+    exp.Corr: "corr",
+    exp.RegrSlope: "regr_slope",
+    exp.RegrIntercept: "regr_intercept",
+    exp.RegrR2: "regr_r2",
+    exp.RegrSxx: "regr_sxx",
+    exp.RegrSyy: "regr_syy",
+    exp.RegrSxy: "regr_sxy",
+    exp.Skewness: "skewness",
+    exp.Kurtosis: "kurtosis",
+    KurtosisPop: "kurtosis_pop",
 }
+_REWRITTEN: Final = (exp.RegrCount, exp.RegrAvgx, exp.RegrAvgy)
+"""Aggregates of two columns that are others of one of them."""
+_PAIRED: Final = frozenset(
+    op for kind, op in _OPS.items() if op.startswith(("covar", "corr", "regr"))
+)
+"""Aggregates of two columns, of rows where both are there."""
+_SHAPES: Final = frozenset(("skewness", "kurtosis", "kurtosis_pop"))
+_BLANK: Final = frozenset(("regr_intercept", "regr_r2", *_SHAPES))
+"""They are NULL where they would be NaN; in PostgreSQL all of two columns are."""
 _NUMERIC: Final = frozenset(
     (
         *("sum", "mean", "variance", "variance_pop", "deviation", "deviation_pop"),
         *("quantile_cont", "product"),
     )
 )
-_SAMPLES: Final = frozenset(("variance", "deviation"))
+_SAMPLES: Final = frozenset(("variance", "deviation", "covar_samp"))
 """They are NULL for one value."""
 _PICKED: Final = frozenset(("first", "last", "any_value"))
 """They are one of the values in their order."""
@@ -96,8 +118,9 @@ _UNITED: Final = frozenset(("string_agg", *_LISTED))
 """They put the values in an order."""
 _USAGE = (
     "aggregates are COUNT, COUNT_IF, SUM, AVG, MIN, MAX, BOOL_AND, BOOL_OR, BIT_AND, BIT_OR, "
-    "BIT_XOR, PRODUCT, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MODE, STRING_AGG, "
-    "ARRAY_AGG, ANY_VALUE, and FIRST and LAST with ORDER BY"
+    "BIT_XOR, PRODUCT, VARIANCE, STDDEV, MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MODE, CORR, "
+    "COVAR_POP, COVAR_SAMP, REGR_SLOPE and the like, SKEWNESS, KURTOSIS, STRING_AGG, ARRAY_AGG, "
+    "ANY_VALUE, ARG_MIN, ARG_MAX, and FIRST and LAST with ORDER BY"
 )
 AGGREGATE: Final = exp.Filter | exp.AggFunc | exp.WithinGroup
 """The nodes that are aggregates."""
@@ -136,6 +159,10 @@ class Wanted:
     def is_united(self) -> bool:
         """Whether it makes one value of many, in an order."""
         return self.op in _UNITED
+
+    def blank_in(self, dialect: str) -> bool:
+        """Whether it is NULL where it would be NaN."""
+        return self.op in _BLANK or (self.op in _PAIRED and dialect == "postgres")
 
     @property
     def is_picked(self) -> bool:
@@ -187,6 +214,12 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     inner = node
     if isinstance(node, exp.Filter):
         condition, inner = node.expression.this, node.this
+    if isinstance(inner, exp.ArgMax | exp.ArgMin):
+        inner, there = _by_extreme(formulas, node, inner)
+        condition = there if condition is None else exp.and_(condition, there)
+    if _OPS.get(type(inner)) in _PAIRED or isinstance(inner, _REWRITTEN):
+        inner, there = _of_two(formulas, node, inner)
+        condition = there if condition is None else exp.and_(condition, there)
     order: list[exp.Ordered] = []
     if isinstance(inner, exp.WithinGroup):
         order, inner = inner.expression.expressions, inner.this
@@ -194,6 +227,10 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     if op is None:
         name = inner.name if isinstance(inner, exp.Anonymous) else inner.key.upper()
         raise builder.refused(f"the aggregate {name}", node, _USAGE)
+    if op in _SHAPES:
+        if formulas.scope.statement.dialect != "duckdb":
+            raise builder.refused(f"{inner.key.upper()} in this dialect", node, _USAGE)
+        inner = type(inner)(this=exp.Cast(this=inner.this.copy(), to=data_type("DOUBLE")))
     argument = inner.this
     setting = next((inner.args[key] for key in _SETTINGS if inner.args.get(key)), None)
     for key, value in inner.args.items():
@@ -245,6 +282,37 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     return Wanted(op, argument, by_value, node, tuple(order), setting, listed)
 
 
+def _of_two(formulas: Formulas, node: exp.Expr, inner: Any) -> tuple[exp.Expr, exp.Expr]:
+    """CORR(y, x) as one of `[y, x]`, of DOUBLEs, and the condition for it: that both are there."""
+    y, x = inner.this, inner.expression
+    if x is None or formulas.scope.statement.dialect == "spark":
+        way_out = "write it with SUM(y * x), SUM(x), COUNT(x)"
+        raise formulas.builder.refused(f"{inner.key.upper()} here", node, way_out)
+    both = exp.and_(*(exp.Is(this=one.copy(), expression=exp.Null()).not_() for one in (y, x)))
+    values = [exp.Cast(this=one.copy(), to=data_type("DOUBLE")) for one in (y, x)]
+    if isinstance(inner, exp.RegrCount):
+        return exp.Count(this=exp.Literal.number(1)), both
+    if isinstance(inner, _REWRITTEN):
+        return exp.Avg(this=values[isinstance(inner, exp.RegrAvgx)]), both
+    return type(inner)(this=exp.Array(expressions=values)), both
+
+
+def _by_extreme(
+    formulas: Formulas, node: exp.Expr, inner: exp.ArgMax | exp.ArgMin
+) -> tuple[exp.Expr, exp.Expr]:
+    """ARG_MAX(x, y) as the first x by y, and the condition for it: that there is a y.
+
+    Of DuckDB's dialect that there is an x, too. Of rows that have the same y it is the least x.
+    """
+    by, value = inner.expression, inner.this
+    if by is None or inner.args.get("count") or isinstance(value, exp.Order):
+        raise formulas.builder.refused("this ARG_MAX", node, "write ARG_MAX(value, by)")
+    kind = exp.First if formulas.scope.statement.dialect == "spark" else exp.AnyValue
+    ordered = exp.Ordered(this=by.copy(), desc=isinstance(inner, exp.ArgMax), nulls_first=False)
+    found = kind(this=exp.Order(this=value.copy(), expressions=[ordered]))
+    return found, exp.Is(this=by.copy(), expression=exp.Null()).not_()
+
+
 _SETTINGS = ("separator", "expression", "quantile")
 
 
@@ -260,6 +328,7 @@ def _typed(
     takes = {
         isinstance(inner, exp.LogicalAnd | exp.LogicalOr): (kind == BOOLEAN, "BOOLEAN"),
         op in _NUMERIC: (kind.is_numeric, "numbers: CAST(... AS DOUBLE)"),
+        op in _SHAPES: (kind == DOUBLE, "DOUBLE: CAST(... AS DOUBLE)"),
         op.startswith("bit_"): (kind.is_integer, "whole numbers"),
         op == "string_agg": (kind == TEXT, "TEXT: CAST(... AS TEXT)"),
     }.get(True)
@@ -323,6 +392,11 @@ def _reducer(
     if op == "product":
         found = reducers.Product(kind.scale)
         return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
+    if op in _PAIRED:
+        assert kind.read is not None  # noqa: S101  an array
+        return make(op, statistics.Paired(op, kind.read), kind.base, "float"), DOUBLE
+    if op in _SHAPES:
+        return make(op, statistics.Shape(op), "float", "float"), DOUBLE
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
     found = reducers.variance(ddof=ddof, root=root, scale=kind.scale)
     return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
@@ -475,6 +549,11 @@ def _folded(
         keys=keys,
         place=place,
     )
+    if asked.blank_in(formulas.scope.statement.dialect):
+        known = Scalar(
+            lambda row: None if row[0] is None or math.isnan(row[0]) else row[0], DOUBLE, True
+        )
+        return formulas.builder.apply(known, [found], formulas.body)
     if asked.op in _PICKED and result.element is not None:
         one = Scalar(lambda row: row[0][0] if row[0] else None, result.element, nullable=True)
         return formulas.builder.apply(one, [found], formulas.body)

@@ -380,8 +380,9 @@ def factored(node: exp.Or) -> exp.Expr:
     if not common:
         return node
     rests = [[one for one in side if one not in common] for side in sides]
-    if all(rests):
-        common.append(exp.or_(*(exp.and_(*rest, copy=False) for rest in rests), copy=False))
+    if any(rests):  # where a side requires nothing else, the others are read for their names
+        others = (exp.and_(*rest, copy=False) if rest else exp.true() for rest in rests)
+        common.append(exp.or_(*others, copy=False))
     return exp.and_(*common, copy=False)
 
 

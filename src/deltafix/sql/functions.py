@@ -286,6 +286,8 @@ def function_of(node: exp.Expr, dialect: str) -> Function | None:
         return CONCAT[bool(node.args.get("coalesce"))]
     if isinstance(node, exp.Trim):
         return text_functions.TRIMS.get(str(node.args.get("position") or ""))
+    if isinstance(node, exp.Like | exp.ILike):
+        return text_functions.LIKES[dialect, isinstance(node, exp.ILike)]
     if isinstance(node, exp.Pad):
         return text_functions.PADS[bool(node.args.get("is_left"))]
     if isinstance(node, exp.Initcap):

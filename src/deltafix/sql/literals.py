@@ -108,6 +108,8 @@ def constant(node: exp.Expr) -> Scalar | None:
     if isinstance(node, exp.Literal):
         text = str(node.this)
         return literal(text if node.is_string else number(text))
+    if isinstance(node, exp.ByteString | exp.RawString):  # E'a\nb', and Spark's r'a\b'
+        return literal(str(node.this))
     if isinstance(node, exp.Neg):
         inner = constant(node.this)
         if inner is not None and inner.type.is_numeric:

@@ -5,13 +5,13 @@ A day is not a moment: what has hours makes it one. The calendar is `sql.times`'
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from deltafix.sql import times
-from deltafix.sql.literals import Scalar, strict
+from deltafix.sql.literals import Scalar, literal, strict
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, DATE, NULL, TEXT, TIMESTAMP
+from deltafix.sql.types import BIGINT, DATE, DOUBLE, NULL, TEXT, TIMESTAMP, TIMESTAMPTZ
 
 if TYPE_CHECKING:
     from deltafix.sql.scalar import Scalars
@@ -49,10 +49,93 @@ def days(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scala
     return Scalar(compute, DATE, nullable)
 
 
+def apart(scalars: Scalars, node: exp.Expr) -> Scalar | None:
+    """The microseconds of `a - b`, of which one at least is a moment; None for any other node."""
+    node = node.unnest()
+    if not isinstance(node, exp.Sub) or isinstance(node.expression.unnest(), exp.Interval):
+        return None
+    sides = [scalars.compile(one) for one in (node.this, node.expression)]
+    kinds = {one.type for one in sides}
+    if not kinds <= {DATE, TIMESTAMP} or TIMESTAMP not in kinds:
+        return None
+    compute = strict(
+        lambda a, b: times.micros(a) - times.micros(b), *(one.compute for one in sides)
+    )
+    return Scalar(compute, BIGINT, any(one.nullable for one in sides))
+
+
+def compared(scalars: Scalars, node: exp.Expr) -> tuple[Scalar, Scalar] | None:
+    """`a - b > INTERVAL '30' MINUTE`, as microseconds; None for any other comparison."""
+    sides: list[Scalar] = []
+    for one in (node.this, node.expression):
+        inner = one.unnest()
+        if isinstance(inner, exp.Interval):
+            sides.append(literal(times.size(times.interval(scalars.statement, inner))))
+        elif isinstance(inner, exp.Sub) and isinstance(
+            node.this.unnest() if one is node.expression else node.expression.unnest(),
+            exp.Interval,
+        ):
+            found = apart(scalars, inner)
+            if found is None:
+                return None
+            sides.append(found)
+        else:
+            return None
+    return sides[0], sides[1]
+
+
+def since(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """EPOCH(x), EXTRACT(EPOCH FROM a - b), EPOCH_MS, EPOCH_US, Spark's UNIX_TIMESTAMP(x)."""
+    asked = node.expression if isinstance(node, exp.Extract) else node.this
+    name = node.name.upper() if isinstance(node, exp.Anonymous) else node.key
+    if isinstance(node, exp.Anonymous):
+        asked = node.expressions[0] if len(node.expressions) == 1 else node
+    found = None if asked is node or asked is None else apart(scalars, asked)
+    if found is None:
+        inner = scalars.compile(asked) if asked is not node and asked is not None else literal(1)
+        if inner.type not in (DATE, TIMESTAMP, TIMESTAMPTZ, NULL):
+            message = f"{name.upper()} of {inner.type.name}"
+            raise scalars.statement.wrong(message, node, "it takes a DATE or a TIMESTAMP")
+        found = Scalar(strict(times.micros, inner.compute), BIGINT, inner.nullable)
+    scale = node.args.get("scale")
+    unit = {"EPOCH_US": 1, "strtounix": 1_000_000, "unixtotime": 1_000}.get(name)
+    if name == "unixtotime" and (scale is None or scale.name != "3"):
+        raise scalars.statement.refused("TO_TIMESTAMP of a number", node, "add an INTERVAL to 1970")
+    if unit is None:
+        return Scalar(strict(lambda micros: micros / 1e6, found.compute), DOUBLE, found.nullable)
+    return Scalar(strict(lambda micros: micros // unit, found.compute), BIGINT, found.nullable)
+
+
+def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """Spark's DATE_ADD(x, 7), DATE_SUB(x, 7), ADD_MONTHS(x, 1): days."""
+    first = scalars.compile(moment(scalars, node.this))
+    count = scalars.compile(node.expression)
+    fits = count.type.is_integer or count.type is NULL
+    if (
+        first.type not in (DATE, TIMESTAMP, NULL)
+        or not fits
+        or scalars.statement.dialect != "spark"
+    ):
+        message = f"{node.key.upper()} of {first.type.name} and {count.type.name}"
+        way_out = "write x + INTERVAL '3' DAY; it takes a DATE and a whole number"
+        raise scalars.statement.wrong(message, node, way_out)
+    day = scalars.converted(first, DATE)
+
+    def by_months(one: date, months: int) -> date:
+        start = datetime(one.year, one.month, one.day)
+        return times.moved(start, times.Interval(months, timedelta()), 1).date()
+
+    step = by_months if isinstance(node, exp.AddMonths) else times.later
+    compute = strict(step, day.compute, count.compute)
+    return Scalar(compute, DATE, day.nullable or count.nullable)
+
+
 def part(scalars: Scalars, node: exp.Expr) -> Scalar:
     """EXTRACT(YEAR FROM x), YEAR(x)."""
     asked = node.expression if isinstance(node, exp.Extract) else node.this
     name = node.this.name if isinstance(node, exp.Extract) else _PARTS.get(node.key, node.key)
+    if name.upper() == "EPOCH" and scalars.statement.dialect != "spark":
+        return since(scalars, node)
     inner = scalars.compile(moment(scalars, asked))
     known = times.PARTS_OF[scalars.statement.dialect]
     read = known.get(name.upper())

@@ -121,6 +121,27 @@ def _bits(usage: str, compute: Callable[[int, int], int]) -> Function:
     return Function(usage, ("this", "expression"), _integers, compute, least=2)
 
 
+def _even(number: float) -> float:
+    if not math.isfinite(number):
+        return float(number)
+    up = math.ceil(abs(number))
+    return math.copysign(up + up % 2, number) + 0.0
+
+
+def _left_shift(number: int, by: int) -> int:
+    if number < 0 or by < 0:
+        raise ValueError(f"a shift of what is below 0: {number} << {by}")
+    return number << min(by, 64)  # which no number of 64 bits holds
+
+
+def _right_shift(number: int, by: int) -> int:
+    return number >> by if 0 <= by < 64 else 0
+
+
+def _atanh(number: float) -> float:
+    return math.copysign(math.inf, number) if abs(number) == 1 else math.atanh(number)
+
+
 def _curve(name: str, take: Callable[..., float], *more: str) -> Function:
     usage = f"{name}({', '.join(('number', *more))})"
     return Function(usage, ("this", *more), doubles, _real(take), least=1 + len(more))
@@ -196,6 +217,11 @@ NUMBERS: Final[dict[type, Function]] = {
     exp.BitwiseAnd: _bits("a & b", operator.and_),
     exp.BitwiseOr: _bits("a | b", operator.or_),
     exp.BitwiseXor: _bits("XOR(a, b)", operator.xor),
+    exp.BitwiseLeftShift: _bits("a << b", _left_shift),
+    exp.BitwiseRightShift: _bits("a >> b", _right_shift),
+    exp.Asinh: _curve("ASINH", math.asinh),
+    exp.Acosh: _curve("ACOSH", math.acosh),
+    exp.Atanh: _curve("ATANH", _atanh),
     exp.BitwiseNot: Function("~a", ("this",), _integers, operator.invert),
     exp.IsNan: _test("ISNAN", math.isnan, "this"),
     exp.IsInf: _test("ISINF", math.isinf, "this"),
@@ -203,6 +229,8 @@ NUMBERS: Final[dict[type, Function]] = {
 """By sqlglot's node."""
 
 NAMED: Final[dict[str, Function]] = {
+    "SIGNBIT": _test("SIGNBIT", lambda x: math.copysign(1, x) < 0, "expressions"),
+    "EVEN": Function("EVEN(number)", ("expressions",), doubles, _even, only=("duckdb",)),
     "ISFINITE": _test("ISFINITE", math.isfinite, "expressions"),
     "GCD": Function(
         "GCD(a, b)", ("expressions",), of_types([BIGINT, BIGINT], BIGINT), math.gcd, least=2

@@ -17,18 +17,31 @@ from functools import cache, partial
 from operator import itemgetter
 from typing import Any, Final
 
+from deltafix.diagnostics import suggest
 from deltafix.errors import SqlError
-from deltafix.sql import functions, moments, nested, tuples
+from deltafix.sql import (
+    formats,
+    functions,
+    json_paths,
+    lists,
+    moments,
+    nested,
+    regexes,
+    text_functions,
+    tuples,
+)
 from deltafix.sql.casts import cast
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
     BOOLEAN,
+    DATE,
     DOUBLE,
     INTEGER,
     MOST_DIGITS,
     NULL,
     TEXT,
+    TIMESTAMP,
     Column,
     SqlType,
     common_type,
@@ -116,6 +129,10 @@ class Scalars:
             return nested.at(self, exp.Bracket(this=array, expressions=places, offset=1))
         if isinstance(node, exp.Anonymous) and node.name.upper() == "DATE_PART":
             return moments.part_named(self, node)
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "TRY_STRPTIME":
+            return formats.read(self, node)
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
+            return moments.since(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
             given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
             if len(given) > 2:
@@ -126,6 +143,10 @@ class Scalars:
             raise self.statement.refused(f"{node.key.upper()} in another code", node, way_out)
         if isinstance(node, exp.HexString) and self.statement.dialect == "spark":
             return literal(bytes.fromhex(node.name))
+        if regexes.named(node):
+            return regexes.compiled(self, node)
+        if lists.named(node, self.statement.dialect) or lists.is_of_arrays(self, node):
+            return lists.compiled(self, node)
         function = functions.function_of(node, self.statement.dialect)
         if function is None and isinstance(node, exp.Anonymous) and node.name.upper() == "ROW":
             way_out = "write {'name': value}, or CAST(ROW(...) AS STRUCT(name type))"
@@ -147,7 +168,11 @@ class Scalars:
             if isinstance(node, exp.Explode | exp.Unnest):
                 way_out = "write it in SELECT, or in FROM: ... CROSS JOIN UNNEST(array) AS u (x)"
                 raise self.statement.refused("UNNEST here", node, way_out)
+            close = suggest(name.upper(), functions.NAMES.split(", "))
             way_out = f"functions are {functions.NAMES}; compute it before the rows come in"
+            way_out = f"did you mean {close}?" if close else way_out
+            if node.find(exp.Lambda):
+                way_out = "UNNEST the array, and ARRAY_AGG what becomes of its elements"
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)
 
@@ -163,6 +188,8 @@ class Scalars:
             value = given.get(key, ())
             args.extend(value if isinstance(value, list) else [value] if value != () else [])
         values = [self.compile(arg) for arg in args]
+        if isinstance(node, exp.DPipe | exp.Concat | exp.ConcatWs):
+            values = [self.as_text(value, values) for value in values]
         kind = function.result([value.type for value in values])
         if function.unites and kind is not None:
             values = [self.converted(value, kind) for value in values]
@@ -178,7 +205,10 @@ class Scalars:
             and all(fixed)
             and not any(v.nullable for v in values[1:])
         ):
-            known = function.fixed(*(value.compute(()) for value in values[1:]))
+            try:
+                known = function.fixed(*(value.compute(()) for value in values[1:]))
+            except ValueError as error:
+                raise self.statement.wrong(str(error), args[1], f"write {function.usage}") from None
             compute = strict(known, values[0].compute)
         elif function.strict:
             compute = strict(function.compute, *(value.compute for value in values))
@@ -193,6 +223,27 @@ class Scalars:
 
             nullable = function.nullable([value.nullable for value in values])
         return self.checked(compute, kind, nullable)
+
+    def as_text(self, scalar: Scalar, beside: Sequence[Scalar]) -> Scalar:
+        """A number, a day or a moment that is put together with a text, as CAST makes it one."""
+        kind = scalar.type
+        is_plain = kind.is_numeric or kind in (DATE, TIMESTAMP)
+        is_plain |= kind is BOOLEAN and self.statement.dialect != "postgres"  # there it is t or f
+        convert = cast(kind, TEXT) if is_plain and any(one.type is TEXT for one in beside) else None
+        if convert is None:
+            return scalar
+        return Scalar(strict(convert, scalar.compute), TEXT, scalar.nullable)
+
+    def escaped(self, node: exp.Expr) -> Scalar:
+        """`text LIKE pattern ESCAPE '!'`."""
+        is_given = isinstance(node.expression, exp.Placeholder)
+        mark = None if is_given else constant(node.expression)
+        if not isinstance(node.this, exp.Like | exp.ILike):
+            raise self.statement.refused("ESCAPE here", node, "write LIKE 'a!%' ESCAPE '!'")
+        if mark is None or mark.type is not TEXT or len(mark.compute(())) > 1:
+            raise self.statement.wrong("ESCAPE of this", node.expression, "write one character")
+        folds = isinstance(node.this, exp.ILike)
+        return self.function(node.this, text_functions.like(mark.compute(()), folds=folds))
 
     def checked(self, compute: Compute, kind: SqlType, nullable: bool) -> Scalar:
         """A Scalar whose whole numbers and decimals are those of its type, or an error."""
@@ -286,7 +337,11 @@ class Scalars:
         by_parts = tuples.compared(self.statement, node)
         if by_parts is not None:
             return self.compile(by_parts)
-        left, right, order = self.pair(node, node.this, node.expression)
+        lengths = moments.compared(self, node)
+        if lengths is None:
+            left, right, order = self.pair(node, node.this, node.expression)
+        else:
+            (left, right), order = lengths, functions.itself
         test = functions.COMPARE[type(node)]
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
             same = isinstance(node, exp.NullSafeEQ)
@@ -483,6 +538,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     (exp.And, exp.Or): Scalars.both,
     exp.Not: Scalars.negation,
     exp.Paren: Scalars.paren,
+    exp.Escape: Scalars.escaped,
     exp.Is: Scalars.is_,
     exp.Between: Scalars.between,
     exp.In: Scalars.member,
@@ -500,7 +556,15 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
         exp.DayOfYear,
         exp.WeekOfYear,
         exp.Week,
+        exp.Hour,
+        exp.Minute,
+        exp.Second,
     ): moments.part,
+    (exp.TimeToUnix, exp.StrToUnix, exp.UnixToTime): moments.since,
+    (exp.TsOrDsAdd, exp.AddMonths): moments.day_later,
+    (exp.JSONExtract, exp.JSONExtractScalar): json_paths.extracted,
+    exp.TimeToStr: formats.written,
+    (exp.StrToTime, exp.StrToDate): formats.read,
     exp.DateDiff: moments.difference,
     (exp.LastDay, exp.Dayname, exp.Monthname): moments.of_day,
     exp.DateFromParts: moments.made,
@@ -514,6 +578,8 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
         self, node, node.this, node.expression
     ),
     exp.ArraySlice: lambda self, node: nested.part(self, node, node),
+    regexes.NODES: regexes.compiled,
+    lists.NODES: lists.compiled,
 }
 
 

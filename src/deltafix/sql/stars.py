@@ -9,10 +9,10 @@ two is there once, in DuckDB where the first of them is, in PostgreSQL and Spark
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from deltafix.sql.builder import Operand
+from deltafix.sql.patterns import RegexError, pattern_of
 from deltafix.sql.scope import OUTER, Scope
 from deltafix.sql.text import exp
 
@@ -198,8 +198,8 @@ def picked(scope: Scope, node: exp.Columns) -> list[tuple[exp.Expr, str]]:
         way_out = "write COLUMNS(*), COLUMNS('pattern') or COLUMNS(['a', 'b'])"
         raise scope.statement.refused("this COLUMNS", node, way_out)
     try:
-        pattern = re.compile(asked.name)
-    except re.error as error:
+        pattern = pattern_of("duckdb", asked.name).found
+    except RegexError as error:
         raise scope.statement.wrong(f"no pattern: {error}", asked, "write COLUMNS('a|b')") from None
     found: list[tuple[exp.Expr, str]] = [
         (column, column.name) for column in columns if pattern.search(column.name)

@@ -37,6 +37,7 @@ except ImportError as error:
 
 __all__ = [
     "DIALECTS",
+    "KurtosisPop",
     "Product",
     "Statement",
     "data_type",
@@ -65,6 +66,12 @@ _EXPLAIN: Final = re.compile(r"EXPLAIN(?:\s+WHY(?:\s+NOT)?)?\b", re.IGNORECASE)
 
 class Product(exp.Expression, exp.AggFunc):
     """PRODUCT(x), which sqlglot takes for a function that it does not know."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class KurtosisPop(exp.Expression, exp.AggFunc):
+    """KURTOSIS_POP(x), likewise."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
@@ -339,16 +346,35 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = span_of(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
-    return _with_fields(_plain(_queried(normalize_identifiers(tree, dialect=reader))))
+    return _with_fields(_plain(_joined(_queried(normalize_identifiers(tree, dialect=reader)))))
 
 
 def _queried(tree: exp.Expr) -> exp.Expr:
-    """A PIVOT or UNPIVOT that is a statement as the query that it is."""
+    """A PIVOT or UNPIVOT that is a statement, or what a view is of, as the query that it is."""
+    inside = tree.args.get("expression") if isinstance(tree, exp.Create | exp.Insert) else None
+    if inside is not None and isinstance(inside.unnest(), exp.Pivot):
+        tree.set("expression", _queried(inside.unnest()))
     if not isinstance(tree, exp.Pivot):
         return tree
     with_ = tree.args.pop("with_", None)
     source = exp.From(this=exp.Subquery(this=tree))
     return exp.Select(expressions=[exp.Star()], from_=source, with_=with_)
+
+
+def _joined(tree: exp.Expr) -> exp.Expr:
+    """The tree with LATERAL VIEW EXPLODE(array) x AS y as CROSS JOIN UNNEST(array) AS x (y)."""
+    for select in tree.find_all(exp.Select):
+        views = select.args.get("laterals") or []
+        if all(type(one.this) is exp.Explode and one.args.get("view") for one in views):
+            select.set("laterals", None)
+            for one in views:
+                item = exp.Unnest(expressions=[one.this.this], alias=one.args.get("alias"))
+                kind = {"kind": "CROSS"}
+                outer: Any = {"side": "LEFT", "on": exp.true()}
+                select.append(
+                    "joins", exp.Join(this=item, **(outer if one.args.get("outer") else kind))
+                )
+    return tree
 
 
 class _Wrong(NamedTuple):
@@ -436,7 +462,11 @@ def _parser(base: type[Parser]) -> type[Parser]:
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
         _is_part = False
-        FUNCTIONS = {**base.FUNCTIONS, "PRODUCT": Product.from_arg_list}  # noqa: RUF012  as its base
+        FUNCTIONS: ClassVar = {
+            **base.FUNCTIONS,
+            "PRODUCT": Product.from_arg_list,
+            "KURTOSIS_POP": KurtosisPop.from_arg_list,
+        }
 
         def _parse_bracket(self, this: Any = None) -> Any:
             if isinstance(this, exp.Bracket) and "offset" not in this.args:
@@ -462,6 +492,12 @@ def _parser(base: type[Parser]) -> type[Parser]:
             if self._match_text_seq("CHECK", advance=False):
                 return [exp.AddConstraint(expressions=[self._parse_constraint()])]
             return super()._parse_alter_table_add()
+
+        def _parse_ddl_select(self) -> Any:
+            if self._match_set((TokenType.PIVOT, TokenType.UNPIVOT)):
+                is_unpivot = self._prev.token_type == TokenType.UNPIVOT
+                return self._parse_simplified_pivot(is_unpivot=is_unpivot)
+            return super()._parse_ddl_select()
 
         def _warn_unsupported(self) -> None:
             pass
@@ -515,7 +551,8 @@ def _plain(tree: exp.Expr) -> exp.Expr:
     found = [one for one in tree.walk() if one.args.get("negate")]
     for node in reversed(found):  # inner ones first: the outer one is copied
         node.set("negate", None)
-        node.replace(exp.Not(this=node.copy()))
+        whole = node.parent if isinstance(node.parent, exp.Escape) else node
+        whole.replace(exp.Not(this=whole.copy()))
     return tree
 
 

@@ -18,7 +18,7 @@ from deltafix.sql.signatures import Function, of_types, texts, texts_or_bytes
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, BLOB, BOOLEAN, INTEGER, NULL, TEXT, SqlType, array_type
 
-__all__ = ["INITCAP", "NAMED", "PADS", "TEXTS", "TRIMS"]
+__all__ = ["INITCAP", "LIKES", "NAMED", "PADS", "TEXTS", "TRIMS", "like"]
 
 _LONGEST: Final = 1 << 24
 
@@ -51,44 +51,89 @@ def _right(text: str, count: int) -> str:
     )
 
 
+def _segments(pattern: str, escape: str) -> list[list[str]]:
+    """What stands between the `%` of a pattern of LIKE, `_` as the empty text."""
+    found: list[list[str]] = [[]]
+    letters = iter(pattern)
+    for letter in letters:
+        if letter == escape:
+            one = next(letters, None)
+            if one is None:
+                raise ValueError(f"the pattern {pattern!r} ends with its ESCAPE {escape!r}")
+            found[-1].append(one)
+        elif letter == "%":
+            found.append([])
+        else:
+            found[-1].append("" if letter == "_" else letter)
+    return found
+
+
+def _finder(segment: list[str]) -> Callable[[str, int, int], int]:
+    """Where a segment is in a part of a text; -1 where it is not."""
+    if all(segment):
+        text = "".join(segment)
+        return lambda value, start, end: value.find(text, start, end)
+    # of one length, so nothing is tried again
+    search = re.compile("".join(re.escape(one) or "." for one in segment), re.DOTALL).search
+
+    def find(value: str, start: int, end: int) -> int:
+        found = search(value, start, end)
+        return -1 if found is None else found.start()
+
+    return find
+
+
 @lru_cache(maxsize=256)
-def _like(pattern: str) -> Callable[[str], bool]:
-    """Whether a text is LIKE the pattern; without `_` its parts are looked for, one by one."""
-    if "_" in pattern:
-        return _matched(pattern, 0)
-    first, *middle = pattern.split("%")
-    if not middle:
-        return lambda text: text == first
-    last = middle.pop()
-    parts = [part for part in middle if part]
-    if not first and not last and len(parts) == 1:
-        (part,) = parts
-        return lambda text: part in text
+def _like(pattern: str, escape: str) -> Callable[[str], bool]:
+    """Whether a text is LIKE the pattern; its segments are looked for, one by one."""
+    segments = _segments(pattern, escape)
+    finds = [(_finder(one), len(one)) for one in segments]
+    if len(segments) == 1:
+        ((whole, size),) = finds
+        return lambda text: len(text) == size and whole(text, 0, size) == 0
+    (starts, at_start), *middle, (ends, at_end) = finds
+    middle = [(find, size) for find, size in middle if size]
+    if not at_start and not at_end and len(middle) == 1:
+        ((inside, _),) = middle
+        return lambda text: inside(text, 0, len(text)) >= 0
 
     def found(text: str) -> bool:
-        start, end = len(first), len(text) - len(last)
-        if start > end or not (text.startswith(first) and text.endswith(last)):
+        start, end = at_start, len(text) - at_end
+        if start > end or starts(text, 0, start) != 0 or ends(text, end, len(text)) != end:
             return False
-        for part in parts:
-            start = text.find(part, start, end)
+        for find, size in middle:
+            start = find(text, start, end)
             if start < 0:
                 return False
-            start += len(part)
+            start += size
         return True
 
     return found
 
 
-@lru_cache(maxsize=256)
-def _ilike(pattern: str) -> Callable[[str], bool]:
-    """Whether a text is ILIKE the pattern."""
-    return _matched(pattern, re.IGNORECASE)
+def like(escape: str, *, folds: bool) -> Function:
+    """LIKE, and ILIKE, which `folds`; `escape` takes the next character as it is, if it is one."""
+
+    def known(pattern: str) -> Callable[[str], bool]:
+        test = _like(pattern.lower() if folds else pattern, escape.lower() if folds else escape)
+        return (lambda text: test(text.lower())) if folds else test
+
+    return Function(
+        f"text {'I' * folds}LIKE 'a%_'",
+        ("this", "expression"),
+        of_types([TEXT, TEXT], BOOLEAN),
+        lambda text, pattern: known(pattern)(text),
+        least=2,
+        fixed=known,
+    )
 
 
-def _matched(pattern: str, flags: int) -> Callable[[str], bool]:
-    parts = (".*" if c == "%" else "." if c == "_" else re.escape(c) for c in pattern)
-    whole = re.compile("".join(parts), re.DOTALL | flags).fullmatch
-    return lambda text: whole(text) is not None
+LIKES: Final = {
+    (dialect, folds): like("" if dialect == "duckdb" else "\\", folds=folds)
+    for dialect in ("duckdb", "postgres", "spark")
+    for folds in (False, True)
+}
+"""LIKE and ILIKE without ESCAPE, by dialect."""
 
 
 def _split_part(text: str, delimiter: str, place: int) -> str:
@@ -238,22 +283,6 @@ TEXTS: Final[dict[type, Function]] = {
         of_types([TEXT, TEXT], BOOLEAN),
         str.startswith,
         least=2,
-    ),
-    exp.Like: Function(
-        "text LIKE 'a%_'",
-        ("this", "expression"),
-        of_types([TEXT, TEXT], BOOLEAN),
-        lambda text, pattern: _like(pattern)(text),
-        least=2,
-        fixed=_like,
-    ),
-    exp.ILike: Function(
-        "text ILIKE 'a%_'",
-        ("this", "expression"),
-        of_types([TEXT, TEXT], BOOLEAN),
-        lambda text, pattern: _ilike(pattern)(text),
-        least=2,
-        fixed=_ilike,
     ),
     exp.StrPosition: Function(
         "STRPOS(text, part)",

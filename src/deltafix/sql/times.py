@@ -16,7 +16,7 @@ from deltafix.sql.text import Statement, exp
 
 __all__ = [
     "PARTS_OF", "TRUNCATED", "UNITS", "Interval", "borders_between", "day_name", "days_between",
-    "interval", "last_day", "later", "month_name", "moved",
+    "interval", "last_day", "later", "micros", "month_name", "moved", "size",
 ]  # fmt: skip
 
 
@@ -62,6 +62,26 @@ def moved(moment: datetime, step: Interval, sign: int) -> datetime:
         raise OverflowError(f"year {year} is not between 1 and 9999")
     day = min(moment.day, calendar.monthrange(year, month)[1])
     return moment.replace(year=year, month=month, day=day) + sign * step.rest
+
+
+_EPOCH: Final = datetime(1970, 1, 1)
+
+
+def micros(moment: datetime) -> int:
+    """Microseconds since 1970, of a moment, in UTC if it has a zone, or a day."""
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    return micros_of(moment.replace(tzinfo=None) - _EPOCH)
+
+
+def micros_of(length: timedelta) -> int:
+    """Microseconds of a length of time."""
+    return length // timedelta(microseconds=1)
+
+
+def size(step: Interval) -> int:
+    """Microseconds of an interval as it is compared with others: a month has 30 days."""
+    return micros_of(step.rest + timedelta(days=30 * step.months))
 
 
 def later(day: date, count: int) -> date:

@@ -184,6 +184,9 @@ class _Window:
 
     def _aggregated(self, call: exp.Expr) -> _Computed:
         asked = wanted(self.formulas, call, window=True)
+        if asked.blank_in(self.formulas.scope.statement.dialect):
+            way_out = "aggregate with GROUP BY, and join"
+            raise self.formulas.builder.refused(f"{asked.op.upper()} in a window", call, way_out)
         value = Operand(Const(1, "number"), BIGINT, nullable=False)
         if asked.argument is not None:
             value = self.formulas.operand(asked.argument)
@@ -236,17 +239,19 @@ class _Window:
         spec = self.spec
         if spec is None:
             return frames.Frame("RANGE", start=None, end=0)
-        kind: Any = str(spec.args.get("kind"))
+        # as they are written, which may be in small letters
+        words = {key: one.upper() for key, one in spec.args.items() if isinstance(one, str)}
+        kind: Any = words.get("kind")
         if kind not in ("ROWS", "RANGE", "GROUPS") or spec.args.get("exclude"):
             what = "a frame with EXCLUDE" if spec.args.get("exclude") else f"a frame of {kind}"
             raise self.statement.refused(what, self.node, "write ROWS BETWEEN ... AND ...")
         read = self._bound
         key = None
-        ends = [spec.args.get("start"), spec.args.get("end") or "CURRENT ROW"]
+        ends = [words.get(key) or spec.args.get(key) or "CURRENT ROW" for key in ("start", "end")]
         if kind == "RANGE" and any(isinstance(one, exp.Expr) for one in ends):
             key, read = self._key()
-        start = read(ends[0], spec.args.get("start_side"), "PRECEDING")
-        return frames.Frame(kind, start, read(ends[1], spec.args.get("end_side"), "FOLLOWING"), key)
+        start = read(ends[0], words.get("start_side"), "PRECEDING")
+        return frames.Frame(kind, start, read(ends[1], words.get("end_side"), "FOLLOWING"), key)
 
     def _key(self) -> tuple[frames.Key, Callable[..., Any]]:
         """What RANGE measures by, and how its ends are read."""

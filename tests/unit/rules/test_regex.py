@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from random import Random
 
 import pytest
 from tests.oracle_regex import Malformed, matches
 
+from deltafix.errors import MissingDependencyError
 from deltafix.rules.regex import RegexError, compile_regex
 
 PIECES = [
@@ -44,10 +46,14 @@ def test_oracle_random_patterns(seed: int) -> None:
     assert refused > 50
 
 
-def test_a_group_is_found_again_by_its_number() -> None:
-    assert ours(r"(a|b)\1", "aa")
-    assert not ours(r"(a|b)\1", "ab")
-    assert ours(r"(a)(?:b)(c)\2", "abcc")
+def test_what_backtracking_never_ends_with_is_done_at_once() -> None:
+    assert not ours("(a*)*(a|a)*b", "a" * 5_000)  # Python's `re` is not done with 30
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(MissingDependencyError, match=r"deltafix\[regex\]"):
+        compile_regex("without the library")
 
 
 @pytest.mark.parametrize(
@@ -59,12 +65,16 @@ def test_a_group_is_found_again_by_its_number() -> None:
         ("a{", "no count"),
         ("*a", "repeats nothing"),
         ("(?i)a", "begins no group"),
-        (r"\1(a)", "no group"),
-        (r"(a\1)", "no group"),
+        (r"(a)\1", "linear"),
+        ("(?=a)", "linear"),
+        ("(?<=a)", "linear"),
         ("[[:word:]]", "no class"),
         ("a\\", "lone backslash"),
         (r"\xg1", "hex digits"),
         ("a{99999999999}", "too large"),
+        ("a{1001}", "1000 are the most"),
+        ("((a{100}){100}){100}", "repetition size"),
+        ("\ud800", "surrogate"),
         ("(" * 200 + ")" * 200, "nested"),
     ],
 )

@@ -295,3 +295,24 @@ def test_a_place_is_as_its_dialect_counts_it() -> None:
             with pytest.raises(deltafix.sql.IntegrityError, match=r"ns\[id\] > 0"):
                 none = array.replace("5", "0").replace("6", "0")
                 db.execute(f"INSERT INTO r VALUES (1, {none}, 0)")
+
+
+def test_a_lateral_view_of_spark_is_an_unnest() -> None:
+    rows = "(1, ARRAY(1, 2, 9), ARRAY('p')), (2, ARRAY(), ARRAY('q')), (3, ARRAY(4), NULL)"
+    views = {
+        "one": "SELECT a, k, j FROM t LATERAL VIEW EXPLODE(xs) x AS k LATERAL VIEW OUTER "
+        "EXPLODE(ys) y AS j WHERE x.k < 9",
+        "two": "SELECT a, k, j FROM t CROSS JOIN UNNEST(xs) AS x (k) LEFT JOIN UNNEST(ys) AS y (j) "
+        "ON TRUE WHERE x.k < 9",
+    }
+    with deltafix.sql.connect(dialect="spark") as db:
+        db.execute("CREATE TABLE t (a INT, xs ARRAY<INT>, ys ARRAY<STRING>)")
+        for name, query in views.items():
+            db.execute(f"CREATE VIEW {name} AS {query}")
+        for edit in (f"INSERT INTO t VALUES {rows}", "UPDATE t SET ys = ARRAY('r') WHERE a = 3"):
+            db.execute(edit)
+            one, two = (sorted(db.execute(f"SELECT * FROM {name}"), key=repr) for name in views)
+            assert one == two
+            assert len(one) == 3
+        with pytest.raises(deltafix.sql.NotSupportedError, match="not maintained"):
+            db.execute("SELECT k FROM t LATERAL VIEW POSEXPLODE(xs) x AS p, k")

@@ -57,3 +57,19 @@ def test_a_side_that_cannot_be_true_is_known_before_the_join(condition: str) -> 
 )
 def test_an_or_of_other_forms_means_what_it_says(condition: str) -> None:
     assert _probed(condition) > 0
+
+
+@pytest.mark.parametrize(
+    "absorbed", ["EXISTS (SELECT 1 FROM nowhere)", "nothing = 1", "a IN (SELECT d FROM u)"]
+)
+def test_what_an_or_makes_no_use_of_is_read_all_the_same(absorbed: str) -> None:
+    where = f"(a < b AND {absorbed}) OR a < b"
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER, b INTEGER); CREATE TABLE u (d INTEGER, e INTEGER)")
+        if "no" in absorbed:
+            with pytest.raises(deltafix.sql.ProgrammingError, match="unknown"):
+                db.execute(f"CREATE VIEW v AS SELECT a FROM t WHERE {where}")
+            return
+        db.execute(f"CREATE VIEW v AS SELECT a FROM t WHERE {where}")
+        with pytest.raises(deltafix.sql.ProgrammingError, match="read by v"):
+            db.execute("ALTER TABLE u DROP COLUMN d")

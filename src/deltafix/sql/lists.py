@@ -1,0 +1,456 @@
+"""Functions of arrays, as each dialect has them: sorted, put together, searched, summed.
+
+A form says what it takes, letter by letter (`A` an array, `E` an element of it, `N` a whole number,
+`T` a text), and computes with a key that makes elements as equal and as great as they are in SQL.
+Invariant: every array of a call, and each element beside one, is of one type first. Places, slices
+and fields are `sql.nested`'s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from deltafix.sql import times
+from deltafix.sql.casts import cast
+from deltafix.sql.functions import order_of
+from deltafix.sql.literals import Scalar, strict, typed
+from deltafix.sql.text import exp
+from deltafix.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    MOST_DIGITS,
+    NULL,
+    TEXT,
+    TIMESTAMP,
+    SqlType,
+    array_type,
+    common_type,
+    decimal_type,
+)
+
+if TYPE_CHECKING:
+    from deltafix.sql.scalar import Scalars
+
+__all__ = ["NODES", "compiled", "is_of_arrays", "named"]
+
+_Array: TypeAlias = tuple[Any, ...]
+_Key: TypeAlias = Callable[[Any], Any]
+
+_MOST: Final = 1 << 20
+"""The most numbers that a series has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """One function in one dialect.
+
+    Attributes:
+        takes: a letter for each argument; those behind the dot may be missing.
+        result: a type, `A` for the array's, `E` for its element's.
+        compute: of the key, and the values.
+        strict: NULL where an argument is; otherwise `compute` sees None.
+    """
+
+    takes: str
+    result: SqlType | str
+    compute: Callable[..., Any]
+    strict: bool = True
+
+
+def _sorted(key: _Key, array: _Array, *, down: bool = False, first: bool = False) -> _Array:
+    known = sorted((one for one in array if one is not None), key=key, reverse=down)
+    nulls = (None,) * (len(array) - len(known))
+    return (*nulls, *known) if first else (*known, *nulls)
+
+
+def _told(key: _Key) -> _Key:
+    """The key of elements of which NULL is one, equal to itself."""
+    return lambda one: (one is None, None if one is None else key(one))
+
+
+def _distinct(key: _Key, array: _Array, *, nulls: bool = False) -> _Array:
+    """In the order in which they are first there."""
+    seen: dict[Any, Any] = {}
+    for one in array:
+        if one is not None or nulls:
+            seen.setdefault(_told(key)(one), one)
+    return tuple(seen.values())
+
+
+def _kept(key: _Key, array: _Array, other: _Array, *, there: bool, nulls: bool = False) -> _Array:
+    """What is in another one, or is not; once each."""
+    told = _told(key)
+    others = {told(one) for one in other}
+    return tuple(
+        one for one in _distinct(key, array, nulls=nulls) if (told(one) in others) is there
+    )
+
+
+def _position(key: _Key, array: _Array | None, one: Any, missing: int | None = None) -> int | None:
+    if array is None:
+        return None
+    told = _told(key)
+    places = (place for place, other in enumerate(array, 1) if told(other) == told(one))
+    return next(places, missing)
+
+
+def _any_there(key: _Key, array: _Array, other: _Array) -> bool:
+    return not {key(one) for one in array if one is not None}.isdisjoint(
+        key(one) for one in other if one is not None
+    )
+
+
+def _all_there(key: _Key, array: _Array, other: _Array, *, nulls: bool = True) -> bool:
+    """Whether all of the second are in the first; of NULLs only if they are told apart."""
+    if not nulls and None in other:
+        return False
+    there = {key(one) for one in array if one is not None}
+    return all(key(one) in there for one in other if one is not None)
+
+
+def _overlap(key: _Key, array: _Array, other: _Array) -> bool | None:
+    """Spark's: unknown where only a NULL may be in both."""
+    if _any_there(key, array, other):
+        return True
+    return None if array and other and (None in array or None in other) else False
+
+
+def _joined(_: _Key, *arrays: _Array | None) -> _Array:
+    return tuple(one for array in arrays if array is not None for one in array)
+
+
+def _all_or_null(_: _Key, *arrays: _Array) -> _Array:
+    return tuple(one for array in arrays for one in array)
+
+
+def _appended(_: _Key, array: _Array | None, one: Any) -> _Array:
+    return (*(array or ()), one)
+
+
+def _without(key: _Key, array: _Array | None, one: Any) -> _Array | None:
+    told = _told(key)
+    return None if array is None else tuple(x for x in array if told(x) != told(one))
+
+
+def _extreme(choose: Callable[..., Any]) -> Callable[[_Key, _Array], Any]:
+    return lambda key, array: choose((x for x in array if x is not None), key=key, default=None)
+
+
+def _sum(_: _Key, array: _Array) -> Any:
+    known = [one for one in array if one is not None]
+    if not known:
+        return None
+    return math.fsum(known) if isinstance(known[0], float) else sum(known)
+
+
+def _average(_: _Key, array: _Array) -> float | None:
+    known = [one for one in array if one is not None]
+    if not known:
+        return None
+    total = math.fsum(known) if isinstance(known[0], float) else sum(known)
+    return float(total / len(known))
+
+
+def _text(_: _Key, array: _Array, between: str) -> str:
+    return between.join(one for one in array if one is not None)
+
+
+def _aggregated(_: _Key, array: _Array | None, between: str | None) -> str | None:
+    """DuckDB's, which is STRING_AGG: of NULLs alone it is one."""
+    if not array:
+        return "" if array == () else None
+    between = "," if between is None else between
+    return None if array.count(None) == len(array) else _text(_, array, between)
+
+
+def _flat(_: _Key, array: _Array) -> _Array:
+    return tuple(one for inner in array if inner is not None for one in inner)
+
+
+def _flat_or_null(_: _Key, array: _Array) -> _Array | None:
+    return None if None in array else _flat(_, array)
+
+
+def _series(_: _Key, start: int, end: int, step: int = 1, *, last: bool) -> _Array:
+    if step == 0:  # of which there are none, or no end of them
+        return ()
+    found = range(start, end + (last if step > 0 else -last), step)
+    if len(found) > _MOST:
+        raise ValueError(f"a series of {len(found)} numbers: {_MOST} are the most")
+    return tuple(found)
+
+
+def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
+    """A series of days or moments, by an INTERVAL: the end of it, too, but in RANGE."""
+    statement = scalars.statement
+    step = times.interval(statement, node.args["step"].unnest())
+    ends = [scalars.compile(node.args[key]) for key in ("start", "end")]
+    if any(one.type not in (DATE, TIMESTAMP, NULL) for one in ends):
+        shown = ", ".join(one.type.name for one in ends)
+        raise statement.wrong(f"a series from {shown}", node, "it takes a DATE or a TIMESTAMP")
+    is_of_days = statement.dialect == "spark" and ends[0].type is DATE
+    if step.months * times.size(step) < 0 or (is_of_days and step.rest % timedelta(days=1)):
+        raise statement.refused("this step", node, "write INTERVAL '1' DAY")
+    last, again = not node.args.get("is_end_exclusive"), statement.dialect != "spark"
+
+    def compute(start: Any, end: Any) -> _Array:
+        found: list[Any] = []
+        at, way = start, 1 if times.size(step) > 0 else -1
+        while times.size(step) and (
+            (times.micros(end) - times.micros(at)) * way > 0 or (last and at == end)
+        ):
+            if len(found) == _MOST:
+                raise ValueError(f"a series of more than {_MOST} moments")
+            found.append(at)
+            many = times.Interval(step.months * len(found), step.rest * len(found))
+            at = times.moved(at, step, 1) if again else times.moved(start, many, 1)
+        return tuple(one.date() for one in found) if is_of_days else tuple(found)
+
+    moments = [scalars.converted(one, TIMESTAMP) for one in ends]
+    return Scalar(
+        strict(compute, *(one.compute for one in moments)),
+        array_type(DATE if is_of_days else TIMESTAMP),
+        any(one.nullable for one in ends),
+    )
+
+
+def _sort(node: exp.Expr) -> _Form | None:
+    """A sort, whose directions sqlglot has read."""
+    ways = [node.args.get("asc"), node.args.get("nulls_first")]
+    if node.args.get("expression") or not all(
+        w is None or isinstance(w, exp.Boolean) for w in ways
+    ):
+        return None
+    down = ways[0] is not None and not ways[0].this
+    first = ways[1] is not None and bool(ways[1].this)
+    return _Form("A", "A", partial(_sorted, down=down, first=first))
+
+
+_ANY: Final = _Form("AA", BOOLEAN, _any_there)
+_ALL: Final = _Form("AA", BOOLEAN, _all_there)
+_WITHIN: Final = _Form("AA", BOOLEAN, lambda key, one, two: _all_there(key, two, one))
+_REVERSED: Final = _Form("A", "A", lambda _, array: array[::-1])
+_MIN: Final = _Form("A", "E", _extreme(min))
+_MAX: Final = _Form("A", "E", _extreme(max))
+_TEXT: Final = _Form("JT", TEXT, _text)
+
+_DUCKDB: Final[dict[Any, _Form]] = {
+    exp.ArrayDistinct: _Form("A", "A", _distinct),
+    "LIST_UNIQUE": _Form("A", BIGINT, lambda key, array: len(_distinct(key, array))),
+    exp.ArrayPosition: _Form("AE", BIGINT, _position, strict=False),
+    exp.ArrayOverlaps: _ANY,
+    exp.ArrayContainsAll: _ALL,
+    exp.ArrayContainedBy: _WITHIN,
+    exp.ArrayConcat: _Form("AA.AAAAAAA", "A", _joined, strict=False),
+    exp.ArrayAppend: _Form("AE", "A", _appended, strict=False),
+    exp.ArrayPrepend: _Form(
+        "AE", "A", lambda _, array, one: (one, *(array or ())), strict=False
+    ),
+    exp.ArrayReverse: _REVERSED,
+    "LIST_INTERSECT": _Form(
+        "AA", "A",
+        lambda key, one, two: None if one is None else _kept(key, one, two or (), there=True),
+        strict=False,
+    ),
+    exp.ArrayMin: _MIN,
+    exp.ArrayMax: _MAX,
+    "LIST_SUM": _Form("A", "S", _sum),
+    "LIST_AVG": _Form("A", DOUBLE, _average),
+    "LIST_COUNT": _Form("A", BIGINT, lambda _, array: len(array) - array.count(None)),
+    "LIST_FIRST": _Form("A", "E", lambda _, array: array[0] if array else None),
+    "LIST_LAST": _Form("A", "E", lambda _, array: array[-1] if array else None),
+    "ARRAY_POP_BACK": _Form("A", "A", lambda _, array: array[:-1]),
+    "ARRAY_POP_FRONT": _Form("A", "A", lambda _, array: array[1:]),
+    exp.ArrayToString: _Form("JT", TEXT, _aggregated, strict=False),
+    exp.Flatten: _Form("A", "E", _flat),
+    "RANGE": _Form("NN.N", array_type(BIGINT), partial(_series, last=False)),
+    exp.GenerateSeries: _Form("NN.N", array_type(BIGINT), partial(_series, last=True)),
+}  # fmt: skip
+
+_POSTGRES: Final[dict[Any, _Form]] = {
+    exp.ArrayPosition: _DUCKDB[exp.ArrayPosition],
+    exp.ArrayOverlaps: _ANY,
+    exp.ArrayContainsAll: _Form("AA", BOOLEAN, partial(_all_there, nulls=False)),
+    exp.ArrayContainedBy: _Form(
+        "AA", BOOLEAN, lambda key, one, two: _all_there(key, two, one, nulls=False)
+    ),
+    exp.ArrayConcat: _Form(
+        "AA", "A", lambda _, *arrays: _joined(_, *arrays) if any(arrays) or () in arrays else None,
+        strict=False,
+    ),
+    exp.ArrayAppend: _DUCKDB[exp.ArrayAppend],
+    exp.ArrayPrepend: _DUCKDB[exp.ArrayPrepend],
+    exp.ArrayRemove: _Form("AE", "A", _without, strict=False),
+    exp.ArrayToString: _TEXT,
+}  # fmt: skip
+
+_SPARK: Final[dict[Any, _Form]] = {
+    exp.ArrayDistinct: _Form("A", "A", partial(_distinct, nulls=True)),
+    exp.ArrayPosition: _Form("AE", BIGINT, partial(_position, missing=0)),
+    "ARRAYS_OVERLAP": _Form("AA", BOOLEAN, _overlap),
+    "ARRAY_UNION": _Form(
+        "AA", "A", lambda key, one, two: _distinct(key, (*one, *two), nulls=True)
+    ),
+    exp.ArrayIntersect: _Form("AA", "A", partial(_kept, there=True, nulls=True)),
+    exp.ArrayExcept: _Form("AA", "A", partial(_kept, there=False, nulls=True)),
+    exp.ArrayAppend: _Form(
+        "AE", "A", lambda _, array, one: None if array is None else (*array, one), strict=False
+    ),
+    exp.ArrayPrepend: _Form(
+        "AE", "A", lambda _, array, one: None if array is None else (one, *array), strict=False
+    ),
+    exp.ArrayRemove: _Form("AE", "A", _without),
+    exp.ArrayConcat: _Form("AA.AAAAAAA", "A", _all_or_null),
+    exp.Reverse: _REVERSED,
+    exp.ArrayMin: _MIN,
+    exp.ArrayMax: _MAX,
+    exp.ArrayToString: _TEXT,
+    exp.Flatten: _Form("A", "E", _flat_or_null),
+    exp.GenerateSeries: _Form("NN", array_type(BIGINT), partial(_series, last=True)),
+}  # fmt: skip
+
+_FORMS: Final = {"duckdb": _DUCKDB, "postgres": _POSTGRES, "spark": _SPARK}
+
+_ALIASES: Final[dict[str, Any]] = {
+    "ARRAY_UNIQUE": "LIST_UNIQUE", "LIST_POSITION": exp.ArrayPosition,
+    "LIST_INDEXOF": exp.ArrayPosition, "ARRAY_INDEXOF": exp.ArrayPosition,
+    "ARRAY_HAS_ANY": exp.ArrayOverlaps, "LIST_HAS_ALL": exp.ArrayContainsAll,
+    "ARRAY_HAS_ALL": exp.ArrayContainsAll, "LIST_CAT": exp.ArrayConcat,
+    "ARRAY_CAT": exp.ArrayConcat, "ARRAY_PUSH_BACK": exp.ArrayAppend,
+    "LIST_REVERSE": exp.ArrayReverse,
+    "ARRAY_INTERSECT": "LIST_INTERSECT", "LIST_TO_STRING": exp.ArrayToString,
+}  # fmt: skip
+"""Other names of what sqlglot has no node for."""
+
+NODES: Final = (
+    exp.ArraySort,
+    *{kind for forms in _FORMS.values() for kind in forms if isinstance(kind, type)}
+    - {exp.Reverse},
+)
+"""What sqlglot makes of functions of arrays alone."""
+
+
+def _name(node: exp.Expr) -> Any:
+    if isinstance(node, exp.GenerateSeries) and node.args.get("is_end_exclusive"):
+        return "RANGE"
+    if not isinstance(node, exp.Anonymous):
+        return type(node)
+    return _ALIASES.get(node.name.upper(), node.name.upper())
+
+
+def named(node: exp.Expr, dialect: str) -> bool:
+    """Whether a function that sqlglot has no node for is one of these."""
+    return isinstance(node, exp.Anonymous) and _name(node) in _FORMS[dialect]
+
+
+def is_of_arrays(scalars: Scalars, node: exp.Expr) -> bool:
+    """Whether what is of texts, too, is of arrays here: `||`, CONCAT, Spark's REVERSE."""
+    kinds = (
+        exp.DPipe,
+        exp.Concat,
+        *([exp.Reverse] if scalars.statement.dialect == "spark" else []),
+    )
+    if not isinstance(node, kinds):
+        return False
+    args = node.expressions or [node.this, *filter(None, [node.args.get("expression")])]
+    return any(scalars.compile(one).type.element is not None for one in args)
+
+
+def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
+    """A function of arrays. Raises SqlProgrammingError, SqlRefusedError."""
+    statement = scalars.statement
+    if isinstance(node, exp.GenerateSeries) and isinstance(node.args.get("step"), exp.Interval):
+        return _moments(scalars, node)
+    name = _name(node)
+    word = node.name.upper() if isinstance(node, exp.Anonymous) else node.key.upper()
+    if isinstance(node, exp.DPipe | exp.Concat):
+        form: _Form | None = _Form("AA.AAAAAAA", "A", _all_or_null)
+        if statement.dialect == "postgres":
+            form = _POSTGRES[exp.ArrayConcat]
+    elif name is exp.ArraySort:
+        form = _sort(node)
+    else:
+        form = _FORMS[statement.dialect].get(name)
+    if form is None:
+        way_out = "UNNEST it, and ARRAY_AGG what is left"
+        raise statement.refused(f"{word} as it is here", node, way_out)
+    args = [
+        one
+        for key, value in node.args.items()
+        if key in ("this", "start", "end", "step", "expression", "expressions")
+        for one in (value if isinstance(value, list) else [value])
+        if isinstance(one, exp.Expr) and not isinstance(node, exp.Anonymous)
+    ] or list(node.expressions)
+    if isinstance(node, exp.ArraySort):
+        args = args[:1]
+    least, _, more = form.takes.partition(".")
+    takes = least + more
+    if not len(least) <= len(args) <= len(takes):
+        raise statement.wrong(f"{word} of {len(args)} values", node, f"it takes {len(least)}")
+    values, kind = _of_one_type(scalars, node, args, takes)
+    result = form.result
+    if result == "A":
+        result = array_type(kind)
+    elif result == "E":
+        result = kind
+    elif result == "S":
+        result = decimal_type(MOST_DIGITS, kind.scale) if kind.is_decimal else kind
+        result = BIGINT if result.is_integer or result is NULL else result
+    assert isinstance(result, SqlType)  # noqa: S101  letters are those above
+    if name is exp.Flatten:
+        if kind.element is None:
+            raise statement.wrong(f"FLATTEN of {kind.name}[]", node, "it takes an array of arrays")
+        result = kind
+    compute = partial(form.compute, order_of(kind))
+    parts = [value.compute for value in values]
+    if form.strict:
+        return scalars.checked(strict(compute, *parts), result, nullable=True)
+    return scalars.checked(lambda row: compute(*(one(row) for one in parts)), result, nullable=True)
+
+
+def _of_one_type(
+    scalars: Scalars, node: exp.Expr, args: Sequence[exp.Expr], takes: str
+) -> tuple[list[Scalar], SqlType]:
+    """The arguments, with arrays of one type and elements of it; and the type of an element."""
+    statement = scalars.statement
+    kind: SqlType | None = NULL
+    values = []
+    for one, letter in zip(args, takes, strict=False):
+        value = scalars.compile(one)
+        if letter in "AJ" and value.type is not NULL:
+            if value.type.element is None:
+                message = f"{node.key.upper()} of {value.type.name}"
+                raise statement.wrong(message, one, "it takes an array")
+            kind = None if kind is None else common_type(kind, value.type.element)
+        values.append(value)
+    for place, (one, letter) in enumerate(zip(args, takes, strict=False)):
+        value = values[place]
+        if letter == "E" and kind is not None:
+            value = values[place] = scalars.compile(typed(one, kind))
+            kind = common_type(kind, value.type)
+        fits = {"N": value.type.is_integer, "T": value.type == TEXT}.get(letter, True)
+        if kind is None or not (fits or value.type is NULL):
+            shown = ", ".join(one.type.name for one in values)
+            message = f"{node.key.upper()}({shown}) has no meaning"
+            raise statement.wrong(message, node, "it takes arrays and elements of one type")
+    assert kind is not None  # noqa: S101  or it was refused
+    if "J" in takes:
+        kind = TEXT
+    to = array_type(kind)
+    found = []
+    for value, letter in zip(values, takes, strict=False):
+        wanted = {"A": to, "J": to, "E": kind}.get(letter, value.type)
+        if letter == "J" and value.type not in (to, NULL):
+            convert = cast(value.type, to)
+            assert convert is not None  # noqa: S101  all have a text
+            found.append(Scalar(strict(convert, value.compute), to, value.nullable))
+        else:
+            found.append(scalars.converted(value, wanted))
+    return found, kind

@@ -1,0 +1,133 @@
+"""Reducers behind the aggregates of two columns, CORR and REGR_SLOPE, and of the shape of one.
+
+Invariant: sums are exact, in whole units (`changes.exact`), so nothing cancels and a value that
+goes leaves nothing behind; the result is their quotient rounded once, and where there is a root
+twice. NaN and infinity are counted beside the sums. What has no value, since what it is divided by
+is 0, is NaN; whether SQL has NULL for that is `sql.aggregates`'.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+from deltafix.changes.exact import SHIFT, ratio, units
+
+__all__ = ["Paired", "Shape"]
+
+_Sums: TypeAlias = tuple[int, ...]
+
+
+class Paired:
+    """An aggregate of pairs, of y and x: an array of two floats as the engine has it.
+
+    Its state is how many there are, how many with NaN or infinity, and Σy, Σx, Σyy, Σxx, Σxy.
+    """
+
+    initial: _Sums = (0,) * 7
+
+    def __init__(self, op: str, read: Callable[[Any], Any]) -> None:
+        self.op = op
+        self.read = read
+
+    def add(self, acc: _Sums, value: Any, /) -> _Sums:
+        """With one more pair."""
+        return self._with(acc, value, 1)
+
+    def remove(self, acc: _Sums, value: Any, /) -> _Sums:
+        """With one pair fewer."""
+        return self._with(acc, value, -1)
+
+    def _with(self, acc: _Sums, value: Any, sign: int) -> _Sums:
+        y, x = self.read(value)
+        if not (math.isfinite(y) and math.isfinite(x)):
+            return (acc[0] + sign, acc[1] + sign, *acc[2:])
+        one, two = units(y), units(x)
+        parts = (one, two, one * one, two * two, one * two)
+        sums = (total + sign * part for total, part in zip(acc[2:], parts, strict=True))
+        return (acc[0] + sign, acc[1], *sums)
+
+    def finish(self, acc: _Sums, /) -> float:
+        """The result."""
+        n, odd, y, x, yy, xx, xy = acc
+        if odd or not n:
+            return math.nan
+        # n times the sums of what is around the means
+        both, across, along = n * xy - x * y, n * xx - x * x, n * yy - y * y
+        return _PAIRS[self.op](n, y, x, both, across, along)
+
+
+_UNIT: Final = 1 << SHIFT
+"""Of a sum; that of a product is its square."""
+
+
+def _correlation(both: int, across: int, along: int) -> float:
+    if not across or not along:
+        return math.nan
+    found = math.sqrt(Fraction(both * both, across * along))
+    return found if both > 0 else 0.0 - found
+
+
+def _over(top: int, bottom: int) -> float:
+    return ratio(top, bottom) if bottom else math.nan
+
+
+_PAIRS: Final[dict[str, Callable[[int, int, int, int, int, int], float]]] = {
+    "covar_pop": lambda n, y, x, both, across, along: _over(both, n * n * _UNIT**2),
+    "covar_samp": lambda n, y, x, both, across, along: _over(both, n * (n - 1) * _UNIT**2),
+    "corr": lambda n, y, x, both, across, along: _correlation(both, across, along),
+    "regr_slope": lambda n, y, x, both, across, along: _over(both, across),
+    "regr_intercept": lambda n, y, x, both, across, along: _over(
+        y * across - both * x, n * across * _UNIT
+    ),
+    "regr_r2": lambda n, y, x, both, across, along: (
+        math.nan if not across else 1.0 if not along else ratio(both * both, across * along)
+    ),
+    "regr_sxx": lambda n, y, x, both, across, along: _over(across, n * _UNIT**2),
+    "regr_syy": lambda n, y, x, both, across, along: _over(along, n * _UNIT**2),
+    "regr_sxy": lambda n, y, x, both, across, along: _over(both, n * _UNIT**2),
+}
+
+
+class Shape:
+    """SKEWNESS and KURTOSIS of floats: how many, how many odd ones, and Σ of powers up to four."""
+
+    initial: _Sums = (0,) * 6
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+
+    def add(self, acc: _Sums, value: float, /) -> _Sums:
+        """With one more value."""
+        return self._with(acc, value, 1)
+
+    def remove(self, acc: _Sums, value: float, /) -> _Sums:
+        """With one value fewer."""
+        return self._with(acc, value, -1)
+
+    @staticmethod
+    def _with(acc: _Sums, value: float, sign: int) -> _Sums:
+        if not math.isfinite(value):
+            return (acc[0] + sign, acc[1] + sign, *acc[2:])
+        one = units(value)
+        powers = (total + sign * one**place for place, total in enumerate(acc[2:], 1))
+        return (acc[0] + sign, acc[1], *powers)
+
+    def finish(self, acc: _Sums, /) -> float:
+        """The result."""
+        n, odd, one, two, three, four = acc
+        least = {"skewness": 3, "kurtosis": 4}.get(self.op, 1)
+        second = n * two - one * one  # n² times the second moment around the mean
+        if odd or n < least or not second:
+            return math.nan
+        if self.op == "skewness":
+            third = n * n * three - 3 * n * one * two + 2 * one**3
+            square = Fraction(third * third * n * (n - 1), second**3 * (n - 2) ** 2)
+            return math.sqrt(square) if third > 0 else 0.0 - math.sqrt(square)
+        fourth = n**3 * four - 4 * n * n * one * three + 6 * n * one * one * two - 3 * one**4
+        found = Fraction(fourth, second * second)  # its fourth moment by the square of its second
+        if self.op == "kurtosis":
+            return float(Fraction(n - 1, (n - 2) * (n - 3)) * ((n + 1) * found - 3 * (n - 1)))
+        return float(found - 3)
