@@ -211,8 +211,8 @@ X_SLOTS = 3  # cell of slot 0; a slot is two cells: tag << 32 | ref + 1, class <
 X_CAP = 4
 X_USED = 5
 X_COLS = 6  # cell of the list of key columns
-X_LATE = 7  # 1: empty, though its relation has rows; filled when first asked
-LATE_NOW = 2  # or, with this in X_LATE, before the epoch's run and at its end (TO_FILL)
+X_LATE = 7  # 1: empty, though its relation has rows; filled when first asked, or with
+# LATE_NOW before that
 X_FILTER = 8  # the filter that its keys are in, counted from 1; 0: none
 X_BIT = 9  # its bit there
 XSZ = 10
@@ -246,6 +246,7 @@ VAIN = 6  # each halves what the next may look at
 GIVEN_UP = -2  # in place of a query's best rank: it looked at too many rows
 
 HASH_BITS = 31
+LATE_NOW = 2  # in X_LATE: such an index is filled before the epoch's run, and at its end (TO_FILL)
 
 # --- program (int32) --------------------------------------------------------------------------
 # header: [0] number of strata, [1] offset of the stratum table (one offset each)
