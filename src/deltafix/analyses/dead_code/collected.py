@@ -115,12 +115,18 @@ class Collected:
 def collected_facts(path: str, data: bytes) -> Iterator[Fact]:
     """What a file of settings says, as regular expressions of paths and names; of others nothing.
 
-    Raises SourceError if it says what pytest does not read.
+    Raises SourceError if it says what pytest does not read. A shared file that does not parse is
+    for other tools to tell.
     """
     folder, _, name = path.rpartition("/")
     if name not in {*_OWN, *_SHARED}:
         return
-    found = _settings(Path(path), data.decode("utf-8", "replace"))
+    try:
+        found = _settings(Path(path), data.decode("utf-8", "replace"))
+    except SourceError:
+        if name in _OWN:
+            raise
+        return
     words = {one: _words(found or {}, one, Path(path)) for one in (
         "python_files", "testpaths", "python_functions", "python_classes",
     )}  # fmt: skip
