@@ -128,6 +128,17 @@ def test_a_method_called_on_a_class_is_its_own_or_the_nearest(graph: Job) -> Non
     assert judged(tree) == calls_of(graph)
 
 
+def test_a_class_is_made_by_its_own_init_or_the_nearest(graph: Job) -> None:
+    text = "class A:\n    def __init__(self): ...\nclass B(A): ...\nclass C(B):\n"
+    text += (
+        "    def __init__(self): ...\nclass D(C): ...\ndef b(): B()\ndef c(): C()\ndef d(): D()\n"
+    )
+    graph.update(fragments({"m.py": text}))
+    assert short(calls_of(graph)) == [
+        "m:b m:A.__init__", "m:c m:C.__init__", "m:d m:C.__init__",
+    ]  # fmt: skip
+
+
 def test_edits_give_the_calls_that_came_and_went(graph: Job) -> None:
     first = graph.update(fragments(SHOP))
     assert len(first.came["calls"]) == 12
