@@ -21,6 +21,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -137,6 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--folder", type=Path, help="where packages are unpacked and stay")
     options = parser.parse_args(arguments)
     verdicts = read_verdicts()
+    if find_spec("vulture") is None:
+        parser.error("vulture is not installed: pip install vulture==2.16")
     with tempfile.TemporaryDirectory(prefix="deltafix-bench-") as name:
         folder = options.folder or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,8 +154,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parts = [
             [one for one in some if one.sample == sample] for some in (verdicts, sure, ours, theirs)
         ]
-        rows.append([sample, str(len(parts[0])), *map(precision, parts[1:])])
+        dead = sum(one.verdict == "dead" for one in parts[0])
+        found = [sum(one.verdict == "dead" for one in part) for part in parts[1:3]]
+        recalls = [f"{count} of {dead}" for count in found]
+        rows.append([sample, str(len(parts[0])), *map(precision, parts[1:]), *recalls])
     head = ["sample", "verdicts", "true of those sure", "true of all", "true of vulture's"]
+    head += ["dead ones that are sure", "dead ones found"]
     print(table(head, rows))
     rows = []
     for package, answer in answers.items():

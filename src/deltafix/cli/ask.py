@@ -69,7 +69,8 @@ def callers(
     check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
         found = questions.callers(symbol)
-    _Asked("callers", [symbol], tree, form, output).answer(found, limit, quiet=quiet)
+        none = "" if found else questions.why_none(symbol)
+    _Asked("callers", [symbol], tree, form, output).answer(found, limit, none=none, quiet=quiet)
 
 
 @ask.command()
@@ -88,7 +89,8 @@ def reaches(
     check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
         found = questions.reaches(symbol)
-    _Asked("reaches", [symbol], tree, form, output).answer(found, limit, quiet=quiet)
+        none = "" if found else questions.why_none(symbol)
+    _Asked("reaches", [symbol], tree, form, output).answer(found, limit, none=none, quiet=quiet)
 
 
 @ask.command()
@@ -109,8 +111,9 @@ def path(
     check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
         found = questions.path(caller, callee)
+        none = "" if found else questions.why_none(caller, callee)
     asked = _Asked("path", [caller, callee], tree, form, output)
-    asked.answer([found] if found else [], quiet=quiet)
+    asked.answer([found] if found else [], none=none, quiet=quiet)
 
 
 @ask.command()
@@ -135,14 +138,22 @@ def impact(
     quiet: _Quiet = False,
 ) -> None:
     """What must be tested again when FILE changes: all that imports it, tests first."""
+    from deltafix.analyses.dead_code.report import plural  # noqa: PLC0415  quick --help
+
     root = tree.resolve()
     seen = [file if file.exists() else root / file for file in files]
     named = [os.path.relpath(file.resolve(), root).replace(os.sep, "/") for file in seen]
     check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
-        found = [one for one in questions.impact(named) if one.test or not tests]
+        affected = questions.impact(named)
+    found = [one for one in affected if one.test or not tests]
+    given = ", ".join(named)
+    none = (
+        f"nothing in the tree imports {given}" if not affected else
+        f"{given}: {plural(len(affected), 'file')} affected, none of which is a test"
+    )  # fmt: skip
     asked = _Asked("impact", [str(file) for file in files], tree, form, output, bare=tests)
-    asked.answer(found, limit, quiet=quiet)
+    asked.answer(found, limit, none=none, quiet=quiet)
 
 
 @contextmanager
@@ -151,18 +162,17 @@ def _questions(
 ) -> Iterator[Questions]:
     """The questions to a folder, as it is now."""
     from deltafix.analyses.call_graph import CALL_GRAPH  # noqa: PLC0415  quick --help
-    from deltafix.analyses.call_graph.collected import Collected  # noqa: PLC0415
     from deltafix.analyses.call_graph.questions import Questions  # noqa: PLC0415
+    from deltafix.analyses.dead_code.collected import Collected  # noqa: PLC0415
     from deltafix.analyses.job import Job  # noqa: PLC0415
 
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder: write --in FOLDER")
     tree = CALL_GRAPH.tree(folder, exclude or ())
-    tests = Collected.by_settings(folder)
     prepare_kernel(quiet=quiet)
     with Job(CALL_GRAPH) as job:
         watched(tree, job, CALL_GRAPH, spark=spark, quiet=quiet)
-        yield Questions(job, tests)
+        yield Questions(job, Collected.by_settings(folder, job.fragments))
 
 
 @dataclass(frozen=True)
@@ -181,14 +191,18 @@ class _Asked:
         found: Sequence[Chain] | Sequence[Affected],
         limit: int | None = None,
         *,
+        none: str,
         quiet: bool,
     ) -> NoReturn:
-        """Write the answer, and end with the exit code that says whether there is one."""
+        """Write the answer, and end with the exit code that says whether there is one.
+
+        `none` says why there is none.
+        """
         from deltafix.analyses.formats import write_tables  # noqa: PLC0415  as below
 
         shown, total = found[:limit], len(found)
         if self.form == "json":
-            put(self._json(shown, total), self.output)
+            put(self._json(shown, total, none), self.output)
         elif self.form == "text":
             put("".join(f"{line}\n" for line in self._lines(shown)), self.output)
         else:
@@ -199,15 +213,15 @@ class _Asked:
         if len(shown) < total:
             note(f"{len(shown):,} of {total:,} shown", quiet=quiet)
         elif not total:
-            note("none", quiet=quiet)
+            note(f"none: {none}", quiet=quiet)
         raise typer.Exit(0 if total else _EMPTY)
 
-    def _json(self, shown: Sequence[Chain] | Sequence[Affected], total: int) -> str:
+    def _json(self, shown: Sequence[Chain] | Sequence[Affected], total: int, none: str) -> str:
         data = {
             "version": 1, "event": "answer", "question": self.question, "asked": list(self.asked),
             "root": str(self.tree.resolve()), "total": total,
             "rows": [one.as_data() for one in shown],
-        }  # fmt: skip
+        } | ({} if total else {"none": none})  # fmt: skip
         return f"{json.dumps(data, ensure_ascii=False)}\n"
 
     def _lines(self, shown: Sequence[Chain] | Sequence[Affected]) -> Iterator[str]:

@@ -46,6 +46,17 @@ def shop(main: str = "", **more: str) -> dict[str, str]:
     }
 
 
+def test_what_gets_installed_names_nothing_of_a_test() -> None:
+    tree = {
+        "shop/__init__.py": "TABLE = {'AMOUNT': 1}\nprint(TABLE)",
+        "tests/test_cart.py": "AMOUNT = 3\ndef test(): ...",
+        "main.py": f"import shop\n{MAIN}print(shop.TABLE)",
+    }
+    assert told(tree)[0] == ["tests.test_cart:AMOUNT"]
+    tree["notes.ini"] = "AMOUNT = 1"
+    assert told(tree)[1] == {"tests.test_cart:AMOUNT": {"its name is written in notes.ini"}}
+
+
 def test_what_nobody_names_is_sure() -> None:
     assert told(shop()) == (DEAD, {})
 

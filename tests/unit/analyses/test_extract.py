@@ -44,6 +44,7 @@ def test_every_fact_of_a_three_line_module() -> None:
         'spelled("LIMIT", "limit").',
         'spelled("f", "f").',
         'spelled("m", "m").',
+        'stands("m", "m.py").',
         'suffix("m", "m", "").',
         'symbol("m", "module").',
         'symbol("m:LIMIT", "name").',

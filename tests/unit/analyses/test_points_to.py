@@ -179,3 +179,74 @@ def test_special_methods_behind_builtins_and_formats_are_called(job: Job) -> Non
         "by_map": {"Made.__init__"},
         "Made.__init__": {"made"},
     }
+
+
+ANYTHING = """
+import typing
+from typing import Any
+from outside import Handlers
+Value = Any
+class Cat:
+    def speak(self): return 1
+def plain(x): return x
+def any_(x: Any): return x
+def alias(x: Value): return x
+def dotted(x: typing.Any): return x
+def either(x: "None | Value"): return x
+def whatever(x: object): return x
+def strange(x: Handlers): return x
+class Box:
+    held: object = None
+    def __init__(self, inside): self.held = inside
+def gives(x) -> Any: return x
+def go(f):
+    for one in f([Cat()]):
+        one.speak()
+    f(Cat()).speak()
+"""
+
+
+@pytest.mark.parametrize("name", ["any_", "alias", "dotted", "either", "whatever", "gives"])
+def test_where_anything_is_said_a_container_goes_on_by_its_class(job: Job, name: str) -> None:
+    say(job, m=f"{ANYTHING}\ngo({name})\nmade = {name}([Cat()])\n")
+    cats = objects(job, "m:Cat.speak.<locals>.self")
+    assert objects(job, "m:made") - cats - {"NoneType()"} == {"?", "list()"}
+    assert {o for o, n, v in job.rows("field") if n == "[]" and v == "?"} >= {"list()"}
+    assert {v for o, n, v in job.rows("field") if o == "list()"} == {"?"}
+    # What is no container goes through with what it has.
+    assert ("m:go", "m:Cat.speak") in set(job.rows("calls"))
+
+
+@pytest.mark.parametrize("name", ["plain", "strange"])
+def test_elsewhere_a_container_keeps_what_is_in_it(job: Job, name: str) -> None:
+    say(job, m=f"{ANYTHING}\nmade = {name}([Cat()])\nfor one in made: one.speak()\n")
+    (made,) = objects(job, "m:made") - {"?"}
+    assert made != "list()"
+    assert ("m", "m:Cat.speak") in set(job.rows("calls"))
+
+
+def test_object_of_ones_own_is_not_pythons(job: Job) -> None:
+    say(job, m="class object: pass\ndef f(x: object): return x\nmade = f([1])\n")
+    assert objects(job, "m:made") == {"m:object()"}
+
+
+def test_what_stands_for_all_lists_is_not_filled(job: Job) -> None:
+    """Else what one function puts into a list of anybody's would be in that of every other."""
+    say(job, m="def f(x: list):\n    x.append(1)\n    return x[0]\ndef g(y: list): return y[0]\n")
+    assert objects(job, "m:g$return") == objects(job, "m:f$return") == {"?"}
+
+
+@pytest.mark.parametrize("said", ["Any", "object"])
+def test_places_for_anything_grow_as_the_text_does(said: str) -> None:
+    """Containers of containers, handed from each place to every other: rows were the square."""
+
+    def touched(count: int) -> int:
+        lines = ["from typing import Any", f"def shown(x: {said}) -> {said}:", "    return x"]
+        lines += [f"def f{n}(x):\n    for y in shown((x, [x])): return (y,)" for n in range(count)]
+        lines += [f"f{n}(shown(f{(n + 1) % count}(1)))" for n in range(count)]
+        with Job(POINTS_TO) as job:
+            job.update([POINTS_TO.extract("m.py", "\n".join(lines).encode(), "")])
+            return job.last_work.touched
+
+    few, many = touched(20), touched(80)
+    assert many < 5 * few

@@ -276,6 +276,48 @@ def test_tests_are_roots_unless_switched_off() -> None:
     ]
 
 
+BASES = """
+    class Base:
+        wanted = 1
+        spare = 2
+        def setUp(self): ...
+        def test_all(self): return self.wanted
+        def helper(self): ...
+    class Alone:
+        def test_none(self): ...
+    """
+
+
+@pytest.mark.parametrize(
+    "heir",
+    [
+        "class TestIt(Base): ...",
+        "import unittest\nclass It(Base, unittest.TestCase): ...",
+        "class Middle(Base): ...\nclass TestIt(Middle): ...",
+    ],
+)
+def test_what_a_runner_calls_of_a_tests_ancestor_is_alive(heir: str) -> None:
+    tree = {
+        "shop_tests/bases.py": BASES,
+        "shop_tests/test_it.py": f"from shop_tests.bases import Base\n{heir}\ndef test(): ...",
+        "shop_tests/__init__.py": "",
+    }
+    spare = ["Alone", "Alone.test_none", "Base.helper", "Base.spare"]
+    check([f"shop_tests.bases:{one}" for one in spare], tree)
+    tree["shop_tests/test_it.py"] = tree["shop_tests/test_it.py"].replace("TestIt", "It")
+    if "unittest" not in heir:
+        assert "shop_tests.bases:Base.test_all" in dead({k: dedent(t) for k, t in tree.items()})
+
+
+def test_a_librarys_users_hold_no_object_of_a_test() -> None:
+    tree = {
+        "shop/__init__.py": "class Cart:\n    def total(self): ...\n__all__ = ['Cart']",
+        "shop/test/__init__.py": "class Helper:\n    def offered(self): ...",
+        "tests/test_cart.py": "class TestCart:\n    def test(self): ...\n    def spare(self): ...",
+    }
+    check(["tests.test_cart:TestCart.spare"], tree, "public", "tests")
+
+
 def test_the_hooks_of_a_pytest_plugin_live_with_it() -> None:
     plugin = "def pytest_configure(): used()\ndef used(): ...\ndef _unused(): ..."
     entry = '[project.entry-points.pytest11]\np = "plugin"\n'

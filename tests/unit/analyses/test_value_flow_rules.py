@@ -30,6 +30,9 @@ PIECES = (
     "z = list(D[int](1))\nq = next(D(2))\n",
     "class A(B):\n    def m1(self): return 1\n    def m2(self): return getattr(self, f'm{z}')\n"
     "z = A().m2()\nq = z(2), getattr(q, 'm')(1)\n",
+    "from typing import Any\nV = Any\ndef u(y: V, x: 'object | int', w: list) -> V:\n"
+    "    w.append(y)\n    return [e for e in y], x, next(w)\n"
+    "z = u([A], u, [B(2)])\nq = u(z, A(1).m, list(z))\n",
     "def s(y: 'list[int]', x: B):\n    q: A = x\n    yield f'{x!r}{y}'\nz = s(z, A(1))\n",
 )
 OTHER = ("class B:\n    def m(self, x): return x + 1\n", "from m import f\nB = f\n", "")

@@ -74,15 +74,49 @@ def test_tests_are_those_of_pytests_settings(tree: Path, deltafix) -> None:
     assert of_fixture == (0, "tests/checks.py\n", "")
 
 
-def test_nothing_found_is_exit_code_1(tree: Path, deltafix) -> None:
-    for question in (
-        ["callers", "unused"],
-        ["reaches", "unused"],
-        ["path", "rate", "total"],
-        ["impact", "main.py"],
-        ["impact", "main.py", "--tests"],
-    ):
-        assert deltafix("ask", *question) == (1, "", "none\n")
+def test_settings_below_the_folder_count_there(tree: Path, deltafix) -> None:
+    for folder in ("more", "other"):
+        (tree / folder).mkdir()
+        (tree / folder / "checks.py").write_text("from shop import cart\n")
+    asked = ("ask", "impact", "src/shop/cart.py", "--tests")
+    assert deltafix(*asked).out == "tests/test_cart.py\n"
+    (tree / "more/pytest.ini").write_text("[pytest]\npython_files = checks.py\n")
+    assert deltafix(*asked).out == "more/checks.py\ntests/test_cart.py\n"
+
+
+_KEPT = "import shop.tax\ndef a(): ...\nhandlers = [a]\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "why"),
+    [
+        ("callers unused", "nothing in the tree calls shop.tax:unused, or refers to it"),
+        ("reaches kept:a",
+         "nothing in the tree calls kept:a; without a call refer to it kept:handlers"),
+        ("path total unused", "nothing in the tree calls shop.tax:unused, or refers to it"),
+        ("path rate total", "shop.tax:rate calls nothing in the tree"),
+        ("path kept total", "kept calls nothing in the tree at import; ask for what it defines"),
+        ("path total go",
+         "shop.cart:total reaches 1 by calls, main:go is reached by 1, and none is among both; "
+         "there is a way from main:go"),
+        ("path loop total", "main:loop calls nothing in the tree but itself"),
+        ("path total total", "no way of calls leads back to shop.cart:total"),
+        ("reaches alone", "nothing in the tree calls main:alone, or refers to it"),
+        ("impact main.py", "nothing in the tree imports main.py"),
+        ("impact kept.py --tests", "nothing in the tree imports kept.py"),
+        ("impact kept.py src/shop/late.py --tests",
+         "kept.py, src/shop/late.py: 1 file affected, none of which is a test"),
+    ],
+)  # fmt: skip
+def test_of_no_answer_it_is_said_why(tree: Path, deltafix, question: str, why: str) -> None:
+    (tree / "kept.py").write_text(_KEPT)
+    (tree / "src/shop/late.py").write_text("")
+    (tree / "late.py").write_text("import shop.late\n")
+    with (tree / "main.py").open("a") as main:
+        main.write("def loop(): loop()\ndef alone(): total()\ngo()\n")
+    assert deltafix("ask", *question.split()) == (1, "", f"none: {why}\n")
+    told = deltafix("ask", *question.split(), "--format", "json", "-q")
+    assert (told.code, json.loads(told.out)["none"]) == (1, why)
 
 
 def test_json(tree: Path, deltafix) -> None:

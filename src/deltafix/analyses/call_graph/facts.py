@@ -1,6 +1,6 @@
 """From one file's bytes to its fragment: the names of `dead_code`, and the calls.
 
-Invariant: a call states one of five facts, by how its callee is written; which function that is, is
+Invariant: a call states what it does by how its callee is written; which function that is, is
 decided by the rules. A call whose callee is computed (`table[k]()`, `f()()`) states none.
 """
 
@@ -22,6 +22,9 @@ _CALLS: Mapping[str, tuple[str, ...]] = {
     "calls_path": ("caller", "path", "name", "top"),
     "calls_method": ("caller", "name"),
     "calls_own": ("caller", "class", "name"),
+    "calls_super": ("caller", "class", "name"),
+    "calls_of": ("caller", "module", "global", "name"),
+    "calls_in": ("caller", "path", "member", "name"),
 }
 CALL_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType({**INPUTS, **_CALLS})
 """Input relations of the program and their columns, all of type symbol."""
@@ -50,7 +53,9 @@ class _Calls(Definitions):
         elif isinstance(called, ast.Attribute):
             own = self._own_class(called.value)
             if own is not None:
-                self.emit("calls_own", self.user, own, called.attr)
+                is_super = isinstance(called.value, ast.Call)
+                relation = "calls_super" if is_super else "calls_own"
+                self.emit(relation, self.user, own, called.attr)
             else:
                 self._called(called, called.attr)
         super().visit_Call(node)
@@ -59,11 +64,21 @@ class _Calls(Definitions):
         """State the references of `node` as calls; of an attribute only those to its last name."""
         before = len(self.facts)
         self.visit(node)
-        for relation, row in self.facts[before:]:
+        said = self.facts[before:]
+        on_name = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        of = [row for relation, row in said if relation == "names"] if on_name else []
+        for relation, row in said:
             wanted = _OF_REFERENCE.get(relation)
             last = row[1] if relation == "attribute" else row[2] if relation == "uses" else None
-            if wanted is not None and name in {None, last}:
-                self.emit(wanted, *row)
+            if wanted is None or name not in {None, last}:
+                continue
+            if relation == "attribute" and len(of) == 1:
+                self.emit("calls_of", *of[0], row[1])
+                continue
+            self.emit(wanted, *row)
+            if relation == "uses" and "." in row[1]:
+                path, _, member = row[1].rpartition(".")
+                self.emit("calls_in", row[0], path, member, row[2])
 
     def _own_class(self, node: ast.expr) -> str | None:
         """The class that `self`, `cls` or `super()` means here, or None."""

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain as joined
 from pathlib import PurePosixPath
 from typing import Any
 
-from deltafix.analyses.call_graph.collected import Collected
+from deltafix.analyses.dead_code.collected import Collected
 from deltafix.analyses.dead_code.symbols import UnknownSymbolError, find_symbol
 from deltafix.analyses.job import Job
 from deltafix.errors import SourceError
@@ -29,7 +30,9 @@ __all__ = ["Affected", "Chain", "Questions"]
 
 _CALLED = frozenset({"function", "method", "class"})
 _IMPORTS = frozenset({"imports", "is in package", "may import by a computed name"})
+_REFERS = frozenset({"refers to", "has it registered by a decorator"})
 _FIXTURES = "conftest.py"
+_SOME = 3  # names that a reason lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,10 @@ class Questions:
         self._callers: dict[str, set[str]] = defaultdict(set)
         for caller, callee in joined(job.rows("calls"), classes):
             self._callers[str(callee)].add(str(caller))
+        self._users: dict[str, set[str]] = defaultdict(set)
+        for user, symbol, how in job.rows("link"):
+            if how in _REFERS:
+                self._users[str(symbol)].add(str(user))
         self._paths = set(job.fragments)
         self._importers = self._imports(job)
 
@@ -140,6 +147,46 @@ class Questions:
         """
         start = find_symbol(caller, self._kinds)
         return next((one for one in self.reaches(callee) if one.symbol == start), None)
+
+    def why_none(self, *symbols: str) -> str:
+        """Why `callers`, `reaches` or `path` of these symbols is empty, as it is.
+
+        Raises UnknownSymbolError as `callers`.
+        """
+        called = self._called(symbols[-1])
+        start = find_symbol(symbols[0], self._kinds)
+        if not self._callers[called]:
+            return f"nothing in the tree calls {called}{self._referred(called)}"
+        if len(symbols) == 1 or start == called:
+            return f"no way of calls leads back to {called}"
+        reached = _search([start], self._callees)
+        if len(reached) == 1:
+            more = " but itself" if start in self._callees else ""
+            if self._kinds[start] == "module":
+                more = " at import; ask for what it defines"
+            return f"{start} calls nothing in the tree{more}"
+        reaching = _search([called], self._callers)
+        back = f"; there is a way from {called}" if self.path(called, start) else ""
+        return (
+            f"{start} reaches {len(reached) - 1:,} by calls, {called} is reached by "
+            f"{len(reaching) - 1:,}, and none is among both{back}"
+        )
+
+    @cached_property
+    def _callees(self) -> Mapping[str, set[str]]:
+        found: dict[str, set[str]] = defaultdict(set)
+        for callee, callers in self._callers.items():
+            for caller in callers:
+                found[caller].add(callee)
+        return found
+
+    def _referred(self, symbol: str) -> str:
+        """Who refers to a symbol that nothing calls: it may be called from outside of the tree."""
+        users = sorted(self._users.get(symbol, set()) - {symbol})
+        if not users:
+            return ", or refers to it"
+        more = f" and {len(users) - _SOME} more" if len(users) > _SOME else ""
+        return f"; without a call refer to it {', '.join(users[:_SOME])}{more}"
 
     def _called(self, text: str) -> str:
         """The symbol that is meant, if calls can reach it."""
@@ -201,7 +248,7 @@ class Questions:
             if self._tests.is_test(path):
                 above = {str(folder / _FIXTURES) for folder in PurePosixPath(path).parents}
                 above &= self._paths
-                if self._tests.renamed or self._tests.is_declared(path):
+                if self._tests.is_renamed(path) or self._tests.is_declared(path):
                     above |= makers
                 for conftest in above - {path}:
                     importers[conftest].add(path)

@@ -51,6 +51,7 @@ class Definitions(References):
         """Read a whole module; call once."""
         module = self.module.canonical
         self.facts.extend(module_facts(self.module))
+        self.emit("stands", module, self.path)
         self.places.append(Place(module, "module", 1))
         name = self.path.rsplit("/", 1)[-1]
         self.is_test = policy.is_test_file(self.path) and (
@@ -155,10 +156,12 @@ class Definitions(References):
     ) -> None:
         if scope.kind == "module" and name.startswith("pytest_"):
             self.emit("kept", identity, scope.owner, "has the pytest hook")
-        if not self.is_test:
-            return
         hook = name.startswith(("test", "pytest_")) or name in policy.TEST_HOOKS
         hook = hook or shows_examples(text)  # doctest runs them, of tests above all
+        if not self.is_test:
+            if scope.kind == "class" and hook:
+                self.emit("tried", identity, scope.owner)
+            return
         if scope.kind == "module" and (hook or (kind != "function" and name.startswith("Test"))):
             self.emit("test", identity)
         elif scope.kind == "class" and hook:

@@ -15,12 +15,14 @@ import warnings
 from collections.abc import Container
 from dataclasses import replace
 
+from deltafix.analyses.dead_code.collected import collected_facts
 from deltafix.analyses.dead_code.definitions import Definitions
 from deltafix.analyses.dead_code.entry_points import is_project_file, project_fragment
 from deltafix.analyses.dead_code.modules import module_of
 from deltafix.analyses.dead_code.texts import TEXTS, text_fragment
 from deltafix.analyses.dead_code.words import said
 from deltafix.analyses.facts import Fragment
+from deltafix.errors import SourceError
 
 TYPED = "py.typed"
 """The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
@@ -39,21 +41,23 @@ def extract(
     try:
         if is_project_file(path):
             words = said(path, data.decode("utf-8", "replace"))
-            return Fragment.of(path, [*project_fragment(path, data).facts, *words], ())
+            tests = collected_facts(path, data)
+            return Fragment.of(path, [*project_fragment(path, data).facts, *tests, *words], ())
         if path.endswith(TYPED):
             package = module_of(path.removesuffix(TYPED) + "__init__.py", prefix)
             return Fragment.of(path, [("typed", (package.canonical,))], ())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the analysed code's SyntaxWarnings are not ours
             if path.endswith(TEXTS) or not (path.endswith(".py") or _is_script(data)):
-                return text_fragment(path, data)
+                named = text_fragment(path, data)
+                return Fragment.of(path, [*named.facts, *collected_facts(path, data)], ())
             tree = ast.parse(data, filename=path)
             return (reader or Definitions)(path, data, module_of(path, prefix)).run(tree)
     except SyntaxError as error:
         reason = f"{f'line {error.lineno}: ' if error.lineno else ''}{error.msg}"
     except RecursionError:
         reason = "nested too deeply for Python's own parser limits"
-    except (ValueError, MemoryError) as error:
+    except (ValueError, MemoryError, SourceError) as error:
         reason = str(error) or type(error).__name__
     words = said(path, data.decode("utf-8", "replace"))
     return replace(Fragment.of(path, words, ()), error=reason)
