@@ -111,16 +111,9 @@ def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) 
 
 
 def _is_shared(stage: Stage) -> bool:
-    """Whether lanes may evaluate a stratum (`kernel.lanes`): it makes no values, asks for none.
-
-    Symbols are only ordered by the arena's own header.
-    """
-    literals = [literal for clause in stage.clauses for literal in clause.body]
-    return not any(
-        isinstance(one, Apply)
-        or (isinstance(one, Compare) and one.type == "symbol" and one.op not in ("=", "!="))
-        for one in literals
-    )
+    """Whether lanes may evaluate a stratum (`kernel.lanes`): it makes no values, asks for none."""
+    literals = (literal for clause in stage.clauses for literal in clause.body)
+    return not any(isinstance(one, Apply) for one in literals)
 
 
 def _clauses(stage: Stage) -> list[Clause]:

@@ -282,6 +282,7 @@ def lend(L, P, lane, begin):
     L[h + at.BUCKETS] = L[at.BUCKETS] - 2 * s
     L[h + at.WIDE] = L[at.WIDE] - s
     L[h + at.WIDE_SLOTS] = L[at.WIDE_SLOTS] - s
+    L[h + at.SYM] = L[at.SYM] - s
     L[h + at.Q] = L[at.Q] - s
     for r in range(L[at.N_RELS]):
         rb = own + r * at.RSZ

@@ -103,8 +103,9 @@ def _symbol_order(A, L, a, b):
     eb = L[L[at.SYM] + b]
     na = ea & 0xFFFFFF
     nb = eb & 0xFFFFFF
-    oa = ea >> 24
-    ob = eb >> 24
+    before = L[at.LANE] * at.LANE_CELLS * 2  # where words lie is said from the arena's own header
+    oa = (ea >> 24) - before
+    ob = (eb >> 24) - before
     for k in range(min(na, nb)):
         ca = (np.int64(A[oa + (k >> 2)]) >> ((k & 3) * 8)) & 255
         cb = (np.int64(A[ob + (k >> 2)]) >> ((k & 3) * 8)) & 255

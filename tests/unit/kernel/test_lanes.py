@@ -120,6 +120,35 @@ def test_keys_of_one_hash_are_kept_apart_in_lanes() -> None:
         assert len(shared.rows("path")) > len(nodes)
 
 
+def test_lanes_order_symbols_and_compare_wide_numbers() -> None:
+    """Where their bytes and patterns lie is said by addresses, which are others in a lane."""
+    rng = Random(4)
+    words = ["".join(rng.choice("abé") for _ in range(rng.randrange(12))) for _ in range(40)]
+    rows = sorted({(a, b, rng.choice([3, 1 << 40, -(1 << 35)])) for a in words for b in words[:9]})
+    text = """
+    .decl up(a: symbol, b: symbol, n: number) .input up
+    .decl far(a: symbol, b: symbol)
+    far(a, b) :- up(a, b, n), a < b, n >= 1099511627776.
+    far(a, c) :- far(a, b), up(b, c, n), a <= c, n < 0.
+    """
+    found = []
+    for count in (1, 3):
+        with (
+            patch.object(lanes, "open_round", wraps=lanes.open_round) as rounds,
+            deltafix.connect(text) as db,
+        ):
+            for cell, value in ((at.LANES, count), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
+                db._arena.cells[cell] = value
+            with db.transaction() as tx:
+                tx.insert("up", rows)
+            found.append(db.rows("far"))
+            assert (rounds.call_count > 1) == (count > 1)
+    wide = {(a, b) for a, b, n in rows if a < b and n > 3}
+    assert found[0] == found[1]
+    assert set(found[0]) >= wide
+    assert len(found[0]) > len(wide) > 20
+
+
 def test_few_rows_and_strata_that_make_values_are_not_shared() -> None:
     with patch.object(lanes, "open_round", wraps=lanes.open_round) as rounds:
         load(graph("few"), lanes=4, share=1 << 20).close()
