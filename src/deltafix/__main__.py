@@ -1,11 +1,11 @@
-"""The process `deltafix`, or `python -m deltafix`: listens for Ctrl-C before all else."""
+"""The process `deltafix`, or `python -m deltafix`: listens for signals before all else."""
 
 from __future__ import annotations
 
 import sys
 from typing import NoReturn
 
-from deltafix.interrupt import INTERRUPTED, SAID, Interrupt, ended, listen
+from deltafix.interrupt import INTERRUPTED, Interrupt, ended, listen, outcome
 
 
 def main() -> NoReturn:
@@ -19,7 +19,8 @@ def main() -> NoReturn:
     except SystemExit as exit_:
         code = int(exit_.code or 0)
     except Interrupt:  # before there was a command
-        sys.stderr.write(SAID)
+        code, said = outcome()
+        sys.stderr.write(said)
     finally:
         ended(code)
     sys.exit(code)

@@ -1,10 +1,10 @@
-"""Ctrl-C in the process of the command line; where deltafix is a library, nothing here is called.
+"""Ctrl-C and SIGTERM in the process of the command line; as a library deltafix calls nothing here.
 
-SIGINT raises `Interrupt` wherever the main thread is, and what was begun is rolled back on the way
+Both raise `Interrupt` wherever the main thread is, and what was begun is rolled back on the way
 out. Invariant: an interrupt is never lost. Where it cannot be raised, the process ends at once with
-code 130, as by a kill, which states, outputs and logs stand at any moment (tests/faults): in what
-Python would only have printed (a destructor, a callback of C), and from `end_at_once` on. Where
-SIGINT was ignored or somebody else handled it, it stays so.
+code 130 or 143, as by a kill, which states, outputs and logs stand at any moment (tests/faults): in
+what Python would only have printed (a destructor, a callback of C), and from `end_at_once` on.
+Where a signal was ignored or somebody else handled it, it stays so.
 """
 
 from __future__ import annotations
@@ -18,9 +18,13 @@ from types import FrameType
 from typing import Final, NoReturn
 
 INTERRUPTED: Final = 130  # 128 + SIGINT
-SAID: Final = "interrupted\n"
+_SAID: Final = {signal.SIGINT: "interrupted\n", signal.SIGTERM: "terminated\n"}
+_DEFAULTS: Final = {
+    signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL,
+}  # fmt: skip
 
-_listens = False
+_listened: list[signal.Signals] = []
+_came = signal.SIGINT
 
 
 class Interrupt(KeyboardInterrupt):
@@ -28,47 +32,55 @@ class Interrupt(KeyboardInterrupt):
 
 
 def listen() -> None:
-    """Have Ctrl-C raise Interrupt, in this process and until its end."""
-    global _listens  # noqa: PLW0603  a process has one
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        _listens = True
-        signal.signal(signal.SIGINT, _raise)
+    """Have Ctrl-C and SIGTERM raise Interrupt, in this process and until its end."""
+    for number, default in _DEFAULTS.items():
+        if signal.getsignal(number) is default:
+            _listened.append(number)
+            signal.signal(number, _raise)
+            # Comes last of those registered: what Python does then of itself is not to be stopped.
+            atexit.register(signal.signal, number, signal.SIG_IGN)
+    if _listened:
         sys.unraisablehook = _unraisable
-        # Comes last of those registered: what Python does then of itself is not to be stopped.
-        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)
+
+
+def outcome() -> tuple[int, str]:
+    """The code of a command that an interrupt has ended, and what it says."""
+    return 128 + _came, _SAID[_came]
 
 
 def end_at_once() -> None:
-    """Have Ctrl-C end the process from now on; does nothing where `listen` did nothing.
+    """Have the signals end the process from now on; does nothing where `listen` did nothing.
 
     For Spark: an answer of its JVM that was broken off is taken for that to the next question, and
     the handler that PySpark sets asks one. The JVM ends with this process, and its workers with it.
     """
-    if _listens:
-        signal.signal(signal.SIGINT, _end)
+    for number in _listened:
+        signal.signal(number, _end)
 
 
 def ended(code: int) -> None:
-    """The command has ended with a code: Ctrl-C during what is left changes nothing about it."""
-    if _listens:
-        signal.signal(signal.SIGINT, lambda number, frame: os._exit(code))
+    """The command has ended with a code: a signal during what is left changes nothing about it."""
+    for number in _listened:
+        signal.signal(number, lambda number, frame: os._exit(code))
 
 
 def _raise(number: int, frame: FrameType | None) -> NoReturn:
+    global _came  # noqa: PLW0603  a process ends once
+    _came = signal.Signals(number)
     raise Interrupt
 
 
 def _unraisable(lost: sys.UnraisableHookArgs) -> None:
     if isinstance(lost.exc_value, KeyboardInterrupt):
-        _end()
+        _end(_came)
     sys.__unraisablehook__(lost)
 
 
-def _end(number: int = signal.SIGINT, frame: FrameType | None = None) -> NoReturn:
+def _end(number: int, frame: FrameType | None = None) -> NoReturn:
     with suppress(RuntimeError, OSError, ValueError):  # it may be written to just now, or closed
         sys.stdout.flush()
     # A line of progress may stand there.
     cleared = "\r\x1b[2K\x1b[?25h" if os.isatty(2) else ""
     with suppress(OSError):
-        os.write(2, f"{cleared}{SAID}".encode())
-    os._exit(INTERRUPTED)
+        os.write(2, f"{cleared}{_SAID[signal.Signals(number)]}".encode())
+    os._exit(128 + number)

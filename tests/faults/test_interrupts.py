@@ -312,3 +312,29 @@ process.main()
 """
     ran = subprocess.run([sys.executable, "-c", ignoring], capture_output=True, check=False)
     assert (ran.returncode, ran.stderr) == (3, b"")
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(signal.SIGINT, 130, "interrupted\n"), (signal.SIGTERM, 143, "terminated\n")],
+)
+def test_a_signal_while_an_output_is_written_leaves_nothing_of_it(tmp_path, number, code, said):
+    """As a scheduler ends a job that takes too long: no half of a file stays, hidden or not."""
+    (tmp_path / "p.dl").write_text(PROGRAM)
+    (tmp_path / "edge.facts").write_text("".join(f"{n}\t{n + 1}\n" for n in range(1500)))
+    out = tmp_path / "out"
+    process = start(
+        Case(["run", "-q", str(tmp_path / "p.dl"), "-F", str(tmp_path), "-D", str(out)])
+    )
+    try:
+        until = time.monotonic() + 120
+        while not [*out.glob(".path.csv.*")] and time.monotonic() < until:
+            assert process.poll() is None
+            time.sleep(0.002)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert (process.returncode, err) == (code, said)
+    assert [*out.iterdir()] == []

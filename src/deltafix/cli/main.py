@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from deltafix.errors import DeltafixError, InternalError, SourceError
-from deltafix.interrupt import INTERRUPTED, SAID
+from deltafix.interrupt import INTERRUPTED, outcome
 from deltafix.paths import local_path
 
 __all__ = ["COMMANDS", "main"]
@@ -111,8 +111,9 @@ def _run(arguments: list[str], debug: bool) -> int:
 
 
 def _interrupted() -> int:
-    sys.stderr.write(SAID)
-    return INTERRUPTED
+    code, said = outcome()
+    sys.stderr.write(said)
+    return code
 
 
 def _is_of_interrupt(error: BaseException | None) -> bool:
