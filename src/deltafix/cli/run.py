@@ -151,7 +151,7 @@ def _write(
         else:
             printed = folder is None or directive.parameters.get("IO") in ("stdout", "json")
             with progress(f"writing {name}", quiet=quiet or printed):
-                rows = db.rows(name)
+                rows = db.ordered(name)
                 write_output(schemas[name], directive.parameters, rows, folder, sys.stdout)
 
 

@@ -16,8 +16,17 @@ import numpy as np
 
 from deltafix.engine.records import Records
 from deltafix.errors import LimitError, TypeMismatchError
+from deltafix.facts.ordered import OrderedRows, ordered
 from deltafix.facts.schema import Row, Schema
-from deltafix.facts.values import BaseType, Branch, Value, canonical, encodable, write_value
+from deltafix.facts.values import (
+    BaseType,
+    Branch,
+    Value,
+    canonical,
+    encodable,
+    show_value,
+    write_value,
+)
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.entries import intern
@@ -270,6 +279,25 @@ class Codes:
         columns = [self.decode(kind, codes[:, c]) for c, kind in enumerate(schema.types)]
         return list(zip(*columns, strict=True))
 
+    def ordered(self, schema: Schema, codes: Words) -> OrderedRows:
+        """The rows of a table of codes (n, arity), in order, by column."""
+        values, places = [], []
+        for c, kind in enumerate(schema.types):
+            used, own = self._used(codes[:, c])
+            found = self.decode(kind, used)
+            if kind in ("symbol", "record"):
+                texts = [*map(show_value if kind == "record" else str, found)]
+                order = np.array(sorted(range(len(texts)), key=texts.__getitem__), dtype=np.int32)
+            elif kind == "float":
+                order = np.argsort(self.places(used), kind="stable").astype(np.int32)
+            else:
+                order = np.argsort(self.decode_numbers(kind, used), kind="stable").astype(np.int32)
+            ranks = np.empty(len(order), dtype=np.int32)
+            ranks[order] = np.arange(len(order), dtype=np.int32)
+            values.append([found[n] for n in order.tolist()])
+            places.append(ranks[own])
+        return ordered(values, places, len(codes))
+
     def few_rows(self, schema: Schema, codes: list[list[int]]) -> list[Row]:
         """As `rows` of lists: for so few that numpy's calls cost more."""
         types, value = schema.types, self.value
@@ -297,17 +325,18 @@ class Codes:
         return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
 
     def _used(self, column: Words) -> tuple[Words, Words]:
-        """The distinct codes of a column of symbols, ascending, and where among them each is."""
-        known = int(column.max(initial=-1)) + 1
+        """The distinct codes of a column, ascending, and where among them each is."""
+        least = int(column.min(initial=0))
+        known = int(column.max(initial=-1)) + 1 - least
         if known > 16 * len(column):
             used, where = np.unique(column, return_inverse=True)
             return used, where.astype(np.int32)
         # Marking them all costs less than sorting.
         places = np.zeros(known, dtype=np.int32)
-        places[column] = 1
+        places[column - least] = 1
         used = np.flatnonzero(places).astype(np.int32)
         places[used] = np.arange(len(used), dtype=np.int32)
-        return used, places[column]
+        return used + np.int32(least), places[column - least]
 
     def _read_column(self, schema: Schema, place: int, column: Any) -> Words:
         """Records from their text, or from structs of their one field. Raises TypeMismatchError.

