@@ -17,6 +17,9 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.memory import push
 from deltafix.kernel.settle import drop_row
 
+_MANY = 12
+"""Rows from which a relation is emptied as a whole."""
+
 
 @kernel("i:ALi")
 def _commit_row(A, L, value):
@@ -87,14 +90,39 @@ def commit(A, L):
     L[at.EPOCHS] += 1
 
 
+@kernel("v:ALi")
+def _empty(A, L, r):
+    """Take all rows out of a relation that had none when the epoch began. O(slots of its tables).
+
+    Row by row, undoing an interrupted load of 20 M rows took 3.7 s. Takes no memory, of which there
+    may be none left.
+    """
+    rb = L[at.RELS] + r * at.RSZ
+    L[rb + at.R_N] = 0
+    L[rb + at.R_NOW] = 0
+    L[rb + at.R_FREE] = -1
+    for s in range(L[rb + at.R_PKCAP]):
+        L[L[rb + at.R_PK] + s] = 0
+    L[rb + at.R_PKUSED] = 0
+    for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
+        empty_index(A, L, x)
+
+
 @kernel("v:AL")
 def rollback(A, L):
     """Put back every journaled row and drop every created one. O(touched)."""
+    for r in range(L[at.N_RELS]):
+        rb = L[at.RELS] + r * at.RSZ
+        own = L[rb + at.R_NOW] > 0 or L[rb + at.R_RULES] != 0  # neither a memo nor groups
+        if L[rb + at.R_N] >= _MANY and L[rb + at.R_WAS] == 0 and own:
+            _empty(A, L, r)
     for e in range(0, L[at.J + 1], 3):
         value = L[L[at.J] + e]
         r = value >> 32
         row = value & 0xFFFFFFFF
         rb = L[at.RELS] + r * at.RSZ
+        if row >= L[rb + at.R_N]:
+            continue
         offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
         word = L[offset >> 1]
         old = L[L[at.J] + e + 1]
@@ -106,13 +134,16 @@ def rollback(A, L):
     for e in range(L[at.TALLIES + 1]):
         value = L[L[at.TALLIES] + e]
         rb = L[at.RELS] + (value >> 33) * at.RSZ
-        offset = L[rb + at.R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + at.R_STRIDE]
-        A[offset + L[rb + at.R_ALL]] += -1 if value & 1 else 1
+        if ((value >> 1) & 0xFFFFFFFF) < L[rb + at.R_N]:
+            offset = L[rb + at.R_ROWS] + ((value >> 1) & 0xFFFFFFFF) * L[rb + at.R_STRIDE]
+            A[offset + L[rb + at.R_ALL]] += -1 if value & 1 else 1
     for e in range(L[at.Q + 1]):
         value = L[L[at.Q] + e]
         r = value >> 32
         row = value & 0xFFFFFFFF
         rb = L[at.RELS] + r * at.RSZ
+        if row >= L[rb + at.R_N]:
+            continue
         cell = (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
         word = L[cell]
         if (word & at.TOUCHED) and not (word & at.WAS):
