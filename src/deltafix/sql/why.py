@@ -323,20 +323,26 @@ class _Terms:
             _bind_all(atom.args, one.row, known)
         _solve(body, known)
         for part in body:
-            if isinstance(part, Not):
+            if not isinstance(part, Not):
+                continue
+            for one in part.body.parts if isinstance(part.body, Or) else (part.body,):
                 inner = dict(known)
-                _solve(_conjuncts(part.body), inner)
-                yield f"no row of {self._negated(part.body, inner)}"
+                _solve(_conjuncts(one), inner)
+                if not any(_holds(test, inner) is False for test in _conjuncts(one)):
+                    yield f"no row of {self._negated(one, inner)}"
 
     def _negated(self, body: Formula, known: _Bindings) -> str:
+        """What there is no row of: by its values, and whether they are all that it is asked for."""
         parts = _conjuncts(body)
         atoms = [part for part in parts if isinstance(part, Atom)]
         if len(atoms) == 1 and atoms[0].relation in self._relations:
             relation = self._relations[atoms[0].relation]
             row = [_value(arg, known) for arg in atoms[0].args]
             said = self.said(relation, row)
-            return f"{relation.name} with {said}" if said else relation.name
-        return self._behind(_atoms(body))
+            fits = all(part is atoms[0] or _holds(part, known) for part in parts)
+            rest = "" if fits else " that fits"
+            return f"{relation.name} with {said}{rest}" if said else f"{relation.name}{rest}"
+        return self._behind(_atoms(body)) + " that fit together" * (len(atoms) > 1)
 
     def _behind(self, relations: set[str]) -> str:
         """The tables and views that relations of a query rest on."""
@@ -453,6 +459,14 @@ def _value(term: Term, known: _Bindings) -> Any:
         values = tuple(_value(arg, known) for arg in term.args)
         return _NO_VALUE if _NO_VALUE in values else values
     return _NO_VALUE
+
+
+def _holds(part: Formula, known: _Bindings) -> bool | None:
+    """Whether an equality or its contrary holds of what is known; None where that does not say."""
+    if not isinstance(part, Comparison) or part.op not in ("=", "!="):
+        return None
+    left, right = _value(part.left, known), _value(part.right, known)
+    return None if _NO_VALUE in (left, right) else (left == right) is (part.op == "=")
 
 
 def _fits(pattern: Sequence[Any], row: Sequence[Any]) -> bool:

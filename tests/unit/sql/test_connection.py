@@ -1129,3 +1129,44 @@ def test_where_keeps_rows_out_of_an_outer_join_that_it_does_not_ask_for() -> Non
         db.insert("u", [(k % 4, k or None) for k in range(100)])
         assert db.engine.last_epoch.derivations < 1000  # of 2,500 pairs
         assert rows(db, "SELECT * FROM v") == [(92, 1), (96, 1)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "notes"),
+    [
+        (
+            "id NOT IN (SELECT cid FROM o WHERE cid IS NOT NULL AND status = 'new')",
+            ["no row of o with cid = 2 AND status = 'new'"],
+        ),
+        (
+            "NOT EXISTS (SELECT 1 FROM o WHERE cid = c.id AND status = 'new')",
+            ["no row of o with cid = 2 AND status = 'new'"],
+        ),
+        (
+            "id NOT IN (SELECT cid FROM o WHERE status = 'new')",
+            [
+                "no row of o with cid = 2 AND status = 'new'",
+                "no row of o with cid IS NULL AND status = 'new'",
+            ],
+        ),
+        (
+            "NOT EXISTS (SELECT 1 FROM o WHERE cid = c.id AND oid > 7)",
+            ["no row of o with cid = 2 that fits"],
+        ),
+        (
+            "NOT EXISTS (SELECT 1 FROM o JOIN c AS d ON d.id = o.oid WHERE o.cid = c.id + 1)",
+            ["no row of c, o that fit together"],
+        ),
+    ],
+)
+def test_why_says_which_rows_are_not_there(condition: str, notes: list[str]) -> None:
+    db = deltafix.sql.connect()
+    db.execute(
+        f"""CREATE TABLE c (id INTEGER PRIMARY KEY);
+        CREATE TABLE o (oid INTEGER PRIMARY KEY, cid INTEGER, status TEXT);
+        CREATE VIEW v AS SELECT id FROM c WHERE {condition};
+        INSERT INTO c VALUES (1), (2);
+        INSERT INTO o VALUES (1, 1, 'new'), (2, 2, 'old'), (3, NULL, 'old')"""
+    )
+    (reason,) = db.why("SELECT * FROM v WHERE id = 2")
+    assert [*reason.notes] == notes
