@@ -196,7 +196,7 @@ def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
         shown = ", ".join(one.type.name for one in ends)
         raise statement.wrong(f"a series from {shown}", node, "it takes a DATE or a TIMESTAMP")
     is_of_days = statement.dialect == "spark" and ends[0].type is DATE
-    if step.months * times.size(step) < 0 or (is_of_days and step.rest % timedelta(days=1)):
+    if step.months * step.rest < timedelta() or (is_of_days and step.rest % timedelta(days=1)):
         raise statement.refused("this step", node, "write INTERVAL '1' DAY")
     last, again = not node.args.get("is_end_exclusive"), statement.dialect != "spark"
 

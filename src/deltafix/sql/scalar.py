@@ -143,6 +143,14 @@ class Scalars:
             raise self.statement.refused(f"{node.key.upper()} in another code", node, way_out)
         if isinstance(node, exp.HexString) and self.statement.dialect == "spark":
             return literal(bytes.fromhex(node.name))
+        if isinstance(node, exp.Substring) and self.statement.dialect == "postgres":
+            start = node.args.get("start")
+            if (
+                start is not None
+                and not node.args.get("length")
+                and self.compile(start).type is TEXT
+            ):
+                node = exp.Anonymous(this="SUBSTRING", expressions=[node.this, start])
         if regexes.named(node):
             return regexes.compiled(self, node)
         if lists.named(node, self.statement.dialect) or lists.is_of_arrays(self, node):
