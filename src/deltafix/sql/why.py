@@ -131,10 +131,13 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
         yield "  it is a table: INSERT the row"
         return
     found = None if missing else _engine_why_not(connection, relation, row)
-    if found is not None:
-        yield from dict.fromkeys(terms.tried(found, _unfit(connection, relation), "  "))
     relaxed = Relaxed(connection, statement, relation, terms.known(relation, row))
-    told = [f"  {one}" for one in (*relaxed.without_one(), *relaxed.group())]
+    dropped = [*relaxed.dropped()]
+    if found is not None:
+        unfit = _unfit(connection, relation)
+        tried = dict.fromkeys(terms.tried(found, unfit, "  "))
+        yield from (one for one in tried if not dropped or one.strip() != unfit)
+    told = [f"  {one}" for one in (*dropped, *relaxed.without_one(), *relaxed.group())]
     yield from told
     if found is not None:
         for advice in dict.fromkeys(terms.advice(found.suggestions)):
@@ -325,11 +328,11 @@ class _Terms:
         for part in body:
             if not isinstance(part, Not):
                 continue
-            for one in part.body.parts if isinstance(part.body, Or) else (part.body,):
+            for each in part.body.parts if isinstance(part.body, Or) else (part.body,):
                 inner = dict(known)
-                _solve(_conjuncts(one), inner)
-                if not any(_holds(test, inner) is False for test in _conjuncts(one)):
-                    yield f"no row of {self._negated(one, inner)}"
+                _solve(_conjuncts(each), inner)
+                if not any(_holds(test, inner) is False for test in _conjuncts(each)):
+                    yield f"no row of {self._negated(each, inner)}"
 
     def _negated(self, body: Formula, known: _Bindings) -> str:
         """What there is no row of: by its values, and whether they are all that it is asked for."""
