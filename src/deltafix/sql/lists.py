@@ -426,7 +426,7 @@ def _of_one_type(
         value = scalars.compile(one)
         if letter in "AJ" and value.type is not NULL:
             if value.type.element is None:
-                message = f"{node.key.upper()} of {value.type.name}"
+                message = f"{scalars.statement.called(node)} of {value.type.name}"
                 raise statement.wrong(message, one, "it takes an array")
             kind = None if kind is None else common_type(kind, value.type.element)
         values.append(value)
@@ -438,7 +438,7 @@ def _of_one_type(
         fits = {"N": value.type.is_integer, "T": value.type == TEXT}.get(letter, True)
         if kind is None or not (fits or value.type is NULL):
             shown = ", ".join(one.type.name for one in values)
-            message = f"{node.key.upper()}({shown}) has no meaning"
+            message = f"{scalars.statement.called(node)}({shown}) has no meaning"
             raise statement.wrong(message, node, "it takes arrays and elements of one type")
     assert kind is not None  # noqa: S101  or it was refused
     if "J" in takes:

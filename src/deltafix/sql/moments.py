@@ -87,7 +87,7 @@ def compared(scalars: Scalars, node: exp.Expr) -> tuple[Scalar, Scalar] | None:
 def since(scalars: Scalars, node: exp.Expr) -> Scalar:
     """EPOCH(x), EXTRACT(EPOCH FROM a - b), EPOCH_MS, EPOCH_US, Spark's UNIX_TIMESTAMP(x)."""
     asked = node.expression if isinstance(node, exp.Extract) else node.this
-    name = node.name.upper() if isinstance(node, exp.Anonymous) else node.key
+    name = scalars.statement.called(node)
     if isinstance(node, exp.Anonymous):
         asked = node.expressions[0] if len(node.expressions) == 1 else node
     found = None if asked is node or asked is None else apart(scalars, asked)
@@ -116,7 +116,7 @@ def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:
         or not fits
         or scalars.statement.dialect != "spark"
     ):
-        message = f"{node.key.upper()} of {first.type.name} and {count.type.name}"
+        message = f"{scalars.statement.called(node)} of {first.type.name} and {count.type.name}"
         way_out = "write x + INTERVAL '3' DAY; it takes a DATE and a whole number"
         raise scalars.statement.wrong(message, node, way_out)
     day = scalars.converted(first, DATE)
@@ -199,7 +199,7 @@ def _moment(scalars: Scalars, node: exp.Expr, asked: exp.Expr) -> Scalar:
     """A day or a moment that a function takes."""
     found = scalars.compile(asked)
     if found.type not in (DATE, TIMESTAMP, NULL):
-        message = f"{node.key.upper()} of {found.type.name}"
+        message = f"{scalars.statement.called(node)} of {found.type.name}"
         raise scalars.statement.wrong(message, node, "CAST(... AS DATE) it")
     return found
 

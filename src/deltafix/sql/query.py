@@ -110,8 +110,12 @@ def relation(
         shown = [f"c{place}" for place, _ in enumerate(shown)]
     for place, one in enumerate(shown):
         if one in shown[:place]:
+            heads = getattr(unwrapped(node), "selects", ())
+            if names or len(heads) != len(shown):  # of a `*`, say, there is no place
+                heads = [node] * len(shown)
             way_out = f"name it: ... AS {one}_2"
-            raise builder.statement.wrong(f"two columns are called {one!r}", node, way_out)
+            message = f"two columns are called {one!r}"
+            raise builder.statement.wrong(message, heads[place], way_out)
     made = settled(builder, found, shown, name)
     builder.keep(node, made)
     return made

@@ -506,8 +506,7 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     form = _FORMS[statement.dialect].get(kind)
     if form is None:
         known = ", ".join(sorted(one.usage for one in _FORMS[statement.dialect].values()))
-        name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
-        name = node.name if isinstance(node, exp.Anonymous) else name
+        name = statement.called(node)
         raise statement.refused(f"{name} in this dialect", node, f"there is {known}")
     if isinstance(node, exp.Anonymous):
         args, more = list(node.expressions), len(node.expressions) > len(form.arguments)
