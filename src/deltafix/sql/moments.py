@@ -87,14 +87,14 @@ def compared(scalars: Scalars, node: exp.Expr) -> tuple[Scalar, Scalar] | None:
 def since(scalars: Scalars, node: exp.Expr) -> Scalar:
     """EPOCH(x), EXTRACT(EPOCH FROM a - b), EPOCH_MS, EPOCH_US, Spark's UNIX_TIMESTAMP(x)."""
     asked = node.expression if isinstance(node, exp.Extract) else node.this
-    name = scalars.statement.called(node)
+    name = node.name.upper() if isinstance(node, exp.Anonymous) else node.key
     if isinstance(node, exp.Anonymous):
         asked = node.expressions[0] if len(node.expressions) == 1 else node
     found = None if asked is node or asked is None else apart(scalars, asked)
     if found is None:
         inner = scalars.compile(asked) if asked is not node and asked is not None else literal(1)
         if inner.type not in (DATE, TIMESTAMP, TIMESTAMPTZ, NULL):
-            message = f"{name.upper()} of {inner.type.name}"
+            message = f"{scalars.statement.called(node)} of {inner.type.name}"
             raise scalars.statement.wrong(message, node, "it takes a DATE or a TIMESTAMP")
         found = Scalar(strict(times.micros, inner.compute), BIGINT, inner.nullable)
     scale = node.args.get("scale")
