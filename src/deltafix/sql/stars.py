@@ -138,6 +138,7 @@ def meant_in(
     dialect = scope.statement.dialect
     is_taken = dialect == "duckdb" or (dialect == "spark" and keys is not None)
     given = {one.alias: one.unalias() for one in shown if one.alias}  # the last of a name
+    scope.given = given
 
     def stands(part: exp.Column) -> bool:
         if part.table or part.name not in given or given[part.name] == part:

@@ -190,6 +190,7 @@ def test_a_name_of_select_is_told_where_the_dialect_does_not_see_it() -> None:
         ("spark", where, "repeat it: UPPER(s)"),
         ("postgres", where, "repeat it: UPPER(s)"),
         ("postgres", having, "repeat it: COUNT(*)"),
+        ("duckdb", "SELECT id + 1 AS x FROM t WHERE EXISTS (FROM u WHERE a = x)", "it: id + 1"),
     ):
         with pytest.raises(deltafix.sql.ProgrammingError, match="does not see") as told:
             _db(dialect).execute(query)
