@@ -923,9 +923,27 @@ class _Maker:
             )
         self.hidden = "" if distinct else self.random.choice([n for n, _ in scope])
         where = self.where(scope)
+        named = self.by_name(scope, shown)
+        if named and self.maybe(0.15):
+            where = f"{where} AND {named}" if where else f" WHERE {named}"
         if small and not self.portable and self.maybe(0.1):
             where += f" QUALIFY {self.window(scope, INT)} <= {self.value(INT, required=True)}"
         return f"SELECT {distinct}{', '.join(shown)} FROM {text}{where}", columns
+
+    def by_name(self, scope: Columns, shown: list[str]) -> str:
+        """A condition of what SELECT shows, by its name; a column that has the name means itself.
+
+        SQLite and DuckDB differ in which comes first in HAVING: no column has it where both are.
+        """
+        found = []
+        for one in shown:
+            value, name = one.rsplit(" AS ", 1)
+            kind = value.rsplit(" AS ", 1)[-1].removesuffix(")")
+            known = dict(scope).get(value) or (kind if kind in self.types else "")
+            there = [k for n, k in scope if n.rsplit(".", 1)[-1] == name]
+            if known and there in ([], [known][self.portable :]) and "UNNEST" not in value:
+                found += [(name, known)] * (" OVER " not in value)
+        return self.simple_condition(tuple(found)) if found else ""
 
     def grouped(self, depth: int) -> tuple[str, Columns]:
         text, scope = self.joined(depth)
@@ -968,6 +986,9 @@ class _Maker:
                 self.scalar_query(fixed) if kind == INT and self.maybe(0.4) else self.value(kind)
             )
             having = f" HAVING {one} {self.random.choice(('<', '>=', '<>'))} {other}"
+        named = self.by_name(scope, [one for one, _ in shown])
+        if named and self.maybe(0.2):
+            having = f"{having} AND {named}" if having else f" HAVING {named}"
         self.hidden = self.random.choice(keys)[0] if keys else ""
         columns = tuple((one.rsplit(" AS ", 1)[1], kind) for one, kind in shown)
         written = ", ".join(one for one, _ in shown)

@@ -37,8 +37,8 @@ class Diagnostic:
     severity: str = "error"
 
 
-def suggest(name: str, known: Sequence[str]) -> str | None:
-    """The known name closest to `name`, or None if none is close (difflib ratio 0.6).
+def suggest(name: str, known: Sequence[str], least: float = 0.6) -> str | None:
+    """The known name closest to `name`, or None if none is close (`least`, difflib's ratio).
 
     Raises TypeError where callers gave something else for a name: a relation of `Program()`, say.
     """
@@ -48,7 +48,7 @@ def suggest(name: str, known: Sequence[str]) -> str | None:
         raise TypeError(f"a name is given as text, not as {type(name).__name__}{shown}")
     import difflib  # noqa: PLC0415  only on the error path
 
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=least)
     return close[0] if close else None
 
 

@@ -28,7 +28,8 @@ POOLS = {
     "TIMESTAMP '1969-07-20 00:00:00'|NULL::TIMESTAMP|TIMESTAMP '2026-03-01 00:00:00.000001'",
     "B": "'abc'::BLOB|NULL::BLOB|''::BLOB",
     "P": "1.25|-1.75|100.00|NULL::DECIMAL(6,2)",
-    "I": "INTERVAL '40' DAY|INTERVAL '-1' YEAR|INTERVAL '1' MONTH|INTERVAL '0' DAY",
+    "I": "INTERVAL '40' DAY|INTERVAL '-1' YEAR|INTERVAL '1' MONTH|INTERVAL '0' DAY|"
+    "INTERVAL '1 month 2 days'|INTERVAL '-1year 2 MONTHS'",
     "J": """'{"a": {"b": [1.50, 1e5, null]}, "b": "x\u00e9\\n"}'|'[{"a": 1}, 1e-7, -0.0]'|'{"a":'"""
     """|'{"a": 12345678901234567890123, "a": 2}'|'"q"'|'null'|NULL::TEXT|'{"a": [1e22, true]}'""",
     "K": "'a'|'b'|'$.a.b'|'$.a.b[0]'|'$.a[-1]'|'$[0]'|0|-1|'$'",
@@ -67,6 +68,13 @@ FORMS = (
         "DAYNAME({D})",
         "MONTHNAME({M})",
         "MAKE_DATE(2026,{N},{N})",
+    ),
+    *(
+        "{D} + {I}",
+        "{M} - {I}",
+        "{D} + INTERVAL '1 month -2 days'",
+        "STRFTIME('%Y-%m',{D})",
+        "STRFTIME({M},'%d.%H')",
     ),
     *("DATE_ADD({D}, INTERVAL 3 DAY)", "DATE_ADD({M}, INTERVAL 1 MONTH)", "DATE_PART('year',{D})"),
     *(f"EXTRACT({part} FROM {{D}})" for part in ("DOW", "DOY", "WEEK", "ISOYEAR", "DECADE")),

@@ -144,7 +144,7 @@ def test_the_generator_reaches_every_construct() -> None:
         "DELETE SET NULL", "UPDATE CASCADE", "UPDATE SET NULL", "ADD COLUMN", "DROP COLUMN",
         "RENAME COLUMN", "RENAME TO", "TRUNCATE", " BY NAME SELECT", " ANY (SELECT",
         " ALL (SELECT", " SOME (SELECT", "(ROW(", "DROP NOT NULL", " TYPE TEXT", " TYPE DOUBLE",
-        "USING LENGTH", " PRIMARY KEY (", ", ADD COLUMN", " PIVOT (",
+        "USING LENGTH", " PRIMARY KEY (", ", ADD COLUMN", " PIVOT (", " WHERE c0 ", "HAVING c1 ",
     )  # fmt: skip
     for seed in range(600):
         script = case_of(seed).script()

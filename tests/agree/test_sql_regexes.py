@@ -58,6 +58,7 @@ FORMS = {
         *("REGEXP_REPLACE({T},{P},{R})", "REGEXP_REPLACE({T},{P},{R},'g')"),
         *("REGEXP_REPLACE({T},{P},{R},'gi')", "REGEXP_SUBSTR({T},{P})", "REGEXP_COUNT({T},{P})"),
         *("REGEXP_INSTR({T},{P})", "REGEXP_SPLIT_TO_ARRAY({T},{P})", "REGEXP_MATCH({T},{P})"),
+        "SUBSTRING({T} FROM {P})",
         "REGEXP_LIKE({T},{P},'i')",
     ),
     "spark": (

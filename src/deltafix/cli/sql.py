@@ -1,6 +1,6 @@
 """`deltafix sql`: scripts of SQL, and statements typed or piped in; changes of views are shown.
 
-Invariant: results go to standard output, one row a line with tabs between, NULL as nothing; a
+Invariant: results go to standard output, one row a line with tabs between, NULL as `NULL`; a
 transaction's changes follow as `+view` and `-view` lines. Neither an error nor Ctrl-C ends a
 session that a person types; in files and piped input an error ends the run with exit code 2.
 """

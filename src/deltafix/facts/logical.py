@@ -108,15 +108,20 @@ def _hashed(value: Any) -> Any:
 
 
 def line_of(row: Iterable[Any]) -> str:
-    """A row as a line has it: values with tabs between, NULL is nothing, what has parts is JSON."""
+    r"""A row as a line has it: values with tabs between, NULL so, what has parts is JSON.
+
+    A text has escapes for a backslash, tabs and line breaks; one that says NULL is `\NULL`.
+    """
     return "\t".join(map(_cell, row))
 
 
 def _cell(value: Any) -> str:
     if value is None:
-        return ""
+        return "NULL"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if value == "NULL":
+        return r"\NULL"
     text = as_json(value) if isinstance(value, list | dict) else plain_text(value)
     for raw, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(raw, escaped)

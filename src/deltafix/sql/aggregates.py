@@ -225,21 +225,24 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         order, inner = inner.expression.expressions, inner.this
     op = _OPS.get(type(inner))
     if op is None:
-        name = inner.name if isinstance(inner, exp.Anonymous) else inner.key.upper()
-        raise builder.refused(f"the aggregate {name}", node, _USAGE)
+        raise builder.refused(f"the aggregate {builder.statement.called(inner)}", node, _USAGE)
     if op in _SHAPES:
         if formulas.scope.statement.dialect != "duckdb":
-            raise builder.refused(f"{inner.key.upper()} in this dialect", node, _USAGE)
+            raise builder.refused(
+                f"{builder.statement.called(inner)} in this dialect", node, _USAGE
+            )
         inner = type(inner)(this=exp.Cast(this=inner.this.copy(), to=data_type("DOUBLE")))
     argument = inner.this
     setting = next((inner.args[key] for key in _SETTINGS if inner.args.get(key)), None)
     for key, value in inner.args.items():
         known = ("this", "big_int", "nulls_excluded", *_SETTINGS)
         if value and key not in known and value != []:
-            raise builder.refused(f"{inner.key.upper()} with {key}", node, _USAGE)
+            raise builder.refused(f"{builder.statement.called(inner)} with {key}", node, _USAGE)
     if order:
         if len(order) != 1 or not op.startswith("quantile"):
-            raise builder.refused(f"WITHIN GROUP for {inner.key.upper()}", node, _USAGE)
+            raise builder.refused(
+                f"WITHIN GROUP for {builder.statement.called(inner)}", node, _USAGE
+            )
         argument, setting = order[0].this, argument
     if op == "any_value" and not isinstance(argument, exp.Order):
         op = "min"  # as good as any, and the same whatever order the rows came in
@@ -287,7 +290,9 @@ def _of_two(formulas: Formulas, node: exp.Expr, inner: Any) -> tuple[exp.Expr, e
     y, x = inner.this, inner.expression
     if x is None or formulas.scope.statement.dialect == "spark":
         way_out = "write it with SUM(y * x), SUM(x), COUNT(x)"
-        raise formulas.builder.refused(f"{inner.key.upper()} here", node, way_out)
+        raise formulas.builder.refused(
+            f"{formulas.scope.statement.called(inner)} here", node, way_out
+        )
     both = exp.and_(*(exp.Is(this=one.copy(), expression=exp.Null()).not_() for one in (y, x)))
     values = [exp.Cast(this=one.copy(), to=data_type("DOUBLE")) for one in (y, x)]
     if isinstance(inner, exp.RegrCount):
@@ -333,7 +338,7 @@ def _typed(
         op == "string_agg": (kind == TEXT, "TEXT: CAST(... AS TEXT)"),
     }.get(True)
     if takes is not None and not takes[0]:
-        message = f"{inner.key.upper()} of {kind.name}"
+        message = f"{formulas.scope.statement.called(inner)} of {kind.name}"
         raise formulas.scope.statement.wrong(message, asked.node, f"it takes {takes[1]}")
     if op in ("min", "max"):
         return op, kind
@@ -446,6 +451,9 @@ def _share(formulas: Formulas, asked: Wanted) -> Fraction:
     if node is None and isinstance(asked.node.find(exp.Median), exp.Median):
         return Fraction(1, 2)
     if not isinstance(node, exp.Literal) or node.is_string or not 0 <= Fraction(node.this) <= 1:
+        if isinstance(node, exp.Array):
+            way_out = "write it once for each of them"
+            raise formulas.scope.statement.refused("several quantiles at a time", node, way_out)
         message = "a quantile of no number from 0 to 1"
         raise formulas.scope.statement.wrong(message, node or asked.node, "write 0.9 for 90 %")
     return Fraction(node.this)

@@ -100,7 +100,7 @@ class Connection(Definitions):
         """A table that is edited without a statement, and one for errors."""
         self._require_open()
         text = f"{verb} {table}"
-        statement = Statement(text, 0, len(text), exp.Null(), explain="")
+        statement = Statement(text, 0, len(text), exp.Null(), explain="", dialect=self.dialect)
         found = self.catalog.tables.get(table)
         if found is None:
             raise statement.unknown("table", table, list(self.catalog.tables), None)

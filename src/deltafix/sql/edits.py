@@ -76,7 +76,9 @@ def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -
 def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _Plan:
     """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
     builder = Builder(statement, "", {})
-    check_clauses(builder, node, ("this", "expression", "conflict", "returning", "by_name"))
+    check_clauses(
+        builder, node, ("this", "expression", "conflict", "returning", "by_name", "alternative")
+    )
     target = node.this
     named = isinstance(target, exp.Schema)
     table = edited_table(connection, statement, target.this if named else target)
@@ -95,13 +97,14 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
     if node.args.get("by_name"):
         return _by_name(statement, node, table, query)
     if isinstance(query, exp.Values):
-        kinds = [columns[names.index(name)].type for name in wanted]
-        rows = _cells(statement, query, kinds)
+        rows = _cells(statement, query, [columns[names.index(name)] for name in wanted])
     elif query is None:
         raise builder.refused("INSERT of nothing", node, "write VALUES (...) or a SELECT")
     else:
         rows = lambda c, s: reading.select(c, s, query).rows  # noqa: E731  as `_cells` gives one
     conflict = node.args.get("conflict")
+    if node.args.get("alternative"):
+        conflict = _alternative(statement, node, table, wanted)
     if conflict is None:
         return _Plan(table, lambda c, s: inserted(s, table, wanted, rows(c, s)))
     upserted = _upsert(statement, table, conflict)
@@ -113,7 +116,8 @@ def _by_name(
 ) -> _Plan:
     """INSERT ... BY NAME SELECT ...: each column of the query to the one of its name."""
     names = [column.name for column in table.relation.columns]
-    if node.args.get("conflict") or isinstance(node.this, exp.Schema) or query is None:
+    beside = node.args.get("conflict") or node.args.get("alternative")
+    if beside or isinstance(node.this, exp.Schema) or query is None:
         way_out = "write INSERT INTO table BY NAME SELECT ..., or name the columns"
         raise statement.refused("BY NAME beside this", node, way_out)
 
@@ -128,6 +132,38 @@ def _by_name(
         return inserted(statement, table, wanted, found.rows)
 
     return _Plan(table, edit)
+
+
+def _alternative(
+    statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str]
+) -> exp.OnConflict:
+    """INSERT OR REPLACE and OR IGNORE, as DuckDB has them, as ON CONFLICT of all that is given."""
+    word = str(node.args["alternative"]).upper()
+    columns = table.relation.columns
+    keys = [[columns[place].name for place in key.places] for key in table.keys]
+    action = "DO NOTHING" if word == "IGNORE" else "DO UPDATE SET ..."
+    way_out = (
+        f"write ON CONFLICT ({', '.join(keys[0]) if keys else 'key'}) {action} behind the rows"
+    )
+    known = statement.dialect == "duckdb" and word in ("REPLACE", "IGNORE")
+    if not known or node.args.get("conflict"):
+        raise statement.refused(f"INSERT OR {word}", node.this, way_out)
+    if not keys:
+        message = f"{table.relation.name} has no key, by which a row would be there already"
+        raise statement.wrong(message, node.this, "make it a PRIMARY KEY, or write INSERT INTO")
+    if word == "IGNORE":
+        return exp.OnConflict(action=exp.var("DO NOTHING"))
+    if len(keys) > 1:
+        message = f"{table.relation.name} has {len(keys)} keys: which row is replaced?"
+        raise statement.wrong(message, node.this, way_out)
+    sets = [
+        exp.EQ(
+            this=exp.column(name, quoted=True), expression=exp.column(name, EXCLUDED, quoted=True)
+        )
+        for name in wanted
+        if name not in keys[0]
+    ]
+    return exp.OnConflict(action=exp.var("DO UPDATE"), expressions=sets)
 
 
 def _upsert(
@@ -225,9 +261,9 @@ def _computed(
 
 
 def _cells(
-    statement: Statement, values: exp.Values, kinds: Sequence[SqlType]
+    statement: Statement, values: exp.Values, columns: Sequence[Column]
 ) -> Callable[[Connection, Statement], list[list[SqlValue]]]:
-    """What gives the values of VALUES, for columns of these types."""
+    """What gives the values of VALUES, for these columns."""
     table: list[list[tuple[exp.Expr, SqlType, Given | None, Compute | None]]] = []
     for row in values.expressions:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
@@ -237,7 +273,7 @@ def _cells(
                 message = f"{cell.sql()} is a name, not a value"
                 way_out = "write text in single quotes: 'text'"
                 raise statement.wrong(message, cell, way_out)
-            kind = kinds[place] if place < len(kinds) else NULL
+            kind = columns[place].type if place < len(columns) else NULL
             given = Given.at(cell)
             compute = _value(statement, cell, kind) if given is None else None
             table[-1].append((cell, kind, given, compute))
@@ -246,13 +282,14 @@ def _cells(
         found = []
         for cells in table:
             shown: list[SqlValue] = []
-            for cell, kind, given, compute in cells:
+            for place, (cell, kind, given, compute) in enumerate(cells):
                 value = None if given is None else given.value
-                if given is not None and (value is None or kind.holds(value)):
-                    shown.append(value)
-                    continue
-                one = compute or _value(statement, literal_of(statement, value), kind)
-                shown.append(_computed(statement, one, (), cell))
+                if given is None or not (value is None or kind.holds(value)):
+                    one = compute or _value(statement, literal_of(statement, value), kind)
+                    value = _computed(statement, one, (), cell)
+                if value is None and place < len(columns) and not columns[place].nullable:
+                    encoded(statement, columns[place], None, cell)  # which says where it is
+                shown.append(value)
             found.append(shown)
         return found
 

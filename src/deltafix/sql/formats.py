@@ -109,7 +109,10 @@ def _parts(scalars: Scalars, node: exp.Expr) -> list[tuple[str, bool, str]]:
 
 def written(scalars: Scalars, node: exp.Expr) -> Scalar:
     """STRFTIME(x, '%Y-%m'), TO_CHAR(x, 'YYYY-MM'), DATE_FORMAT(x, 'yyyy-MM')."""
-    asked = node.this
+    asked, given = node.this, node.args.get("format")
+    is_swapped = asked.is_string and given is not None and not given.is_string
+    if is_swapped and scalars.statement.dialect == "duckdb":
+        node, asked = exp.TimeToStr(this=given, format=asked), given  # it takes both orders
     if isinstance(asked, exp.TimeStrToTime | exp.TsOrDsToTimestamp):
         asked = asked.this
     inner = scalars.compile(moment(scalars, asked))

@@ -310,6 +310,29 @@ NAMES: Final = ", ".join(
 """What is offered where a function is not known."""
 
 
+_FAMILIES: Final = {
+    "JSON": "of JSON, which is a TEXT, there are x -> '$.a', x ->> '$.a', JSON_EXTRACT_STRING",
+    "LIST": "of arrays there are LEN, LIST_SORT, LIST_CONTAINS, LIST_CONCAT, LIST_SUM and others",
+    "REGEXP": "of patterns there are REGEXP_MATCHES, REGEXP_REPLACE, REGEXP_EXTRACT and others",
+    "DATE": "of days there are EXTRACT, DATE_TRUNC, DATE_DIFF, DATE_ADD, STRFTIME and others",
+}
+"""By the first word of their names, in DuckDB's dialect."""
+
+_WORDS: Final = {"ARRAY": "LIST", "TIME": "DATE", "TO_DATE": "DATE", "TO_JSON": "JSON"}
+"""Other names, and first words of names, of functions of a family."""
+
+
+def instead_of(name: str, dialect: str) -> str:
+    """What there is where a function, in capitals, is not known: its family, or all."""
+    word = name.partition("_")[0]
+    word = _WORDS.get(name) or _WORDS.get(word, word)
+    family = _FAMILIES.get(word) if dialect == "duckdb" else None
+    if family is None:
+        more = "and those of days (EXTRACT, DATE_TRUNC), patterns (REGEXP_*), arrays and structs"
+        family = f"functions are {NAMES}, {more}"
+    return f"{family}: the page `SQL, construct by construct` has all; else compute it beforehand"
+
+
 COMPARISONS: Final[dict[type, str]] = {
     exp.EQ: "=",
     exp.NEQ: "!=",

@@ -196,7 +196,7 @@ def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
         shown = ", ".join(one.type.name for one in ends)
         raise statement.wrong(f"a series from {shown}", node, "it takes a DATE or a TIMESTAMP")
     is_of_days = statement.dialect == "spark" and ends[0].type is DATE
-    if step.months * times.size(step) < 0 or (is_of_days and step.rest % timedelta(days=1)):
+    if step.months * step.rest < timedelta() or (is_of_days and step.rest % timedelta(days=1)):
         raise statement.refused("this step", node, "write INTERVAL '1' DAY")
     last, again = not node.args.get("is_end_exclusive"), statement.dialect != "spark"
 
@@ -426,7 +426,7 @@ def _of_one_type(
         value = scalars.compile(one)
         if letter in "AJ" and value.type is not NULL:
             if value.type.element is None:
-                message = f"{node.key.upper()} of {value.type.name}"
+                message = f"{scalars.statement.called(node)} of {value.type.name}"
                 raise statement.wrong(message, one, "it takes an array")
             kind = None if kind is None else common_type(kind, value.type.element)
         values.append(value)
@@ -438,7 +438,7 @@ def _of_one_type(
         fits = {"N": value.type.is_integer, "T": value.type == TEXT}.get(letter, True)
         if kind is None or not (fits or value.type is NULL):
             shown = ", ".join(one.type.name for one in values)
-            message = f"{node.key.upper()}({shown}) has no meaning"
+            message = f"{scalars.statement.called(node)}({shown}) has no meaning"
             raise statement.wrong(message, node, "it takes arrays and elements of one type")
     assert kind is not None  # noqa: S101  or it was refused
     if "J" in takes:

@@ -94,7 +94,7 @@ def since(scalars: Scalars, node: exp.Expr) -> Scalar:
     if found is None:
         inner = scalars.compile(asked) if asked is not node and asked is not None else literal(1)
         if inner.type not in (DATE, TIMESTAMP, TIMESTAMPTZ, NULL):
-            message = f"{name.upper()} of {inner.type.name}"
+            message = f"{scalars.statement.called(node)} of {inner.type.name}"
             raise scalars.statement.wrong(message, node, "it takes a DATE or a TIMESTAMP")
         found = Scalar(strict(times.micros, inner.compute), BIGINT, inner.nullable)
     scale = node.args.get("scale")
@@ -116,7 +116,7 @@ def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:
         or not fits
         or scalars.statement.dialect != "spark"
     ):
-        message = f"{node.key.upper()} of {first.type.name} and {count.type.name}"
+        message = f"{scalars.statement.called(node)} of {first.type.name} and {count.type.name}"
         way_out = "write x + INTERVAL '3' DAY; it takes a DATE and a whole number"
         raise scalars.statement.wrong(message, node, way_out)
     day = scalars.converted(first, DATE)
@@ -199,7 +199,7 @@ def _moment(scalars: Scalars, node: exp.Expr, asked: exp.Expr) -> Scalar:
     """A day or a moment that a function takes."""
     found = scalars.compile(asked)
     if found.type not in (DATE, TIMESTAMP, NULL):
-        message = f"{node.key.upper()} of {found.type.name}"
+        message = f"{scalars.statement.called(node)} of {found.type.name}"
         raise scalars.statement.wrong(message, node, "CAST(... AS DATE) it")
     return found
 

@@ -19,7 +19,7 @@ from deltafix.sql.formulas import Formulas
 from deltafix.sql.grouping import NUMBER, grouping
 from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import OUTER, Scope
-from deltafix.sql.stars import is_star, stars, written_out
+from deltafix.sql.stars import is_star, meant_in, stars, written_out
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, NULL, TEXT, Column, common_type
 from deltafix.sql.unnest import expand
@@ -110,8 +110,12 @@ def relation(
         shown = [f"c{place}" for place, _ in enumerate(shown)]
     for place, one in enumerate(shown):
         if one in shown[:place]:
+            heads = getattr(unwrapped(node), "selects", ())
+            if names or len(heads) != len(shown):  # of a `*`, say, there is no place
+                heads = [node] * len(shown)
             way_out = f"name it: ... AS {one}_2"
-            raise builder.statement.wrong(f"two columns are called {one!r}", node, way_out)
+            message = f"two columns are called {one!r}"
+            raise builder.statement.wrong(message, heads[place], way_out)
     made = settled(builder, found, shown, name)
     builder.keep(node, made)
     return made
@@ -191,12 +195,22 @@ def _distinct(select: exp.Select) -> bool:
 
 
 def _written_out(formulas: Formulas, select: exp.Select) -> exp.Select:
-    """The SELECT, with a column for each that `* EXCLUDE` and the like and COLUMNS stand for."""
+    """The SELECT with a column for each that `* EXCLUDE` and the like and COLUMNS stand for.
+
+    So in WHERE is what names of SELECT stand for.
+    """
     shown = written_out(formulas.scope, select.expressions)
-    if shown is None:
+    where, tested = select.args.get("where"), None
+    if where is not None:
+        tested = meant_in(formulas.scope, where.this, shown or select.expressions)
+        tested = None if tested is where.this else exp.Where(this=tested)
+    if shown is None and tested is None:
         return select
     found = select.copy()
-    found.set("expressions", shown)
+    if shown is not None:
+        found.set("expressions", shown)
+    if tested is not None:
+        found.set("where", tested)
     formulas.builder.alive.append(found)
     if formulas.builder.root is select:
         formulas.builder.root = found
@@ -291,7 +305,9 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     scope.known = known
     having = select.args.get("having")
     if having is not None:
-        after.require(having.this)
+        tested = meant_in(scope, having.this, select.expressions, by.keys)
+        builder.alive.append(tested)
+        after.require(tested)
     _windows(after, select)
     scope.elements = {}
     expanded = expand(after, select.expressions)

@@ -26,7 +26,7 @@ from deltafix.sql.query import rows, settled, unwrapped
 from deltafix.sql.ranking import is_all, number
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scope import Scope, Source
-from deltafix.sql.stars import is_more, is_star, stars, written_out
+from deltafix.sql.stars import is_more, is_star, meant_in, stars, written_out
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlValue, decode, decode_rows
@@ -338,10 +338,11 @@ def _direct(
         return None
     if source.name not in known:
         raise statement.unknown("table", source.name, list(known), source)
-    named = spelled(
-        scope_of(statement, source.alias_or_name, known[source.name]), query.expressions
-    )
+    scope = scope_of(statement, source.alias_or_name, known[source.name])
+    named = spelled(scope, query.expressions)
     nodes = [node for _, node in named]
+    if where is not None:
+        where = meant_in(scope, where, written_out(scope, query.expressions) or query.expressions)
     values, found = _matcher(statement, source, where, known, nodes)
     table = found(connection, statement)
     shown = [

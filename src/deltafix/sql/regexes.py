@@ -200,6 +200,16 @@ def _postgres_groups(pattern: str, flags: str = "") -> Compute:
     return compute
 
 
+def _postgres_first(pattern: str) -> Compute:
+    groups = _postgres_groups(pattern)
+
+    def compute(text: str) -> str | None:
+        found: tuple[str | None, ...] | None = groups(text)
+        return None if found is None else found[0]
+
+    return compute
+
+
 def _postgres_split(pattern: str, flags: str = "") -> Compute:
     found = pattern_of("postgres", pattern, flags, Use.WHOLE).found
 
@@ -436,6 +446,9 @@ _POSTGRES: Final[dict[Any, _Form]] = {
         "REGEXP_MATCH(text, pattern, flags)", (*_TWO, "limit"), _TEXTS, _postgres_groups,
         is_total=False,
     ),
+    "SUBSTRING": _Form(
+        "SUBSTRING(text FROM pattern)", _TWO, TEXT, _postgres_first, is_total=False
+    ),
 }  # fmt: skip
 
 _SPARK: Final[dict[Any, _Form]] = {
@@ -477,7 +490,7 @@ NODES: Final = (*(kind for kind in {**_DUCKDB, **_POSTGRES, **_SPARK} if isinsta
 
 _NAMED: Final[dict[str, Any]] = {
     "REGEXP_SPLIT_TO_ARRAY": exp.RegexpSplit, "REGEXP": exp.RegexpLike,
-    "REGEXP_ESCAPE": "REGEXP_ESCAPE", "REGEXP_MATCH": "REGEXP_MATCH",
+    "REGEXP_ESCAPE": "REGEXP_ESCAPE", "REGEXP_MATCH": "REGEXP_MATCH", "SUBSTRING": "SUBSTRING",
 }  # fmt: skip
 
 
@@ -493,8 +506,7 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     form = _FORMS[statement.dialect].get(kind)
     if form is None:
         known = ", ".join(sorted(one.usage for one in _FORMS[statement.dialect].values()))
-        name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
-        name = node.name if isinstance(node, exp.Anonymous) else name
+        name = statement.called(node)
         raise statement.refused(f"{name} in this dialect", node, f"there is {known}")
     if isinstance(node, exp.Anonymous):
         args, more = list(node.expressions), len(node.expressions) > len(form.arguments)

@@ -50,12 +50,11 @@ class Relaxed:
         node: Any = builder.statement.node
         query = unwrapped(node.args["expression"]).copy()
         distinct = query.args.get("distinct")
-        picks = any(query.args.get(key) for key in ("limit", "offset", "qualify"))
-        self._is_plain = (
-            isinstance(query, exp.Select)
-            and not picks
-            and not (distinct is not None and distinct.args.get("on"))
-        )
+        picks = any(query.args.get(key) for key in ("limit", "offset"))
+        is_select = isinstance(query, exp.Select) and not picks
+        is_select = is_select and not (distinct is not None and distinct.args.get("on"))
+        self._is_plain = is_select and query.args.get("qualify") is None
+        self._qualifies = is_select and not self._is_plain
         query.set("order", None)  # of the view's rows, where it is read
         self._query = query
 
@@ -73,6 +72,21 @@ class Relaxed:
                 continue
             if found:
                 yield f"without {condition.sql(self._dialect)} there would be one"
+
+    def dropped(self) -> Iterator[str]:
+        """Each condition of QUALIFY that keeps a row out that is there before, without it."""
+        if not self._qualifies:
+            return
+        weaker = self._query.copy()
+        weaker.set("qualify", None)
+        if not self._rows(weaker, self._row):
+            return
+        every = conditions(self._query.args["qualify"].this)
+        for condition in every:
+            weaker.set("qualify", exp.Qualify(this=condition.copy()))
+            if not self._rows(weaker, self._row):
+                said = condition.sql(self._dialect)
+                yield f"the row is there before QUALIFY, and {said} leaves it out"
 
     def group(self) -> Iterator[str]:
         """What became of the group that the values name, if they name one."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deltafix.errors import SqlIntegrityError
@@ -17,8 +18,8 @@ from deltafix.facts.schema import Row
 from deltafix.facts.values import shown
 from deltafix.sql.casts import assigned
 from deltafix.sql.catalog import Table
-from deltafix.sql.text import Statement
-from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows
+from deltafix.sql.text import Statement, exp
+from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, shown_rows
 
 if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
@@ -53,7 +54,9 @@ def among_given(edit: Edit, given: Edit) -> Iterator[None]:
         raise
 
 
-def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
+def encoded(
+    statement: Statement, column: Column, value: SqlValue, node: exp.Expr | None = None
+) -> Any:
     """A value as the engine has it. Raises SqlIntegrityError, SqlDataError."""
     try:
         try:
@@ -63,8 +66,16 @@ def encoded(statement: Statement, column: Column, value: SqlValue) -> Any:
     except (ValueError, ArithmeticError) as error:
         message = f"column {column.name!r}: {error}"
         if value is None:
-            raise statement.integrity(message, "give it a value") from None
-        raise statement.data(message) from None
+            raise statement.integrity(message, "give it a value", node=node) from None
+        raise statement.data(message, node, _without_zone(statement, column, value)) from None
+
+
+def _without_zone(statement: Statement, column: Column, value: SqlValue) -> str | None:
+    """What to do about a moment without a zone for a column of those with one."""
+    if column.type is not TIMESTAMPTZ or not isinstance(value, datetime):
+        return None
+    kind = "TIMESTAMP_NTZ" if statement.dialect == "spark" else "TIMESTAMP"
+    return f"give it one, tzinfo=datetime.UTC; without zones the column is a {kind}"
 
 
 def checked(statement: Statement, edit: Edit) -> Edit:

@@ -140,9 +140,19 @@ class Scalars:
                 return nested.part(self, node, node)
         if isinstance(node, exp.Encode | exp.Decode) and not functions.is_utf8(node):
             way_out = "write ENCODE(text) and DECODE(blob), of UTF-8, or HEX and UNHEX"
-            raise self.statement.refused(f"{node.key.upper()} in another code", node, way_out)
+            raise self.statement.refused(
+                f"{self.statement.called(node)} in another code", node, way_out
+            )
         if isinstance(node, exp.HexString) and self.statement.dialect == "spark":
             return literal(bytes.fromhex(node.name))
+        if isinstance(node, exp.Substring) and self.statement.dialect == "postgres":
+            start = node.args.get("start")
+            if (
+                start is not None
+                and not node.args.get("length")
+                and self.compile(start).type is TEXT
+            ):
+                node = exp.Anonymous(this="SUBSTRING", expressions=[node.this, start])
         if regexes.named(node):
             return regexes.compiled(self, node)
         if lists.named(node, self.statement.dialect) or lists.is_of_arrays(self, node):
@@ -157,8 +167,7 @@ class Scalars:
             )
             raise self.statement.refused("a row of values, (a, b),", node, way_out)
         if function is None:
-            name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
-            name = node.name if isinstance(node, exp.Anonymous) else name
+            name = self.statement.called(node)
             if isinstance(node, _CHANGING) or name.upper() in _CHANGING_NAMES:
                 way_out = (
                     "it changes without an edit: give its value as a parameter, or keep it in a "
@@ -168,11 +177,13 @@ class Scalars:
             if isinstance(node, exp.Explode | exp.Unnest):
                 way_out = "write it in SELECT, or in FROM: ... CROSS JOIN UNNEST(array) AS u (x)"
                 raise self.statement.refused("UNNEST here", node, way_out)
-            close = suggest(name.upper(), functions.NAMES.split(", "))
-            way_out = f"functions are {functions.NAMES}; compute it before the rows come in"
+            close = suggest(name.upper(), functions.NAMES.split(", "), 0.75)
+            way_out = functions.instead_of(name.upper(), self.statement.dialect)
             way_out = f"did you mean {close}?" if close else way_out
-            if node.find(exp.Lambda):
+            if node.find(exp.Lambda, exp.Comprehension):
                 way_out = "UNNEST the array, and ARRAY_AGG what becomes of its elements"
+            if isinstance(node, exp.Comprehension):
+                raise self.statement.refused("a list comprehension", node, way_out)
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)
 
@@ -181,7 +192,7 @@ class Scalars:
         given = {key: value for key, value in node.args.items() if value not in (None, [], False)}
         for key in given:
             if key not in function.arguments and key not in function.flags:
-                message = f"{node.key.upper()} with {key}"
+                message = f"{self.statement.called(node)} with {key}"
                 raise self.statement.refused(message, node, f"write {function.usage}")
         args = []
         for key in function.arguments:
@@ -195,7 +206,7 @@ class Scalars:
             values = [self.converted(value, kind) for value in values]
         if kind is None or len(values) < function.least:
             types = ", ".join(value.type.name for value in values)
-            message = f"{node.key.upper()}({types}) has no meaning"
+            message = f"{self.statement.called(node)}({types}) has no meaning"
             raise self.statement.wrong(message, node, f"write {function.usage}")
         nullable = any(value.nullable for value in values)
         fixed = [constant(one) is not None for one in args[1:]]

@@ -53,6 +53,7 @@ class Scope:
             before grouping.
         windows: the values of its window functions, once there are any.
         elements: those of its UNNESTs in SELECT.
+        given: what the names of SELECT stand for, for what is said of an unknown name.
         around: the scope around it; `alone` where reading that is a CorrelatedError, but of the
             columns of the `domain`, which are its first source, `OUTER`, under their places.
     """
@@ -67,6 +68,7 @@ class Scope:
     known: dict[exp.Expr, Operand] | None = None
     windows: dict[exp.Expr, Operand] = field(default_factory=dict)
     elements: dict[exp.Expr, Operand] = field(default_factory=dict)
+    given: Mapping[str, exp.Expr] = field(default_factory=dict)
     outer_used: bool = False
     domain: tuple[Operand, ...] = ()
     domain_rows: Relation | None = None
@@ -179,6 +181,13 @@ class Scope:
 
     def unknown(self, node: exp.Column) -> Exception:
         """The error for a name that is nowhere."""
+        around = self.around
+        while around is not None and not node.table:
+            if node.name in around.given:
+                message = f"unknown column {node.name!r}: a subquery does not see names of SELECT"
+                again = around.given[node.name].sql(self.statement.dialect)
+                return self.statement.wrong(message, node, f"repeat it: {again}")
+            around = around.around
         sources = [source for source in self.sources if source.alias != OUTER]
         aliases = [source.alias for source in sources]
         if node.table and node.table not in aliases:

@@ -16,7 +16,7 @@ from deltafix.sql.patterns import RegexError, pattern_of
 from deltafix.sql.scope import OUTER, Scope
 from deltafix.sql.text import exp
 
-__all__ = ["is_more", "is_star", "picked", "stars", "written_out"]
+__all__ = ["is_more", "is_star", "meant_in", "picked", "stars", "written_out"]
 
 _SAID = ("except_", "replace", "rename")
 
@@ -121,6 +121,48 @@ def _aliased(scope: Scope, shown: Sequence[exp.Expr]) -> tuple[list[exp.Expr], b
         if node.alias and scope.statement.dialect != "postgres":
             given[node.alias] = exp.Paren(this=value)
     return found, changed
+
+
+def meant_in(
+    scope: Scope,
+    condition: exp.Expr,
+    shown: Sequence[exp.Expr],
+    keys: Sequence[exp.Expr] | None = None,
+) -> exp.Expr:
+    """A WHERE, or the HAVING of a query grouped by `keys`, with what names of SELECT stand for.
+
+    A column has its name first, in HAVING if it is a key. DuckDB takes such names in both clauses,
+    Spark in HAVING, PostgreSQL in neither; not in aggregates, nor in a subquery. The condition
+    itself where there are none. Raises SqlProgrammingError for one that is not taken.
+    """
+    dialect = scope.statement.dialect
+    is_taken = dialect == "duckdb" or (dialect == "spark" and keys is not None)
+    given = {one.alias: one.unalias() for one in shown if one.alias}  # the last of a name
+    scope.given = given
+
+    def stands(part: exp.Column) -> bool:
+        if part.table or part.name not in given or given[part.name] == part:
+            return False
+        if part.find_ancestor(exp.Query, exp.AggFunc):
+            return False
+        if is_taken and keys is not None:
+            return scope.qualified(part) not in keys
+        return scope.here(part) is None if is_taken else not scope.sees(part)
+
+    def instead(part: exp.Expr) -> exp.Expr:
+        if not isinstance(part, exp.Column) or not stands(part):
+            return part
+        found = given[part.name]
+        if not is_taken:
+            clause = "WHERE" if keys is None else "HAVING"
+            message = f"unknown column {part.name!r}: {clause} does not see the names of SELECT"
+            raise scope.statement.wrong(message, part, f"repeat it: {found.sql(dialect)}")
+        return found.copy() if isinstance(found, exp.Column) else exp.Paren(this=found.copy())
+
+    if any(one.name in given for one in condition.find_all(exp.Column)):
+        found = condition.transform(instead)
+        return condition if found == condition else found
+    return condition
 
 
 def is_more(node: exp.Expr) -> bool:

@@ -131,6 +131,7 @@ class Statement:
         Of one without any, where that is which it is part of.
         """
         found: list[dict[str, int]] = []
+        whole = node
         while node is not None and not found:
             found = [part.meta for part in node.walk() if "start" in part.meta]
             found += self._word_of(node, found)
@@ -141,6 +142,9 @@ class Statement:
             return span_of(self.text, first, max(first + 1, self.end), self.path)
         first = self._place(min(meta["start"] for meta in found))
         last = self._place(max(meta["end"] for meta in found) + 1)
+        if isinstance(whole, exp.Returning):  # its word has no place in the tree
+            word = re.search(r"RETURNING\s+$", self.text[self.start :][:first], re.IGNORECASE)
+            first = first if word is None else word.start()
         return span_of(self.text, self.start + first, self.start + last, self.path)
 
     def _place(self, place: int) -> int:
@@ -157,6 +161,22 @@ class Statement:
             first = self._place(min(meta["start"] for meta in parts))
             names = [one for one in names if one.end < first][-1:]
         return [{"start": one.start, "end": one.end} for one in names[:1]]
+
+    def called(self, node: exp.Expr) -> str:
+        """What a function is called in the text; another node by its class."""
+        if isinstance(node, exp.Anonymous):
+            return node.name
+        if isinstance(node, exp.Func) and not isinstance(node, exp.Connector):
+            words = self.text[self.start : self.end]
+            first = node.meta.get("start")
+            if first is None:  # it stands before what it is given
+                parts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+                before = words[: self._place(min(parts))] if parts else ""
+                found = re.search(r"(\w+)\s*\(\s*(?:DISTINCT\s+)?$", before, re.IGNORECASE)
+            else:
+                found = re.compile(r"(\w+)\s*\(").match(words, self._place(first))
+            return found[1] if found else node.sql_name()
+        return node.key.upper()
 
     def error(
         self,
@@ -183,6 +203,7 @@ class Statement:
             return self.error(SqlProgrammingError, message, node, FROM_FILES)
         close = suggest(name, known)
         there = ", ".join(sorted(known)[:20])
+        there += f" and {len(known) - 20} others" if len(known) > 20 else ""
         way_out = f"did you mean {close!r}?" if close else f"there is: {there}"
         if not known:
             way_out = f"there is no {what} yet"
@@ -205,15 +226,21 @@ class Statement:
             raise self.wrong(message, node, "count them from 1")
         return place - 1
 
-    def data(self, message: str, node: exp.Expr | None = None) -> SqlError:
+    def data(
+        self, message: str, node: exp.Expr | None = None, way_out: str | None = None
+    ) -> SqlError:
         """The error for a value that its type does not hold."""
-        return self.error(SqlDataError, message, node)
+        return self.error(SqlDataError, message, node, way_out)
 
     def integrity(
-        self, message: str, way_out: str | None = None, rows: tuple[int, ...] = ()
+        self,
+        message: str,
+        way_out: str | None = None,
+        rows: tuple[int, ...] = (),
+        node: exp.Expr | None = None,
     ) -> SqlIntegrityError:
         """The error for a row that breaks a constraint; `rows` are places among those added."""
-        found = self.error(SqlIntegrityError, message, None, way_out)
+        found = self.error(SqlIntegrityError, message, node, way_out)
         assert isinstance(found, SqlIntegrityError)  # noqa: S101  it was asked for
         found.rows = rows
         return found
@@ -455,9 +482,9 @@ def _parser(base: type[Parser]) -> type[Parser]:
 
     It logs a warning, and takes the statement for a command, whatever is in it: of a table or view,
     that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
-    where sqlglot reads a parameter; `ADD CHECK (...)` and PRODUCT are understood. Parameters have
-    their places, which it does not note, and places in arrays are as they are written, with the
-    number of the first as `offset`: it counts from 0 those that it takes for numbers.
+    where sqlglot reads a parameter; `ADD CHECK (...)` and PRODUCT are understood. Parameters and
+    NULL have their places, which it does not note, and places in arrays are as they are written,
+    with the number of the first as `offset`: it counts from 0 those that it takes for numbers.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
@@ -466,6 +493,10 @@ def _parser(base: type[Parser]) -> type[Parser]:
             **base.FUNCTIONS,
             "PRODUCT": Product.from_arg_list,
             "KURTOSIS_POP": KurtosisPop.from_arg_list,
+        }
+        PRIMARY_PARSERS: ClassVar = {
+            **base.PRIMARY_PARSERS,
+            TokenType.NULL: lambda _, token: exp.Null().update_positions(token),
         }
 
         def _parse_bracket(self, this: Any = None) -> Any:

@@ -8,6 +8,7 @@ after 9999 raises OverflowError.
 from __future__ import annotations
 
 import calendar
+import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -39,19 +40,26 @@ _UNITS: Final = {
 }
 
 
+_PART: Final = re.compile(r"\s*([+-]?\d+)\s*([A-Z]+)")
+
+
 def interval(statement: Statement, node: exp.Expr) -> Interval:
-    """INTERVAL '3' MONTH, INTERVAL '3 months'. Raises SqlRefusedError."""
+    """INTERVAL '3' MONTH, INTERVAL '3 months', '1 month -2 days'. Raises SqlRefusedError."""
     unit = node.args.get("unit")
-    name = "" if unit is None else unit.name.upper()
-    one = _UNITS.get(name) or _UNITS.get(name.removesuffix("S"))
     written = node.this
     sign = -1 if isinstance(written, exp.Neg) else 1
-    text = "" if written is None else (written.this if sign < 0 else written).name.strip()
-    if one is None or not text.removeprefix("-").isdigit():
-        way_out = f"write INTERVAL '3' DAY: a whole number of {', '.join(_UNITS)}"
+    text = "" if written is None else (written.this if sign < 0 else written).name
+    text = f"{text} {'' if unit is None else unit.name}".strip().upper()
+    parts = _PART.findall(text)
+    units = [_UNITS.get(name) or _UNITS.get(name.removesuffix("S")) for _, name in parts]
+    if not parts or None in units or _PART.sub("", text):
+        way_out = (
+            f"write INTERVAL '3' DAY or '1 month 2 days': a whole number of {', '.join(_UNITS)}"
+        )
         raise statement.refused("this INTERVAL", node, way_out)
-    count = sign * int(text)
-    return Interval(count * one.months, count * one.rest)
+    pairs = [(sign * int(count), one) for (count, _), one in zip(parts, units, strict=True) if one]
+    months = sum(count * one.months for count, one in pairs)
+    return Interval(months, sum((count * one.rest for count, one in pairs), timedelta()))
 
 
 def moved(moment: datetime, step: Interval, sign: int) -> datetime:

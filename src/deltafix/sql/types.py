@@ -364,6 +364,7 @@ _WAY_OUT = (
     "TIMESTAMP, TIMESTAMPTZ, BLOB, arrays of these: INTEGER[], INTEGER[][], and STRUCT(a INTEGER, "
     "b TEXT)"
 )
+_KEPT_AS_TEXT = "keep it as TEXT: in DuckDB's dialect x ->> '$.a' reads it; or as STRUCT(a INTEGER)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,7 +413,8 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
         if kind is not None and not sizes:
             return kind
     shown = "none" if written is None else written.sql()
-    raise statement.refused(f"type {shown}", node, _WAY_OUT)
+    way_out = _KEPT_AS_TEXT if shown in ("JSON", "JSONB") else _WAY_OUT
+    raise statement.refused(f"type {shown}", node, way_out)
 
 
 def _written_struct(statement: Statement, written: exp.Expr, node: exp.Expr) -> SqlType:

@@ -131,10 +131,13 @@ def why_not(connection: Connection, statement: Statement) -> Iterator[str]:
         yield "  it is a table: INSERT the row"
         return
     found = None if missing else _engine_why_not(connection, relation, row)
-    if found is not None:
-        yield from dict.fromkeys(terms.tried(found, _unfit(connection, relation), "  "))
     relaxed = Relaxed(connection, statement, relation, terms.known(relation, row))
-    told = [f"  {one}" for one in (*relaxed.without_one(), *relaxed.group())]
+    dropped = [*relaxed.dropped()]
+    if found is not None:
+        unfit = _unfit(connection, relation)
+        tried = dict.fromkeys(terms.tried(found, unfit, "  "))
+        yield from (one for one in tried if not dropped or one.strip() != unfit)
+    told = [f"  {one}" for one in (*dropped, *relaxed.without_one(), *relaxed.group())]
     yield from told
     if found is not None:
         for advice in dict.fromkeys(terms.advice(found.suggestions)):
@@ -323,20 +326,26 @@ class _Terms:
             _bind_all(atom.args, one.row, known)
         _solve(body, known)
         for part in body:
-            if isinstance(part, Not):
+            if not isinstance(part, Not):
+                continue
+            for each in part.body.parts if isinstance(part.body, Or) else (part.body,):
                 inner = dict(known)
-                _solve(_conjuncts(part.body), inner)
-                yield f"no row of {self._negated(part.body, inner)}"
+                _solve(_conjuncts(each), inner)
+                if not any(_holds(test, inner) is False for test in _conjuncts(each)):
+                    yield f"no row of {self._negated(each, inner)}"
 
     def _negated(self, body: Formula, known: _Bindings) -> str:
+        """What there is no row of: by its values, and whether they are all that it is asked for."""
         parts = _conjuncts(body)
         atoms = [part for part in parts if isinstance(part, Atom)]
         if len(atoms) == 1 and atoms[0].relation in self._relations:
             relation = self._relations[atoms[0].relation]
             row = [_value(arg, known) for arg in atoms[0].args]
             said = self.said(relation, row)
-            return f"{relation.name} with {said}" if said else relation.name
-        return self._behind(_atoms(body))
+            fits = all(part is atoms[0] or _holds(part, known) for part in parts)
+            rest = "" if fits else " that fits"
+            return f"{relation.name} with {said}{rest}" if said else f"{relation.name}{rest}"
+        return self._behind(_atoms(body)) + " that fit together" * (len(atoms) > 1)
 
     def _behind(self, relations: set[str]) -> str:
         """The tables and views that relations of a query rest on."""
@@ -453,6 +462,14 @@ def _value(term: Term, known: _Bindings) -> Any:
         values = tuple(_value(arg, known) for arg in term.args)
         return _NO_VALUE if _NO_VALUE in values else values
     return _NO_VALUE
+
+
+def _holds(part: Formula, known: _Bindings) -> bool | None:
+    """Whether an equality or its contrary holds of what is known; None where that does not say."""
+    if not isinstance(part, Comparison) or part.op not in ("=", "!="):
+        return None
+    left, right = _value(part.left, known), _value(part.right, known)
+    return None if _NO_VALUE in (left, right) else (left == right) is (part.op == "=")
 
 
 def _fits(pattern: Sequence[Any], row: Sequence[Any]) -> bool:

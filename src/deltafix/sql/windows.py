@@ -142,11 +142,13 @@ class _Window:
             return self._nth(call, ignores=ignores)
         if ignores:
             way_out = "write it for LAG, LEAD, FIRST_VALUE, LAST_VALUE, NTH_VALUE, FIRST and LAST"
-            raise self.statement.refused(f"{call.key.upper()} IGNORE NULLS", self.node, way_out)
+            raise self.statement.refused(
+                f"{self.statement.called(call)} IGNORE NULLS", self.node, way_out
+            )
         if kind in _RANKINGS:
             return self._ranking(call)
         if not isinstance(call, AGGREGATE) or isinstance(call, exp.WithinGroup):
-            name = call.name if isinstance(call, exp.Anonymous) else call.key.upper()
+            name = self.statement.called(call)
             raise self.statement.refused(f"the window function {name}", self.node, _USAGE)
         return self._aggregated(call)
 
@@ -166,7 +168,7 @@ class _Window:
             default = self.formulas.operand(call.args["default"])
         kind = common_type(value.type, default.type)
         if kind is None:
-            message = f"{call.key.upper()} of {value.type.name} or {default.type.name}"
+            message = f"{self.statement.called(call)} of {value.type.name} or {default.type.name}"
             raise self.statement.wrong(message, self.node, "CAST(... AS ...) one of them")
         args = [(value, kind), (default, kind)]
         name, function = f"shifted_{by}_{ignores:d}", frames.shifted(by, ignores=ignores)

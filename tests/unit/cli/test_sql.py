@@ -23,7 +23,7 @@ def test_a_script_shows_results_and_changes(deltafix, tmp_path):
     files = (tmp_path / "views.sql", tmp_path / "edit.sql")
     done = deltafix("sql", *files, "-c", "SELECT 1, NULL, TRUE")
     assert (done.code, done.err) == (0, "")
-    assert done.out == "+texts\ta\\tb\t1\n+texts\t\t2\n1\t\ttrue\n"
+    assert done.out == "+texts\ta\\tb\t1\n+texts\tNULL\t2\n1\tNULL\ttrue\n"
 
 
 @pytest.mark.parametrize("piped", [True, False])
@@ -47,6 +47,11 @@ def test_what_stands_on_standard_input_beside_files_is_noted(
             assert standard_input.read() == text
         if not piped:
             os.close(read)
+
+
+def test_null_an_empty_text_and_one_that_says_null_are_told_apart(deltafix) -> None:
+    done = deltafix("sql", "-c", "SELECT NULL, '', 'NULL', '\\NULL', [NULL, 'NULL']")
+    assert done.out == 'NULL\t\t\\NULL\t\\\\NULL\t[null, "NULL"]\n'
 
 
 def test_arrays_and_structs_are_json_in_rows_and_in_deltas(deltafix, tmp_path):
@@ -363,7 +368,7 @@ def test_views_are_watched_as_the_files_of_tables_change(deltafix, tmp_path, mon
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0] == "+texts\ta\t1"
-    assert sorted(lines[1:3]) == ["+texts\t\t1", "+texts\tb\t1"]
+    assert sorted(lines[1:3]) == ["+texts\tNULL\t1", "+texts\tb\t1"]
     assert sorted(lines[3:]) == ["-texts\ta\t1", "-texts\tb\t1"]
     assert "watching 1 file, Ctrl-C ends" in done.err
     assert "edge.csv:2:1: error[DF300]: 'x' in column 'x' is no INTEGER\n" in done.err

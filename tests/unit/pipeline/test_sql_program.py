@@ -109,7 +109,7 @@ def test_story_of_an_upsert(books: Books) -> None:
     config = read_config(books.folder / "pipeline.toml")
     *lines, last = replay(config, 2).show()
     assert last == "epoch 2: recomputed, the same"
-    assert lines[:2] == ["+total\t2026-01-31\t12.55\t1", "+total\t\t1.00\t1"]  # as SQL shows rows
+    assert lines[:2] == ["+total\t2026-01-31\t12.55\t1", "+total\tNULL\t1.00\t1"]
     assert list(check(config))[-1].endswith("ok")
 
 

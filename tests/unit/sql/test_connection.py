@@ -790,7 +790,7 @@ WRONG = {
     "SELECT id FROM emp WHERE name = 1": ("DF721", 26, "CAST(... AS ...)"),
     "SELECT SUM(name) FROM emp": ("DF721", 8, "it takes numbers"),
     "INSERT INTO emp VALUES (1)": ("DF721", 1, "give each column one value"),
-    "INSERT INTO emp VALUES (1, NULL)": ("DF723", 1, "give it a value"),
+    "INSERT INTO emp VALUES (1, NULL)": ("DF723", 28, "give it a value"),
     "INSERT INTO emp VALUES (2147483648, 'x')": ("DF724", 1, "whole numbers of 32 bits"),
     "SELECT id FROM emp ORDER BY id; SELEC 1": ("DF721", 33, "did you mean SELECT?"),
     "CREATE VIEW v AS SELEC id FROM emp": ("DF721", 18, "did you mean SELECT?"),
@@ -1129,3 +1129,61 @@ def test_where_keeps_rows_out_of_an_outer_join_that_it_does_not_ask_for() -> Non
         db.insert("u", [(k % 4, k or None) for k in range(100)])
         assert db.engine.last_epoch.derivations < 1000  # of 2,500 pairs
         assert rows(db, "SELECT * FROM v") == [(92, 1), (96, 1)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "notes"),
+    [
+        (
+            "id NOT IN (SELECT cid FROM o WHERE cid IS NOT NULL AND status = 'new')",
+            ["no row of o with cid = 2 AND status = 'new'"],
+        ),
+        (
+            "NOT EXISTS (SELECT 1 FROM o WHERE cid = c.id AND status = 'new')",
+            ["no row of o with cid = 2 AND status = 'new'"],
+        ),
+        (
+            "id NOT IN (SELECT cid FROM o WHERE status = 'new')",
+            [
+                "no row of o with cid = 2 AND status = 'new'",
+                "no row of o with cid IS NULL AND status = 'new'",
+            ],
+        ),
+        (
+            "NOT EXISTS (SELECT 1 FROM o WHERE cid = c.id AND oid > 7)",
+            ["no row of o with cid = 2 that fits"],
+        ),
+        (
+            "NOT EXISTS (SELECT 1 FROM o JOIN c AS d ON d.id = o.oid WHERE o.cid = c.id + 1)",
+            ["no row of c, o that fit together"],
+        ),
+    ],
+)
+def test_why_says_which_rows_are_not_there(condition: str, notes: list[str]) -> None:
+    db = deltafix.sql.connect()
+    db.execute(
+        f"""CREATE TABLE c (id INTEGER PRIMARY KEY);
+        CREATE TABLE o (oid INTEGER PRIMARY KEY, cid INTEGER, status TEXT);
+        CREATE VIEW v AS SELECT id FROM c WHERE {condition};
+        INSERT INTO c VALUES (1), (2);
+        INSERT INTO o VALUES (1, 1, 'new'), (2, 2, 'old'), (3, NULL, 'old')"""
+    )
+    (reason,) = db.why("SELECT * FROM v WHERE id = 2")
+    assert [*reason.notes] == notes
+
+
+def test_why_not_says_which_condition_of_qualify_leaves_a_row_out() -> None:
+    db = deltafix.sql.connect()
+    first = "ROW_NUMBER() OVER (PARTITION BY s ORDER BY id) = 1"
+    db.execute(
+        f"""CREATE TABLE t (id INTEGER PRIMARY KEY, s TEXT, a INTEGER);
+        CREATE VIEW v AS SELECT id, s FROM t WHERE a > 0 QUALIFY {first} AND COUNT(*) OVER () < 9;
+        INSERT INTO t VALUES (1, 'x', 1), (2, 'x', 2), (3, 'y', 0)"""
+    )
+    for asked in ("id = 2 AND s = 'x'", "id = 2"):
+        _, *told = why(db, f"NOT SELECT * FROM v WHERE {asked}")
+        said = f"  the row is there before QUALIFY, and {first} leaves it out"
+        assert told[0] == said
+        assert not any("fit together" in line for line in told)
+    told = why(db, "NOT SELECT * FROM v WHERE id = 3 AND s = 'y'")
+    assert not any("QUALIFY, and" in line for line in told)

@@ -176,8 +176,8 @@ def test_the_command_line_says_what_became_of_each_and_what_changes(
     for line in before.splitlines():
         assert line.rstrip() in page, line
     assert after.splitlines()[0].split("\t")[0] in ("+stg_orders", "+customers")
-    assert "-customers\t3\tchen\t\t0\t\t" in printed.out
-    assert "+customers\t3\tchen\t\t1\t2.00\t2026-01-05" in printed.out
+    assert "-customers\t3\tchen\tNULL\t0\tNULL\tNULL" in printed.out
+    assert "+customers\t3\tchen\tNULL\t1\t2.00\t2026-01-05" in printed.out
     assert (tmp_path / "out" / "customers.csv").read_text().startswith('"customer_id"')
     assert run(*words, "--strict", "--format", "json") == 1
     told = json.loads(capsys.readouterr().out)["relations"]

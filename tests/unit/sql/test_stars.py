@@ -149,3 +149,49 @@ def test_names_of_names_are_bounded_before_they_double_too_often():
                 db.execute(query)
         shared = f"SELECT x6 + x6 AS y FROM (SELECT a AS x0, {few} FROM one) AS t"
         assert db.execute(shared).fetchall() == [(128,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "again"),
+    [
+        (
+            "SELECT id, a + 1 AS x FROM t WHERE x > 3",
+            "SELECT id, a + 1 FROM t WHERE a > 2",
+        ),
+        ("SELECT a + 1 AS b FROM t WHERE b > 3", "SELECT a + 1 AS b FROM t WHERE t.b > 3"),
+        ("SELECT a, COUNT(*) AS n FROM t GROUP BY a HAVING n > 1", "SELECT 2, 2"),
+        ("SELECT a, COUNT(*) AS b FROM t GROUP BY ALL HAVING b > 1", "SELECT 2, 2"),
+        (
+            "SELECT a AS b, b AS c FROM t GROUP BY a, b HAVING b = 5",
+            "SELECT a, 5 FROM t WHERE b = 5",
+        ),
+        ("SELECT a + 1 AS x, x * 2 AS y FROM t WHERE y = 10", "SELECT 5, 10"),
+        ("SELECT * RENAME (a AS q) FROM u WHERE q = 4", "SELECT * FROM u WHERE a = 4"),
+        (
+            "SELECT id FROM t WHERE EXISTS (SELECT c AS id FROM u WHERE id > 7 AND u.a = t.a)",
+            "SELECT id FROM t WHERE a = 2",
+        ),
+    ],
+)
+def test_where_and_having_see_the_names_of_select(query: str, again: str) -> None:
+    db = _db()
+    rows = sorted(db.execute(query).fetchall())
+    assert rows
+    assert rows == sorted(db.execute(again).fetchall())
+    db.execute(f"CREATE VIEW v AS {query}")
+    assert sorted(db.execute("SELECT * FROM v").fetchall()) == rows
+
+
+def test_a_name_of_select_is_told_where_the_dialect_does_not_see_it() -> None:
+    having = "SELECT a, COUNT(*) AS n FROM t GROUP BY a HAVING n > 1"
+    where = "SELECT id, UPPER(s) AS x FROM t WHERE x = 'Y'"
+    assert _db("spark").execute(having).fetchall() == [(2, 2)]
+    for dialect, query, again in (
+        ("spark", where, "repeat it: UPPER(s)"),
+        ("postgres", where, "repeat it: UPPER(s)"),
+        ("postgres", having, "repeat it: COUNT(*)"),
+        ("duckdb", "SELECT id + 1 AS x FROM t WHERE EXISTS (FROM u WHERE a = x)", "it: id + 1"),
+    ):
+        with pytest.raises(deltafix.sql.ProgrammingError, match="does not see") as told:
+            _db(dialect).execute(query)
+        assert again in str(told.value)

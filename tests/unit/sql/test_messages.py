@@ -1,0 +1,116 @@
+"""What errors of SQL say: the names that were written, what is near, and where it is."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import datetime
+
+import pytest
+
+import deltafix.sql
+from deltafix.sql.functions import NAMES
+
+TABLES = """
+CREATE TABLE c (id INTEGER PRIMARY KEY, name TEXT, ts TIMESTAMP, val INTEGER);
+CREATE TABLE d (id INTEGER, name TEXT)
+"""
+
+
+def _told(query: str, dialect: str = "duckdb") -> tuple[str, int, str]:
+    """What is said of a query, which column of it is underlined first, and the help."""
+    with closing(deltafix.sql.connect(dialect=dialect)) as db:
+        db.execute(TABLES)
+        with pytest.raises(deltafix.sql.Error) as caught:
+            db.execute(query)
+        (found,) = caught.value.diagnostics
+        return found.message, found.span.column, found.help or ""
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query", "name"),
+    [
+        ("duckdb", "SELECT TIME_BUCKET(INTERVAL '1 day', ts) FROM c", "TIME_BUCKET"),
+        ("spark", "SELECT MAP(1, val) FROM c", "MAP"),
+        ("spark", "SELECT to_date(name) FROM c", "to_date"),
+        ("duckdb", "SELECT APPROX_COUNT_DISTINCT(id) FROM c", "APPROX_COUNT_DISTINCT"),
+        ("duckdb", "SELECT APPROX_QUANTILE(val, 0.5) FROM c", "APPROX_QUANTILE"),
+        ("duckdb", "SELECT [x + 1 FOR x IN [1, 2]] FROM c", "a list comprehension"),
+        ("duckdb", "SELECT LIST_FILTER([1], x -> x > 1) FROM c", "LIST_FILTER"),
+        ("duckdb", "SELECT STRING_AGG(val, ',') FROM c", "STRING_AGG of INTEGER"),
+        ("duckdb", "SELECT JSON_OBJECT('a', name) FROM c", "JSON_OBJECT"),
+    ],
+)
+def test_a_function_is_called_what_the_text_calls_it(dialect: str, query: str, name: str) -> None:
+    assert name in _told(query, dialect)[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "help_"),
+    [
+        ("SELECT uper(name) FROM c", "did you mean UPPER?"),
+        ("SELECT hash(name) FROM c", f"functions are {NAMES}"),
+        ("SELECT hash(name) FROM c", "REGEXP_"),
+        ("SELECT JSON_ARRAY_LENGTH(name) FROM c", "which is a TEXT"),
+        ("SELECT LIST_ANY_VALUE([1]) FROM c", "LIST_SORT"),
+        ("SELECT TIME_BUCKET(INTERVAL '1 day', ts) FROM c", "DATE_TRUNC"),
+        ("SELECT QUANTILE_CONT(val, [0.25, 0.75]) FROM c", "once for each"),
+        ("CREATE TABLE j (x JSON)", "keep it as TEXT"),
+    ],
+)
+def test_help_is_about_what_was_written(query: str, help_: str) -> None:
+    assert help_ in _told(query)[2]
+
+
+@pytest.mark.parametrize(
+    ("query", "underlined"),
+    [
+        ("CREATE VIEW w AS SELECT c.id, d.id FROM c JOIN d ON c.id = d.id", "d.id FROM"),
+        (
+            "MERGE INTO c USING d ON c.id = d.id WHEN MATCHED THEN DELETE RETURNING id",
+            "RETURNING",
+        ),
+        ("INSERT INTO c VALUES (1, NULL, NULL, 2), (NULL, 'a', NULL, 1)", "NULL, 'a'"),
+    ],
+)
+def test_what_is_wrong_is_underlined(query: str, underlined: str) -> None:
+    assert _told(query)[1] == query.index(underlined) + 1
+
+
+def test_of_many_tables_it_is_said_that_there_are_more() -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("; ".join(f"CREATE TABLE some{n} (x INTEGER)" for n in range(23)))
+        with pytest.raises(deltafix.sql.ProgrammingError, match="and 3 others"):
+            db.execute("SELECT * FROM quite")
+
+
+def test_spark_is_told_of_its_type_without_a_zone() -> None:
+    naive = datetime(2026, 1, 1)
+    with closing(deltafix.sql.connect(dialect="spark")) as db:
+        db.execute("CREATE TABLE t (x TIMESTAMP); CREATE TABLE n (x TIMESTAMP_NTZ)")
+        with pytest.raises(deltafix.sql.DataError, match="TIMESTAMP_NTZ"):
+            db.insert("t", [(naive,)])
+        with pytest.raises(deltafix.sql.DataError, match="TIMESTAMP_NTZ"):
+            db.execute("INSERT INTO t VALUES (?)", [naive])
+        assert db.insert("n", [(naive,)]) == 1
+
+
+def test_insert_or_replace_and_or_ignore_are_upserts_by_the_key() -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute(f"{TABLES}; CREATE TABLE two (a INTEGER PRIMARY KEY, b INTEGER UNIQUE)")
+        db.execute("INSERT INTO c VALUES (1, 'a', NULL, 7)")
+        db.execute("INSERT OR REPLACE INTO c (id, name) VALUES (1, 'b'), (2, 'x')")
+        assert sorted(db.execute("SELECT id, name, val FROM c").fetchall()) == [
+            (1, "b", 7), (2, "x", None),
+        ]  # fmt: skip
+        db.execute("INSERT OR IGNORE INTO c (id, name) VALUES (2, 'y'), (3, 'z')")
+        assert db.execute("SELECT name FROM c WHERE id > 1 ORDER BY id").fetchall() == [
+            ("x",), ("z",),
+        ]  # fmt: skip
+    for query, said in (
+        ("INSERT OR REPLACE INTO d VALUES (1, 'a')", "no key"),
+        ("INSERT OR IGNORE INTO d VALUES (1, 'a')", "no key"),
+    ):
+        assert said in _told(query)[0]
+    assert (
+        "ON CONFLICT (id) DO UPDATE" in _told("INSERT OR REPLACE INTO c VALUES (1)", "postgres")[2]
+    )
