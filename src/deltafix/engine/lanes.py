@@ -70,6 +70,33 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
+@cache
+def _steady() -> ThreadPoolExecutor:
+    """Threads for what `_whole` does: it waits for those of `_pool`, so it is none of them."""
+    return ThreadPoolExecutor(at.MAX_LANES, thread_name_prefix="deltafix-round")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_steady.cache_clear)
+
+
+def _whole(work: Callable[[], T]) -> T:
+    """Do what an interrupt must not break off: between its steps tables are not as they should be.
+
+    In a thread, since Ctrl-C is raised in the main one alone; it is raised when the work is done.
+    """
+    done = _steady().submit(work)
+    interrupted = None
+    while not done.done():
+        try:
+            wait([done])
+        except BaseException as error:  # whatever ends the wait must not end the work
+            interrupted = error
+    if interrupted is not None:
+        raise interrupted
+    return done.result()
+
+
 class Lanes:
     """The lanes of one arena. It has none until `LANES` says so."""
 
@@ -90,7 +117,7 @@ class Lanes:
         rows = open_round(words, cells, program)
         end = int(cells[at.S_END])
         if int(cells[at.S_PHASE]) % 16 == _TAKE:
-            take_up(words, cells, int(self._enter(program, end - rows, end)))
+            _whole(lambda: take_up(words, cells, int(self._enter(end - rows, end))))
         size = min(max(rows // (count * _PARTS), 64), _MOST)
         self._parts = iter([(n, min(n + size, end)) for n in range(end - rows, end, size)])
         for lane in range(1, count + 1):
@@ -104,7 +131,7 @@ class Lanes:
                     if cells[int(cells[at.IDXS]) + (int(own[at.LATE]) - 1) * at.XSZ + at.X_LATE]:
                         fill_index(words, cells, int(own[at.LATE]) - 1)
                     own[at.LATE] = 0
-            self._count(program, count)
+            _whole(partial(self._count, program, count))
             for lane in range(1, count + 1):
                 lend(cells, program, lane, 0)
             if not any(busy) and not self._left():
@@ -123,7 +150,7 @@ class Lanes:
         self._jobs([(index, -1, 0) for index in np.flatnonzero(late == at.LATE_NOW).tolist()])
         cells[at.TO_FILL] = 0
 
-    def _enter(self, program: Words, first: int, last: int) -> bool:
+    def _enter(self, first: int, last: int) -> bool:
         """Enter many rows of the queue into their indexes; whether they were many."""
         cells = self._arena.cells
         if last - first < _MANY:
@@ -136,7 +163,12 @@ class Lanes:
             for index in range(begin, begin + count):
                 if not cells[int(cells[at.IDXS]) + index * at.XSZ + at.X_LATE]:
                     jobs.append((index, first, last))
-        self._jobs(jobs)
+        try:
+            self._jobs(jobs)
+        except BaseException:  # some have the rows: a rollback empties late ones, and only those
+            for index, _, _ in jobs:
+                cells[int(cells[at.IDXS]) + index * at.XSZ + at.X_LATE] = 1
+            raise
         return True
 
     def _jobs(self, wanted: list[tuple[int, int, int]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
 from itertools import chain
 from random import Random
@@ -216,6 +218,35 @@ def test_what_a_thread_raises_ends_the_epoch_when_all_have_stopped() -> None:
             with load(edges, lanes=1) as single:
                 single.transaction().delete("mark", single.rows("mark"))
                 assert db.count("edge") == single.count("edge")
+
+
+@pytest.mark.parametrize("step", ["count_zone", "place_heads", "place_zone", "enter_keys"])
+def test_an_interrupt_between_the_steps_of_a_round_leaves_whole_tables(step: str) -> None:
+    """In relations that had rows, so that each new one is taken out by itself."""
+    edges = graph(step)
+    with load(edges[:12], lanes=3) as db:
+        before = {name: db.rows(name) for name in ("edge", "path", "from", "deep")}
+        real, raised = getattr(lanes, step), []
+
+        def broken(*args):
+            found = real(*args)
+            if not raised and len(args) > 2:
+                raised.append(step)
+                os.kill(os.getpid(), signal.SIGINT)
+            return found
+
+        with patch.object(lanes, step, broken):
+            try:
+                with db.transaction() as tx:
+                    tx.insert("edge", edges[12:])
+            except KeyboardInterrupt:
+                assert {name: db.rows(name) for name in before} == before
+                db.check_invariants()
+        with db.transaction() as tx:
+            tx.insert("edge", edges)
+        db.check_invariants()
+        with load(edges, lanes=1) as single:
+            assert all(db.rows(name) == single.rows(name) for name in before)
 
 
 def test_rows_for_which_there_is_no_room_are_forgotten() -> None:
