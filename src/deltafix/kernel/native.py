@@ -24,7 +24,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import llvmlite
 import numpy as np
@@ -52,6 +52,7 @@ ENTRIES = {
 
 _HERE = Path(__file__).parent
 Progress: TypeAlias = Callable[[int, int], None]
+_T = TypeVar("_T")
 
 _MAGIC = b"deltafix kernel 1\n"
 
@@ -188,7 +189,7 @@ def _engine() -> Any:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine()
-    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    return _immortal(binding.create_mcjit_compiler(binding.parse_assembly(""), machine))
 
 
 class _MethodDef(ctypes.Structure):
@@ -203,15 +204,24 @@ class _MethodDef(ctypes.Structure):
 
 
 _METH_FASTCALL = 0x80
-_defined: list[_MethodDef] = []  # a built-in function keeps a pointer to its definition
+
+
+def _immortal(thing: _T) -> _T:
+    """Keep what machine code points to until the process is gone.
+
+    While an interpreter ends, modules lose their names in any order, and its collector still visits
+    functions then: one whose definition had gone ended the process with signal 11.
+    """
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
 
 
 def _builtin(name: str, address: int) -> Callable[..., Any]:
-    _defined.append(_MethodDef(name.encode(), address, _METH_FASTCALL, None))
+    defined = _immortal(_MethodDef(name.encode(), address, _METH_FASTCALL, None))
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
     make.restype = ctypes.py_object
-    made: Callable[..., Any] = make(ctypes.addressof(_defined[-1]), np.ndarray, "deltafix.kernel")
+    made: Callable[..., Any] = make(ctypes.addressof(defined), np.ndarray, "deltafix.kernel")
     return made
 
 

@@ -197,3 +197,20 @@ def test_a_full_arena_is_a_memory_error_and_nothing_is_lost() -> None:
         tx.insert("r", [(k, k) for k in range(5000)])
     assert o.db.count("r") == 5001
     o.db.check_invariants()
+
+
+_ENDING = """
+import gc
+from deltafix.kernel import native
+functions = native.load(native.prepare())
+vars(native).clear()
+gc.collect()
+filled = [bytearray(b"x" * size) for size in range(16, 200) for _ in range(300)]
+gc.collect()
+assert [function.__name__ for function in functions.values()] == list(functions)
+"""
+
+
+@compiled
+def test_functions_outlive_the_names_of_their_module() -> None:
+    subprocess.run([sys.executable, "-c", _ENDING], check=True)
