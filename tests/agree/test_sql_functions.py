@@ -36,6 +36,16 @@ POOLS = {
     "W": "'a%'|'%b_'|'a!%%'|'_'|'%!_%'|'%a%b%'|'!!%'|'A_c'|NULL::TEXT",
     "E": "'!'|'a'|''",
     "S": "0|1|3|31|-1|40|NULL::INTEGER",
+    # whole numbers half way between those of fewer digits, and the last of their types
+    "H": "0|4|5|-5|25|-45|250|-350|1499|NULL::INTEGER|32767::SMALLINT|-2147483648|2147483647|"
+    "5000000000000000000|-4999999999999999999|9223372036854775807",
+    "R": "0|1|2|-1|-2|-3|-9|-10|-18|-19|-20|-300|400|NULL::INTEGER",
+    "Q": "0|1|2|-1|-2|-3|-18|-300|400",
+    "X": "15.25|-95.25|95.25|-0.05|999.99|NULL::DECIMAL(6,2)|0.5",
+    "G": "0.15::DOUBLE|2.675::DOUBLE|-1.005::DOUBLE|2.5::DOUBLE|0.49999999999999994::DOUBLE|"
+    "55555.678::DOUBLE|-15::DOUBLE|1e300::DOUBLE|'inf'::DOUBLE|'nan'::DOUBLE|NULL::DOUBLE|"
+    "4503599627370497.5::DOUBLE",
+    "V": "0|1|3|31|-1|NULL::INTEGER",  # of negative ones from the 32nd bit on it differs
     "U": "'day'|'month'|'year'|'quarter'|'hour'|'minute'|'second'|'millisecond'|'microsecond'|"
     "'decade'",
 }
@@ -50,10 +60,14 @@ FORMS = (
     *("LOG({F})", "LOG2({F})", "LOG10({F})", "LOG({F},{F})", "CBRT({F})", "SIN({F})", "COS({F})"),
     *("TAN({F})", "COT({F})", "ASIN({F})", "ACOS({F})", "ATAN({F})", "ATAN2({F},{F})", "SINH({F})"),
     *("COSH({F})", "TANH({F})", "DEGREES({F})", "RADIANS({F})", "PI()", "TRUNC({F})", "TRUNC({P})"),
+    *("ROUND({H})", "ROUND({H},{R})", "ROUND({H},{R})", "ROUND({H},{R})", "TRUNC({H},{R})"),
+    *("ROUND({X})", "ROUND({X},{Q})", "TRUNC({X},{Q})", "ROUND({G})", "ROUND({G},{R})"),
+    *("FLOOR({X})", "CEIL({X})", "FLOOR({G})", "CEIL({G})", "CEIL({H})", "ABS({X})", "SIGN({G})"),
+    *("TRUNC({G},{R})", "CAST({G} AS DECIMAL(12,1))", "CAST({G} AS DECIMAL(12,2))"),
     *("TRUNC({N})", "TRUNC({P},1)", "TRUNC({F},1)", "TRUNC({N},-1)", "FACTORIAL({N})"),
     *("GCD({N},{N})", "LCM({N},{N})", "{N} & {N}", "{N} | {N}", "XOR({N},{N})", "~({N})"),
     *("{T} LIKE {W}", "{T} NOT LIKE {W} ESCAPE {E}", "{T} ILIKE {W}", "{T} ILIKE {W} ESCAPE {E}"),
-    *("{N} << {S}", "{N} >> {S}", "EVEN({F})", "SIGNBIT({F})", "ASINH({F})", "ACOSH({F})"),
+    *("{N} << {S}", "{N} >> {V}", "EVEN({F})", "SIGNBIT({F})", "ASINH({F})", "ACOSH({F})"),
     *("ATANH({F})", "{T} || {N}", "CONCAT({T},{N},{D})", "{P} || {T}", "CONCAT_WS('-',{T},{M})"),
     *("HOUR({M})", "MINUTE({M})", "SECOND({M})", "EPOCH({M})", "EPOCH({D})", "EPOCH_MS({M})"),
     *("EPOCH_US({M})", "EXTRACT(EPOCH FROM {M})", "EXTRACT(EPOCH FROM {M} - {M})"),
@@ -113,8 +127,8 @@ def test_every_function_that_is_offered_is_tried_somewhere() -> None:
     called = {one.split("(")[0] for one in FORMS}
     # those of values, arrays and binary values, in tests of their own and on the page of SQL
     elsewhere = (
-        "ABS CARDINALITY CEIL COALESCE DECODE ENCODE FLOOR GREATEST HEX LEAST LEFT LENGTH "
-        "LN LOWER NULLIF OCTET_LENGTH REPLACE RIGHT ROUND SHA2 SIGN SPLIT_PART STRPOS SUBSTRING "
+        "CARDINALITY COALESCE DECODE ENCODE GREATEST HEX LEAST LEFT LENGTH LN LOWER NULLIF "
+        "OCTET_LENGTH REPLACE RIGHT SHA2 SPLIT_PART STRPOS SUBSTRING "
         "UNHEX UPPER"
     )
     assert {*NAMES.split(", ")} - called == {*elsewhere.split()}

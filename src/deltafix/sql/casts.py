@@ -62,6 +62,8 @@ def cast(
     if wanted is DOUBLE:
         return _text_to_float if given is TEXT else float
     if wanted.is_decimal:
+        if given is DOUBLE:
+            return _float_to_decimal(wanted, dialect)
         return _to_decimal(given, wanted)
     if given is TEXT:
         return _text_to_whole
@@ -85,7 +87,7 @@ def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
         pairs = zip(parts, kind.fields, strict=True)
         return Struct.of(names, (assigned(one, of) for one, (_, of) in pairs))
     if isinstance(value, Decimal | int) and not isinstance(value, bool) and kind.is_decimal:
-        return _to_decimal(DOUBLE, kind)(value)
+        return _to_decimal(kind, kind)(value)
     if isinstance(value, bytearray | memoryview) and kind is BLOB:
         return bytes(value)
     if isinstance(value, Decimal) and kind is DOUBLE:
@@ -208,6 +210,44 @@ def _text_to_float(text: str) -> float:
         return float(_plain(text))
     except ValueError:
         raise ValueError(f"{text!r} is no number") from None
+
+
+def rounded(value: float, digits: int = 0) -> float:
+    """Half away from zero at so many digits behind the point, as DuckDB: by binary arithmetic."""
+    return cut(value, digits, _half_up)
+
+
+def cut(value: float, digits: int, step: Callable[[float], int]) -> float:
+    """A step to a whole number, at so many digits behind the point."""
+    if not math.isfinite(value):
+        return value
+    try:
+        scale = 10.0 ** abs(digits)
+        scaled = value * scale if digits > 0 else value / scale
+        whole = float(step(scaled))
+        return (whole / scale if digits > 0 else whole * scale) + 0.0
+    except (OverflowError, ValueError):  # beyond what floats tell apart
+        return 0.0 if digits < 0 else value
+
+
+def _half_up(value: float) -> int:
+    """Half away from zero; not `floor(x + 0.5)`, whose sum is rounded already."""
+    below = math.floor(abs(value))
+    whole = below + (abs(value) - below >= 0.5)
+    return whole if value > 0 else -whole
+
+
+def _float_to_decimal(wanted: SqlType, dialect: str) -> Callable[[Any], Decimal]:
+    """As ROUND has it in DuckDB; PostgreSQL and Spark take the shortest text of the float."""
+    convert = _to_decimal(DOUBLE, wanted)
+
+    def found(value: float) -> Decimal:
+        scaled = value * 10.0**wanted.scale
+        if dialect != "duckdb" or not math.isfinite(scaled):
+            return convert(Decimal(repr(value)))
+        return convert(Decimal(_half_up(scaled)).scaleb(-wanted.scale, DECIMALS))
+
+    return found
 
 
 def _to_decimal(given: SqlType, wanted: SqlType) -> Callable[[Any], Decimal]:

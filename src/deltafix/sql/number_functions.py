@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
+from deltafix.sql.casts import cut, rounded
 from deltafix.sql.signatures import Function, doubles, number, of_types
 from deltafix.sql.text import exp
 from deltafix.sql.types import (
@@ -20,9 +21,11 @@ from deltafix.sql.types import (
     DECIMALS,
     DOUBLE,
     INTEGER,
+    MOST_DIGITS,
     NULL,
     SqlType,
     common_type,
+    decimal_type,
 )
 
 __all__ = ["NAMED", "NUMBERS"]
@@ -92,15 +95,12 @@ def _cot(value: float) -> float:
 
 
 def _truncated(value: Any, digits: int = 0) -> Any:
-    if isinstance(value, int):
-        scale = 10 ** min(max(-digits, 0), 19)
-        return abs(value) // scale * scale * (1 if value > 0 else -1)
+    if isinstance(value, float):
+        return cut(value, digits, math.trunc)
     if isinstance(value, Decimal):
-        return value.quantize(Decimal(1).scaleb(-digits), ROUND_DOWN, DECIMALS)
-    if not math.isfinite(value):
-        return value
-    scaled = value * 10.0**digits
-    return math.trunc(scaled) / 10.0**digits + 0.0 if math.isfinite(scaled) else value
+        return _cut(value, digits, ROUND_DOWN)
+    scale = 10 ** min(max(-digits, 0), 19)
+    return abs(value) // scale * scale * (1 if value > 0 else -1)
 
 
 def _factorial(number: int) -> int:
@@ -155,16 +155,21 @@ def _test(name: str, test: Callable[[float], bool], argument: str) -> Function:
 
 
 def _round(value: Any, digits: int = 0) -> Any:
-    if isinstance(value, int):
-        return value if digits >= 0 else round(value, digits)
+    """Half away from zero, whatever the type: Python's own `round` is half to even."""
+    if isinstance(value, float):
+        return rounded(value, digits)
     if isinstance(value, Decimal):
-        return value.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, DECIMALS)
-    if not math.isfinite(value):
+        return _cut(value, digits, ROUND_HALF_UP)
+    scale = 10 ** min(max(-digits, 0), 20)
+    whole = (2 * abs(value) + scale) // (2 * scale) * scale
+    return whole if value > 0 else -whole
+
+
+def _cut(value: Decimal, digits: int, rounding: str) -> Decimal:
+    """With at most so many digits behind the point."""
+    if digits >= MOST_DIGITS:
         return value
-    scale = 10.0**digits
-    scaled = value * scale
-    whole = math.floor(abs(scaled) + 0.5)  # half away from zero
-    return math.copysign(whole, scaled) / scale + 0.0
+    return value.quantize(Decimal(1).scaleb(-max(digits, -MOST_DIGITS - 1)), rounding, DECIMALS)
 
 
 def _whole(step: Callable[[Any], int]) -> Callable[[Any], Any]:
@@ -176,6 +181,14 @@ def _whole(step: Callable[[Any], int]) -> Callable[[Any], Any]:
     return found
 
 
+def _with_carry(types: Sequence[SqlType]) -> SqlType | None:
+    """That of the first, with one digit more before the point of a DECIMAL: 9.5 becomes 10.0."""
+    found = number(types)
+    if found is None or not found.is_decimal:
+        return found
+    return decimal_type(found.digits + 1, found.scale)
+
+
 NUMBERS: Final[dict[type, Function]] = {
     exp.Sqrt: Function("SQRT(number)", ("this",), doubles, _sqrt),
     exp.Ln: Function("LN(number)", ("this",), doubles, _ln),
@@ -183,12 +196,12 @@ NUMBERS: Final[dict[type, Function]] = {
     exp.Pow: Function("POWER(base, exponent)", ("this", "expression"), doubles, _power, least=2),
     exp.Abs: Function("ABS(number)", ("this",), number, abs),
     exp.Sign: Function("SIGN(number)", ("this",), lambda t: INTEGER if number(t) else None, _sign),
-    exp.Floor: Function("FLOOR(number)", ("this",), number, _whole(math.floor)),
-    exp.Ceil: Function("CEIL(number)", ("this",), number, _whole(math.ceil)),
+    exp.Floor: Function("FLOOR(number)", ("this",), _with_carry, _whole(math.floor)),
+    exp.Ceil: Function("CEIL(number)", ("this",), _with_carry, _whole(math.ceil)),
     exp.Round: Function(
         "ROUND(number, digits)",
         ("this", "decimals"),
-        lambda t: number(t) if len(t) == 1 or t[1].is_integer else None,
+        lambda t: _with_carry(t) if len(t) == 1 or t[1].is_integer else None,
         _round,
     ),
     exp.Trunc: Function(

@@ -34,6 +34,7 @@ from deltafix.sql.casts import cast
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
+    BIGINT,
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -259,7 +260,7 @@ class Scalars:
     def checked(self, compute: Compute, kind: SqlType, nullable: bool) -> Scalar:
         """A Scalar whose whole numbers and decimals are those of its type, or an error."""
         if kind.is_decimal:
-            fitted = cast(DOUBLE, kind)
+            fitted = cast(BIGINT, kind)  # of whole numbers and decimals
             assert fitted is not None  # noqa: S101  all numbers convert
             return Scalar(strict(fitted, compute), kind, nullable)
         if not kind.is_integer:
