@@ -75,7 +75,8 @@ def cast(
 def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
     """A value that is none of a column's type as the column takes it, if it does.
 
-    Decimals are rounded to their column and become floats; a day is its midnight.
+    Decimals are rounded to their column and become floats; a day is its midnight, and a midnight
+    without a zone its day.
     """
     if isinstance(value, list | tuple) and kind.element is not None:
         return tuple(assigned(one, kind.element) for one in value)
@@ -92,6 +93,8 @@ def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
         return bytes(value)
     if isinstance(value, Decimal) and kind is DOUBLE:
         return float(value)
+    if isinstance(value, datetime) and kind is DATE:
+        return value.date() if value == _midnight(value) else value
     if isinstance(value, date) and not isinstance(value, datetime) and kind.is_time:
         return _MOMENTS.get((DATE, kind), _same)(value)  # type: ignore[no-any-return]
     return value

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from deltafix.facts.arrow import ARROW_TYPES, is_tabular, settled_floats, to_table
 from deltafix.facts.schema import Row
-from deltafix.facts.values import canonical
+from deltafix.facts.values import canonical, shown
 from deltafix.sql.cursor import arrow_type
-from deltafix.sql.logical import SqlLogical
+from deltafix.sql.logical import SqlLogical, python_value
 from deltafix.sql.text import Statement
-from deltafix.sql.types import MOST_DIGITS, TIMESTAMP, TIMESTAMPTZ, Column, SqlType
+from deltafix.sql.types import MOST_DIGITS, Column, SqlType
 
 if TYPE_CHECKING:
     from deltafix.sql.builder import Relation
@@ -37,7 +37,6 @@ _PLAIN: Final[dict[str, type]] = {
     "days": date,
 }
 """The one Python type that a column's values have, by how the engine holds them."""
-_MOMENTS: Final = (TIMESTAMP, TIMESTAMPTZ)
 
 
 class Batch(Sequence[Row]):
@@ -125,12 +124,17 @@ def listed(
     """A column as Python values. Raises SqlDataError for moments that Python has not."""
     if not isinstance(values, pa.ChunkedArray):
         return values
-    try:
-        if pa.types.is_timestamp(values.type):
-            values = values.cast(pa.timestamp("us", values.type.tz))
-        return values.to_pylist()  # type: ignore[no-any-return]
-    except (ValueError, OverflowError) as error:
-        raise statement.data(f"column {column.name!r}: {error}") from None
+    found = []
+    is_moment = pa.types.is_timestamp(values.type)
+    for place, value in enumerate(values):
+        try:
+            one = value.cast(pa.timestamp("us", values.type.tz)) if is_moment else value
+            found.append(one.as_py())
+        except (ValueError, OverflowError):
+            said = shown(python_value(value))
+            message = f"column {column.name!r} of row {place}: {said} is no {column.type.name}"
+            raise statement.data(message) from None
+    return found
 
 
 def written(column: Column, values: Sequence[Any]) -> pa.Array:
@@ -148,7 +152,7 @@ def coded(column: Column, values: Sequence[Any] | pa.ChunkedArray) -> pa.Array |
     found = values if isinstance(values, pa.ChunkedArray) else _of_values(kind, values)
     if found is None or not _is_plain(kind, found.type):
         return None
-    done = SqlLogical.of(column).bare(found)
+    done, _ = SqlLogical.of(column).bare(found)
     if done.null_count > (found.null_count if column.nullable else 0):
         return None
     return done
@@ -182,15 +186,14 @@ def _is_plain(kind: SqlType, given: pa.DataType) -> bool:
         return bool(pa.types.is_decimal(given) or pa.types.is_integer(given))
     if kind.is_integer:
         return bool(pa.types.is_integer(given))
-    if kind in _MOMENTS:
-        return bool(pa.types.is_timestamp(given)) and (given.tz is None) is (kind is TIMESTAMP)
+    if kind.is_time:
+        return bool(pa.types.is_temporal(given)) and SqlLogical(kind, nullable=True).takes(given)
     return given in _ARROW.get(kind.code, ())
 
 
 _ARROW: Final = {
     "text": (pa.string(), pa.large_string(), pa.string_view()),
     "bytes": (pa.binary(), pa.large_binary(), pa.binary_view()),
-    "days": (pa.date32(),),
     "truth": (pa.bool_(),),
     "float": (pa.float64(),),
 }

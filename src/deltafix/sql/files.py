@@ -29,7 +29,7 @@ from deltafix.facts.sink import whole_file
 from deltafix.facts.values import plain_text, shown
 from deltafix.sql.casts import cast
 from deltafix.sql.cursor import arrow_type
-from deltafix.sql.logical import SqlLogical
+from deltafix.sql.logical import SqlLogical, python_value
 from deltafix.sql.types import BLOB, TEXT, Column, SqlType
 
 if TYPE_CHECKING:
@@ -238,6 +238,10 @@ def _refuse_value(
         column, first, last = table.column(name), 0, table.num_rows
         if not fits(column[:0], asked):
             message = f"{path}: column {name!r} is {column.type}, and no {asked.type.name}"
+            if asked.type.is_time and pa.types.is_timestamp(column.type):
+                message += (
+                    f"; it can be a {'TIMESTAMP' if column.type.tz is None else 'TIMESTAMPTZ'}"
+                )
             raise SourceError(message, value=str(path))
         while last - first > 1:  # the first bad one is within [first, last)
             middle = (first + last) // 2
@@ -245,8 +249,11 @@ def _refuse_value(
         found.append((first, asked))
     if found:
         place, asked = min(found, key=itemgetter(0))
-        value = table.column(asked.name)[place].as_py()
-        write = repr if isinstance(value, str) else as_json if asked.type.is_nested else plain_text
+        value = python_value(table.column(asked.name)[place])
+        is_text = isinstance(value, str) and not pa.types.is_temporal(
+            table.schema.field(asked.name).type
+        )
+        write = repr if is_text else as_json if asked.type.is_nested else plain_text
         message = (
             f"{_place(path, place, delimiter)}: {write(value)} in column {asked.name!r} is no "
             f"{asked.type.name}{_way_out(value, asked.type)}"
@@ -289,20 +296,21 @@ def _cast(texts: Any, column: Column) -> Any:
 def _held(values: Any, column: Column) -> Any:
     """Values of Parquet as those of a column. Raises ArrowException where one is none."""
     kind = arrow_type(column.type)
-    if values.type == kind:
+    if values.type == kind and not _has(kind, pa.types.is_temporal):
         return values
-    # Arrow rounds a float, and takes no whole numbers of 64 bits, however few digits they have.
-    is_exact = _has_decimals(kind) and not pa.types.is_string(values.type)
-    return _asked(values, column) if is_exact else _bounded(values.cast(kind))
+    # whole numbers that others keep as floats, numbers that are to be text
+    if _has(values.type, _is_number) and not _has(kind, _is_odd):
+        return _bounded(values.cast(kind))
+    return _asked(values, column)
 
 
 def _asked(values: Any, column: Column) -> Any:
     """Values as those of a column, as pipelines take them: exact, or ArrowException."""
-    logical = SqlLogical(column.type, nullable=True)
+    logical = SqlLogical(column.type, nullable=False)
     if not logical.takes(values.type):
         raise pa.ArrowInvalid(f"{values.type} is no {column.type.name}")
-    found = logical.encode(values)
-    if found.null_count:
+    found, is_none = logical.bare(values)
+    if found.null_count > is_none.sum():
         raise pa.ArrowInvalid(f"a value that is no {column.type.name}")
     return logical.decode(found)
 
@@ -314,9 +322,21 @@ def _bounded(values: Any) -> Any:
     return values
 
 
-def _has_decimals(kind: Any) -> bool:
+def _has(kind: Any, what: Callable[[Any], bool]) -> bool:
+    """Whether a type of Arrow is such a one, or something inside of it is."""
     inner = (kind.field(place).type for place in range(kind.num_fields))
-    return bool(pa.types.is_decimal(kind)) or any(map(_has_decimals, inner))
+    return bool(what(kind)) or any(_has(one, what) for one in inner)
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _is_odd(kind: Any) -> bool:
+    """Whether Arrow's own cast of numbers rounds, or takes any number for such a value."""
+    return not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind == pa.string())
 
 
 def _place(path: Path, row: int, delimiter: str = ",") -> str:

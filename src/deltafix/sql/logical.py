@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from functools import cache
 from itertools import pairwise
@@ -35,13 +35,13 @@ from deltafix.sql.types import (
     DOUBLE,
     NULLABLE_TYPES,
     TEXT,
-    TIMESTAMP,
+    TIMESTAMPTZ,
     Column,
     SqlType,
     encode,
 )
 
-__all__ = ["SqlLogical"]
+__all__ = ["SqlLogical", "python_value"]
 
 _TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
 _SHAPES: Final = {
@@ -100,17 +100,15 @@ class SqlLogical:
             )
         if mine is BLOB:
             return _is_binary(kind)
-        if mine is DATE:
-            return bool(pa.types.is_date(kind))
-        if mine.is_time:
-            has_zone = pa.types.is_timestamp(kind) and kind.tz is not None
-            return bool(pa.types.is_timestamp(kind)) and has_zone is (mine is not TIMESTAMP)
-        return False
+        if not mine.is_time:
+            return False
+        if pa.types.is_timestamp(kind):  # a day is no moment of a zone
+            return (kind.tz is not None) is (mine is TIMESTAMPTZ)
+        return bool(pa.types.is_date(kind))
 
     def encode(self, array: Any) -> pa.Array:
         """Values, as Arrow has them, as the engine's column; null where one is not of the type."""
-        array = _whole(array)
-        bare, is_none = self._bare(array)
+        bare, is_none = self.bare(array)
         if not self.nullable:
             return bare
         misfit = to_numpy_mask(bare.is_null()) & ~is_none
@@ -123,9 +121,12 @@ class SqlLogical:
         done = pa.array(texts, pa.string()).take(distinct.indices)
         return pc.if_else(pa.array(misfit), pa.scalar(None, pa.string()), done)
 
-    def bare(self, array: Any) -> pa.Array:
-        """Values as the engine has those that are not NULL; null for NULL and misfits."""
-        return self._bare(_whole(array))[0]
+    def bare(self, array: Any) -> tuple[pa.Array, Any]:
+        """Values as the engine has those that are not NULL, null for misfits; and which are NULL."""
+        array = _whole(array)
+        if array.type in _TEXTS and self.type is not TEXT:
+            return self._read(array)
+        return self._cast(array), to_numpy_mask(array.is_null())
 
     def decode(self, array: Any) -> pa.Array:
         """The engine's column as values of `arrow`."""
@@ -141,12 +142,6 @@ class SqlLogical:
 
     # --- inside --------------------------------------------------------------------------------
 
-    def _bare(self, array: pa.Array) -> tuple[pa.Array, Any]:
-        """The values of `bare`, and which of them are NULL."""
-        if array.type in _TEXTS and self.type is not TEXT:
-            return self._read(array)
-        return self._cast(array), to_numpy_mask(array.is_null())
-
     def _cast(self, array: pa.Array) -> pa.Array:
         """Values of some Arrow type as bare ones of the engine."""
         if self.type.is_nested:
@@ -157,6 +152,8 @@ class SqlLogical:
                 if pa.types.is_decimal(self.arrow) and pa.types.is_floating(array.type):
                     raise pa.ArrowInvalid("by their shortest text, not their bits")
                 done = array.cast(self.arrow)
+                if self.type is DATE and not done.cast(array.type).equals(array):
+                    raise pa.ArrowInvalid("a time of day, which a day has not")
             return _closed(done, self.type)
         except (pa.ArrowException, ValueError):
             return self._each(array, self._of_value)
@@ -197,11 +194,21 @@ class SqlLogical:
             return value
         if kind is TEXT and not encodable(value):
             raise ValueError(value)
-        if isinstance(value, datetime) and kind.is_time:
-            if getattr(value, "nanosecond", 0):  # of pandas, where it is installed
-                raise ValueError(value)
-            return value
         return value if kind.is_decimal else assigned(value, kind)
+
+
+def python_value(value: pa.Scalar) -> Any:
+    """A value of Arrow as Python's; as Arrow's text where Python has none, of moments and days."""
+    if value.is_valid and _is_list(value.type):
+        return list(map(python_value, value.values))
+    if value.is_valid and pa.types.is_struct(value.type):
+        return {name: python_value(one) for name, one in value.items()}
+    if value.is_valid and pa.types.is_timestamp(value.type) and value.type.unit == "ns":
+        return str(value.cast(pa.string()))  # which Python has only with pandas, if at all
+    try:
+        return value.as_py()
+    except (ValueError, OverflowError):
+        return str(value.cast(pa.string()))
 
 
 def to_numpy_mask(array: Any) -> Any:
@@ -279,7 +286,7 @@ def _packed(array: pa.Array, kind: SqlType) -> pa.Array:
 
 def _parts(array: pa.Array, kind: SqlType) -> tuple[list[Any], Any]:
     """The engine's values of elements or of a field, and which are misfits."""
-    bare, is_none = SqlLogical(kind, nullable=True)._bare(_whole(array))
+    bare, is_none = SqlLogical(kind, nullable=True).bare(array)
     return bare.to_pylist(), to_numpy_mask(bare.is_null()) & ~is_none
 
 

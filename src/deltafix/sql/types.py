@@ -174,7 +174,8 @@ def _is_real(value: Any) -> bool:
 
 
 def _is_moment(value: Any, *, zone: bool) -> bool:
-    return isinstance(value, datetime) and (value.utcoffset() is not None) is zone
+    has_less = getattr(value, "nanosecond", 0)  # of pandas, which a datetime has not
+    return isinstance(value, datetime) and (value.utcoffset() is not None) is zone and not has_less
 
 
 def _one_nan(value: float) -> float:

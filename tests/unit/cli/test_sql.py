@@ -306,7 +306,20 @@ def test_numbers_of_parquet_that_a_decimal_holds_are_taken_whatever_their_type(
         ("INTEGER", pa.array([1, 2**40]), ", row 2: 1099511627776 in column 'd' is no INTEGER\n"),
         ("DATE", pa.array(["2026-02-29"]), ", row 1: '2026-02-29' in column 'd' is no DATE\n"),
         ("DECIMAL(6, 2)", pa.array([True]), ": column 'd' is bool, and no DECIMAL(6, 2)\n"),
-        ("TEXT[]", pa.array(["a"]), ": column 'd' is string, and no TEXT[]\n"),
+        (
+            "TEXT[]", pa.array(["[]", "a"]),
+            ", row 2: 'a' in column 'd' is no TEXT[]; it is written as JSON: [1, null], or "
+            '{"a": "x"}, its quotes doubled\n',
+        ),
+        ("BOOLEAN", pa.array([7]), ": column 'd' is int64, and no BOOLEAN\n"),
+        (
+            "TIMESTAMP", pa.array([0, 2**55], pa.timestamp("ms")),
+            ", row 2: <value out of range: 36028797018963968> in column 'd' is no TIMESTAMP\n",
+        ),
+        (
+            "DATE", pa.array([0, 86_400_000_000, 1], pa.timestamp("us")),
+            ", row 3: 1970-01-01 00:00:00.000001 in column 'd' is no DATE\n",
+        ),
         (
             "DECIMAL(6, 2)[]", pa.array([[1.25], [None, 1.234]]),
             ", row 2: [null, 1.234] in column 'd' is no DECIMAL(6, 2)[]\n",

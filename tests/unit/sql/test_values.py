@@ -199,7 +199,7 @@ BAD = {
     "SMALLINT NOT NULL": ([1, None], "NULL in a column that is NOT NULL"),
     "DECIMAL(4, 2)": ([Decimal("1.5"), Decimal("123.45")], "no DECIMAL"),
     "TEXT": ([1, 2], "1 is no TEXT"),
-    "DATE": ([datetime(2026, 1, 1), datetime(2026, 1, 2)], "is no DATE"),
+    "DATE": ([datetime(2026, 1, 1), datetime(2026, 1, 2, 3)], "is no DATE"),
 }
 
 
