@@ -122,7 +122,7 @@ class SqlLogical:
         return pc.if_else(pa.array(misfit), pa.scalar(None, pa.string()), done)
 
     def bare(self, array: Any) -> tuple[pa.Array, Any]:
-        """Values as the engine has those that are not NULL, null for misfits; and which are NULL."""
+        """Values as the engine has those that are not NULL, null for misfits; which are NULL."""
         array = _whole(array)
         if array.type in _TEXTS and self.type is not TEXT:
             return self._read(array)
