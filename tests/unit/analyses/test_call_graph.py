@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator
-from inspect import CO_GENERATOR
+from inspect import CO_GENERATOR, CO_OPTIMIZED
 from pathlib import Path
 from types import FrameType
 
@@ -200,12 +201,12 @@ def test_one_edit_of_this_repositorys_source_costs_what_it_changes(graph: Job) -
     assert back.work.touched < first.work.touched / 100
 
 
-def traced(run: Callable[[], object]) -> set[Call]:
-    """Calls between functions of the analyses that happen while `run` runs."""
+def traced(run: Callable[[], object], folder: Path = OWN) -> set[Call]:
+    """Calls between functions of a folder that happen while `run` runs."""
     seen: set[Call] = set()
 
     def symbol(frame: FrameType | None) -> str | None:
-        if frame is None or not frame.f_code.co_filename.startswith(str(OWN)):
+        if frame is None or not frame.f_code.co_filename.startswith(str(folder)):
             return None
         name = frame.f_code.co_qualname
         while name.endswith(">"):  # a comprehension or lambda belongs to its function
@@ -217,7 +218,9 @@ def traced(run: Callable[[], object]) -> set[Call]:
         if event == "call":
             caller, callee = symbol(frame.f_back), symbol(frame)
             resumed = frame.f_code.co_flags & CO_GENERATOR  # by whoever takes the next value
-            if caller is not None and callee is not None and caller != callee and not resumed:
+            is_body = not frame.f_code.co_flags & CO_OPTIMIZED  # of a class
+            is_other = caller is not None and callee is not None and caller != callee
+            if is_other and not resumed and not is_body:
                 seen.add((caller, callee))
 
     sys.setprofile(watch)
@@ -257,3 +260,99 @@ def test_calls_that_really_happen_are_in_the_graph(graph: Job) -> None:
         "Report.found",
     }
     assert written <= limits
+
+
+NESTED = """
+class Mixin:
+    class Tool:
+        def __init__(self): ...
+        @classmethod
+        def new(cls): return cls()
+    class Bare:
+        class Deep:
+            def __init__(self): ...
+class Base:
+    class Inner:
+        def __init__(self): self.part = self.Part()
+        class Part:
+            def __init__(self): ...
+    class Heir(Inner):
+        def __init__(self): super().__init__()
+    class Plain(Inner): ...
+class Outer(Base, Mixin):
+    class Tool(Mixin.Tool): ...
+    class Made(Base.Plain): ...
+    def own(self): {calls_own}
+    @classmethod
+    def of_class(cls): {calls_class}
+    def above(self): super().Inner(), super().Tool(), super().Heir()
+    def kind(self): type(self).Inner(), self.__class__.Plain()
+class Else:
+    class Inner:
+        def __init__(self): ...
+def go():
+    outer = Outer()
+    outer.own(), Outer.of_class(), outer.above(), outer.kind()
+    {calls_outer}
+def local():
+    class Here:
+        class Inner:
+            def __init__(self): ...
+    Here.Inner()
+def both(): go(), local()
+"""
+ELSEWHERE = """
+import lib.nested
+from lib import nested as other
+from lib.nested import Outer as Known
+class Heir(Known):
+    class Inner(Known.Inner):
+        def __init__(self): super().__init__()
+    def own(self): self.Inner(), self.Plain(), self.Tool()
+def run():
+    Heir().own(), Heir.Inner(), Heir.Plain(), other.both()
+    {calls_path}
+    {calls_module}
+    {calls_name}
+"""
+WAYS = (
+    "Inner()",
+    "Heir()",
+    "Plain()",
+    "Tool()",
+    "Tool.new()",
+    "Made()",
+    "Bare.Deep()",
+    "Inner.Part()",
+)
+
+
+def test_calls_of_nested_classes_that_really_happen_are_in_the_graph(
+    graph: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By self, cls, super() and the class, here and elsewhere, own and inherited, of two levels."""
+    receivers = {
+        "calls_own": "self", "calls_class": "cls", "calls_outer": "Outer", "calls_name": "Known",
+        "calls_path": "lib.nested.Outer", "calls_module": "other.Outer",
+    }  # fmt: skip
+    written = {place: ", ".join(f"{one}.{way}" for way in WAYS) for place, one in receivers.items()}
+    tree = {
+        "lib/__init__.py": "",
+        "lib/nested.py": NESTED.format_map(written),
+        "lib/elsewhere.py": ELSEWHERE.format_map(written),
+    }
+    (tmp_path / "lib").mkdir()
+    for path, text in tree.items():
+        (tmp_path / path).write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        run = importlib.import_module("lib.elsewhere").run
+        really = traced(run, tmp_path)
+    finally:
+        for name in [one for one in sys.modules if one.partition(".")[0] == "lib"]:
+            del sys.modules[name]
+    graph.update(fragments(tree))
+    inits = {callee for _, callee in really if str(callee).endswith("__init__")}
+    assert len(inits) == 7
+    assert really - calls_of(graph) == set()
+    assert judged(tree) == calls_of(graph)

@@ -25,6 +25,7 @@ _CALLS: Mapping[str, tuple[str, ...]] = {
     "calls_super": ("caller", "class", "name"),
     "calls_of": ("caller", "module", "global", "name"),
     "calls_in": ("caller", "path", "member", "name"),
+    "dotted": ("path", "above", "name"),
 }
 CALL_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType({**INPUTS, **_CALLS})
 """Input relations of the program and their columns, all of type symbol."""
@@ -49,6 +50,9 @@ class _Calls(Definitions):
         """Say who is called, then read the call as any expression."""
         called = node.func
         if isinstance(called, ast.Name):
+            own = self._own_class(called) if called.id == "cls" else None
+            if own is not None:
+                self.emit("calls_own", self.user, own, "__init__")
             self._called(called, None)
         elif isinstance(called, ast.Attribute):
             own = self._own_class(called.value)
@@ -59,6 +63,16 @@ class _Calls(Definitions):
             else:
                 self._called(called, called.attr)
         super().visit_Call(node)
+
+    def _base(self, identity: str, node: ast.expr) -> str:
+        """As it is, with the paths around it: one of them may be that of a class."""
+        written = super()._base(identity, node)
+        path = written.rpartition(".")[0]
+        while "." in path:
+            above, _, name = path.rpartition(".")
+            self.emit("dotted", path, above, name)
+            path = above
+        return written
 
     def _called(self, node: ast.expr, name: str | None) -> None:
         """State the references of `node` as calls; of an attribute only those to its last name."""
