@@ -33,7 +33,9 @@ def read_json(data: bytes, schema: Schema, label: str) -> list[Row]:
     """
     try:
         text = data.decode("utf-8-sig")
-        found = json.loads(text, parse_int=_whole, parse_constant=_refuse)
+        found = json.loads(
+            text, parse_int=json_whole, parse_constant=_refuse, object_pairs_hook=json_object
+        )
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         message = f"{label}: this is not JSON: {error}"
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
@@ -55,7 +57,7 @@ def read_json(data: bytes, schema: Schema, label: str) -> list[Row]:
 
 def _line_of(text: str, number: int) -> int:
     """The line in which a row of an array begins, both from 1. O(text), on errors alone."""
-    scan = json.JSONDecoder(parse_int=_whole)
+    scan = json.JSONDecoder(parse_int=json_whole)
     place = text.index("[") + 1
     for left in range(number, 0, -1):
         while text[place] in " \t\r\n,":
@@ -163,9 +165,22 @@ def _nested(value: Value, kind: str, types: Types, as_objects: bool, depth: int)
     )
 
 
-def _whole(text: str) -> int:
-    """Python refuses to read more than 4,300 digits; no type holds a tenth of that."""
-    return int(text) if len(text) <= 400 else 1 << 400
+def json_whole(text: str) -> int:
+    """Python refuses to read more than 4,300 digits; no type holds a tenth of that.
+
+    Such a number is some one of as many digits.
+    """
+    return int(text) if len(text) <= 400 else 1 << round(len(text) * math.log2(10))
+
+
+def json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises ValueError for a key that is there twice: Python takes the last."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"two values for {shown(twice)}")
+    return found
 
 
 def _refuse(name: str) -> None:

@@ -151,7 +151,8 @@ def read_real(text: str) -> float | None:
 def shown(value: object, most: int = 60) -> str:
     """Any object as an error shows it, cut where it is long."""
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > most * 4:
-        return f"an int of {value.bit_length()} bits"  # Python refuses to print large ones
+        digits = round(value.bit_length() * math.log10(2))
+        return f"an int of about {digits} digits"  # Python refuses to print large ones
     try:
         text = repr(value)
     except ValueError:  # an int inside it is too large to print

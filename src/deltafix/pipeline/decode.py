@@ -22,6 +22,7 @@ from pyarrow import json as arrow_json
 
 from deltafix.errors import FactError, PipelineError
 from deltafix.facts.codec import quoted_lines, utf8
+from deltafix.facts.json_rows import json_object
 from deltafix.pipeline.signed import Bad
 
 _PACKED: Final = {
@@ -206,7 +207,9 @@ def json_values(
         if not line.strip():
             continue
         try:
-            value = json.loads(line, parse_float=str if exact else None)
+            value = json.loads(
+                line, parse_float=str if exact else None, object_pairs_hook=json_object
+            )
             if _is_deep(value):
                 raise RecursionError
             if "\\u" in line if isinstance(line, str) else b"\\u" in line:

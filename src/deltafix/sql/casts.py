@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from deltafix.facts.values import read_whole, shown
 from deltafix.sql import binary
 from deltafix.sql.types import (
     BLOB,
@@ -30,8 +31,11 @@ from deltafix.sql.types import (
     fits,
 )
 
-__all__ = ["assigned", "cast"]
+__all__ = ["assigned", "cast", "cut", "from_text", "rounded"]
 
+_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_HOUR: Final = re.compile(r"\s*(\d{4}-\d\d-\d\d[ T]\d\d)\s*", re.ASCII)
+"""A moment as ISO 8601 and Arrow have it, and no dialect of SQL."""
 _TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
@@ -70,6 +74,32 @@ def cast(
     if given.is_decimal:
         return lambda value: int(DECIMALS.to_integral_value(value))  # half away from zero
     return _round if given is DOUBLE else int
+
+
+def from_text(text: str, kind: SqlType) -> Any:
+    """What a text of a file, a feed or a request is as a value of a type: exact, never rounded.
+
+    The one place that decides it; what Arrow reads by itself is read so, too. A type with parts has
+    its values as JSON, which is not read here. Raises ValueError or ArithmeticError.
+    """
+    found: Any
+    if kind.is_integer:
+        found = read_whole(text.strip())
+        if found is None:
+            raise ValueError(f"{shown(text)} is no whole number")
+    elif kind.is_decimal:
+        if not _NUMBER.fullmatch(text):
+            raise ValueError(f"{shown(text)} is no number")
+        found = Decimal(text.strip())
+    else:
+        convert = cast(TEXT, kind)
+        if convert is None:
+            raise ValueError(f"{kind.name} has no texts")
+        hour = _HOUR.fullmatch(text) if kind.is_time else None
+        found = convert(text if hour is None else f"{hour[1]}:00")
+    if not fits(found, kind):
+        raise OverflowError(f"{shown(text)} is no {kind.name}")
+    return found
 
 
 def assigned(value: SqlValue, kind: SqlType) -> SqlValue:
@@ -286,7 +316,8 @@ def _text_to_truth(text: str) -> bool:
 
 _WRITTEN: Final = re.compile(
     r"\s*(\d{4}-\d\d-\d\d)"
-    r"(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s*(Z|[+-]\d\d(?::?\d\d)?)?)?\s*"
+    r"(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s*(Z|[+-]\d\d(?::?\d\d)?)?)?\s*",
+    re.ASCII,
 )
 
 

@@ -136,19 +136,20 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table
         kinds = {column.name: arrow_type(column.type) for column in columns}
         as_text = {name for name, kind in kinds.items() if _is_text(kind)}
         table = _parsed(data, {**kinds, **dict.fromkeys(as_text, pa.string())}, delimiter)
-        for column in columns:
-            if column.name in as_text.intersection(table.column_names):
-                place = table.column_names.index(column.name)
-                found = _cast(table.column(place), column)
-                table = table.set_column(place, column.name, found)
-            elif column.type.is_decimal and column.name in table.column_names:
-                _bounded(table.column(column.name))
-        return table
+        for name, kind in kinds.items():
+            if pa.types.is_decimal(kind) and name in table.column_names:
+                _bounded(table.column(name))
+        odd = [one for one in columns if one.name in as_text or one.type.is_time]
     except (pa.ArrowInvalid, UnicodeDecodeError):  # Arrow takes any bytes for names
         _refuse_lines(path, data, columns, delimiter)
         as_texts = dict.fromkeys((column.name for column in columns), pa.string())
-        _refuse_value(path, _parsed(data, as_texts, delimiter), columns, _cast, delimiter)
-        raise
+        table, odd = _parsed(data, as_texts, delimiter), [*columns]
+    odd = [one for one in odd if table.column_names.count(one.name) == 1]
+    _refuse_value(path, table, odd, _asked, delimiter)
+    for column in odd:
+        place = table.column_names.index(column.name)
+        table = table.set_column(place, column.name, _asked(table.column(place), column))
+    return table
 
 
 def _parsed(data: bytes, types: dict[str, Any], delimiter: str) -> pa.Table:
@@ -285,12 +286,6 @@ def _is_rounded(value: Any, kind: SqlType) -> bool:
 def _is_text(kind: Any) -> bool:
     """Whether CSV has values of a type of Arrow as text of our own: arrays, structs, bytes."""
     return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind))
-
-
-def _cast(texts: Any, column: Column) -> Any:
-    """Texts of CSV as values of a column. Raises ArrowException where one is none."""
-    kind = arrow_type(column.type)
-    return _asked(texts, column) if _is_text(kind) else _bounded(texts.cast(kind))
 
 
 def _held(values: Any, column: Column) -> Any:

@@ -9,12 +9,11 @@ arrays and the fields of structs are columns, converted as such; in a column of 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -23,10 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.facts.arrow import ARROW_TYPES, settled_floats, to_numpy
+from deltafix.facts.json_rows import json_object
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
 from deltafix.sql.arrays import Bases, packed, unpacked
-from deltafix.sql.casts import assigned, cast
+from deltafix.sql.casts import assigned, from_text
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import (
     BLOB,
@@ -51,7 +51,8 @@ _SHAPES: Final = {
 _YEARS: Final = (date.min, date.max)
 """The days that Python has, and so the engine's functions."""
 
-_NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+_JSON: Final = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=json_object)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ class SqlLogical:
         is_none = to_numpy_mask(pc.fill_null(pc.equal(array, ""), True))
         if self.type.is_nested:
             return self._cast(_of_json(array, self.type)), is_none
-        return self._each(array, self._of_text), is_none
+        return self._each(array, partial(from_text, kind=self.type)), is_none
 
     def _each(self, array: pa.Array, read: Callable[[Any], Any]) -> pa.Array:
         distinct = array.dictionary_encode()
@@ -174,15 +175,6 @@ class SqlLogical:
             except (ValueError, ArithmeticError):
                 found.append(None)
         return pa.array(found, ARROW_TYPES[self.type.base]).take(distinct.indices)
-
-    def _of_text(self, text: str) -> Any:
-        kind = self.type
-        convert = cast(TEXT, kind)
-        if convert is None or (kind.is_decimal and not _NUMBER.fullmatch(text)):
-            raise ValueError(text)
-        if kind.is_decimal:
-            return Decimal(text.strip())  # as it is: a cast would round
-        return convert(text)
 
     def _of_value(self, value: Any) -> Any:
         kind = self.type
@@ -318,7 +310,8 @@ def _of_json(array: pa.Array, kind: SqlType) -> pa.Array:
     found = []
     for text in distinct.dictionary.to_pylist():
         try:
-            found.append(None if not text else _leaves(json.loads(text, parse_float=Decimal), kind))
+            value = _JSON.decode(text) if text else None
+            found.append(None if value is None else _leaves(value, kind))
         except (ValueError, RecursionError):
             found.append(None)
     return pa.array(found, _texts(kind)).take(distinct.indices)

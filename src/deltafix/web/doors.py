@@ -24,6 +24,7 @@ from deltafix.errors import (
     ProgramError,
     UnknownRelationError,
 )
+from deltafix.facts.json_rows import json_object, json_whole
 from deltafix.facts.values import shown
 from deltafix.web.feed import Feed
 
@@ -141,7 +142,12 @@ class _Door:
 def _edit_of(text: bytes) -> tuple[str, str, Any]:
     """The verb, the relation and the row of a line. Raises LiveError."""
     try:
-        found = json.loads(text, parse_int=_whole, parse_constant=_no_constant)
+        found = json.loads(
+            text,
+            parse_int=json_whole,
+            parse_constant=_no_constant,
+            object_pairs_hook=json_object,
+        )
     except (ValueError, RecursionError) as error:
         raise LiveError(f"this is not JSON: {error}; a line is {_LINE}") from None
     if isinstance(found, dict):
@@ -150,11 +156,6 @@ def _edit_of(text: bytes) -> tuple[str, str, Any]:
             if found.keys() == {verb, "row"} and isinstance(name, str):
                 return verb, name, found["row"]
     raise LiveError(f"{shown(found)} is no edit; a line is {_LINE}", value=found)
-
-
-def _whole(text: str) -> int:
-    """Python refuses to read more than 4,300 digits; no type holds a tenth of that."""
-    return int(text) if len(text) <= 400 else 1 << 400
 
 
 def _no_constant(name: str) -> None:

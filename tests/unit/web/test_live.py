@@ -362,6 +362,10 @@ def test_a_server_that_ends_ends_those_who_follow_and_says_nothing(db, capfd):
         ('{"insert": "road", "row": {"a": NaN}}', "DF690", "NaN"),
         ("[" * 100_000, "DF690", "not JSON"),
         ('{"insert": "road", "row": {"km": ' + "9" * 5000 + "}}", "DF202", "64 bits"),
+        ('{"insert": "road", "row": {"km": ' + "9" * 5000 + "}}", "DF202", "about 5000 digits"),
+        ('{"insert": "road", "row": {"km": 1, "km": 2}}', "DF690", "two values for 'km'"),
+        ('{"insert": "city", "row": {"name": "x", "area": "1_0"}}', "DF202", "area"),
+        ('{"insert": "city", "row": {"name": "x", "founded": "20260101"}}', "DF202", "founded"),
     ],
 )  # fmt: skip
 def test_a_bad_line_is_refused_by_its_number_and_nothing_is_applied(db, door, line, code, says):
