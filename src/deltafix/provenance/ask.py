@@ -312,5 +312,7 @@ def _require(state: State, relation: str, row: Row) -> Fact:
     fact = state.fact(relation, row)
     if fact is None:
         shown = show_row(relation, row)
-        raise NoSuchFactError(f"{shown} does not hold; `why_not` says what is missing")
+        raise NoSuchFactError(
+            f"{shown} does not hold; `why_not` (`deltafix why-not`) says what is missing"
+        )
     return fact

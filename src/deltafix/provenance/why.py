@@ -261,7 +261,8 @@ def _held(ways: Ways, relation: str, row: Row) -> Node:
     node = ways.node(relation, row) if ways.state.fact(relation, row) is not None else None
     if node is None:
         shown = show_row(relation, row)
-        message = f"{shown} does not hold, so it has no proof; `why_not` says what is missing"
+        way_out = "`why_not` (`deltafix why-not`) says what is missing"
+        message = f"{shown} does not hold, so it has no proof; {way_out}"
         raise NoSuchFactError(message, relation=relation, row=row)
     return node
 

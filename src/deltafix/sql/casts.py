@@ -272,13 +272,19 @@ def _half_up(value: float) -> int:
 
 def _float_to_decimal(wanted: SqlType, dialect: str) -> Callable[[Any], Decimal]:
     """As ROUND has it in DuckDB; PostgreSQL and Spark take the shortest text of the float."""
-    convert = _to_decimal(DOUBLE, wanted)
+    unit = Decimal(1).scaleb(-wanted.scale)
 
     def found(value: float) -> Decimal:
         scaled = value * 10.0**wanted.scale
-        if dialect != "duckdb" or not math.isfinite(scaled):
-            return convert(Decimal(repr(value)))
-        return convert(Decimal(_half_up(scaled)).scaleb(-wanted.scale, DECIMALS))
+        if not math.isfinite(scaled):
+            raise OverflowError(f"{value} is no {wanted.name}")
+        if dialect == "duckdb":
+            exact = Decimal(_half_up(scaled)).scaleb(-wanted.scale, DECIMALS)
+        else:
+            exact = DECIMALS.quantize(Decimal(repr(value)), unit)
+        if not fits(exact, wanted):
+            raise OverflowError(f"{value} is no {wanted.name}")
+        return exact
 
     return found
 

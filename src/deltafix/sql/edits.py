@@ -23,7 +23,7 @@ from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalars, over
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, shown_rows
+from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -195,7 +195,7 @@ def _upsert(
             there = next((held[k][v] for k, v in mine if v in held[k]), None)
             if not seen.isdisjoint(mine):
                 if changes:
-                    (shown,) = shown_rows(decode_rows([row], columns), columns)
+                    shown = told_row(*decode_rows([row], columns))
                     message = f"two rows of the statement have one key; the second is {shown}"
                     raise statement.integrity(message, "insert each key once")
                 continue
@@ -356,7 +356,7 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
         found = rows(connection, statement)
         if len({row for row, _ in found}) < len(found):
             twice = next(row for row, n in Counter(row for row, _ in found).items() if n > 1)
-            (shown,) = shown_rows(decode_rows([twice], columns), columns)
+            shown = told_row(*decode_rows([twice], columns))
             message = f"rows of FROM would change one row of the table to different ones: {shown}"
             raise statement.integrity(message, "let each row meet one row of FROM, or SET MAX(...)")
         for row, values in found:

@@ -30,7 +30,7 @@ from deltafix.facts.values import plain_text, shown
 from deltafix.sql.casts import cast
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical, python_value
-from deltafix.sql.types import BLOB, TEXT, Column, SqlType
+from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -49,6 +49,8 @@ def table_file(folder: Path, name: str) -> Path | None:
 
 
 _KINDS = ("parquet", "csv")
+_MOST_SHOWN = 200
+"""Characters of a row in an error."""
 
 
 def read_table(
@@ -67,6 +69,9 @@ def read_table(
         if missing:
             there = ", ".join(table.column_names)
             message = f"{path} has no column {missing[0]!r}; it has {there}"
+            near = next((one for one in table.column_names if one.strip() == missing[0]), None)
+            if near is not None:
+                message += f": the name {near!r} has blanks around it; write the header without"
             separator = separator_in(table.column_names, delimiter)
             if separator is not None:
                 seen = json.dumps(separator)
@@ -124,7 +129,8 @@ def placed(error: SqlError, path: Path, rows: pa.Table) -> SourceError:
 
 
 def _row(rows: pa.Table, place: int) -> str:
-    return shown(tuple(column[place].as_py() for column in rows.columns))
+    found = told_row(column[place].as_py() for column in rows.columns)
+    return found if len(found) <= _MOST_SHOWN else f"{found[:_MOST_SHOWN]}…"
 
 
 def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table:
@@ -137,7 +143,7 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table
         as_text = {name for name, kind in kinds.items() if _is_text(kind)}
         table = _parsed(data, {**kinds, **dict.fromkeys(as_text, pa.string())}, delimiter)
         for name, kind in kinds.items():
-            if pa.types.is_decimal(kind) and name in table.column_names:
+            if name in table.column_names and pa.types.is_decimal(kind):
                 _bounded(table.column(name))
         odd = [one for one in columns if one.name in as_text or one.type.is_time]
     except (pa.ArrowInvalid, UnicodeDecodeError):  # Arrow takes any bytes for names

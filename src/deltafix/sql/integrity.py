@@ -17,7 +17,7 @@ from deltafix.facts.schema import Row
 from deltafix.sql.catalog import Catalog, ForeignKey, Key, Table
 from deltafix.sql.rows import Edit, checked
 from deltafix.sql.text import Statement
-from deltafix.sql.types import Column, decode_rows, shown_rows
+from deltafix.sql.types import Column, decode_rows, told, told_row
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -69,7 +69,7 @@ def require_sound(connection: Editing, statement: Statement, table: Table, rows:
             if first != place:
                 names, _ = _said(table.relation.columns, key.places, rows[place])
                 both = decode_rows([rows[first], rows[place]], table.relation.columns)
-                one, two = shown_rows(both, table.relation.columns)
+                one, two = map(told_row, both)
                 message = f"{table.relation.name}: {one} and {two} have one {key.kind} ({names})"
                 raise statement.integrity(message, "UPDATE or DELETE one of them first")
     checked(statement, Edit(table, [], rows))
@@ -281,6 +281,6 @@ def _dangling(statement: Statement, edit: Edit, one: ForeignKey, place: int) -> 
 
 def _said(columns: Sequence[Column], places: Sequence[int], row: Row) -> tuple[str, str]:
     """The names of some columns, and a row's values there, as errors have them."""
-    (shown,) = shown_rows(decode_rows([row], columns), columns)
+    (shown,) = decode_rows([row], columns)
     names = ", ".join(columns[place].name for place in places)
-    return names, ", ".join(repr(shown[place]) for place in places)
+    return names, ", ".join(told(shown[place]) for place in places)

@@ -26,7 +26,7 @@ from deltafix.sql.rows import Edit, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import Column, SqlValue, decode_rows, shown_rows
+from deltafix.sql.types import Column, SqlValue, decode_rows, told_row
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -128,7 +128,7 @@ class _Taken:
             return
         columns = self._table.relation.columns
         if row in self._changed:
-            (again,) = shown_rows(decode_rows([row], columns), columns)
+            again = told_row(*decode_rows([row], columns))
             message = f"two rows of the source would change one row of the table: {again}"
             raise self._statement.integrity(message, "let each row of USING meet rows of its own")
         self._changed[row] = None

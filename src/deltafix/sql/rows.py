@@ -19,7 +19,7 @@ from deltafix.facts.values import shown
 from deltafix.sql.casts import assigned
 from deltafix.sql.catalog import Table
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, shown_rows
+from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, told_row
 
 if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
@@ -89,8 +89,7 @@ def checked(statement: Statement, edit: Edit) -> Edit:
             except (ValueError, ArithmeticError) as error:
                 raise statement.data(f"CHECK ({check.text}): {error}") from None
             if not holds:
-                (found,) = shown_rows([row], table.relation.columns)
-                message = f"{table.relation.name}: {found} breaks CHECK ({check.text})"
+                message = f"{table.relation.name}: {told_row(row)} breaks CHECK ({check.text})"
                 raise statement.integrity(message, rows=(place,))
     return edit
 

@@ -20,8 +20,9 @@ from decimal import Decimal
 from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
+from deltafix.facts.logical import as_json
 from deltafix.facts.schema import Row
-from deltafix.facts.values import BaseType, encodable
+from deltafix.facts.values import BaseType, encodable, plain_text
 from deltafix.rules.ast import Attribute, Constructor, TypeDecl
 from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.text import Statement, exp
@@ -58,6 +59,8 @@ __all__ = [
     "shown_rows",
     "struct_of",
     "struct_type",
+    "told",
+    "told_row",
     "written_type",
 ]
 
@@ -581,3 +584,20 @@ def shown_rows(
     if columns is not None and not any(column.type.is_nested for column in columns):
         return rows
     return [tuple(map(shown, row)) for row in rows]
+
+
+def told(value: SqlValue) -> str:
+    """A value as errors have it: as SQL writes it."""
+    if value is None or isinstance(value, bool):
+        return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
+    if isinstance(value, str):
+        if not value.isprintable():
+            return repr(value)  # in one line
+        return "'" + value.replace("'", "''") + "'"
+    is_nested = isinstance(value, list | tuple | Mapping)
+    return as_json(shown(value)) if is_nested else plain_text(value)
+
+
+def told_row(row: Iterable[SqlValue]) -> str:
+    """A row as errors have it."""
+    return f"({', '.join(map(told, row))})"

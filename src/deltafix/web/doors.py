@@ -72,6 +72,8 @@ class _Door:
         name, asked = request.path_params["name"], request.query_params
         try:
             limit = _number(asked.get("limit", str(_PAGE)), "limit")
+            if limit == 0:
+                raise LiveError("limit is 0, and a page has at least one row", value=limit)
             after = asked.get("after")
             epoch, offset = None, 0
             if after is not None:
@@ -80,7 +82,7 @@ class _Door:
             found = self.feed.snapshot(name, epoch)
         except DeltafixError as error:
             return _refused(error)
-        end = offset + max(1, min(limit, _MOST))
+        end = offset + min(limit, _MOST)
         place = self.feed.place(found.epoch)
         following = f"{place}-{end}" if end < len(found.rows) else None
         head = {"epoch": found.epoch, "id": place, "size": len(found.rows), "next": following}

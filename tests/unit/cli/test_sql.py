@@ -146,6 +146,7 @@ def test_a_file_that_does_not_fit_is_refused(deltafix, tmp_path):
         (b"x,\xe9\n1,a\n", "edge.csv:1: byte 0xe9 is not UTF-8 text"),
         ("x,y\n1,a\n".encode("utf-16"), "edge.csv:1: byte 0xff is not UTF-8 text"),
         ("x,y,x\n1,2,3\n", "edge.csv has two columns 'x'"),
+        ("x, y\n1,2\n", "it has x,  y: the name ' y' has blanks around it; write the header"),
     ],
 )
 def test_a_wrong_value_is_told_by_line_and_column_of_its_file(deltafix, tmp_path, text, said):

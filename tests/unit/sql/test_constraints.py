@@ -32,11 +32,11 @@ def _all(db: deltafix.sql.Connection) -> dict[str, list[str]]:
 
 
 WRONG = {
-    "t ADD PRIMARY KEY (id)": "(2, 2, 'q', None) and (2, None, '7', 0.5) have one PRIMARY KEY (id)",
+    "t ADD PRIMARY KEY (id)": "(2, 2, 'q', NULL) and (2, NULL, '7', 0.5) have one PRIMARY KEY (id)",
     "t ADD PRIMARY KEY (a)": "(2, None, '7', 0.5) has no value for a, which is NOT NULL",
     "u ADD CONSTRAINT p PRIMARY KEY (n)": "two primary keys",
-    "t ADD UNIQUE (a)": "(1, 2, 'p', 1.5) and (2, 2, 'q', None) have one UNIQUE (a)",
-    "t ADD CHECK (a <> id)": "(2, 2, 'q', None) breaks CHECK (a <> id)",
+    "t ADD UNIQUE (a)": "(1, 2, 'p', 1.5) and (2, 2, 'q', NULL) have one UNIQUE (a)",
+    "t ADD CHECK (a <> id)": "(2, 2, 'q', NULL) breaks CHECK (a <> id)",
     "t ADD CHECK (10 // (id - 2) < 0)": "CHECK (10 // (id - 2) < 0): ",
     "t ADD FOREIGN KEY (id) REFERENCES u": "(id) of a row is (1), which u has not",
     "t ADD FOREIGN KEY (a) REFERENCES u (n, k)": "refers to no key of u",
@@ -209,7 +209,7 @@ def test_an_interrupt_leaves_the_catalog_that_the_engine_follows(
         monkeypatch.undo()
         assert _all(db) == before
         db.execute("INSERT INTO t VALUES (4, 4, 'q', NULL)")
-        with pytest.raises(deltafix.sql.IntegrityError, match=r"\(4, 4, 'q', None\) breaks CHECK"):
+        with pytest.raises(deltafix.sql.IntegrityError, match=r"\(4, 4, 'q', NULL\) breaks CHECK"):
             db.execute("ALTER TABLE t ADD CHECK (id < 3)")
 
 

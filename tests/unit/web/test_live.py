@@ -164,7 +164,7 @@ def test_rows_are_read_by_pages_as_of_one_epoch(db, door):
     assert bag(found) == selected(db, "road")
     status, gone = door("GET", "live/rows/road?after=ffffffff.3-2")
     assert (status, gone["code"]) == (410, "DF691")
-    for wrong in ("after=x", "after=1.2-", "limit=-1"):
+    for wrong in ("after=x", "after=1.2-", "limit=-1", "limit=0"):
         assert door("GET", f"live/rows/road?{wrong}")[0] in (400, 410), wrong
 
 

@@ -23,6 +23,12 @@ def is_baseline(data: bytes) -> bool:
     return data.startswith(b'{\n "version": 1,\n "dead": [')
 
 
+def _said(error: Exception) -> str:
+    if isinstance(error, ValueError):
+        return str(error)
+    return f"it has no {error}" if isinstance(error, KeyError) else "an entry is no path and symbol"
+
+
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """The (path, symbol) pairs that are known to be dead, and the paths known not to be read."""
@@ -41,6 +47,8 @@ class Baseline:
         """Read a baseline file. Raises SourceError saying what is wrong with it."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(document, dict):
+                raise ValueError("it is no object of JSON")
             version = document["version"]
             entries = frozenset((str(e["path"]), str(e["symbol"])) for e in document["dead"])
             unread = frozenset(str(path) for path in document.get("unread", ()))
@@ -48,8 +56,7 @@ class Baseline:
             raise SourceError(f"cannot read the baseline {path}: {error.strerror}") from error
         except (ValueError, LookupError, TypeError) as error:
             raise SourceError(
-                f"{path} is not a baseline: {type(error).__name__}: {error}. "
-                "Write one with --write-baseline"
+                f"{path} is not a baseline: {_said(error)}. Write one with --write-baseline"
             ) from error
         if version != _VERSION:
             raise SourceError(
