@@ -68,6 +68,8 @@ class Pending:
                 count = waiting.pop(row, 0) + sign
                 if count:
                     waiting[row] = count
+        if not waiting:  # the engine has it all, in whatever columns ALTER TABLE gives it next
+            del self._keyed[name]
 
     def add_batch(self, batch: Batch) -> None:
         """Let rows of a table of which nothing waits come by column."""
