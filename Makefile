@@ -113,7 +113,7 @@ wheel: $(READY)  ## sdist and wheel for Linux in dist/, with the kernel compiled
 	DELTAFIX_OBJECTS=$(CURDIR)/build/objects $(BIN)/python -m build --outdir dist
 
 .PHONY: try-wheel
-try-wheel: wheel  ## that wheel, installed as users do, on each Python 3.11 to 3.14 of this machine
+try-wheel: wheel  ## that wheel, installed as users do, on each Python 3.11 to 3.14: this machine's, or Debian's
 	$(BIN)/python scripts/try_wheel.py dist/*.whl
 
 .PHONY: vscode
