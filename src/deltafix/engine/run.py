@@ -238,14 +238,17 @@ def named_in(plan: Plan, number: int) -> list[str]:
 
 
 def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
-    """The error of a run that went over its budget, with the relations that were computed then."""
+    """The error of a run that went over its budget: what was computed then, and the ways out."""
     stages, number = linked.plan.stages, stratum_of(arena)
     if not (0 <= number < len(stages) and stages[number].relations):
         return error
     named = named_in(linked.plan, number)
     shown = ", ".join(f"`{name}`" for name in named[:_SHOWN]) + (", …" if named[_SHOWN:] else "")
     message = str(error).removesuffix("; rolled back")
-    return BudgetError(f"{message}, in {shown}; rolled back", relations=named)
+    limit = message.rpartition("=")[0].rpartition(" ")[2]
+    ways_out = ["bound its recursion"] if stages[number].recursive else []
+    said = " or ".join([*ways_out, f"raise {limit}"])
+    return BudgetError(f"{message}, in {shown}; rolled back: {said}", relations=named)
 
 
 class Limits:
