@@ -1,12 +1,13 @@
 """The rows that a program's `.input` directives name, read for a command.
 
-What Soufflé passes over, a fact file that is not there and values beyond a relation's columns, is
-warned of; `--strict` makes it an error.
+Values beyond a relation's columns, which Soufflé passes over, are warned of; `--strict` makes them
+errors. A fact file that is not there is one, but where files are followed: it may come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -36,9 +37,11 @@ FACT_DIR: Final = fact_dir()
 
 Strict: TypeAlias = Annotated[
     bool,
-    typer.Option(
-        "--strict", help="A missing fact file, and values beyond the columns, are errors."
-    ),
+    typer.Option("--strict", help="More values in a line than columns are errors."),
+]
+StrictlyFollowed: TypeAlias = Annotated[
+    bool,
+    typer.Option("--strict", help="A missing fact file, and more values than columns, are errors."),
 ]
 
 
@@ -52,12 +55,12 @@ def read_inputs(
     schemas: Mapping[str, Schema],
     folder: Path,
     told: Callable[[str], None] | None,
+    *,
+    may_lack: bool = False,
 ) -> list[tuple[str, Any]]:
     """Relation and rows of every `.input` directive, in order. Raises what `read_input` raises."""
     from deltafix.facts.source import read_input  # noqa: PLC0415  quick --help
 
-    return [
-        (one.relation, read_input(schemas[one.relation], one.parameters, folder, told))
-        for one in program.directives
-        if one.kind == "input"
-    ]
+    inputs = [one for one in program.directives if one.kind == "input"]
+    read = partial(read_input, folder=folder, told=told, may_lack=may_lack)
+    return [(one.relation, read(schemas[one.relation], one.parameters)) for one in inputs]

@@ -41,7 +41,7 @@ def loaded(
         functors: a Python file with its functors and reducers (`cli.brought`).
         reading: what the program is read with.
         state: a folder that keeps the given rows; None keeps them in memory.
-        strict: a missing fact file, and values beyond the columns, are errors.
+        strict: more values in a line than columns are errors.
         quiet: no notes, no warnings and no progress.
     """
     import deltafix  # noqa: PLC0415  quick --help

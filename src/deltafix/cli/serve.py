@@ -12,7 +12,7 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, prepare_kernel, progress, require_packages
-from deltafix.cli.inputs import Strict, fact_dir, warner
+from deltafix.cli.inputs import StrictlyFollowed, fact_dir, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.sql import read_script
 from deltafix.errors import SourceError
@@ -60,7 +60,7 @@ def serve(
     word_size: WordSize = None,
     include: Include = None,
     macros: Macros = None,
-    strict: Strict = False,
+    strict: StrictlyFollowed = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Open a page on a program: relations, live changes, a graph, proofs, plan and profile.

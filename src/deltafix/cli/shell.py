@@ -51,7 +51,7 @@ def shell(
         bool,
         typer.Option(
             "--strict",
-            help="Missing fact files are errors; piped input ends at the first error, code 2.",
+            help="More values than columns are errors; piped input ends at the first error, code 2",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting, no notes.")] = False,

@@ -13,7 +13,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.completion import relations as completed
 from deltafix.cli.console import note, progress
-from deltafix.cli.inputs import FACT_DIR, Strict, warner
+from deltafix.cli.inputs import FACT_DIR, StrictlyFollowed, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.sql import watch_views
 
@@ -50,7 +50,7 @@ def watch(
     word_size: WordSize = None,
     include: Include = None,
     macros: Macros = None,
-    strict: Strict = False,
+    strict: StrictlyFollowed = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Keep a program's output up to date with its fact files and rules, and print what changes.
