@@ -12,6 +12,7 @@ import linecache
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
@@ -119,6 +120,14 @@ class Program(ast.Program):
     def show(self) -> str:
         """The program as text; `Program.parse` of it gives an equal program."""
         return show(self)
+
+    def __repr__(self) -> str:
+        names = ", ".join(one.name for one in self.relations) or "no relations"
+        count = len(self.rules)
+        return f"<Program {names}: {count} rule{'' if count == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.show())}</pre>"
 
     # The Python door ----------------------------------------------------------------------------
 
