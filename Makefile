@@ -32,6 +32,11 @@ build/azurite/.ready:
 	npm install --silent --no-audit --no-fund --prefix build/azurite azurite@3.37.0
 	@touch $@
 
+# The other checker of types, for tests/unit/test_types.py.
+build/pyright/.ready:
+	npm install --silent --no-audit --no-fund --prefix build/pyright pyright@1.1.414
+	@touch $@
+
 # What every Java with Spark's jars reads first, for tests/conftest.py.
 build/classes.jsa: $(READY) scripts/classes.py
 	@mkdir -p build
