@@ -13,7 +13,7 @@ import typer
 
 from deltafix.cli.completion import analyses
 from deltafix.cli.console import note, prepare_kernel
-from deltafix.cli.tree_options import Also, Exclude, HowSure, Profile, Roots, Tests, Unread
+from deltafix.cli.tree_options import Also, Exclude, Framework, HowSure, Roots, Tests, Unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +46,7 @@ def churn(
     ] = _DEAD_CODE,
     roots: Roots = None,
     tests: Tests = True,
-    profile: Profile = None,
+    framework: Framework = None,
     exclude: Exclude = None,
     confidence: HowSure = "sure",
     also: Also = None,
@@ -75,13 +75,13 @@ def churn(
 
     chosen = find_analysis(analysis)
     if analysis == _DEAD_CODE:
-        make, came, went = _dead_code(roots, tests, profile, confidence, also), "died", "rose"
+        make, came, went = _dead_code(roots, tests, framework, confidence, also), "died", "rose"
         said = "dead symbol"
         if also:
             chosen, came, went, said = UNUSED, "found", "mended", "finding"
-    elif roots or profile or also or not tests:
+    elif roots or framework or also or not tests:
         raise typer.BadParameter(
-            "--roots, --profile, --no-tests and --also are for dead-code alone"
+            "--roots, --framework, --no-tests and --also are for dead-code alone"
         )
     else:
         make, came, went, said = _job(chosen), "came", "went", "row"
@@ -122,7 +122,7 @@ def churn(
 def _dead_code(
     roots: list[str] | None,
     tests: bool,
-    profile: list[str] | None,
+    framework: list[str] | None,
     confidence: Confidence,
     also: list[Unread] | None,
 ) -> Callable[[], Replayed[Any]]:
@@ -132,7 +132,7 @@ def _dead_code(
         DeadCode,
         roots=roots or (),
         tests=tests,
-        profiles=profile or (),
+        frameworks=framework or (),
         confidence=confidence,
         also=[one.value for one in also or ()],
     )

@@ -48,7 +48,7 @@ def dead_code(
         list[str] | None,
         typer.Option(help="A decorator that registers nothing, by its full name. Repeatable."),
     ] = None,
-    profile: Annotated[
+    framework: Annotated[
         list[str] | None,
         typer.Option(help="A framework in use: click, django, flask or pytest. Repeatable."),
     ] = None,
@@ -113,7 +113,7 @@ def dead_code(
         roots=roots or (),
         tests=tests,
         pure_decorators=pure_decorator or (),
-        profiles=profile or (),
+        frameworks=framework or (),
         ran=ran,
         confidence=confidence,
         also=[one.value for one in also or ()],

@@ -28,7 +28,7 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, Reading, WordSiz
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.lsp_wire import BadMessageError, BadParamsError, Message, Wire, has, path_of
-from deltafix.cli.tree_options import Also, Exclude, HowSure, Profile, Roots, Tests
+from deltafix.cli.tree_options import Also, Exclude, Framework, HowSure, Roots, Tests
 from deltafix.collector import held_back
 from deltafix.errors import DeltafixError
 
@@ -58,7 +58,7 @@ def lsp(
     *,
     roots: Roots = None,
     tests: Tests = True,
-    profile: Profile = None,
+    framework: Framework = None,
     exclude: Exclude = None,
     confidence: HowSure = "sure",
     also: Also = None,
@@ -86,7 +86,7 @@ def lsp(
         DeadCode,
         roots=roots or (),
         tests=tests,
-        profiles=profile or (),
+        frameworks=framework or (),
         confidence=confidence,
         also=[one.value for one in also or ()],
     )
@@ -402,7 +402,7 @@ def settings_of(given: object) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise BadParamsError('settings are an object, such as {"confidence": "likely"}')
     found: dict[str, Any] = {}
-    lists = {"roots": (), "profile": (), "exclude": (), "also": get_args(Also)}
+    lists = {"roots": (), "framework": (), "exclude": (), "also": get_args(Also)}
     for name, value in said.items():
         if name in lists:
             valid = lists[name]
@@ -410,7 +410,7 @@ def settings_of(given: object) -> dict[str, Any]:
             if not is_list or (valid and not set(value) <= set(valid)):
                 of = ", ".join(valid) or "texts"
                 raise BadParamsError(f"{name} is {value!r}, and should be a list of {of}")
-            found["profiles" if name == "profile" else name] = tuple(value)
+            found["frameworks" if name == "framework" else name] = tuple(value)
         elif name == "confidence":
             if value not in get_args(Confidence):
                 raise BadParamsError(f"confidence is {value!r}, and should be sure or likely")

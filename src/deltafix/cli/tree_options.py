@@ -11,7 +11,7 @@ Roots: TypeAlias = Annotated[list[str] | None, typer.Option(help="As for `dead-c
 Tests: TypeAlias = Annotated[
     bool, typer.Option("--tests/--no-tests", help="Whether tests keep code alive.")
 ]
-Profile: TypeAlias = Annotated[
+Framework: TypeAlias = Annotated[
     list[str] | None, typer.Option(help="A framework in use, as for `dead-code`. Repeatable.")
 ]
 HowSure: TypeAlias = Annotated[

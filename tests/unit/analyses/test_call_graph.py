@@ -233,7 +233,7 @@ def test_calls_that_really_happen_are_in_the_graph(graph: Job) -> None:
     graph.update(own())
 
     def run() -> None:
-        with DeadCode(roots=["public"], profiles=["django"]) as job:
+        with DeadCode(roots=["public"], frameworks=["django"]) as job:
             tree = DEAD_CODE.tree(OWN)
             for path in ("dead_code/report.py", "files.py", "history.py"):
                 job.update([extract(path, tree.read(path), tree.prefix)])

@@ -348,7 +348,7 @@ def test_the_command_talks_over_its_streams(tree: Path) -> None:
     codes = [one["code"] for one in messages[1]["params"]["diagnostics"]]
     assert codes == ["unused-import", "dead-function"]
 
-    command += ["--profile", "rails"]
+    command += ["--framework", "rails"]
     done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"error[DF653]" in done.stderr
@@ -572,7 +572,7 @@ def test_settings_of_the_client_go_before_the_options(tree: Path) -> None:
     _, script = serve(
         start(90, initializationOptions={"also": ["typos"]}),
         start(91, initializationOptions={"tests": 1}),
-        start(92, initializationOptions={"profile": ["rails"]}),
+        start(92, initializationOptions={"framework": ["rails"]}),
         start(93, initializationOptions=[]),
         start(94, initializationOptions={"confidence": "no"}),
         *begin(tree, initializationOptions=also),
