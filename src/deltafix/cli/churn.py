@@ -40,6 +40,7 @@ def churn(
     analysis: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help="The analysis that goes through the commits; see `analyse`.",
             autocompletion=analyses,
         ),
@@ -51,7 +52,10 @@ def churn(
     confidence: HowSure = "sure",
     also: Also = None,
     sample: Annotated[
-        int, typer.Option(min=0, help="Evaluate from scratch at every N-th commit; 0: never.")
+        int,
+        typer.Option(
+            min=0, metavar="COUNT", help="Evaluate from scratch at every N-th commit; 0: never."
+        ),
     ] = 10,
     names: Annotated[
         bool, typer.Option("--names", help="Also list what became dead or alive, or the rows.")

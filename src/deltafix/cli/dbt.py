@@ -40,16 +40,20 @@ def dbt(
     ] = Path(),
     output: Annotated[
         Path | None,
-        typer.Option("-D", "--output-dir", help="Write each model there, as CSV.", metavar="DIR"),
+        typer.Option(
+            "-D", "--output-dir", help="Write each model there, as CSV.", metavar="FOLDER"
+        ),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Follow the files, and print what changes in models.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
+        float,
+        typer.Option(min=0.01, metavar="SECONDS", help="Seconds between two looks at the files."),
     ] = 0.5,
     changes: Annotated[
-        int | None, typer.Option(min=1, help="End after so many changes; else Ctrl-C ends.")
+        int | None,
+        typer.Option(min=1, metavar="COUNT", help="End after so many changes; else Ctrl-C ends."),
     ] = None,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How to say what became of each.")

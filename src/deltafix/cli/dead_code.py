@@ -38,23 +38,30 @@ def dead_code(
     roots: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="PATTERN",
             help="What is alive: `public` (the public names of a library), `entry-points` alone "
             "(an application), or a pattern on symbol ids such as 'app.tasks:*'; without it a "
-            "library is recognised. Repeatable."
+            "library is recognised. Repeatable.",
         ),
     ] = None,
     tests: Tests = True,
     pure_decorator: Annotated[
         list[str] | None,
-        typer.Option(help="A decorator that registers nothing, by its full name. Repeatable."),
+        typer.Option(
+            metavar="NAME", help="A decorator that registers nothing, by its full name. Repeatable."
+        ),
     ] = None,
     framework: Annotated[
         list[str] | None,
-        typer.Option(help="A framework in use: click, django, flask or pytest. Repeatable."),
+        typer.Option(
+            metavar="NAME", help="A framework in use: click, django, flask or pytest. Repeatable."
+        ),
     ] = None,
     coverage: Annotated[
         Path | None,
-        typer.Option(help="What ran is alive: a file of `coverage json`, or .coverage."),
+        typer.Option(
+            metavar="FILE", help="What ran is alive: a file of `coverage json`, or .coverage."
+        ),
     ] = None,
     exclude: Exclude = None,
     watch: Annotated[
@@ -75,11 +82,15 @@ def dead_code(
     confidence: HowSure = "sure",
     also: Also = None,
     baseline: Annotated[
-        Path | None, typer.Option(help="Report only what this baseline file does not know.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Report only what this baseline file does not know."),
     ] = None,
     write_baseline: Annotated[
         Path | None,
-        typer.Option(help="Write all findings, and what is not read, to this file; exit with 0."),
+        typer.Option(
+            metavar="FILE",
+            help="Write all findings, and what is not read, to this file; exit with 0.",
+        ),
     ] = None,
     why: Annotated[
         str | None, typer.Option(help="Say why this symbol is alive or dead.", metavar="SYMBOL")

@@ -30,7 +30,7 @@ def _folder(where: Path | None) -> Path | None:
 
 def fact_dir(says: str = "Folder of the .facts files.") -> Any:
     """The option -F, which names a folder that is there."""
-    return typer.Option("-F", "--fact-dir", callback=_folder, help=says)
+    return typer.Option("-F", "--fact-dir", callback=_folder, metavar="FOLDER", help=says)
 
 
 FACT_DIR: Final = fact_dir()

@@ -66,7 +66,10 @@ def lsp(
         Path | None, typer.Option(help="A program of rules (.dl) to mark, too.", metavar="FILE.dl")
     ] = None,
     facts: Annotated[
-        Path, typer.Option("-F", "--fact-dir", help="Folder of the program's .facts files.")
+        Path,
+        typer.Option(
+            "-F", "--fact-dir", metavar="FOLDER", help="Folder of the program's .facts files."
+        ),
     ] = Path(),
     functors: FunctorsFile = None,
     word_size: WordSize = None,

@@ -211,7 +211,8 @@ def why_not(
         Literal["text", "json"], typer.Option("--format", help="Text or JSON.")
     ] = "text",
     limit: Annotated[
-        int, typer.Option(min=1, help="Explain so many relations at objects at most.")
+        int,
+        typer.Option(min=1, metavar="COUNT", help="Explain so many relations at objects at most."),
     ] = 100,
     context: _Context = None,
     quiet: _Quiet = False,

@@ -43,19 +43,26 @@ def run(
     *,
     facts: Annotated[Path, FACT_DIR] = Path(),
     output: Annotated[
-        str, typer.Option("-D", "--output-dir", help="Folder for the .csv files; - prints them.")
+        str,
+        typer.Option(
+            "-D", "--output-dir", metavar="FOLDER", help="Folder for the .csv files; - prints them."
+        ),
     ] = ".",
     strategy: Annotated[
         Strategy, typer.Option(help="Schedule of maintenance; see docs/semantics.md.")
     ] = "wavefront",
     max_rows: Annotated[
-        int | None, typer.Option(min=1, help="Fail beyond this many derived rows.")
+        int | None, typer.Option(min=1, metavar="COUNT", help="Fail beyond this many derived rows.")
     ] = None,
     max_rounds: Annotated[
-        int | None, typer.Option(min=1, help="Fail beyond this many facts taken up in recursion.")
+        int | None,
+        typer.Option(
+            min=1, metavar="COUNT", help="Fail beyond this many facts taken up in recursion."
+        ),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0, help="Fail after this many seconds of evaluation.")
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Fail after this many seconds of evaluation."),
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,

@@ -36,18 +36,26 @@ def serve(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(help="Keep rows in this folder, edits too; no file is looked at then."),
+        typer.Option(
+            metavar="FOLDER", help="Keep rows in this folder, edits too; no file is looked at then."
+        ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="0 takes any that is free.")
+    ] = 8765,
     write: Annotated[
         bool, typer.Option("--write", help="Let the page and applications edit given rows.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
+        float,
+        typer.Option(min=0.01, metavar="SECONDS", help="Seconds between two looks at the files."),
     ] = 0.3,
     key_file: Annotated[
         Path | None,
-        typer.Option(help="Take the key from a file that only its owner may read; else random."),
+        typer.Option(
+            metavar="FILE",
+            help="Take the key from a file that only its owner may read; else random.",
+        ),
     ] = None,
     origin: Annotated[
         list[str] | None,

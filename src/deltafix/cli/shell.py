@@ -41,7 +41,10 @@ def shell(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(help="Keep the given rows in this folder, from one session to the next."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep the given rows in this folder, from one session to the next.",
+        ),
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,

@@ -40,7 +40,8 @@ def sql(
     ] = None,
     *,
     command: Annotated[
-        str | None, typer.Option("-c", "--command", help="Statements to run after the files.")
+        str | None,
+        typer.Option("-c", "--command", metavar="SQL", help="Statements to run after the files."),
     ] = None,
     dialect: Annotated[Dialect, typer.Option(help="Whose SQL it is.")] = "duckdb",
     facts: Annotated[
@@ -51,7 +52,7 @@ def sql(
     ] = None,
     state: Annotated[
         str | None,
-        typer.Option(help="Keep tables and views in a folder: by path or URL.", metavar="DIR"),
+        typer.Option(help="Keep tables and views in a folder: by path or URL.", metavar="FOLDER"),
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Do not show the changes of views.")

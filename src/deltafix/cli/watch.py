@@ -33,6 +33,7 @@ def watch(
         typer.Option(
             "--relation",
             "-r",
+            metavar="NAME",
             help="Print only this relation. Repeatable.",
             autocompletion=completed,
         ),
@@ -41,10 +42,12 @@ def watch(
         bool, typer.Option("--all", help="Print every relation, not only .output ones.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
+        float,
+        typer.Option(min=0.01, metavar="SECONDS", help="Seconds between two looks at the files."),
     ] = 0.3,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="End after so many changes; else Ctrl-C ends.")
+        int | None,
+        typer.Option(min=1, metavar="COUNT", help="End after so many changes; else Ctrl-C ends."),
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,

@@ -254,8 +254,8 @@ class DeadCode:
             notes.append(
                 f"{share:.0%} of the symbols are dead, which is seldom true: their users may be "
                 "outside this folder (try the folder above, with scripts and tests), they may be a "
-                "library's (--roots public), or a framework's (--framework), or name what is alive: "
-                "--roots 'pkg.mod:*'"
+                "library's (--roots public), or a framework's (--framework), or name what is "
+                "alive: --roots 'pkg.mod:*'"
             )
         return tuple(notes)
 
