@@ -128,7 +128,7 @@ vscode:  ## the extension for Visual Studio Code, in dist/; needs node 20 with n
 	npm --prefix editors/vscode run package
 
 .PHONY: release
-release: $(READY)  ## checks, lint, the wheel tried; then sha256 and the command to upload, which is yours
+release: $(READY)  ## checks, lint, the wheel tried; then the upload, if UV_PUBLISH_TOKEN has a token
 	$(BIN)/python scripts/release.py
 	$(MAKE) lint try-wheel
 	$(BIN)/python scripts/release.py dist
