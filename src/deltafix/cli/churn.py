@@ -14,6 +14,7 @@ import typer
 from deltafix.cli.completion import analyses
 from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.tree_options import Also, Exclude, Framework, HowSure, Roots, Tests, Unread
+from deltafix.diagnostics import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -98,10 +99,9 @@ def churn(
         before = replay.job.standing() if form == "markdown" else {}
         _tell_skipped(start, quiet=quiet)
         if form == "text":
-            _say(
-                f"{start.commit.short}: {start.files:,} files, {start.held:,} facts, "
-                f"{_count(start.change.sizes()[0], said)}, {start.work.seconds:.2f} s"
-            )
+            held = f"{plural(start.files, 'file')}, {plural(start.held, 'fact')}"
+            there = plural(start.change.sizes()[0], said)
+            _say(f"{start.commit.short}: {held}, {there}, {start.work.seconds:.2f} s")
             _say(_head(came, went))
         scratch = start.work
         reports: list[CommitReport[Any]] = []
@@ -173,12 +173,8 @@ def _lines(one: CommitReport[Any]) -> Iterator[str]:
         yield from (f"  {sign} {line}" for line in side)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def _closing(summary: Summary) -> str:
-    text = f"{_count(summary.commits, 'commit')}, {summary.changing} of them changed a fact"
+    text = f"{plural(summary.commits, 'commit')}, {summary.changing} of them changed a fact"
     if summary.touched is None or summary.faster is None:
         return text
     return (

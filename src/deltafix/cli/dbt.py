@@ -18,6 +18,7 @@ import typer
 from deltafix.cli.console import note
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.sql import print_delta
+from deltafix.diagnostics import plural
 from deltafix.errors import DbtError, DeltafixError
 
 if TYPE_CHECKING:
@@ -186,8 +187,8 @@ def _status(one: Relation, rows: int | None) -> str:
     if one.state == "waits":
         return f"waits for {one.why}"
     if one.kind == "test":
-        return "passes" if rows == 0 else f"fails: {rows:,} row{'' if rows == 1 else 's'}"
-    said = f"{one.state}, {rows:,} row{'' if rows == 1 else 's'}"
+        return "passes" if rows == 0 else f"fails: {plural(rows or 0, 'row')}"
+    said = f"{one.state}, {plural(rows or 0, 'row')}"
     said += f", {', '.join(one.keys)}" if one.keys else ""
     return said + "".join(f"\n{_BELOW}{text}" for text in one.untaken)
 

@@ -19,6 +19,7 @@ from deltafix.cli.source_trees import (
     require_sources,
 )
 from deltafix.cli.tree_options import Also, Exclude, HowSure, Spark, Tests
+from deltafix.diagnostics import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,8 +193,6 @@ def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline) -> Report:
 
 def _notes_on_unread(job: DeadCode, known: Baseline) -> Iterator[str]:
     """How many files the baseline knows to be unread, and how many of its are not any more."""
-    from deltafix.analyses.dead_code.report import plural  # noqa: PLC0415  as above
-
     still = known.unread & job.errors.keys()
     if still:
         yield f"not read, as the baseline has it: {plural(len(still), 'file')}"

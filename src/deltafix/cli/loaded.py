@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from deltafix.cli.brought import Reading, as_given, brought
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import read_inputs, warner
+from deltafix.diagnostics import plural
 from deltafix.doing import tell
 
 if TYPE_CHECKING:
@@ -74,5 +75,5 @@ def load_inputs(
 ) -> None:
     """Insert the rows of every `.input` relation. Raises SourceError, FactError."""
     for name, rows in read_inputs(db.program, db.schemas, folder, told):
-        tell(f"taking in {name}: {len(rows):,} rows")
+        tell(f"taking in {name}: {plural(len(rows), 'row')}")
         tx.insert(name, rows)

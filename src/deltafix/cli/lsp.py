@@ -30,6 +30,7 @@ from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.lsp_wire import BadMessageError, BadParamsError, Message, Wire, has, path_of
 from deltafix.cli.tree_options import Also, Exclude, Framework, HowSure, Roots, Tests
 from deltafix.collector import held_back
+from deltafix.diagnostics import plural
 from deltafix.errors import DeltafixError
 
 if TYPE_CHECKING:
@@ -273,7 +274,7 @@ class Server:
         self._grown = True
         gc.freeze()  # the tree stays as long as the server
         work = view.job.last_work
-        self._log(f"{work.files} files, {view.job.fact_count} facts", begun)
+        self._log(f"{plural(work.files, 'file')}, {plural(view.job.fact_count, 'fact')}", begun)
 
     def _configured(self, params: dict[str, Any]) -> None:
         """Other settings are another analysis: it is made anew. None of ours say nothing.

@@ -17,7 +17,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import FACT_DIR, Strict, read_inputs, warner
-from deltafix.diagnostics import render
+from deltafix.diagnostics import plural, render
 from deltafix.doing import tell
 from deltafix.paths import local_path
 from deltafix.rules.schemas import row_schemas
@@ -125,7 +125,7 @@ def run(
         with progress("evaluating", quiet=quiet), db.transaction() as tx:
             while inputs:
                 relation, rows = inputs.pop(0)
-                tell(f"taking in {relation}: {len(rows):,} rows")
+                tell(f"taking in {relation}: {plural(len(rows), 'row')}")
                 tx.insert(relation, rows)
         clock.lap("evaluating")
         _write(program, schemas, db, None if output == _TO_STDOUT else local_path(output), quiet)

@@ -20,7 +20,7 @@ import typer
 
 from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
 from deltafix.cli.inputs import fact_dir
-from deltafix.diagnostics import did_you_mean
+from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
 from deltafix.facts.logical import line_of
@@ -317,7 +317,7 @@ def watch_views(
         folder = TableFolder(db, facts, note, (file, text))
         folder.load()
         files = len(folder.paths)
-        note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)
+        note(f"watching {plural(files, 'file')}, Ctrl-C ends", quiet=quiet)
         last = None if epochs is None else db.commits + epochs
         while last is None or db.commits < last:
             sleep(interval)

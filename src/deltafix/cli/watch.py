@@ -16,6 +16,7 @@ from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import FACT_DIR, StrictlyFollowed, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.sql import watch_views
+from deltafix.diagnostics import plural
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -81,7 +82,7 @@ def watch(
             first = folder.load()
         _print(first, named or _chosen(db, every))
         files = len(folder.paths)
-        note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)
+        note(f"watching {plural(files, 'file')}, Ctrl-C ends", quiet=quiet)
         left = epochs
         while left is None or left > 0:
             sleep(interval)

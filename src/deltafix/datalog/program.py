@@ -19,7 +19,7 @@ from typing import Self
 
 from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.datalog.preprocess import Given
-from deltafix.diagnostics import Diagnostic
+from deltafix.diagnostics import Diagnostic, plural
 from deltafix.errors import ProgramError
 from deltafix.facts.values import Value
 from deltafix.rules import ast, extended
@@ -123,8 +123,7 @@ class Program(ast.Program):
 
     def __repr__(self) -> str:
         names = ", ".join(one.name for one in self.relations) or "no relations"
-        count = len(self.rules)
-        return f"<Program {names}: {count} rule{'' if count == 1 else 's'}>"
+        return f"<Program {names}: {plural(len(self.rules), 'rule')}>"
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.show())}</pre>"

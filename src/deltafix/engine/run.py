@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
+from deltafix.diagnostics import plural
 from deltafix.doing import hearer
 from deltafix.engine.lanes import Lanes
 from deltafix.engine.link import Linked
@@ -207,10 +208,10 @@ def between(arena: Arena, linked: Linked, limits: Limits) -> None:
         }
         named = named_in(linked.plan, number)
         if rows.keys() >= set(named):
-            sizes = [f"{name}: {rows[name]:,} rows" for name in named[:_SHOWN]]
+            sizes = [f"{name}: {plural(rows[name], 'row')}" for name in named[:_SHOWN]]
             shown = ", ".join(sizes) + (", …" if named[_SHOWN:] else "")
         else:
-            shown = f"for {', '.join(named[:_SHOWN])}: {sum(rows.values()):,} rows"
+            shown = f"for {', '.join(named[:_SHOWN])}: {plural(sum(rows.values()), 'row')}"
         told(f"{shown} (stratum {number + 1} of {len(stages)})")
 
 

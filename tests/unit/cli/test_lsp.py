@@ -321,7 +321,7 @@ def test_what_is_shown_is_what_a_fresh_run_finds_on_this_repositorys_source(tmp_
         view.load()
         report = root / "dead_code" / "report.py"
         text = report.read_text()
-        report.write_text(text.replace("def plural(", "def _idle(): ...\n\ndef plural("))
+        report.write_text(text.replace("def _findings(", "def _idle(): ...\n\ndef _findings("))
         change, news = view.saved(["dead_code/report.py", "dead_code/no.py", "notes.txt"])
         assert [one.symbol for one in news["dead_code/report.py"]][-1].endswith("report:_idle")
         assert 0 < change.work.touched < job.fact_count / 100
@@ -585,7 +585,7 @@ def test_settings_of_the_client_go_before_the_options(tree: Path) -> None:
         *END,
     )
     assert errors(script) == [(90, -32602), (91, -32602), (92, -32803), (93, -32602), (94, -32602)]
-    assert [one.split(",")[0] for one in script.log()] == ["1 files", "2 files", "2 files"]
+    assert [one.split(",")[0] for one in script.log()] == ["1 file", "2 files", "2 files"]
     assert script.shown() == [
         ("lib.py", ["lib:os"]),
         ("lib.py", []),
