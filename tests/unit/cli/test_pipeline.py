@@ -46,7 +46,7 @@ def test_check_and_status_write_nothing(job, deltafix) -> None:
         said = deltafix("pipeline", "status", job.toml).out.splitlines()
     assert "state: epoch 2, at " in said[0]
     assert said[1:3] == ["executor driver: the runner is local", "input member: 1 file read"]
-    assert said[4] == "output can: epoch 2, 1 signed rows from epoch 1"
+    assert said[4] == "output can: epoch 2, 1 signed row from epoch 1"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_compact_keeps_the_deltas_of_so_many_epochs(job, deltafix) -> None:
     assert (
         "output can: epoch 5, 2 signed rows from epoch 4, snapshot of epoch 5 with 5 rows" in said
     )
-    assert "output stands: epoch 5, 1 signed rows from epoch 1" in said  # it has no snapshot
+    assert "output stands: epoch 5, 1 signed row from epoch 1" in said  # it has no snapshot
     gone = deltafix("pipeline", "replay", job.toml, "2")
     assert gone.code == 2
     assert "the log begins with epoch 4" in gone.err
