@@ -225,7 +225,9 @@ def test_rows_are_searched_sorted_and_turned_over(tmp_path, large):
         browser.wait("!!document.querySelector('th[aria-sort=descending]')")
         assert browser.text("#rows tbody tr td:last-child") == "999999"
         browser.type("[name=where1]", "< 1000")
-        browser.wait("document.querySelector('#rows .hint').innerText.includes('of 1,000, filtered')")
+        browser.wait(
+            "document.querySelector('#rows .hint').innerText.includes('of 1,000, filtered')"
+        )
         browser.click("#rows .bar button:nth-of-type(2)")  # next
         browser.wait("document.querySelector('#rows .hint').innerText.includes('201 to 400')")
         assert browser.text("#rows tbody tr td:last-child") == "799"
