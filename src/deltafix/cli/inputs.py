@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from deltafix.cli.console import note
+from deltafix.errors import SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
 from deltafix.rules.ast import Program
@@ -63,4 +64,20 @@ def read_inputs(
 
     inputs = [one for one in program.directives if one.kind == "input"]
     read = partial(read_input, folder=folder, told=told, may_lack=may_lack)
-    return [(one.relation, read(schemas[one.relation], one.parameters)) for one in inputs]
+    try:
+        return [(one.relation, read(schemas[one.relation], one.parameters)) for one in inputs]
+    except SourceError as error:
+        place = _beside(program, error.values.get("path"), folder)
+        if place is None:
+            raise
+        said = str(error).rpartition("; ")[0]
+        raise SourceError(f"{said}; `-F {place}` has one", **error.values) from None
+
+
+def _beside(program: Program, lacks: Any, folder: Path) -> Path | None:
+    """A folder beside the program with a file of a name that the folder of facts lacks."""
+    if program.path is None or not isinstance(lacks, str) or Path(lacks).exists():
+        return None
+    here = Path(program.path).parent
+    places = (place for place in (here, here / "facts") if (place / Path(lacks).name).is_file())
+    return next((place for place in places if place.resolve() != folder.resolve()), None)

@@ -111,6 +111,17 @@ def test_a_file_that_is_not_there_is_an_error_and_no_empty_relation(deltafix, fo
     )
 
 
+def test_facts_beside_the_program_are_named(deltafix, folder, monkeypatch, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    ended = deltafix("run", folder / "p.dl")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith(f"edge(x: symbol, y: symbol); `-F {folder / 'facts'}` has one\n")
+    given = ended.err.split("`")[1].split()
+    assert deltafix("run", folder / "p.dl", *given).out == "edge\t2\n"
+
+
 @pytest.mark.parametrize(
     "command", ["run", "diff", "watch", "serve", "why", "plan", "shell", "dbt"]
 )
