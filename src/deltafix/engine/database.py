@@ -44,7 +44,8 @@ from deltafix.engine.tables import Tables
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
 from deltafix.errors import BudgetError, TransactionError
-from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.delta import Delta
+from deltafix.facts.relation_delta import RelationDelta, html_table
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R
 from deltafix.kernel import layout as at
@@ -283,6 +284,18 @@ class Database(Reading):
             return f"<Database epoch {self.epoch}: not run yet>"
         sizes = ", ".join(f"{name}: {self.count(name):,}" for name in self.schemas)
         return f"<Database epoch {self.epoch}: {sizes}>"
+
+    def _repr_html_(self) -> str:
+        ruled = {head.relation for rule in self.program.rules for head in rule.heads}
+        lines = (
+            (schema.show(), "by rules" if name in ruled else "given", self._size(name))
+            for name, schema in self.schemas.items()
+        )
+        caption = f"Database, epoch {self.epoch}"
+        return html_table(caption, ("relation", "rows come", "rows"), lines, 0)
+
+    def _size(self, name: str) -> str:
+        return "not run yet" if self._unrun else f"{self.count(name):,}"
 
     # --- used by transactions -----------------------------------------------------------------
 

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO, TypeAlias
 
-import numpy as np
-
 from deltafix.diagnostics import did_you_mean, separator_in
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.ordered import OrderedRows
@@ -170,6 +168,8 @@ def _check_columns(rows: OrderedRows[Value], schema: Schema, form: FactFormat, l
             values = rows.values[position]
             bad = [n for n, text in enumerate(values) if any(mark in str(text) for mark in breaks)]
             if bad:
+                import numpy as np  # noqa: PLC0415  slow to import
+
                 place = int(np.flatnonzero(np.isin(rows.places[position], bad))[0])
                 _check_writable([rows.at(place)], [position], schema, form, label)
 
@@ -178,7 +178,8 @@ def _write_columns(
     rows: OrderedRows[Value], delimiter: str, stream: TextIO, spell: Callable[[Value], str]
 ) -> None:
     """Write the lines of rows by column: 3 million of two numbers in 0.7 s, 9 as tuples."""
-    import pyarrow as pa  # noqa: PLC0415  slow to import
+    import numpy as np  # noqa: PLC0415  slow to import
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
     kind = pa.large_string()

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-Places: TypeAlias = npt.NDArray[np.int32]
+Places: TypeAlias = "npt.NDArray[np.int32]"
 V = TypeVar("V")
 """What columns hold."""
 
@@ -50,6 +51,8 @@ class OrderedRows(Generic[V]):
     def where(self, chosen: npt.NDArray[Any] | slice) -> OrderedRows[V]:
         """Some of the rows: those at these places, under this mask or of this slice, so ordered."""
         places = tuple(own[chosen] for own in self.places)
+        import numpy as np  # noqa: PLC0415  slow to import
+
         count = len(np.empty(self.count, dtype=np.bool_)[chosen])
         return OrderedRows(count, self.values, places)
 
@@ -65,6 +68,8 @@ def ordered(values: Sequence[Sequence[V]], places: Sequence[Places], count: int)
     Where a row's places fit into 63 bits they are sorted as one number: three million rows of two
     columns in 0.1 s, where as tuples they take 3.
     """
+    import numpy as np  # noqa: PLC0415  slow to import
+
     sizes = [max(len(one), 1) for one in values]
     room = 1
     for size in sizes:

@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from deltafix.doing import hearer, tell
 from deltafix.errors import SqlError
+from deltafix.facts.relation_delta import html_table
 from deltafix.rules.show import show_rule
 from deltafix.sql import edits, reading
 from deltafix.sql.again import remembered
@@ -248,6 +249,20 @@ class Connection(Definitions):
             finally:
                 self._db.close()
         self._closed = True
+
+    def __repr__(self) -> str:
+        return f"<Connection {', '.join(self.catalog.relations) or 'without tables'}>"
+
+    def _repr_html_(self) -> str:
+        lines = []
+        for name, found in self.catalog.relations.items():
+            columns = ", ".join(
+                f"{one.name} {one.type.name}{'' if one.nullable else ' NOT NULL'}"
+                for one in found.columns
+            )
+            kind = "table" if name in self.catalog.tables else "view"
+            lines.append((kind, f"{name}({columns})", f"{self.engine.count(name):,}"))
+        return html_table("Connection", ("", "columns", "rows"), lines, 0)
 
     def __enter__(self) -> Self:
         return self

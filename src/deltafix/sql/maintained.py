@@ -8,7 +8,6 @@ they were. Rows and transactions are `sql.transactions`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -251,8 +250,9 @@ class Maintained:
             if not views:
                 return None
             view = min(views)
-            said = re.sub(", in `.*(?=; rolled back)", f", in view {view!r}", str(error))
-            message = f"{said}: bound its recursion, or DROP VIEW {view}"
+            said = str(error).partition(", in `")[0]
+            ways_out = f"bound its recursion, or DROP VIEW {view}"
+            message = f"{said}, in view {view!r}; rolled back: {ways_out}"
             return BudgetError(message, relations=found)
         cause = error.__cause__
         if (

@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deltafix.diagnostics import plural
 from deltafix.errors import SqlIntegrityError
 from deltafix.facts.schema import Row
 from deltafix.facts.values import shown
@@ -202,7 +203,8 @@ def inserted(
     for number, row in enumerate(rows):
         if len(row) != len(names):
             message = (
-                f"row {number} has {len(row)} values for {len(names)} columns ({', '.join(names)})"
+                f"row {number} has {plural(len(row), 'value')} for {plural(len(names), 'column')}"
+                f" ({', '.join(names)})"
             )
             raise statement.wrong(message, None, "give each column one value")
         values = [

@@ -224,7 +224,7 @@ def test_rows_may_be_objects_of_a_dataclass(db):
         ({"id": 1}, "Programming", r"rows are given as .* not as dict.*\n.*in a list"),
         ("abc", "Programming", r"rows are given as .* not as str"),
         (5, "Programming", r"rows are given as .* not as int"),
-        ([(1, "a", 2), (1,)], "Programming", r"row 1 has 1 values for 3 columns"),
+        ([(1, "a", 2), (1,)], "Programming", r"row 1 has 1 value for 3 columns"),
     ],
 )  # fmt: skip
 def test_what_is_no_row_is_named_with_its_place(db, given, kind, says):
