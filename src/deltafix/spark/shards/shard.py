@@ -293,7 +293,8 @@ class Shard:
 
     def _enter(self, tx: Transaction, name: str, gone: pa.Table, come: pa.Table) -> None:
         """Edit the engine's rows of a local relation."""
-        tx.delete(name, gone)
+        if gone.num_rows:
+            tx.delete(name, gone)
         tx.insert(name, come)
 
     def _changed(self, name: str, load: Callable[[], pa.Table]) -> None:
