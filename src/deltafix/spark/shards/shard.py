@@ -276,7 +276,8 @@ class Shard:
                 table = fold(tables)
                 self.journal.append(Entry("edit", Batch(name, table)))
                 gone, come = split(table)
-                tx.delete(name, gone)
+                if gone.num_rows:
+                    tx.delete(name, gone)
                 tx.insert(name, come)
                 made = self._ranks.get(name)
                 if made is not None and come.num_rows:
