@@ -16,7 +16,9 @@ from tests.interrupt import Interrupt
 import deltafix
 import deltafix.sql
 from deltafix import Program
+from deltafix.engine import lanes
 from deltafix.errors import TransactionError
+from deltafix.kernel import layout as at
 
 PROGRAM = """
 .decl edge(x: number, y: number)
@@ -69,8 +71,12 @@ class _Edit:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_interrupted_epoch_stands_or_never_was(seed: int, tmp_path) -> None:
-    random, seen = Random(f"interrupted {seed}"), Counter[str]()
+@pytest.mark.parametrize("threads", [1, 3])
+def test_an_interrupted_epoch_stands_or_never_was(
+    threads: int, seed: int, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes, "_MANY", 2)
+    random, seen = Random(f"interrupted {threads} {seed}"), Counter[str]()
     program = Program.parse(PROGRAM)
     paths = [tmp_path / "one", tmp_path / "twin"] if seed % 2 else []
     db, twin = (deltafix.connect(program, *paths[n : n + 1]) for n in range(2))
@@ -82,6 +88,8 @@ def test_an_interrupted_epoch_stands_or_never_was(seed: int, tmp_path) -> None:
     lines = {True: 10**9, False: 10**9}
     for _ in range(120):
         edit, tx = _Edit(random, given, rules), None
+        for cell, value in ((at.LANES, threads), (at.SHARE_FROM, 1), (at.BATCH_FROM, 0)):
+            db._arena.cells[cell] = value
         usual = lines[edit.rule is None]
         early, late = random.randrange(usual), usual - random.randrange(min(usual, 150))
         interrupt = Interrupt(random.choice((early, late, late, 10**9)), "")

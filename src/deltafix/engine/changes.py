@@ -9,7 +9,7 @@ Invariant: what a Delta shows never changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -19,7 +19,7 @@ from deltafix.engine.codes import FEW, Codes
 from deltafix.engine.state.edits import Edit
 from deltafix.engine.store import few_changes, relation_cell
 from deltafix.facts.delta import Delta, RelationDelta
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.schema import Schema
 from deltafix.facts.side import Side
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words

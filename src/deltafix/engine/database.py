@@ -39,7 +39,7 @@ from deltafix.engine.run import (
 )
 from deltafix.engine.stages import Strata
 from deltafix.engine.state.edits import given_changes, truth_changes
-from deltafix.engine.store import codes_where, relation_cell
+from deltafix.engine.store import relation_cell
 from deltafix.engine.tables import Tables
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
@@ -258,10 +258,8 @@ class Database(Reading):
         """Take the place of a database of the same rules, which is given this one's rows."""
         fresh._strata.prefer(lambda name: self.rows(name) if name in self.schemas else ())
         with fresh.transaction() as tx:
-            for name, schema in self.schemas.items():
-                codes = codes_where(self._arena, self._linked.given(name), at.GIVEN)
-                if len(codes):
-                    tx.insert(name, self._codes.rows(schema, codes))
+            for name in self.schemas:
+                tx.copy(name, self, given=True)
         with self._gate:
             for part in _PARTS:
                 setattr(self, part, getattr(fresh, part))

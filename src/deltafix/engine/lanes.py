@@ -8,15 +8,13 @@ raises, no thread is in the arena but the caller's. What a lane is: `kernel.lane
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache, partial
+from functools import partial
 from time import monotonic
-from typing import TypeVar
 
 import numpy as np
 
+from deltafix.engine.threads import side_by_side, whole
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.entries import (
@@ -50,51 +48,6 @@ _QUOTA = 1 << 20
 """Rows and derivations between two looks at whether to stop."""
 _SECONDS = 0.2
 """Between two looks at limits, time and cancellation."""
-T = TypeVar("T")
-
-
-def processors() -> int:
-    """How many processors this process may use, up to `MAX_LANES`."""
-    if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), at.MAX_LANES)
-    return min(os.cpu_count() or 1, at.MAX_LANES)
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """Threads for all databases of the process."""
-    return ThreadPoolExecutor(at.MAX_LANES - 1, thread_name_prefix="deltafix-lane")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
-
-
-@cache
-def _steady() -> ThreadPoolExecutor:
-    """Threads for what `_whole` does: it waits for those of `_pool`, so it is none of them."""
-    return ThreadPoolExecutor(at.MAX_LANES, thread_name_prefix="deltafix-round")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_steady.cache_clear)
-
-
-def _whole(work: Callable[[], T]) -> T:
-    """Do what an interrupt must not break off: between its steps tables are not as they should be.
-
-    In a thread, since Ctrl-C is raised in the main one alone; it is raised when the work is done.
-    """
-    done = _steady().submit(work)
-    interrupted = None
-    while not done.done():
-        try:
-            wait([done])
-        except BaseException as error:  # whatever ends the wait must not end the work
-            interrupted = error
-    if interrupted is not None:
-        raise interrupted
-    return done.result()
 
 
 class Lanes:
@@ -117,7 +70,7 @@ class Lanes:
         rows = open_round(words, cells, program)
         end = int(cells[at.S_END])
         if int(cells[at.S_PHASE]) % 16 == _TAKE:
-            _whole(lambda: take_up(words, cells, int(self._enter(end - rows, end))))
+            whole(lambda: take_up(words, cells, int(self._enter(end - rows, end))))
         size = min(max(rows // (count * _PARTS), 64), _MOST)
         self._parts = iter([(n, min(n + size, end)) for n in range(end - rows, end, size)])
         for lane in range(1, count + 1):
@@ -125,13 +78,13 @@ class Lanes:
         busy = [False] * count
         while True:
             self._stop = False
-            busy = self._side_by_side(partial(self._lane, program, busy), count)
+            busy = side_by_side(partial(self._lane, program, busy), count, self._halt)
             for _, own in self._views:
                 if own[at.LATE]:
                     if cells[int(cells[at.IDXS]) + (int(own[at.LATE]) - 1) * at.XSZ + at.X_LATE]:
                         fill_index(words, cells, int(own[at.LATE]) - 1)
                     own[at.LATE] = 0
-            _whole(partial(self._count, program, count))
+            whole(partial(self._count, program, count))
             for lane in range(1, count + 1):
                 lend(cells, program, lane, 0)
             if not any(busy) and not self._left():
@@ -177,10 +130,10 @@ class Lanes:
         most = max(int(cells[at.LANES]), 1)
         for start in range(0, len(wanted), most):
             jobs = [entering(cells, *one) for one in wanted[start : start + most]]
-            self._side_by_side(lambda n: sort_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
+            side_by_side(lambda n: sort_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
                 make_index_room(cells, job)
-            self._side_by_side(lambda n: enter_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
+            side_by_side(lambda n: enter_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
                 end_entering(words, cells, job)
 
@@ -220,33 +173,17 @@ class Lanes:
         again = 0
         while True:
             begin_counting(words, cells, program, again)
-            self._side_by_side(partial(count_zone, words, cells, program), count)
+            side_by_side(partial(count_zone, words, cells, program), count)
             try:
                 place_heads(words, cells, program)
             except MemoryError:
                 forget_heads(cells, program)
                 raise
-            self._side_by_side(partial(place_zone, words, cells, program), count)
+            side_by_side(partial(place_zone, words, cells, program), count)
             again = end_counting(words, cells, program)
             if not again:
                 return
 
-    def _side_by_side(self, work: Callable[[int], T], count: int) -> list[T]:
-        """Do `work` for 0 to `count`, a thread each, the last in this one.
-
-        Raises what one of them raises, KeyboardInterrupt too, once all are done.
-        """
-        others = [_pool().submit(work, number) for number in range(count - 1)]
-        interrupted = None
-        last: list[T] = []
-        while len(last) == 0 or not all(other.done() for other in others):
-            try:
-                if not last and interrupted is None:
-                    last.append(work(count - 1))
-                wait(others)
-            except BaseException as error:  # no thread may be left in the arena
-                interrupted = error
-                self._stop = True
-            if interrupted is not None and all(other.done() for other in others):
-                raise interrupted
-        return [*(other.result() for other in others), *last]
+    def _halt(self) -> None:
+        """Have lanes stop at the next look."""
+        self._stop = True

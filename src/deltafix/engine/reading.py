@@ -75,7 +75,7 @@ class Reading(Questions):
             return sorted_rows(schema.types, self._codes.rows(schema, codes))
         return list(self._codes.ordered(schema, codes))
 
-    def ordered(self, relation: str) -> OrderedRows:
+    def ordered(self, relation: str) -> OrderedRows[Value]:
         """The same by column: for what is to be written, or is much."""
         return self._codes.ordered(self._schema(relation), self._committed(relation))
 
@@ -280,7 +280,12 @@ class Reading(Questions):
             raise unknown_relation(relation, self.schemas)
         return found
 
-    def _committed(self, relation: str) -> np.ndarray[Any, np.dtype[np.int32]]:
+    def _committed(
+        self, relation: str, *, given: bool = False
+    ) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """The codes (n, arity) of its rows, or of those that are given."""
         self.settle()
         with self._gate:
+            if given:
+                return codes_where(self._arena, self._linked.given(relation), at.GIVEN)
             return codes_where(self._arena, self._linked.ids[relation], at.WAS)

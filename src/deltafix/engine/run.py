@@ -20,9 +20,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from deltafix.doing import hearer
-from deltafix.engine.lanes import Lanes, processors
+from deltafix.engine.lanes import Lanes
 from deltafix.engine.link import Linked
 from deltafix.engine.store import relation_cell
+from deltafix.engine.threads import processors
 from deltafix.errors import BudgetError, CancelledError, InternalError, LimitError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words

@@ -8,7 +8,8 @@ key table (whose slots grow with the hash) and the rows that a partition meets s
 Invariant: waiting changes no support. Ranks of body rows are fixed when a head is found; whenever
 the head is counted, its own rank, or the new one it gets, is compared with that. So batches begin
 only where heads are gained and nothing can be lost: in phase FULL, in TAKE as the last phase, and
-in CREATE if only that follows and no derivation has been made before (`maintain`). Measured: docs/kernel.md, "Counting in batches".
+in CREATE if only that follows and SAVE had nothing to do (`maintain`). Measured: docs/kernel.md,
+"Counting in batches".
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.batch import end_batches
+from deltafix.kernel.enter import close_jobs
 from deltafix.kernel.fold import keep_folds, undo_folds
 from deltafix.kernel.index import empty_index
 from deltafix.kernel.jit import kernel
@@ -163,5 +164,6 @@ def rollback(A, L):
     L[at.ERROR] = 0
     L[at.EMITTED] = 0
     end_batches(L)
+    close_jobs(L)
     undo_folds(A, L)
     _clear(L)

@@ -4,7 +4,8 @@ A slot grows with the hash, so rows sorted by hash fill an index from front to b
 is visited twice, a key's bucket gets its final size at once, and how much room all of them need is
 known before anything is written. A job is one index and the rows that it takes: `entering` opens
 it, `sort_keys` sorts and counts, `make_index_room` makes room, `enter_keys` writes, `end_entering`
-closes it. Jobs of different indexes share nothing while they sort and write: a thread each will do.
+ends it; `close_jobs` closes those that do not come to their end. Jobs of different indexes share
+nothing while they sort and write: a thread each will do.
 
 Invariant: the index is what entering row by row (`index.idx_add`) gives, up to the order inside
 buckets and slots; until `make_index_room` has come back nothing has changed. Measured:
@@ -48,6 +49,7 @@ _FREED = 8
 _SLOTS = 9  # where the slots lie from now on, and how many
 _CAP = 10
 _MOST = 11  # rows there is room for
+_NEXT = 12  # the next open job
 _COUNTS = 16
 _KEY = _COUNTS + 256
 _CELLS = _KEY + (at.MAX_ARITY + 1) // 2  # hash << 32 | row, sorted; then as many spare ones
@@ -94,6 +96,8 @@ def entering(L, x, first, last):
     L[job + _FIRST] = first
     L[job + _LAST] = last
     L[job + _MOST] = most
+    L[job + _NEXT] = L[at.JOBS]
+    L[at.JOBS] = job
     return job
 
 
@@ -317,6 +321,25 @@ def enter_keys(A, L, job):
     L[job + _KEYS] = keys
 
 
+@kernel("v:Li")
+def _close(L, job):
+    """Hand back what a job has worked in, and the slots that its index has outgrown or not got."""
+    if L[job + _SLOTS] not in (0, L[L[at.IDXS] + L[job + _INDEX] * at.XSZ + at.X_SLOTS]):
+        discard(L, L[job + _SLOTS] * 2, L[job + _CAP] * 4)
+    before = np.int64(at.JOBS)
+    while L[before] != job:
+        before = L[before] + _NEXT
+    L[before] = L[job + _NEXT]
+    discard(L, job * 2, (_CELLS + 2 * L[job + _MOST]) * 2)
+
+
+@kernel("v:L")
+def close_jobs(L):
+    """Close all jobs that were not ended (a rollback, which empties their indexes)."""
+    while L[at.JOBS] != 0:
+        _close(L, L[at.JOBS])
+
+
 @kernel("v:ALi")
 def end_entering(A, L, job):
     """Close a job: its index has its new keys, rows left over, and what it outgrew goes."""
@@ -336,9 +359,7 @@ def end_entering(A, L, job):
         bucket_give(A, L, freed & _MASK, freed >> 32)
     for k in range(L[job + _LEFT]):
         idx_add(A, L, x, L[spare + k])
-    if L[job + _SLOTS] != L[xb + at.X_SLOTS]:
-        discard(L, L[job + _SLOTS] * 2, L[job + _CAP] * 4)
-    discard(L, job * 2, (_CELLS + 2 * L[job + _MOST]) * 2)
+    _close(L, job)
 
 
 @kernel("v:ALi")

@@ -149,6 +149,7 @@ SHARED = 216  # first cell of what lanes work in, and how many words it has
 SHARED_WORDS = 217
 N_LEVELS = 218  # join levels that there is room for
 TO_FILL = 219  # 1: an index has LATE_NOW
+JOBS = 220  # the first of the jobs that are open (`enter`), 0: none
 HEADER_CELLS = 512
 
 # scratch words right behind the header

@@ -24,6 +24,7 @@ from deltafix.sql.rows import Edit, among_given, checked
 from deltafix.sql.transactions import Transactions
 
 if TYPE_CHECKING:
+    from deltafix.engine.transaction import Transaction
     from deltafix.sql.builder import Relation
     from deltafix.sql.catalog import Key, Table
     from deltafix.sql.columns import Batch
@@ -141,6 +142,11 @@ class Editing(Transactions):
         self._settle_edits()
         return self._engine().rows(name)
 
+    def copy(self, name: str, tx: Transaction) -> None:
+        """Give those rows to another database in which it is declared alike."""
+        self._settle_edits()
+        tx.copy(name, self._engine())
+
     def lookup(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
         """The engine's rows with these values: by a key in O(1), else by a pattern."""
         table = self.catalog.tables.get(found.name)
@@ -149,6 +155,6 @@ class Editing(Transactions):
                 return self.rows_with(table, key, [tuple(fixed[n] for n in key.places)]).values()
         self._settle_edits()
         if not fixed:
-            return self._engine().rows(found.name)
+            return self._engine().ordered(found.name)
         width = len(found.all_columns)
         return self._engine().select(found.name, [fixed.get(place, ...) for place in range(width)])

@@ -229,7 +229,7 @@ def _as_set(connection: Connection, relation: Relation) -> Iterator[Database]:
     with connect(whole, functors=functions, reducers=reducers) as db:
         with db.transaction() as tx:
             for name in connection.catalog.tables:
-                tx.insert(name, connection.rows_of(name))
+                connection.copy(name, tx)
         yield db
 
 

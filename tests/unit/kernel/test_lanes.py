@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import pytest
 from tests.colliding import colliding
+from tests.interrupt import Interrupt
 
 import deltafix
 from deltafix.engine import lanes
@@ -245,6 +246,46 @@ def test_an_interrupt_between_the_steps_of_a_round_leaves_whole_tables(step: str
         with db.transaction() as tx:
             tx.insert("edge", edges)
         db.check_invariants()
+        with load(edges, lanes=1) as single:
+            assert all(db.rows(name) == single.rows(name) for name in before)
+
+
+@pytest.mark.parametrize("module", ["lanes", "threads"])
+def test_an_interrupt_at_any_line_leaves_no_thread_in_the_arena(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At lines all over an epoch, in relations that had rows."""
+    edges, running = graph(module), []
+
+    def count_calls(real):
+        def counted(*args):
+            running.append(1)
+            try:
+                return real(*args)
+            finally:
+                running.pop()
+
+        return counted
+
+    for name in ("maintain", "sort_keys", "enter_keys", "count_zone", "place_zone"):
+        monkeypatch.setattr(lanes, name, count_calls(getattr(lanes, name)))
+    with load(edges[:12], lanes=3) as db:
+        before = {name: db.rows(name) for name in ("edge", "path", "from", "deep")}
+        whole = Interrupt(1 << 40, f"engine/{module}.py")
+        with load(edges[:12], lanes=3) as twin, whole, twin.transaction() as tx:
+            tx.insert("edge", edges[12:])
+        lines = (1 << 40) - whole.after
+        assert lines > 100
+        for line in range(0, lines, -(-lines // (4 if JIT_DISABLED else 25))):
+            interrupt = Interrupt(line, f"engine/{module}.py")
+            with pytest.raises(KeyboardInterrupt), interrupt, db.transaction() as tx:
+                tx.insert("edge", edges[12:])
+            assert running == []
+            assert db._arena.cells[at.JOBS] == db._arena.cells[at.SHARED] == 0
+            assert {name: db.rows(name) for name in before} == before
+            db.check_invariants()
+        with db.transaction() as tx:
+            tx.insert("edge", edges[12:])
         with load(edges, lanes=1) as single:
             assert all(db.rows(name) == single.rows(name) for name in before)
 
