@@ -65,6 +65,11 @@ class FactFormat:
     compress: bool = False
     columns: tuple[int, ...] = ()
 
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """What ends a value or a line where values are not quoted."""
+        return (self.delimiter, "\n", "\r")
+
     @classmethod
     def from_parameters(cls, relation: str, parameters: Mapping[str, str]) -> FactFormat:
         """Read a directive's parameters. Raises FactError for a key or value not understood."""
@@ -164,9 +169,9 @@ def _check_columns(rows: OrderedRows[Value], schema: Schema, form: FactFormat, l
     """As `_check_writable`, of all rows. O(distinct values), unless there is one."""
     for position, column in enumerate(schema.columns):
         if column.type == "symbol":
-            breaks = (form.delimiter, "\n", "\r")
+            marks = form.breaks
             values = rows.values[position]
-            bad = [n for n, text in enumerate(values) if any(mark in str(text) for mark in breaks)]
+            bad = [n for n, text in enumerate(values) if any(mark in str(text) for mark in marks)]
             if bad:
                 import numpy as np  # noqa: PLC0415  slow to import
 
@@ -425,13 +430,13 @@ def _check_writable(
     rows: list[Row], symbols: list[int], schema: Schema, form: FactFormat, label: str
 ) -> None:
     # One join and three searches per column and chunk: a search per value costs ten times more.
-    breaks = (form.delimiter, "\n", "\r")
+    marks = form.breaks
     for position in symbols:
         together = "\0".join([str(row[position]) for row in rows])
-        if not any(mark in together for mark in breaks):
+        if not any(mark in together for mark in marks):
             continue
         for row in rows:
-            if any(mark in str(row[position]) for mark in breaks):
+            if any(mark in str(row[position]) for mark in marks):
                 message = (
                     f"{label}: column {schema.columns[position].name!r} of {schema.relation} "
                     f"holds {row[position]!r}, which has the delimiter or a line break in it; "
