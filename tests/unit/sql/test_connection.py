@@ -791,7 +791,7 @@ WRONG = {
     "SELECT SUM(name) FROM emp": ("DF721", 8, "it takes numbers"),
     "INSERT INTO emp VALUES (1)": ("DF721", 1, "give each column one value"),
     "INSERT INTO emp VALUES (1, NULL)": ("DF723", 28, "give it a value"),
-    "INSERT INTO emp VALUES (2147483648, 'x')": ("DF724", 1, "whole numbers of 32 bits"),
+    "INSERT INTO emp VALUES (2147483648, 'x')": ("DF724", 25, "whole numbers of 32 bits"),
     "SELECT id FROM emp ORDER BY id; SELEC 1": ("DF721", 33, "did you mean SELECT?"),
     "CREATE VIEW v AS SELEC id FROM emp": ("DF721", 18, "did you mean SELECT?"),
     "CREATE VIEW v AS SELECT id FORM emp": ("DF721", 28, "did you mean FROM?"),
