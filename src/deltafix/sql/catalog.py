@@ -145,7 +145,7 @@ class Table:
     _cells: dict[tuple[str, ...], list[Cell]] = field(default_factory=dict, repr=False)
 
     def cells(self, names: Sequence[str]) -> list[Cell]:
-        """What a row of values for the columns named is made of. O(1) for names that came before."""
+        """What a row of values for some columns is made of. O(1) for names that came before."""
         found = self._cells.get(key := tuple(names))
         if found is None:
             if len(self._cells) >= _SHAPES:

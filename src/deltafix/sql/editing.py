@@ -72,13 +72,15 @@ class Editing(Transactions):
     def _make(self, statement: Statement, edit: Edit) -> None:
         """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""
         table, removed, added, *_ = edit
-        self._pending.add(table, removed, ())
-        try:
-            require_keys(self, statement, table, added)
-        except SqlError:
-            self._pending.add(table, (), removed)
-            raise
-        self._pending.add(table, (), added)
+        if removed:
+            self._pending.add(table, removed, ())
+        if added:
+            try:
+                require_keys(self, statement, table, added)
+            except SqlError:
+                self._pending.add(table, (), removed)
+                raise
+            self._pending.add(table, (), added)
         self._journal.append(edit)
 
     def _take_batch(self, table: Table, batch: Batch) -> bool:

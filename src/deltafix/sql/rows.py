@@ -113,15 +113,15 @@ def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] 
     known = [column.name for column in table.relation.columns]
     names = list(columns) or (known if frame is None else frame.column_names)
     there = names if frame is None else frame.column_names
-    for name in names:
-        for some in (known, there):
+    for some in (known, there) if columns or frame is not None else ():
+        for name in names:
             if name not in some:
                 raise statement.unknown("column", name, some, None)
-        if names.count(name) > 1 or there.count(name) > 1:
-            raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
+            if names.count(name) > 1 or there.count(name) > 1:
+                raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
     if frame is None:
         return inserted(statement, table, names, _in_order(statement, table, names, list(rows)))
-    return _tabular(statement, table, names, list(map(frame.column, names)), frame.num_rows)
+    return _tabular(statement, table, {n: frame.column(n) for n in names}, frame.num_rows)
 
 
 _ROWS = "one row alone goes in a list: [(1, 'a')], or by name [{'id': 1, 'name': 'a'}]"
@@ -169,26 +169,25 @@ def _in_order(
 def _tabular(
     statement: Statement,
     table: Table,
-    names: Sequence[str],
-    values: Sequence[Any],
+    named: Mapping[str, Any],
     count: int,
     other: Other | None = None,
 ) -> Edit:
-    """Rows to insert, as so many values of each column named, or Arrow columns."""
+    """Rows to insert, as so many values of each column named, or columns of Arrow."""
     from deltafix.sql.columns import Batch, coded, listed, written  # noqa: PLC0415  as above
 
     found = []
-    for cell in table.cells(names):
-        column, place = cell.column, cell.place
-        if place is None:
+    for cell in table.cells([*named]):
+        column, values = cell.column, named.get(cell.column.name)
+        if values is None:
             default = encoded(statement, column, cell.default)
             found.append(written(column, [default] * count))
             continue
-        done = coded(column, values[place])
+        done = coded(column, values)
         if done is None:
             each = [
                 _encoded(statement, cell, value, number, other)
-                for number, value in enumerate(listed(statement, column, values[place]))
+                for number, value in enumerate(listed(statement, column, values))
             ]
             done = written(column, each)
         found.append(done)
@@ -206,8 +205,8 @@ def inserted(
 ) -> Edit:
     """Rows to insert, of the columns named; the others have their default, or are NULL."""
     if len(rows) >= _MANY and all(len(row) == len(names) for row in rows):
-        columns = list(zip(*rows, strict=True))
-        return _tabular(statement, table, names, columns, len(rows), other)
+        named = dict(zip(names, zip(*rows, strict=True), strict=True))
+        return _tabular(statement, table, named, len(rows), other)
     cells = table.cells(names)
     added = []
     for number, row in enumerate(rows):

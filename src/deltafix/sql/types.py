@@ -224,9 +224,7 @@ TEXT: Final = SqlType("TEXT", "symbol", "text", _text)
 BOOLEAN: Final = SqlType(
     "BOOLEAN", "number", "truth", lambda v: int(v) if isinstance(v, bool) else None, bool
 )
-DATE: Final = SqlType(
-    "DATE", "number", "days", _days, lambda v: date.fromordinal(v + _FIRST_DAY)
-)
+DATE: Final = SqlType("DATE", "number", "days", _days, lambda v: date.fromordinal(v + _FIRST_DAY))
 TIMESTAMP: Final = SqlType(
     "TIMESTAMP",
     "number",

@@ -888,7 +888,7 @@ WRONG = {
     "SELECT PRODUCT(name) FROM emp": ("DF721", 8, "it takes numbers"),
     "SELECT GREATEST([id], 1) FROM emp": ("DF721", 8, "GREATEST(a, b, ...)"),
     "SELECT ARRAY_AGG(DISTINCT id ORDER BY name) FROM emp": ("DF722", 8, "or by nothing"),
-    "INSERT INTO emp VALUES ([1], 'a')": ("DF724", 1, "is no INTEGER"),
+    "INSERT INTO emp VALUES ([1], 'a')": ("DF724", 26, "is no INTEGER"),
 }
 
 
