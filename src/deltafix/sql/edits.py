@@ -18,7 +18,7 @@ from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Key, Table
 from deltafix.sql.literals import Compute, Given, Scalar, typed
-from deltafix.sql.parameters import literal_of
+from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalars, over
@@ -278,12 +278,20 @@ def _cells(
             compute = _value(statement, cell, kind) if given is None else None
             table[-1].append((cell, given or Given(), compute))
 
+    ways: dict[tuple[int, int, SqlType], Compute] = {}
+
     def rows(_: Connection, statement: Statement) -> tuple[list[list[SqlValue]], Other]:
         def other(number: int, place: int, value: SqlValue) -> tuple[SqlValue, exp.Expr]:
             cell, _, compute = table[number][place]
             if compute is None and value is not None:
-                one = _value(statement, literal_of(statement, value), columns[place].type)
-                value = _computed(statement, one, (), cell)
+                kind = kind_of(value)
+                way = None if kind is None else ways.get((number, place, kind))
+                if way is None:
+                    node = cell if kind is not None else literal_of(statement, value)
+                    way = _value(statement, node, columns[place].type)
+                    if kind is not None:
+                        ways[number, place, kind] = way
+                value = _computed(statement, way, (), cell)
             return value, cell
 
         found = [

@@ -90,7 +90,7 @@ class Statement:
         literals: where those begin in the tree that another text of it has others of (`sql.again`),
             from `start` on.
         given: what this text has for them.
-        moved: where the text of the tree has other places: behind its first, by its second.
+        moved: gives where the text of the tree has other places: behind its first, by its second.
         form: what the tree is of, if it comes again with other values.
     """
 
@@ -104,7 +104,7 @@ class Statement:
     forms: list[Any] = field(default_factory=list, compare=False, repr=False)
     literals: tuple[int, ...] = ()
     given: tuple[Any, ...] = ()
-    moved: Sequence[tuple[int, int]] = ()
+    moved: Callable[[], Sequence[tuple[int, int]]] = tuple
     form: Any = None
 
     def on(self, node: exp.Expr, form: Any) -> Statement:
@@ -149,7 +149,7 @@ class Statement:
 
     def _place(self, place: int) -> int:
         """Where in this text is what is at a place of the tree's."""
-        return place + next((by for end, by in reversed(self.moved) if end <= place), 0)
+        return place + next((by for end, by in reversed(self.moved()) if end <= place), 0)
 
     def _word_of(self, node: exp.Expr, parts: list[dict[str, int]]) -> list[dict[str, int]]:
         """The place of a function's name, where sqlglot notes none: of CURRENT_DATE, and of MAX."""
