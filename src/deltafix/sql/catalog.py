@@ -239,6 +239,11 @@ class Catalog:
         found = {name: table.relation for name, table in self.tables.items()}
         return {**found, **{name: view.relation for name, view in self.views.items()}}
 
+    def relation(self, name: str) -> Relation | None:
+        """What FROM names; None where it is unknown. O(1)."""
+        found = self.tables.get(name) or self.views.get(name)
+        return None if found is None else found.relation
+
     def program(self) -> Program:
         """The rules of all views over all tables."""
         tables = [table.relation for table in self.tables.values()]

@@ -195,7 +195,7 @@ class Transactions(Maintained):
             one, last = self._untold[0]
             if isinstance(one, Subscription):
                 tell: Callable[[Any], object] = one.tell
-                relation = self.catalog.relations.get(one.view)  # None: it is gone meanwhile
+                relation = self.catalog.relation(one.view)  # None: it is gone meanwhile
                 told: Any = (
                     () if relation is None else view_delta(relation, [step.told for step in last])
                 )
@@ -246,11 +246,11 @@ class Transactions(Maintained):
             self._subscriptions = [one for one in self._subscriptions if one.view in there]
 
     def _relation(self, name: str) -> Relation:
-        known = self.catalog.relations
-        if name not in known:
+        found = self.catalog.relation(name)
+        if found is None:
             statement = Statement(name, 0, len(name), exp.Null(), explain="")
-            raise statement.unknown("view", name, list(known), None)
-        return known[name]
+            raise statement.unknown("view", name, list(self.catalog.relations), None)
+        return found
 
 
 class Transaction:
