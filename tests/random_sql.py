@@ -1084,9 +1084,11 @@ class _Maker:
                 "GROUPS BETWEEN 2 PRECEDING AND 1 FOLLOWING",
             )
         )
+        frame += self.excluded()
         peers = self.random.choice(("", " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"))
+        peers += self.excluded() if peers else ""
         by_peers = self.random.choice(("", f"ORDER BY {some}{peers}"))
-        groups = f"ORDER BY {some} GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW"
+        groups = f"ORDER BY {some} GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW{self.excluded()}"
         measured = [name for name, of in scope if of in OFFSETS and not (self.nan and of == DOUBLE)]
         if measured and self.maybe(0.4):
             groups = self.measured(dict(scope), self.random.choice(measured))
@@ -1133,7 +1135,13 @@ class _Maker:
             f"BETWEEN CURRENT ROW AND {two} FOLLOWING",
             f"BETWEEN {one} FOLLOWING AND UNBOUNDED FOLLOWING",
         )
-        return f"ORDER BY {column} {way} RANGE {self.random.choice(frames)}"
+        return f"ORDER BY {column} {way} RANGE {self.random.choice(frames)}{self.excluded()}"
+
+    def excluded(self) -> str:
+        """What a frame leaves out, often nothing."""
+        if self.maybe(0.7):
+            return ""
+        return f" EXCLUDE {self.random.choice(('CURRENT ROW', 'GROUP', 'TIES', 'NO OTHERS'))}"
 
     def united(self, scope: Columns, column: str, kind: str, order: str) -> list[tuple[str, str]]:
         """Aggregates that put values together, in the window's order, and what skips NULLs."""

@@ -844,7 +844,6 @@ WRONG = {
     "SELECT id FROM (SELECT id FROM emp ORDER BY id) AS e": ("DF722", 45, "add LIMIT"),
     "CREATE VIEW v AS SELECT id FROM emp LIMIT id": ("DF721", 43, "write LIMIT 10"),
     "SELECT id FROM emp WHERE ROW_NUMBER() OVER (ORDER BY id) = 1": ("DF722", 26, "QUALIFY"),
-    "SELECT SUM(id) OVER (ROWS 1 PRECEDING EXCLUDE TIES) FROM emp": ("DF722", 8, "write ROWS"),
     "SELECT LAG(id, name) OVER (ORDER BY id) FROM emp": ("DF721", 16, "as in LAG(x, 2)"),
     "SELECT LAG(id, 1, name) OVER (ORDER BY id) FROM emp": ("DF721", 8, "CAST(... AS ...)"),
     "SELECT SUM(id IGNORE NULLS) OVER (ORDER BY id) FROM emp": ("DF722", 8, "write it for LAG"),
