@@ -484,7 +484,8 @@ def _parser(base: type[Parser]) -> type[Parser]:
     that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
     where sqlglot reads a parameter; `ADD CHECK (...)` and PRODUCT are understood. Parameters and
     NULL have their places, which it does not note, and places in arrays are as they are written,
-    with the number of the first as `offset`: it counts from 0 those that it takes for numbers.
+    with the number of the first as `offset`: it counts from 0 those that it takes for numbers. The
+    text of an INTERVAL stays: it takes the first number and word in it for the whole.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
@@ -517,6 +518,13 @@ def _parser(base: type[Parser]) -> type[Parser]:
             first, found = self._curr, super()._parse_placeholder()
             if isinstance(found, exp.Placeholder):
                 found.update_positions(start=first.start, end=self._prev.end)
+            return found
+
+        def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
+            found = super()._parse_interval_span(this, parse_function_unit)
+            if this.is_string and found.name != this.name:
+                found.set("this", this)
+                found.set("unit", None)
             return found
 
         def _parse_alter_table_add(self) -> Any:
