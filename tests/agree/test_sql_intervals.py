@@ -38,6 +38,7 @@ CLOCKS = (
     "1:2:60",
     "03:00:00.123456",
 )
+UNITS = ("DAY", "MONTH", "HOUR", "YEAR")
 STARTS = ("2024-01-31 12:00:00", "2023-12-01 00:00:00.5", "2024-02-29 23:59:59")
 
 
@@ -46,9 +47,7 @@ def written(random: Random) -> str:
     groups = random.choices([*WORDS], [*WORDS.values()], k=3)
     words = [random.choice(group.split()) for group in groups]
     if random.random() < 0.15:
-        return (
-            f"INTERVAL '{random.choice(COUNTS)}' {random.choice(('DAY', 'MONTH', 'HOURS', 'YEAR'))}"
-        )
+        return f"INTERVAL '{random.choice(COUNTS)}' {random.choice(UNITS)}"
     count = random.choice((1, 1, 1, 2, 2, 3))
     parts = [f"{random.choice(COUNTS)}{random.choice((' ', ''))}{word}" for word in words[:count]]
     if random.random() < 0.4:
