@@ -179,6 +179,18 @@ class Transactions(Maintained):
             self.rollback()
             raise
 
+    def compact(self) -> None:
+        """Give back what deletes and definitions left behind: rebuild from the tables' rows.
+
+        See `Database.compact`: O(the tables and views), as loading them is; nobody hears of it, and
+        a state folder has a new snapshot and an image. Raises SqlOperationalError within BEGIN, or
+        when the connection is closed, and StateError where the folder cannot be written.
+        """
+        self._require_open()
+        if self._open:
+            raise SqlOperationalError("a transaction is open; COMMIT or ROLLBACK it first")
+        self._engine().compact()
+
     @property
     def engine(self) -> Database:
         """The engine's database, for its figures and invariants; do not edit through it."""
