@@ -256,6 +256,9 @@ class Maintained:
         if isinstance(error, BudgetError):
             found: Any = error.values.get("relations", ())
             views = {*found} & {*self.catalog.views}
+            if not views and found and not {*found} & {*self.catalog.relations}:
+                said = re.sub(", in `.*(?=; rolled back)", ", in this query", str(error))
+                return BudgetError(said, relations=())
             if not views:
                 return None
             view = min(views)
