@@ -1156,7 +1156,7 @@ def test_a_select_has_the_bounds_of_its_connection() -> None:
     with deltafix.sql.connect(max_rows=100) as db:
         assert rows(db, query.format(50)) == [(50,)]
         for asked in (query.format(500), f"SELECT 1 WHERE 7 = ({query.format(500)})"):
-            with pytest.raises(BudgetError, match="max_rows=100 .*, in this query"):
+            with pytest.raises(BudgetError, match=r"max_rows=100 .*, in this query"):
                 db.execute(asked)
         db.execute("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1)")
         with pytest.raises(BudgetError):
