@@ -35,7 +35,7 @@ def _told(query: str, dialect: str = "duckdb") -> tuple[str, int, str]:
         ("postgres", "SELECT APPROX_COUNT_DISTINCT(id) FROM c", "APPROX_COUNT_DISTINCT"),
         ("duckdb", "SELECT APPROX_QUANTILE(val, 0.5) FROM c", "APPROX_QUANTILE"),
         ("duckdb", "SELECT [x + 1 FOR x IN [1, 2]] FROM c", "a list comprehension"),
-        ("duckdb", "SELECT LIST_FILTER([1], x -> x > 1) FROM c", "LIST_FILTER"),
+        ("duckdb", "SELECT LIST_REDUCE([1], (x, y) -> x + y) FROM c", "LIST_REDUCE"),
         ("duckdb", "SELECT STRING_AGG(val, ',') FROM c", "STRING_AGG of INTEGER"),
         ("duckdb", "SELECT JSON_OBJECT('a', name) FROM c", "JSON_OBJECT"),
     ],
