@@ -237,6 +237,8 @@ def test_oracle_a_name_in_a_subquery_is_first_a_column_of_it(query: str, warm_ke
     [
         ("duckdb", "SELECT id, a + b AS x FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = x)"),
         ("postgres", "SELECT id, b AS x FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = x)"),
+        ("duckdb", "SELECT id, a AS x FROM t AS w WHERE EXISTS (SELECT 1 FROM u AS w WHERE "
+         "w.c = x)"),
         ("duckdb", "SELECT a, COUNT(*) AS n FROM t GROUP BY a HAVING EXISTS "
          "(SELECT 1 FROM u WHERE c = n)"),
     ],
