@@ -142,7 +142,7 @@ class Table:
     foreign: tuple[ForeignKey, ...] = ()
     defaults: Mapping[int, SqlValue] = field(default_factory=dict)
     next_number: int = 1
-    _cells: dict[tuple[str, ...], list[Cell]] = field(default_factory=dict, repr=False)
+    _cells: dict[tuple[str, ...], list[Cell]] = field(default_factory=dict, init=False, repr=False)
 
     def cells(self, names: Sequence[str]) -> list[Cell]:
         """What a row of values for some columns is made of. O(1) for names that came before."""
