@@ -62,7 +62,8 @@ if TYPE_CHECKING:
 
 _PARTS = (
     "plan", "_core", "_cache", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
-    "_given", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed", "_users",
+    "_given", "_keys", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed",
+    "_users",
 )  # fmt: skip
 """What `compact` makes anew."""
 
@@ -145,6 +146,7 @@ class Database(Reading):
         self._changed = ChangedRows(self._arena, self._codes, self._by_number, self.schemas)
         self._given = {linked.given(name): s for name, s in self.schemas.items()}
         self._probe = None
+        self._keys = {}
 
     def _run_with(self, program: Program, linked: Linked, strata: Strata, users: Users) -> None:
         """Let epochs run a linked plan."""

@@ -153,7 +153,7 @@ class Connection(Definitions):
 
     def _run(self, statement: Statement) -> Any:
         node = statement.node
-        if isinstance(node, exp.Transaction | exp.Commit | exp.Rollback):
+        if type(node) in _CONTROL:
             return self._control(statement)
         with Transaction(self, statement):
             return self._one(statement)
@@ -162,15 +162,9 @@ class Connection(Definitions):
         if statement.explain:
             return self._explain(statement)
         node = statement.node
-        if isinstance(node, exp.Insert | exp.Update | exp.Delete):
-            edit = edits.edit_of(self, statement)
-            count, shown = self._edit(statement, edit), node.args.get("returning")
-            return count if shown is None else edits.returned(statement, edit, shown)
-        if isinstance(node, exp.Merge):
-            return self._edit(statement, merge(self, statement, node))
-        for kind, method in _STATEMENTS.items():
-            if isinstance(node, kind):
-                return method(self, statement, node)
+        method = _STATEMENTS.get(type(node))
+        if method is not None:
+            return method(self, statement, node)
         if isinstance(node, exp.Query | exp.Values):
             return reading.select(self, statement, node)
         if statement.verb.startswith("ALTER"):
@@ -197,6 +191,14 @@ class Connection(Definitions):
         else:
             self.rollback()
         return 0
+
+    def _edit_by(self, statement: Statement, node: Any) -> int | reading.Result:
+        edit = edits.edit_of(self, statement)
+        count, shown = self._edit(statement, edit), node.args.get("returning")
+        return count if shown is None else edits.returned(statement, edit, shown)
+
+    def _merge(self, statement: Statement, node: exp.Merge) -> int:
+        return self._edit(statement, merge(self, statement, node))
 
     def _truncate(self, statement: Statement, node: exp.TruncateTable) -> int:
         found = edits.truncate(self, statement, node)
@@ -280,10 +282,15 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
     {
         exp.Alter: Connection._alter,
         exp.Create: Connection._create,
+        exp.Delete: Connection._edit_by,
         exp.Drop: Connection._drop,
+        exp.Insert: Connection._edit_by,
+        exp.Merge: Connection._merge,
         exp.TruncateTable: Connection._truncate,
+        exp.Update: Connection._edit_by,
     }
 )
+_CONTROL = frozenset((exp.Transaction, exp.Commit, exp.Rollback))
 
 
 def open_connection(path: str | Path, dialect: str, settings: Mapping[str, Any]) -> Connection:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltafix.errors import SqlError
+from deltafix.errors import SqlError, SqlIntegrityError
 from deltafix.facts.schema import Row
 from deltafix.sql.integrity import (
     actions,
@@ -20,7 +20,7 @@ from deltafix.sql.integrity import (
     require_keys,
     require_references,
 )
-from deltafix.sql.rows import Edit, among_given, checked
+from deltafix.sql.rows import Edit, checked, name_rows
 from deltafix.sql.transactions import Transactions
 
 if TYPE_CHECKING:
@@ -52,32 +52,35 @@ class Editing(Transactions):
                 return len(added)
             added = list(added)  # by row, which names the one that breaks a key
             edit = Edit(table, removed, added, replaced)
-        made = [edit]
-        with among_given(edit, edit):
+        made, doing = [edit], edit
+        try:
             self._make(statement, edit)
-        chains = [0]  # how many edits of keys in a row each is the end of
-        for cause, chain in zip(made, chains, strict=True):  # which grow
-            require_end(statement, cause, chain)
-            for action in actions(self, statement, cause, made):
-                with among_given(action, edit):
-                    self._make(statement, checked(statement, action))
-                made.append(action)
-                chains.append(chain + 1 if action.replaced else 0)
-        for one in net(made):
-            with among_given(one, edit):
-                require_references(self, statement, one)
+            chains = [0]  # how many edits of keys in a row each is the end of
+            for cause, chain in zip(made, chains, strict=True):  # which grow
+                require_end(statement, cause, chain)
+                for doing in actions(self, statement, cause, made):
+                    self._make(statement, checked(statement, doing))
+                    made.append(doing)
+                    chains.append(chain + 1 if doing.replaced else 0)
+            for doing in net(made):
+                require_references(self, statement, doing)
+        except SqlIntegrityError as error:
+            name_rows(error, doing, edit)
+            raise
         return len(removed) + len(added) - len(replaced)
 
     def _make(self, statement: Statement, edit: Edit) -> None:
         """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""
         table, removed, added, *_ = edit
-        self._pending.add(table, removed, ())
-        try:
-            require_keys(self, statement, table, added)
-        except SqlError:
-            self._pending.add(table, (), removed)
-            raise
-        self._pending.add(table, (), added)
+        if removed:
+            self._pending.add(table, removed, ())
+        if added:
+            try:
+                require_keys(self, statement, table, added)
+            except SqlError:
+                self._pending.add(table, (), removed)
+                raise
+            self._pending.add(table, (), added)
         self._journal.append(edit)
 
     def _take_batch(self, table: Table, batch: Batch) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.engine.connect import connect as connect_engine
 from deltafix.engine.database import Database
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from deltafix.sql.text import Statement
 
 
+_BOUNDS: Final = ("max_rows", "max_rounds", "timeout", "threads")
+
+
 class Maintained:
     """A catalog, and the engine that keeps its views; `Connection` has the rest."""
 
@@ -54,6 +57,11 @@ class Maintained:
         self._closed = False
         self._path = path
         self._durable = str(path) != ":memory:"
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """What one epoch may take, by its settings; a SELECT may take as much."""
+        return {name: self._settings[name] for name in _BOUNDS if name in self._settings}
 
     def _engine(self) -> Database:
         """The engine with the rules of now."""
@@ -247,6 +255,9 @@ class Maintained:
         if isinstance(error, BudgetError):
             found: Any = error.values.get("relations", ())
             views = {*found} & {*self.catalog.views}
+            if not views and found and not {*found} & {*self.catalog.relations}:
+                said = re.sub(", in `.*(?=; rolled back)", ", in this query", str(error))
+                return BudgetError(said, relations=())
             if not views:
                 return None
             view = min(views)

@@ -436,7 +436,7 @@ def _run(connection: Connection, builder: Builder, made: Relation) -> list[Row]:
     reducers = {name: reducer for name, (_, reducer) in builder.reducers.items()}
     with (
         connection.mapped(builder.statement),
-        connect(one, functors=builder.functions, reducers=reducers) as db,
+        connect(one, functors=builder.functions, reducers=reducers, **connection.bounds) as db,
     ):
         with db.transaction() as tx:
             for name in given:
