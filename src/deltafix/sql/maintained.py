@@ -255,13 +255,12 @@ class Maintained:
         if isinstance(error, BudgetError):
             found: Any = error.values.get("relations", ())
             views = {*found} & {*self.catalog.views}
+            said = str(error).partition(", in `")[0]
             if not views and found and not {*found} & {*self.catalog.relations}:
-                said = re.sub(", in `.*(?=; rolled back)", ", in this query", str(error))
-                return BudgetError(said, relations=())
+                return BudgetError(f"{said}, in this query; rolled back", relations=())
             if not views:
                 return None
             view = min(views)
-            said = str(error).partition(", in `")[0]
             ways_out = f"bound its recursion, or DROP VIEW {view}"
             message = f"{said}, in view {view!r}; rolled back: {ways_out}"
             return BudgetError(message, relations=found)
