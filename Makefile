@@ -32,6 +32,11 @@ build/azurite/.ready:
 	npm install --silent --no-audit --no-fund --prefix build/azurite azurite@3.37.0
 	@touch $@
 
+# The other checker of types, for tests/unit/test_types.py.
+build/pyright/.ready:
+	npm install --silent --no-audit --no-fund --prefix build/pyright pyright@1.1.414
+	@touch $@
+
 # What every Java with Spark's jars reads first, for tests/conftest.py.
 build/classes.jsa: $(READY) scripts/classes.py
 	@mkdir -p build
@@ -105,16 +110,17 @@ recording: $(READY)  ## play the session of README's moving picture, and draw it
 	$(BIN)/python scripts/recording
 
 .PHONY: wheel
-wheel: $(READY)  ## sdist and wheel for Linux in dist/, with the kernel compiled for x86-64-v2 and v3
+wheel: $(READY)  ## sdist and wheels in dist/: for Linux with the kernel compiled for x86-64-v2 and v3, and for all else
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group release
 	$(BIN)/python scripts/objects.py build/objects x86-64-v2
 	$(BIN)/python scripts/objects.py build/objects x86-64-v3
 	rm -rf dist
 	DELTAFIX_OBJECTS=$(CURDIR)/build/objects $(BIN)/python -m build --outdir dist
+	$(BIN)/python -m build --wheel --outdir dist
 
 .PHONY: try-wheel
-try-wheel: wheel  ## that wheel, installed as users do, on each Python 3.11 to 3.14 of this machine
-	$(BIN)/python scripts/try_wheel.py dist/*.whl
+try-wheel: wheel  ## that wheel, installed as users do, on each Python 3.11 to 3.14: this machine's, or Debian's
+	$(BIN)/python scripts/try_wheel.py dist/*-manylinux_*.whl
 
 .PHONY: vscode
 vscode:  ## the extension for Visual Studio Code, in dist/; needs node 20 with npm
@@ -123,7 +129,7 @@ vscode:  ## the extension for Visual Studio Code, in dist/; needs node 20 with n
 	npm --prefix editors/vscode run package
 
 .PHONY: release
-release: $(READY)  ## checks, lint, the wheel tried; then sha256 and the command to upload, which is yours
+release: $(READY)  ## checks, lint, the wheel tried; then the upload, if UV_PUBLISH_TOKEN has a token
 	$(BIN)/python scripts/release.py
 	$(MAKE) lint try-wheel
 	$(BIN)/python scripts/release.py dist

@@ -35,7 +35,6 @@ from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Schema
 from deltafix.spark.session import spark_session
 from deltafix.spark.shards import ShardedDatabase
-from deltafix.spark.shards.load import BulkShard
 from deltafix.spark.shards.shard import Shard
 
 NODES = 250_000
@@ -83,14 +82,12 @@ def stepping() -> Iterator[Steps]:
 
         return run
 
-    kept = [(kind, kind.step) for kind in (Shard, BulkShard)]
-    for kind, step in kept:
-        kind.step = timed(step)  # type: ignore[method-assign]
+    step = Shard.step
+    Shard.step = timed(step)  # type: ignore[method-assign]
     try:
         yield found
     finally:
-        for kind, step in kept:
-            kind.step = step  # type: ignore[method-assign]
+        Shard.step = step  # type: ignore[method-assign]
 
 
 def graph(nodes: int, hub: float) -> Any:

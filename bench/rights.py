@@ -1,6 +1,6 @@
 """Access rights: load, checks and tuple changes, in processor time.
 
-    python -m bench.rights [--tuples 1000000] [--keep group#member] [--checks 2000] [--edits 500]
+    python -m bench.rights [--tuples 10000000] [--keep group#member] [--checks 2000] [--edits 500]
 
 Documents in folders in folders, users in groups in groups, grants to groups on folders and
 documents, denials. Half of the checks ask about users who have the document, found by
@@ -167,7 +167,7 @@ def _edits(rights: Any, of: Sizes, random: Any, count: int) -> Iterator[list[str
 def main() -> int:
     """Measure, print, and say by the exit code whether kept and searched answers agree."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tuples", type=int, default=1_000_000)
+    parser.add_argument("--tuples", type=int, default=10_000_000)
     parser.add_argument("--keep", action="append", default=[], help="a relation to keep")
     parser.add_argument("--checks", type=int, default=2000)
     parser.add_argument("--edits", type=int, default=500)

@@ -171,7 +171,7 @@ def in_shards(
     label += " (auto)" if not db.choice.why.startswith("asked") else ""
     work = db.work
     note = f"{work.supersteps} supersteps, {work.messages:,} messages, {work.bytes / 1e6:,.1f} MB"
-    note += ", by columns" if "by columns" in db.choice.why else ""
+    note += ", in a load" if "in a load" in db.choice.why else ""
     count = changes["out"].count()
     require(label, count, answer[0])
     began = time.perf_counter()

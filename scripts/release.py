@@ -1,19 +1,22 @@
-"""What must hold before a release, and what to upload. `make release` runs it; it uploads nothing.
+"""What must hold before a release, and the upload. `make release` runs it.
 
     scripts/release.py          checks: a clean tree, one version everywhere
-    scripts/release.py FOLDER   the same, and the files in it: names, sha256, the command to upload
+    scripts/release.py FOLDER   the same, then names and sha256 of the files in it, and their upload
 
-Exit code 1, with every problem, where something does not hold.
+Invariant: without a token in UV_PUBLISH_TOKEN nothing leaves this machine. Exit code 1, with every
+problem, where something does not hold.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import deltafix
@@ -59,8 +62,18 @@ def built(folder: Path, stated: str) -> list[Path]:
     return [sdist, *wheels]
 
 
+def upload(files: Sequence[Path]) -> int:
+    """Upload files to PyPI, or to UV_PUBLISH_URL, if there is a token; the exit code."""
+    if not os.environ.get("UV_PUBLISH_TOKEN"):
+        print("\nnothing is uploaded: UV_PUBLISH_TOKEN has no token (pypi.org, account settings)")
+        return 0
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "uv", "publish", *files]
+    return subprocess.run(command, check=False).returncode
+
+
 def main(arguments: list[str]) -> int:
-    """Check, and say what there is to upload; the exit code."""
+    """Check, say what there is, and upload it if there is a token; the exit code."""
     found = problems(ROOT, deltafix.__version__)
     for problem in found:
         print(f"release: {problem}", file=sys.stderr)
@@ -69,8 +82,7 @@ def main(arguments: list[str]) -> int:
     files = built(Path(arguments[0]), version(ROOT))
     for file in files:
         print(f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file}")
-    print(f"\nTo upload:\n\n    python -m twine upload {' '.join(map(str, files))}")
-    return 0
+    return upload(files)
 
 
 if __name__ == "__main__":

@@ -1,24 +1,24 @@
 """Try a wheel as a stranger would: `scripts/try_wheel.py FILE.whl`. Run by `make try-wheel`.
 
-For each Python of `VERSIONS` that is on this machine: an environment of its own with the wheel and
+For each version of Python that can be had (`pythons`): an environment of its own with the wheel and
 the newest of what it asks for, an empty home folder, and a working folder that is not the
 project's. Invariant: what is tried is what was installed, and nothing is skipped in silence: a
-Python that is not here has a line that says so. Exit code 1 where something failed, or where no
+Python that cannot be had has a line that says why. Exit code 1 where something failed, or where no
 Python was found.
 """
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-VERSIONS = ("3.11", "3.12", "3.13", "3.14")
+import pythons
+
+KEPT = Path(__file__).resolve().parent.parent / "build" / "pythons"
 
 PROGRAM = """\
 .decl edge(x: symbol, y: symbol)
@@ -58,25 +58,6 @@ class TryError(Exception):
     """What did not come out as it should."""
 
 
-def pythons() -> Iterator[tuple[str, Path | None]]:
-    """Each version with an interpreter of it, from PATH or pyenv; None where there is none."""
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
-    folders = [Path(folder) for folder in os.get_exec_path()]
-    for version in VERSIONS:
-        own = sorted(pyenv.glob(f"{version}.*/bin"))
-        found = (folder / f"python{version}" for folder in [*folders, *own])
-        yield version, next((one for one in found if _is_python(one)), None)
-
-
-def _is_python(path: Path) -> bool:
-    """Whether it starts, and makes environments: a shim of pyenv, or Debian's, may do neither."""
-    if not path.is_file():
-        return False
-    return not subprocess.run(
-        [path, "-c", "import venv"], capture_output=True, check=False
-    ).returncode
-
-
 def try_on(python: Path, wheel: Path, place: Path) -> None:
     """Install the wheel below `place` and use it there. Raises TryError."""
     home, work, venv = (place / name for name in ("home", "work", "venv"))
@@ -95,8 +76,9 @@ def try_on(python: Path, wheel: Path, place: Path) -> None:
         return ran.stdout, ran.stderr
 
     def install(what: str) -> None:  # with the environment as it is: where packages come from
-        pip = (sys.executable, "-m", "pip", "--python", here / "python", "install", "--quiet", what)
-        ran = subprocess.run(pip, cwd=work, capture_output=True, text=True, check=False)
+        pip = (sys.executable, "-m", "pip", "--python", here / "python", "install")
+        command = (*pip, "--quiet", "--no-compile", what)
+        ran = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
         if ran.returncode:
             raise TryError(f"pip install {what}\n{ran.stderr}")
 
@@ -110,6 +92,8 @@ def try_on(python: Path, wheel: Path, place: Path) -> None:
     (work / "typed.py").write_text(TYPED)
     run(python, "-m", "venv", "--without-pip", venv)
     install(str(wheel))
+    (package,) = venv.glob("lib/python*/site-packages/deltafix")
+    run(here / "python", "-W", "error", "-m", "compileall", "-q", package)  # warns of nothing
 
     same("--version", run("deltafix", "--version")[0], f"deltafix {wheel.name.split('-')[1]}\n")
     out, said = run("deltafix", "run", "p.dl", "-D", "-")
@@ -132,9 +116,9 @@ def try_on(python: Path, wheel: Path, place: Path) -> None:
 def main(wheel: Path) -> int:
     """Try it on each Python and say what came of it; the exit code."""
     passed = failed = 0
-    for version, python in pythons():
-        if python is None:
-            print(f"{version}: not on this machine, not tried")
+    for version, python in pythons.find(KEPT):
+        if isinstance(python, str):
+            print(f"{version}: not on this machine, and {python}: not tried")
             continue
         began = time.perf_counter()
         place = Path(tempfile.mkdtemp(prefix="deltafix-wheel-")).resolve()
@@ -153,7 +137,7 @@ def main(wheel: Path) -> int:
         finally:
             shutil.rmtree(place)
     if not passed + failed:
-        print(f"none of {', '.join(VERSIONS)} is on this machine: the wheel is not tried")
+        print(f"none of {', '.join(pythons.VERSIONS)} can be had: the wheel is not tried")
     return int(failed or not passed)
 
 

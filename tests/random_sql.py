@@ -493,6 +493,26 @@ class _Maker:
             wanted = [f"CAST({one}({item}.x) AS INTEGER)" for one in ("MAX", "SUM", "COUNT")]
         return f"(SELECT {self.random.choice(wanted)} FROM {table.name} AS {alias}{where})"
 
+    def shared(self, scope: Columns) -> list[tuple[str, str, str]]:
+        """Tables, and a column that the query around has of the same name, as that is there."""
+        names = [(name.rsplit(".", 1)[-1], name) for name, of in scope if of == INT and "." in name]
+        return [
+            (table.name, name, around)
+            for table in self.tables
+            for name, kind in table.columns
+            for one, around in names
+            if kind == INT and name == one
+        ]
+
+    def shadowed(self, scope: Columns) -> str:
+        """Of two subqueries one that reads a name of its own, and one that of the query around."""
+        table, name, around = self.random.choice(self.shared(scope))
+        both, e = [], self.name("e")
+        for least in self.random.sample((name, around), 2):
+            where = f"{e}.{name} >= {least}"
+            both.append(f"(SELECT MIN({e}.{name}) FROM {table} AS {e} WHERE {where})")
+        return f"SUM({both[0]}) - MAX({both[1]})"
+
     def correlation(self, scope: Columns, columns: Columns) -> str:
         parts = []
         inside = {name.split(".")[1] for name, _ in columns}  # they hide what USING has merged
@@ -924,6 +944,9 @@ class _Maker:
         self.hidden = "" if distinct else self.random.choice([n for n, _ in scope])
         where = self.where(scope)
         named = self.by_name(scope, shown)
+        within = [] if self.portable else self.named_within(scope, shown)
+        if within and self.maybe(0.3):
+            named = self.random.choice(within)
         if named and self.maybe(0.15):
             where = f"{where} AND {named}" if where else f" WHERE {named}"
         if small and not self.portable and self.maybe(0.1):
@@ -945,6 +968,21 @@ class _Maker:
                 found += [(name, known)] * (" OVER " not in value)
         return self.simple_condition(tuple(found)) if found else ""
 
+    def named_within(self, scope: Columns, shown: list[str]) -> list[str]:
+        """Correlated subqueries that read plain columns of SELECT by their names there."""
+        found = []
+        for one in shown:
+            value, name = one.rsplit(" AS ", 1)
+            kind = dict(scope).get(value)
+            there = [n for n, _ in scope if n.rsplit(".", 1)[-1] == name]
+            for table in self.tables if kind and not there else ():
+                e = self.name("e")
+                for other, of in table.columns:
+                    if of == kind and name not in dict(table.columns):
+                        test = f"{e}.{other} {self.random.choice(('=', '<>'))} {name}"
+                        found.append(f"EXISTS (SELECT 1 FROM {table.name} AS {e} WHERE {test})")
+        return found
+
     def grouped(self, depth: int) -> tuple[str, Columns]:
         text, scope = self.joined(depth)
         keys = []
@@ -953,6 +991,9 @@ class _Maker:
             key = self.of(scope, kind)
             if self.maybe(0.3):
                 key = f"CAST({self.expression(scope, kind, 1, inner=False)} AS {kind})"
+            if self.maybe(0.05) and self.shared(scope):
+                table, name, _ = self.random.choice(self.shared(scope))
+                key, kind = f"(SELECT MAX({name}) FROM {table})", INT
             if key and key not in [k for k, _ in keys]:
                 keys.append((key, kind))
         shown = [(f"{key} AS c{n}", kind) for n, (key, kind) in enumerate(keys)]
@@ -995,6 +1036,8 @@ class _Maker:
         return f"SELECT {written} FROM {text}{self.where(scope)}{group}{having}", columns
 
     def aggregate(self, scope: Columns) -> tuple[str, str]:
+        if self.maybe(0.05) and self.shared(scope):
+            return f"CAST({self.shadowed(scope)} AS INTEGER)", INT
         kind = self.random.choice([k for _, k in scope])
         column = self.of(scope, kind) or "1"
         if self.maybe(0.25):
@@ -1084,9 +1127,11 @@ class _Maker:
                 "GROUPS BETWEEN 2 PRECEDING AND 1 FOLLOWING",
             )
         )
+        frame += self.excluded()
         peers = self.random.choice(("", " RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"))
+        peers += self.excluded() if peers else ""
         by_peers = self.random.choice(("", f"ORDER BY {some}{peers}"))
-        groups = f"ORDER BY {some} GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW"
+        groups = f"ORDER BY {some} GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW{self.excluded()}"
         measured = [name for name, of in scope if of in OFFSETS and not (self.nan and of == DOUBLE)]
         if measured and self.maybe(0.4):
             groups = self.measured(dict(scope), self.random.choice(measured))
@@ -1133,7 +1178,13 @@ class _Maker:
             f"BETWEEN CURRENT ROW AND {two} FOLLOWING",
             f"BETWEEN {one} FOLLOWING AND UNBOUNDED FOLLOWING",
         )
-        return f"ORDER BY {column} {way} RANGE {self.random.choice(frames)}"
+        return f"ORDER BY {column} {way} RANGE {self.random.choice(frames)}{self.excluded()}"
+
+    def excluded(self) -> str:
+        """What a frame leaves out, often nothing."""
+        if self.maybe(0.7):
+            return ""
+        return f" EXCLUDE {self.random.choice(('CURRENT ROW', 'GROUP', 'TIES', 'NO OTHERS'))}"
 
     def united(self, scope: Columns, column: str, kind: str, order: str) -> list[tuple[str, str]]:
         """Aggregates that put values together, in the window's order, and what skips NULLs."""

@@ -119,10 +119,27 @@ def random_script(
 
     for number in range(epochs):
         epoch: list[Edit] = []
-        style = "load" if number == 0 else rng.choice(("mixed", "mixed", "trickle", "clear"))
+        first = ("load", "load", "load", "void")
+        style = rng.choice(
+            ("mixed", "mixed", "trickle", "clear", "wipe", "void") if number else first
+        )
+        if style == "wipe":  # a relation loses all its rows, and may get others
+            name = rng.choice(names)
+            for row in sorted(present[name], key=lambda row: tuple(map(order, row))):
+                put(epoch, "-", name, row)
+            if rng.random() < 0.3:
+                put(epoch, "+", name, random_row(rng, program, name, far))
+            script.append(epoch)
+            continue
         count = rng.randint(0, 3 * edits) if style == "load" else rng.randint(1, edits)
         for _ in range(count):
             name = rng.choice(names)
+            if style == "void":  # what comes goes again in the epoch: nothing has changed
+                row = random_row(rng, program, name, far)
+                if row not in present[name]:
+                    put(epoch, "+", name, row)
+                    put(epoch, "-", name, row)
+                continue
             gone = sorted(present[name], key=lambda row: tuple(map(order, row)))
             if style == "trickle" and gone:
                 # Delete, put back, sometimes delete again: the net change is nothing or one row.

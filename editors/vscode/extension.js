@@ -12,7 +12,7 @@ const { LanguageClient } = require("vscode-languageclient/node");
 
 const SECTION = "deltafix";
 const OF_THE_PROCESS = ["path", "arguments"];
-const OF_THE_ANALYSIS = ["confidence", "also", "roots", "profile", "exclude", "tests"];
+const OF_THE_ANALYSIS = ["confidence", "also", "roots", "framework", "exclude", "tests"];
 
 let client; // the running one, if any
 let output; // what the server logs, and answers of "show why"

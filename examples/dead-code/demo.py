@@ -24,12 +24,13 @@ from pathlib import Path
 from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.findings import short_name
 from deltafix.analyses.dead_code.job import DeadCode
-from deltafix.analyses.dead_code.report import Change, plural
+from deltafix.analyses.dead_code.report import Change
 from deltafix.analyses.files import Tree
 from deltafix.analyses.reading import read_fragments
 from deltafix.analyses.watch import Watcher
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.source_trees import extract_with_spark
+from deltafix.diagnostics import plural
 
 VIEWS = ("live", "dead", "sure")
 ROOTS = ("public",)  # the package is a library: what its users may name is alive

@@ -70,11 +70,9 @@ def benchmark_tables() -> str:
 
 def commands() -> str:
     """Every command's help, as plain text."""
-    import typer  # noqa: PLC0415
-
     from deltafix.cli.main import application  # noqa: PLC0415
 
-    whole = typer.main.get_command(application())
+    whole = application()
     found: list[str] = []
 
     def write(command: Any, path: str) -> None:

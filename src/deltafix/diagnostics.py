@@ -1,5 +1,7 @@
 """Where something stands in a text, and how an error about it is shown.
 
+Beside it: the words of messages, near names and plural forms.
+
 Invariant: a `Diagnostic` is data (code, message, span, help); `render` is the only place that
 draws carets, so the command line, exceptions and editors show the same thing.
 """
@@ -56,6 +58,11 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", mark: str
     """The question whether a close name was meant, between `mark`s; or what is said otherwise."""
     close = suggest(name, list(known))
     return f"did you mean {mark}{close}{mark}?" if close else otherwise
+
+
+def plural(number: int, noun: str, many: str | None = None) -> str:
+    """`1 file`, `2 files`, `1,000 entries`."""
+    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
 def separator_in(header: Sequence[str], delimiter: str) -> str | None:

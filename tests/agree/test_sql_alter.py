@@ -428,3 +428,19 @@ def test_commas_inside_of_types_values_and_conditions_part_no_actions() -> None:
         assert db.execute("SELECT * FROM t").fetchall() == [(1, 3, None)]
         with pytest.raises(deltafix.sql.IntegrityError):
             db.execute("INSERT INTO t (a) VALUES (4)")
+
+
+def test_an_update_that_changed_nothing_is_forgotten_before_a_column_comes() -> None:
+    db = deltafix.sql.connect()
+    db.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER NOT NULL)")
+    db.execute("CREATE TABLE u (a INTEGER REFERENCES t (a) ON UPDATE RESTRICT)")
+    db.execute("INSERT INTO t VALUES (1, 2); INSERT INTO u VALUES (1)")
+    db.execute("BEGIN; UPDATE t SET a = 1 WHERE a < 2; COMMIT")
+    db.execute("ALTER TABLE t ADD COLUMN n BOOLEAN")
+    db.execute("BEGIN")
+    with pytest.raises(deltafix.sql.IntegrityError, match=r"u has a row with \(a\) = \(1\)"):
+        db.execute("UPDATE t SET a = 0 WHERE a = 1")
+    assert db.execute("UPDATE t SET b = 3 WHERE a = 1").rowcount == 1
+    assert db.execute("SELECT * FROM t").fetchall() == [(1, 3, None)]
+    db.execute("COMMIT")
+    assert db.execute("SELECT * FROM t").fetchall() == [(1, 3, None)]

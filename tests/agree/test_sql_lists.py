@@ -81,6 +81,19 @@ FORMS = {
         *("LIST_SORT(LIST_DISTINCT({A}))", "LIST_SORT(ARRAY_DISTINCT({S}))"),
         *("LIST_SORT(LIST_INTERSECT({A},{A}))", "LIST_SORT(LIST_DISTINCT({D}))"),
         *("LIST_CONTAINS({A},{E})", "LIST_HAS({S},{T})", "ARRAY_CONTAINS({A},{E})"),
+        *("LIST_TRANSFORM({A}, lambda x: x * 2 + {N})", "LIST_FILTER({A}, lambda x: x > {N})"),
+        *("LIST_TRANSFORM({S}, lambda s: s || {T})", "ARRAY_TRANSFORM({A}, lambda x: x)"),
+        *("LIST_FILTER({S}, lambda s: s IS NULL OR s <> {T})", "LIST_APPLY({D}, lambda d: d + 1)"),
+        *(
+            "LIST_TRANSFORM({A}, lambda x, i: COALESCE(x, 0) * i)",
+            "LIST_TRANSFORM({A}, lambda Xy: xY + Xy)",
+        ),
+        *("LIST_FILTER({S}, lambda s, i: i > 1)", "LIST_FILTER({L}, lambda x: LEN(x) > 0)"),
+        "LIST_TRANSFORM({L}, lambda x: LIST_FILTER(x, lambda y: y >= LEN(x)))",
+        "LIST_TRANSFORM({A}, lambda x: CASE WHEN x > 1 THEN 'a' END)",
+        "LIST_TRANSFORM(LIST_FILTER({A}, lambda x: x > 1), lambda x: -x)",
+        "LIST_TRANSFORM({L}, lambda x: LIST_TRANSFORM(x, lambda x: x + 1))",
+        "ARRAY_FILTER({A}, lambda x: x = {E})",
     ),
     "postgres": (
         *("ARRAY_APPEND({A},{E})", "ARRAY_PREPEND({E},{A})", "ARRAY_CAT({A},{A})", "{A} || {A}"),
@@ -100,6 +113,8 @@ FORMS = {
         *("ARRAY_PREPEND({A},{E})", "ARRAY_JOIN({S},{T})", "ARRAY_MAX({A})", "ARRAY_MIN({S})"),
         *("ARRAY_REMOVE({A},{E})", "REVERSE({A})", "FLATTEN({L})", "CONCAT({A},{A})"),
         *("{A} || {A}", "SEQUENCE({N},6)", "CONCAT({A},{A},{A})"),
+        *("TRANSFORM({A}, x -> x * 2)", "TRANSFORM({A}, (x, i) -> COALESCE(x, 0) + i)"),
+        *("FILTER({A}, x -> x > 1)", "FILTER({S}, (s, i) -> i > 0)", "FILTER({L}, x -> x[0] < 2)"),
     ),
 }
 

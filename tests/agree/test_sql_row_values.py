@@ -94,7 +94,7 @@ def test_equal_rows_are_joined_by_the_engine() -> None:
         ("(a, b) = 1", "a row of values, (a, b), beside this"),
         ("(a, b) < ANY (SELECT x, y FROM u)", "a row of values before this"),
         ("(a, b) = ALL (SELECT x, y FROM u)", "a row of values before this"),
-        ("(a, b) IN (SELECT x FROM u)", "a query with 1 columns beside 2"),
+        ("(a, b) IN (SELECT x FROM u)", "a query with 1 column beside 2"),
         ("a > ALL (SELECT x, y FROM u)", "select one column"),
     ],
 )

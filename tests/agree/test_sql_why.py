@@ -18,7 +18,7 @@ import deltafix.sql
 from deltafix.sql.why import Reason
 from random_sql import Case, case_of
 
-CASES, ROWS = 30, 3
+CASES, ROWS = 45, 3
 
 
 def opened(case: Case) -> deltafix.sql.Connection:

@@ -1,6 +1,6 @@
 """What can happen to the files of shards: killed at any write, rename or sync; the disk is full.
 
-One script runs everywhere: a load by columns, changes, compactions, a recomputation. Invariant
+One script runs everywhere: a load, changes, compactions, a recomputation. Invariant
 asserted after every fault: the folder opened again is at the last acknowledged epoch or at the one
 at work, wholly, and equals recomputation by one engine; the rest of the script then runs as ever.
 """

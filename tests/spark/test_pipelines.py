@@ -54,7 +54,7 @@ def test_a_pipeline_in_python_is_that_of_a_file(spark, tmp_path, kind) -> None:
         job.check(access.opened)
         assert set(access) == {"can", "stands"}
         assert access.status()[0].startswith(f"{tmp_path}/state: epoch 3")
-        assert "input member: 1 files read" in access._repr_html_()
+        assert "input member: 1 file read" in access._repr_html_()
     job.say("member", ("-", ("dev", "all")))
     job.run()  # the file goes on with the same state
     with made(job) as access:

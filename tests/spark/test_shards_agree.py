@@ -204,7 +204,13 @@ def test_agree_random_programs_in_shards(
             database, "plan_layout", lambda program, _=(): localize(prepare(program), heavy)
         )
         monkeypatch.setattr(Heavy, "rows", lambda self, hashes: hashes & np.uint64(64) > 0)
-    rng = Random(f"shards {shards} {general} {executor}")
+    agree_random(Random(f"shards {shards} {general} {executor}"), shards, executor, tmp_path)
+
+
+def agree_random(
+    rng: Random, shards: int, executor: Literal["driver", "recompute"], tmp_path: Path
+) -> None:
+    """Random programs of every feature, and scripts for them."""
     run = 0
     while run < RUNS:
         # Every other one without functions: only such shards leave images.

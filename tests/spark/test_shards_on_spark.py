@@ -163,7 +163,7 @@ def test_spark_new_workers_map_the_engines_of_a_load_instead_of_making_them(
     with ShardedDatabase(REACH, spark, shards=2, state=tmp_path, executor="shards") as db:
         load = Delta.of({"root": ([(0,)], []), "edge": (edges, [])}, one.schemas.values())
         assert db.apply(load) == one.apply(load)
-        assert "by columns" in str(db.choice)
+        assert "in a load" in str(db.choice)
         db.warm(wait=True)
         for turn in range(4):
             if turn:
@@ -262,7 +262,7 @@ def test_spark_load_by_columns_is_one_job_and_engines_go_on_from_it(
     with ShardedDatabase(REACH, spark, shards=5, state=common, executor="shards") as db:
         frame = spark.createDataFrame([*edges, *edges[:9]], "x long, y long")
         found = db.apply({"edge": frame, "root": spark.range(1)})
-        assert str(db.choice) == "shards: asked for; all derived anew, by columns"
+        assert str(db.choice) == "shards: asked for; all derived anew, in a load"
         assert db.work.supersteps > 4
         assert db.work.messages > 100
         reached = found["reach"].select("x").collect()

@@ -1,8 +1,10 @@
-"""What types say of our interfaces to those who use them: mypy is asked, once, of all snippets."""
+"""What types say to those who use us: mypy and pyright are asked, once each, of all snippets."""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+PYRIGHT = ROOT / "build/pyright/node_modules/pyright/index.js"
 REDUCERS = """
 from typing import Any, assert_type
 
@@ -95,41 +98,58 @@ assert_type(fixpoint(program)["seen"], deltafix.Collection)
 """
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    """What mypy has to say: (snippet, line) -> message."""
-    pytest.importorskip("mypy", reason="mypy is installed for `make lint`")
+@pytest.fixture(scope="module", params=["mypy", "pyright"])
+def found(request, tmp_path_factory):
+    """What one of them has to say: (snippet, line) -> message."""
     folder = tmp_path_factory.mktemp("typed")
     snippets = {"reducers": REDUCERS, "rows": ROWS, "sets": SETS}
     for name, text in snippets.items():
         (folder / f"{name}.py").write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", str(folder)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    return (of_mypy if request.param == "mypy" else of_pyright)(folder)
+
+
+def of_mypy(folder):
+    pytest.importorskip("mypy", reason="mypy is installed for `make lint`")
+    done = asked(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", folder], ROOT
     )
     errors = re.findall(r"(\w+)\.py:(\d+): error: (.*)", done.stdout)
     assert errors, done.stdout + done.stderr
     return {(name, int(line)): message for name, line, message in errors}
 
 
+def of_pyright(folder):
+    if not PYRIGHT.exists() or shutil.which("node") is None:
+        pytest.skip("no pyright: make build/pyright/.ready")
+    (folder / "pyrightconfig.json").write_text(json.dumps({"extraPaths": [str(ROOT / "src")]}))
+    done = asked(["node", PYRIGHT, "--outputjson", "--pythonpath", sys.executable], folder)
+    errors = json.loads(done.stdout)["generalDiagnostics"]
+    assert errors, done.stdout + done.stderr
+    return {
+        (Path(one["file"]).stem, one["range"]["start"]["line"] + 1): one["message"]
+        for one in errors
+    }
+
+
+def asked(command, folder):
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
 def wrong(name, text):
     return {(name, n) for n, line in enumerate(text.splitlines(), 1) if "# wrong" in line}
 
 
-def test_composing_well_formed_reducers_is_well_formed_to_mypy_and_partial_ones_are_not(found):
+def test_composing_well_formed_reducers_is_well_formed_and_partial_ones_are_not(found):
     of = {place: message for place, message in found.items() if place[0] == "reducers"}
     assert of.keys() == wrong("reducers", REDUCERS), of
-    assert all('"Partial[Any, Any, Any]"' in message for message in of.values())
+    assert all('"Partial[Any, Any, Any]"' in message for message in of.values()), of
 
 
-def test_rows_deltas_and_watches_are_of_the_class_that_was_named_to_mypy(found):
+def test_rows_deltas_and_watches_are_of_the_class_that_was_named(found):
     of = {place: message for place, message in found.items() if place[0] == "rows"}
     assert of.keys() == wrong("rows", ROWS), of
 
 
-def test_const_takes_columns_for_a_collection_alone_to_mypy(found):
+def test_const_takes_columns_for_a_collection_alone(found):
     of = {place: message for place, message in found.items() if place[0] == "sets"}
     assert of.keys() == wrong("sets", SETS), of

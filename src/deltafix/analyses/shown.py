@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from deltafix.analyses.formats import Places, Table
 from deltafix.analyses.job import Job, RowChange
+from deltafix.diagnostics import plural
 from deltafix.errors import SourceError
 from deltafix.facts.schema import Row, show_row
 
@@ -86,7 +87,8 @@ class Shown:
         """How much there is, and what it took."""
         sizes = ", ".join(self._size(view, len(rows)) for view, rows in answer.items())
         seconds = self._job.last_work.seconds
-        return f"{sizes} in {files:,} files ({self._job.fact_count:,} facts, {seconds:.2f} s)"
+        facts = plural(self._job.fact_count, "fact")
+        return f"{sizes} in {plural(files, 'file')} ({facts}, {seconds:.2f} s)"
 
     # -- an update -----------------------------------------------------------------------------
 

@@ -23,7 +23,9 @@ def analyse(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Which analysis; without a name, which there are.", autocompletion=analyses
+            metavar="NAME",
+            help="Which analysis; without a name, which there are.",
+            autocompletion=analyses,
         ),
     ] = None,
     path: Annotated[Path | None, typer.Argument(help="A folder or a file.", metavar="PATH")] = None,
@@ -31,6 +33,7 @@ def analyse(
     view: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="NAME",
             help="A relation to show; the analysis's views by default. Repeatable.",
             autocompletion=views,
         ),
@@ -38,7 +41,8 @@ def analyse(
     match: Annotated[
         list[str] | None,
         typer.Option(
-            help="COLUMN=PATTERN: only rows with such a column, like it as in fnmatch. Repeatable."
+            metavar="COLUMN=PATTERN",
+            help="COLUMN=PATTERN: only rows with such a column, like it as in fnmatch. Repeatable.",
         ),
     ] = None,
     exclude: Exclude = None,
@@ -59,7 +63,7 @@ def analyse(
     limit: Limit = None,
     output: Output = None,
     namespace: Annotated[
-        str, typer.Option(help="Of the jobs and tables, with --format openlineage.")
+        str, typer.Option(metavar="NAME", help="Of the jobs and tables, with --format openlineage.")
     ] = "default",
     spark: Spark = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,

@@ -23,6 +23,7 @@ from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.output import Limit, Output, check_output, put
 from deltafix.cli.source_trees import watched
 from deltafix.cli.tree_options import Exclude, Spark
+from deltafix.diagnostics import plural
 from deltafix.errors import SourceError
 
 if TYPE_CHECKING:
@@ -138,8 +139,6 @@ def impact(
     quiet: _Quiet = False,
 ) -> None:
     """What must be tested again when FILE changes: all that imports it, tests first."""
-    from deltafix.analyses.dead_code.report import plural  # noqa: PLC0415  quick --help
-
     root = tree.resolve()
     seen = [file if file.exists() else root / file for file in files]
     named = [os.path.relpath(file.resolve(), root).replace(os.sep, "/") for file in seen]

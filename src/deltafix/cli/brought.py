@@ -41,7 +41,9 @@ WordSize: TypeAlias = Annotated[
 
 Include: TypeAlias = Annotated[
     list[Path] | None,
-    typer.Option("-I", "--include-dir", metavar="DIR", help="Include files from this folder too."),
+    typer.Option(
+        "-I", "--include-dir", metavar="FOLDER", help="Include files from this folder too."
+    ),
 ]
 Macros: TypeAlias = Annotated[
     list[str] | None,

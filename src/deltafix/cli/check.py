@@ -19,6 +19,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, as_given, brought, reading
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.sql import Dialect, read_script
+from deltafix.diagnostics import plural
 from deltafix.errors import ProgramError, SqlError
 
 if TYPE_CHECKING:
@@ -102,9 +103,9 @@ def _of_sql(path: Path, dialect: Dialect) -> _Found:
             found.append(error)
         if found:
             told = [one for error in found for one in error.diagnostics]
-            return _Found(told, "\n".join(map(str, found)), _count(len(told), "error"), True)
+            return _Found(told, "\n".join(map(str, found)), plural(len(told), "error"), True)
         sizes = ((db.catalog.tables, "table"), (db.catalog.views, "view"))
-        size = ", ".join(_count(len(parts), noun) for parts, noun in sizes)
+        size = ", ".join(plural(len(parts), noun) for parts, noun in sizes)
     return _Found((), "", f"ok: {size}", False)
 
 
@@ -130,20 +131,16 @@ def _analyse(path: Path, functors: Path | None, given: Given) -> Analysis:
 
 def _summary(found: Analysis) -> str:
     if found.errors:
-        return f"{_count(len(found.errors), 'error')}, {_count(len(found.warnings), 'warning')}"
+        return f"{plural(len(found.errors), 'error')}, {plural(len(found.warnings), 'warning')}"
     from deltafix.rules.strata import strata  # noqa: PLC0415  quick --help
 
     program = found.program
     sizes = ((program.relations, "relation"), (program.rules, "rule"))
-    size = ", ".join(_count(len(parts), noun) for parts, noun in sizes)
+    size = ", ".join(plural(len(parts), noun) for parts, noun in sizes)
     recursive = sum(one.recursive for one in strata(program))
-    size += f", {_count(recursive, 'recursive stratum', 'recursive strata')}"
-    warnings = f", {_count(len(found.warnings), 'warning')}" if found.warnings else ""
+    size += f", {plural(recursive, 'recursive stratum', 'recursive strata')}"
+    warnings = f", {plural(len(found.warnings), 'warning')}" if found.warnings else ""
     return f"ok: {size}{warnings}"
-
-
-def _count(number: int, noun: str, plural: str | None = None) -> str:
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
 def _finding(path: Path, item: Diagnostic) -> dict[str, object]:

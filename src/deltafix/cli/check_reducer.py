@@ -30,14 +30,18 @@ def check_reducer(
     ],
     values: Annotated[
         str | None,
-        typer.Option(help="Values to try, as a JSON list; objects become named tuples."),
+        typer.Option(
+            metavar="JSON", help="Values to try, as a JSON list; objects become named tuples."
+        ),
     ] = None,
     kind: Annotated[
         Literal["int", "float", "str"],
         typer.Option("--type", help="Which ready-made values to try where --values is not given."),
     ] = "int",
-    cases: Annotated[int, typer.Option(min=1, help="Random multisets to try.")] = 200,
-    seed: Annotated[int, typer.Option(help="Of the random multisets.")] = 0,
+    cases: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="Random multisets to try.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(metavar="NUMBER", help="Of the random multisets.")] = 0,
 ) -> None:
     """Check that reducers keep their laws: updating equals recomputing.
 

@@ -13,7 +13,8 @@ import typer
 
 from deltafix.cli.completion import analyses
 from deltafix.cli.console import note, prepare_kernel
-from deltafix.cli.tree_options import Also, Exclude, HowSure, Profile, Roots, Tests, Unread
+from deltafix.cli.tree_options import Also, Exclude, Framework, HowSure, Roots, Tests, Unread
+from deltafix.diagnostics import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,18 +41,22 @@ def churn(
     analysis: Annotated[
         str,
         typer.Option(
+            metavar="NAME",
             help="The analysis that goes through the commits; see `analyse`.",
             autocompletion=analyses,
         ),
     ] = _DEAD_CODE,
     roots: Roots = None,
     tests: Tests = True,
-    profile: Profile = None,
+    framework: Framework = None,
     exclude: Exclude = None,
     confidence: HowSure = "sure",
     also: Also = None,
     sample: Annotated[
-        int, typer.Option(min=0, help="Evaluate from scratch at every N-th commit; 0: never.")
+        int,
+        typer.Option(
+            min=0, metavar="COUNT", help="Evaluate from scratch at every N-th commit; 0: never."
+        ),
     ] = 10,
     names: Annotated[
         bool, typer.Option("--names", help="Also list what became dead or alive, or the rows.")
@@ -75,13 +80,13 @@ def churn(
 
     chosen = find_analysis(analysis)
     if analysis == _DEAD_CODE:
-        make, came, went = _dead_code(roots, tests, profile, confidence, also), "died", "rose"
+        make, came, went = _dead_code(roots, tests, framework, confidence, also), "died", "rose"
         said = "dead symbol"
         if also:
             chosen, came, went, said = UNUSED, "found", "mended", "finding"
-    elif roots or profile or also or not tests:
+    elif roots or framework or also or not tests:
         raise typer.BadParameter(
-            "--roots, --profile, --no-tests and --also are for dead-code alone"
+            "--roots, --framework, --no-tests and --also are for dead-code alone"
         )
     else:
         make, came, went, said = _job(chosen), "came", "went", "row"
@@ -94,10 +99,9 @@ def churn(
         before = replay.job.standing() if form == "markdown" else {}
         _tell_skipped(start, quiet=quiet)
         if form == "text":
-            _say(
-                f"{start.commit.short}: {start.files:,} files, {start.held:,} facts, "
-                f"{_count(start.change.sizes()[0], said)}, {start.work.seconds:.2f} s"
-            )
+            held = f"{plural(start.files, 'file')}, {plural(start.held, 'fact')}"
+            there = plural(start.change.sizes()[0], said)
+            _say(f"{start.commit.short}: {held}, {there}, {start.work.seconds:.2f} s")
             _say(_head(came, went))
         scratch = start.work
         reports: list[CommitReport[Any]] = []
@@ -122,7 +126,7 @@ def churn(
 def _dead_code(
     roots: list[str] | None,
     tests: bool,
-    profile: list[str] | None,
+    framework: list[str] | None,
     confidence: Confidence,
     also: list[Unread] | None,
 ) -> Callable[[], Replayed[Any]]:
@@ -132,7 +136,7 @@ def _dead_code(
         DeadCode,
         roots=roots or (),
         tests=tests,
-        profiles=profile or (),
+        frameworks=framework or (),
         confidence=confidence,
         also=[one.value for one in also or ()],
     )
@@ -169,12 +173,8 @@ def _lines(one: CommitReport[Any]) -> Iterator[str]:
         yield from (f"  {sign} {line}" for line in side)
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def _closing(summary: Summary) -> str:
-    text = f"{_count(summary.commits, 'commit')}, {summary.changing} of them changed a fact"
+    text = f"{plural(summary.commits, 'commit')}, {summary.changing} of them changed a fact"
     if summary.touched is None or summary.faster is None:
         return text
     return (

@@ -18,6 +18,7 @@ import typer
 from deltafix.cli.console import note
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.sql import print_delta
+from deltafix.diagnostics import plural
 from deltafix.errors import DbtError, DeltafixError
 
 if TYPE_CHECKING:
@@ -40,16 +41,20 @@ def dbt(
     ] = Path(),
     output: Annotated[
         Path | None,
-        typer.Option("-D", "--output-dir", help="Write each model there, as CSV.", metavar="DIR"),
+        typer.Option(
+            "-D", "--output-dir", help="Write each model there, as CSV.", metavar="FOLDER"
+        ),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Follow the files, and print what changes in models.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
+        float,
+        typer.Option(min=0.01, metavar="SECONDS", help="Seconds between two looks at the files."),
     ] = 0.5,
     changes: Annotated[
-        int | None, typer.Option(min=1, help="End after so many changes; else Ctrl-C ends.")
+        int | None,
+        typer.Option(min=1, metavar="COUNT", help="End after so many changes; else Ctrl-C ends."),
     ] = None,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="How to say what became of each.")
@@ -182,8 +187,8 @@ def _status(one: Relation, rows: int | None) -> str:
     if one.state == "waits":
         return f"waits for {one.why}"
     if one.kind == "test":
-        return "passes" if rows == 0 else f"fails: {rows:,} row{'' if rows == 1 else 's'}"
-    said = f"{one.state}, {rows:,} row{'' if rows == 1 else 's'}"
+        return "passes" if rows == 0 else f"fails: {plural(rows or 0, 'row')}"
+    said = f"{one.state}, {plural(rows or 0, 'row')}"
     said += f", {', '.join(one.keys)}" if one.keys else ""
     return said + "".join(f"\n{_BELOW}{text}" for text in one.untaken)
 

@@ -19,6 +19,7 @@ from deltafix.cli.source_trees import (
     require_sources,
 )
 from deltafix.cli.tree_options import Also, Exclude, HowSure, Spark, Tests
+from deltafix.diagnostics import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,23 +39,30 @@ def dead_code(
     roots: Annotated[
         list[str] | None,
         typer.Option(
+            metavar="PATTERN",
             help="What is alive: `public` (the public names of a library), `entry-points` alone "
             "(an application), or a pattern on symbol ids such as 'app.tasks:*'; without it a "
-            "library is recognised. Repeatable."
+            "library is recognised. Repeatable.",
         ),
     ] = None,
     tests: Tests = True,
     pure_decorator: Annotated[
         list[str] | None,
-        typer.Option(help="A decorator that registers nothing, by its full name. Repeatable."),
+        typer.Option(
+            metavar="NAME", help="A decorator that registers nothing, by its full name. Repeatable."
+        ),
     ] = None,
-    profile: Annotated[
+    framework: Annotated[
         list[str] | None,
-        typer.Option(help="A framework in use: click, django, flask or pytest. Repeatable."),
+        typer.Option(
+            metavar="NAME", help="A framework in use: click, django, flask or pytest. Repeatable."
+        ),
     ] = None,
     coverage: Annotated[
         Path | None,
-        typer.Option(help="What ran is alive: a file of `coverage json`, or .coverage."),
+        typer.Option(
+            metavar="FILE", help="What ran is alive: a file of `coverage json`, or .coverage."
+        ),
     ] = None,
     exclude: Exclude = None,
     watch: Annotated[
@@ -75,11 +83,15 @@ def dead_code(
     confidence: HowSure = "sure",
     also: Also = None,
     baseline: Annotated[
-        Path | None, typer.Option(help="Report only what this baseline file does not know.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Report only what this baseline file does not know."),
     ] = None,
     write_baseline: Annotated[
         Path | None,
-        typer.Option(help="Write all findings, and what is not read, to this file; exit with 0."),
+        typer.Option(
+            metavar="FILE",
+            help="Write all findings, and what is not read, to this file; exit with 0.",
+        ),
     ] = None,
     why: Annotated[
         str | None, typer.Option(help="Say why this symbol is alive or dead.", metavar="SYMBOL")
@@ -113,7 +125,7 @@ def dead_code(
         roots=roots or (),
         tests=tests,
         pure_decorators=pure_decorator or (),
-        profiles=profile or (),
+        frameworks=framework or (),
         ran=ran,
         confidence=confidence,
         also=[one.value for one in also or ()],
@@ -181,8 +193,6 @@ def _report(watcher: Watcher[Change], job: DeadCode, known: Baseline) -> Report:
 
 def _notes_on_unread(job: DeadCode, known: Baseline) -> Iterator[str]:
     """How many files the baseline knows to be unread, and how many of its are not any more."""
-    from deltafix.analyses.dead_code.report import plural  # noqa: PLC0415  as above
-
     still = known.unread & job.errors.keys()
     if still:
         yield f"not read, as the baseline has it: {plural(len(still), 'file')}"

@@ -1,18 +1,20 @@
 """The rows that a program's `.input` directives name, read for a command.
 
-What Soufflé passes over, a fact file that is not there and values beyond a relation's columns, is
-warned of; `--strict` makes it an error.
+Values beyond a relation's columns, which Soufflé passes over, are warned of; `--strict` makes them
+errors. A fact file that is not there is one, but where files are followed: it may come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
 from deltafix.cli.console import note
+from deltafix.errors import SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
 from deltafix.rules.ast import Program
@@ -29,16 +31,18 @@ def _folder(where: Path | None) -> Path | None:
 
 def fact_dir(says: str = "Folder of the .facts files.") -> Any:
     """The option -F, which names a folder that is there."""
-    return typer.Option("-F", "--fact-dir", callback=_folder, help=says)
+    return typer.Option("-F", "--fact-dir", callback=_folder, metavar="FOLDER", help=says)
 
 
 FACT_DIR: Final = fact_dir()
 
 Strict: TypeAlias = Annotated[
     bool,
-    typer.Option(
-        "--strict", help="A missing fact file, and values beyond the columns, are errors."
-    ),
+    typer.Option("--strict", help="More values in a line than columns are errors."),
+]
+StrictlyFollowed: TypeAlias = Annotated[
+    bool,
+    typer.Option("--strict", help="A missing fact file, and more values than columns, are errors."),
 ]
 
 
@@ -52,12 +56,28 @@ def read_inputs(
     schemas: Mapping[str, Schema],
     folder: Path,
     told: Callable[[str], None] | None,
+    *,
+    may_lack: bool = False,
 ) -> list[tuple[str, Any]]:
     """Relation and rows of every `.input` directive, in order. Raises what `read_input` raises."""
     from deltafix.facts.source import read_input  # noqa: PLC0415  quick --help
 
-    return [
-        (one.relation, read_input(schemas[one.relation], one.parameters, folder, told))
-        for one in program.directives
-        if one.kind == "input"
-    ]
+    inputs = [one for one in program.directives if one.kind == "input"]
+    read = partial(read_input, folder=folder, told=told, may_lack=may_lack)
+    try:
+        return [(one.relation, read(schemas[one.relation], one.parameters)) for one in inputs]
+    except SourceError as error:
+        place = _beside(program, error.values.get("path"), folder)
+        if place is None:
+            raise
+        said = str(error).rpartition("; ")[0]
+        raise SourceError(f"{said}; `-F {place}` has one", **error.values) from None
+
+
+def _beside(program: Program, lacks: Any, folder: Path) -> Path | None:
+    """A folder beside the program with a file of a name that the folder of facts lacks."""
+    if program.path is None or not isinstance(lacks, str) or Path(lacks).exists():
+        return None
+    here = Path(program.path).parent
+    places = (place for place in (here, here / "facts") if (place / Path(lacks).name).is_file())
+    return next((place for place in places if place.resolve() != folder.resolve()), None)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from deltafix.cli.brought import Reading, as_given, brought
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import read_inputs, warner
+from deltafix.diagnostics import plural
 from deltafix.doing import tell
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def loaded(
         functors: a Python file with its functors and reducers (`cli.brought`).
         reading: what the program is read with.
         state: a folder that keeps the given rows; None keeps them in memory.
-        strict: a missing fact file, and values beyond the columns, are errors.
+        strict: more values in a line than columns are errors.
         quiet: no notes, no warnings and no progress.
     """
     import deltafix  # noqa: PLC0415  quick --help
@@ -74,5 +75,5 @@ def load_inputs(
 ) -> None:
     """Insert the rows of every `.input` relation. Raises SourceError, FactError."""
     for name, rows in read_inputs(db.program, db.schemas, folder, told):
-        tell(f"taking in {name}: {len(rows):,} rows")
+        tell(f"taking in {name}: {plural(len(rows), 'row')}")
         tx.insert(name, rows)

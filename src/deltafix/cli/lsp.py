@@ -28,8 +28,9 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, Reading, WordSiz
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.lsp_wire import BadMessageError, BadParamsError, Message, Wire, has, path_of
-from deltafix.cli.tree_options import Also, Exclude, HowSure, Profile, Roots, Tests
+from deltafix.cli.tree_options import Also, Exclude, Framework, HowSure, Roots, Tests
 from deltafix.collector import held_back
+from deltafix.diagnostics import plural
 from deltafix.errors import DeltafixError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def lsp(
     *,
     roots: Roots = None,
     tests: Tests = True,
-    profile: Profile = None,
+    framework: Framework = None,
     exclude: Exclude = None,
     confidence: HowSure = "sure",
     also: Also = None,
@@ -66,7 +67,10 @@ def lsp(
         Path | None, typer.Option(help="A program of rules (.dl) to mark, too.", metavar="FILE.dl")
     ] = None,
     facts: Annotated[
-        Path, typer.Option("-F", "--fact-dir", help="Folder of the program's .facts files.")
+        Path,
+        typer.Option(
+            "-F", "--fact-dir", metavar="FOLDER", help="Folder of the program's .facts files."
+        ),
     ] = Path(),
     functors: FunctorsFile = None,
     word_size: WordSize = None,
@@ -86,7 +90,7 @@ def lsp(
         DeadCode,
         roots=roots or (),
         tests=tests,
-        profiles=profile or (),
+        frameworks=framework or (),
         confidence=confidence,
         also=[one.value for one in also or ()],
     )
@@ -270,7 +274,7 @@ class Server:
         self._grown = True
         gc.freeze()  # the tree stays as long as the server
         work = view.job.last_work
-        self._log(f"{work.files} files, {view.job.fact_count} facts", begun)
+        self._log(f"{plural(work.files, 'file')}, {plural(view.job.fact_count, 'fact')}", begun)
 
     def _configured(self, params: dict[str, Any]) -> None:
         """Other settings are another analysis: it is made anew. None of ours say nothing.
@@ -402,7 +406,7 @@ def settings_of(given: object) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise BadParamsError('settings are an object, such as {"confidence": "likely"}')
     found: dict[str, Any] = {}
-    lists = {"roots": (), "profile": (), "exclude": (), "also": get_args(Also)}
+    lists = {"roots": (), "framework": (), "exclude": (), "also": get_args(Also)}
     for name, value in said.items():
         if name in lists:
             valid = lists[name]
@@ -410,7 +414,7 @@ def settings_of(given: object) -> dict[str, Any]:
             if not is_list or (valid and not set(value) <= set(valid)):
                 of = ", ".join(valid) or "texts"
                 raise BadParamsError(f"{name} is {value!r}, and should be a list of {of}")
-            found["profiles" if name == "profile" else name] = tuple(value)
+            found["frameworks" if name == "framework" else name] = tuple(value)
         elif name == "confidence":
             if value not in get_args(Confidence):
                 raise BadParamsError(f"confidence is {value!r}, and should be sure or likely")

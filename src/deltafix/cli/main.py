@@ -181,7 +181,7 @@ def _takes_paths(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def application(commands: Sequence[Command] = COMMANDS) -> Any:
-    """The command line of these commands, as a typer app; only their modules are loaded."""
+    """The command line of these commands, to be called; only their modules are loaded."""
     import typer  # noqa: PLC0415  170 ms that --version does not need
 
     app = typer.Typer(name="deltafix", no_args_is_help=True, pretty_exceptions_enable=False)
@@ -194,7 +194,20 @@ def application(commands: Sequence[Command] = COMMANDS) -> Any:
             app.add_typer(found, name=command.name)
         else:
             app.command(command.name)(_takes_paths(found))
-    return app
+    whole = typer.main.get_command(app)
+    _say_what_is_meant(whole)
+    return whole
+
+
+def _say_what_is_meant(command: Any) -> None:
+    """Have help name values by what they are: COUNT, FOLDER; typer would add types of Python."""
+    for one in command.get_params(command.context_class(command)):  # with --help
+        if one.param_type_name == "argument":
+            one.display_type_rich = lambda **_: None  # its name says it
+        elif one.is_flag:
+            one.metavar = ""
+    for one in getattr(command, "commands", {}).values():
+        _say_what_is_meant(one)
 
 
 def _options() -> None:

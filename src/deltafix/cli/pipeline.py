@@ -56,7 +56,10 @@ def run(
         bool, typer.Option("--once", help="Take what is there and stop (the default).")
     ] = False,
     every: Annotated[
-        str | None, typer.Option(help="Look again after this long, e.g. 10s, 500ms, 5m; forever.")
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Look again after this long, e.g. 10s, 500ms, 5m; forever."
+        ),
     ] = None,
     on_change: Annotated[
         Literal["ask", "maintain", "rebuild", "refuse"] | None,
@@ -104,13 +107,19 @@ def run(
 def serve(
     file: _File,
     *,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8766,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="0 takes any that is free.")
+    ] = 8766,
     key_file: Annotated[
         Path | None,
-        typer.Option(help="Take the key from a file that only its owner may read; else random."),
+        typer.Option(
+            metavar="FILE",
+            help="Take the key from a file that only its owner may read; else random.",
+        ),
     ] = None,
     every: Annotated[
-        str | None, typer.Option(help="Look at the other inputs this often, e.g. 10s.")
+        str | None,
+        typer.Option(metavar="DURATION", help="Look at the other inputs this often, e.g. 10s."),
     ] = None,
     json: _Json = False,
     quiet: _Quiet = False,
@@ -178,7 +187,7 @@ def status(file: _File) -> None:
 
 @pipeline.command()
 def replay(
-    file: _File, epoch: Annotated[int, typer.Argument(help="The number of the epoch.")]
+    file: _File, epoch: Annotated[int, typer.Argument(metavar="EPOCH", help="Its number.")]
 ) -> None:
     """Show what an epoch changed, and compute it again from the state to compare."""
     from deltafix.pipeline.config import read_config  # noqa: PLC0415  quick --help
@@ -196,7 +205,9 @@ def compact(
     *,
     keep: Annotated[
         int | None,
-        typer.Option(min=0, help="Drop the outputs' deltas older than this many epochs."),
+        typer.Option(
+            min=0, metavar="COUNT", help="Drop the outputs' deltas older than this many epochs."
+        ),
     ] = None,
 ) -> None:
     """Fold logs into snapshots and small files into large ones."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 import typer
 
 from deltafix.cli.console import note, prepare_kernel
+from deltafix.diagnostics import plural
 from deltafix.errors import RightsTupleError
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def validate(model: _Model, *, tuples: _Tuples = None, quiet: _Quiet = False) ->
     with _opened(model, tuples, quiet=quiet) as opened:
         types = len(opened.model.types)
         relations = sum(len(one.relations) for one in opened.model.types)
-        note(f"{types} types, {relations} relations, {len(opened):,} tuples", quiet=quiet)
+        counts = ((types, "type"), (relations, "relation"), (len(opened), "tuple"))
+        note(", ".join(plural(*one) for one in counts), quiet=quiet)
 
 
 @rights.command()
@@ -211,7 +213,8 @@ def why_not(
         Literal["text", "json"], typer.Option("--format", help="Text or JSON.")
     ] = "text",
     limit: Annotated[
-        int, typer.Option(min=1, help="Explain so many relations at objects at most.")
+        int,
+        typer.Option(min=1, metavar="COUNT", help="Explain so many relations at objects at most."),
     ] = 100,
     context: _Context = None,
     quiet: _Quiet = False,

@@ -17,7 +17,7 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import FACT_DIR, Strict, read_inputs, warner
-from deltafix.diagnostics import render
+from deltafix.diagnostics import plural, render
 from deltafix.doing import tell
 from deltafix.paths import local_path
 from deltafix.rules.schemas import row_schemas
@@ -43,19 +43,26 @@ def run(
     *,
     facts: Annotated[Path, FACT_DIR] = Path(),
     output: Annotated[
-        str, typer.Option("-D", "--output-dir", help="Folder for the .csv files; - prints them.")
+        str,
+        typer.Option(
+            "-D", "--output-dir", metavar="FOLDER", help="Folder for the .csv files; - prints them."
+        ),
     ] = ".",
     strategy: Annotated[
         Strategy, typer.Option(help="Schedule of maintenance; see docs/semantics.md.")
     ] = "wavefront",
     max_rows: Annotated[
-        int | None, typer.Option(min=1, help="Fail beyond this many derived rows.")
+        int | None, typer.Option(min=1, metavar="COUNT", help="Fail beyond this many derived rows.")
     ] = None,
     max_rounds: Annotated[
-        int | None, typer.Option(min=1, help="Fail beyond this many facts taken up in recursion.")
+        int | None,
+        typer.Option(
+            min=1, metavar="COUNT", help="Fail beyond this many facts taken up in recursion."
+        ),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0, help="Fail after this many seconds of evaluation.")
+        float | None,
+        typer.Option(min=0, metavar="SECONDS", help="Fail after this many seconds of evaluation."),
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
@@ -118,7 +125,7 @@ def run(
         with progress("evaluating", quiet=quiet), db.transaction() as tx:
             while inputs:
                 relation, rows = inputs.pop(0)
-                tell(f"taking in {relation}: {len(rows):,} rows")
+                tell(f"taking in {relation}: {plural(len(rows), 'row')}")
                 tx.insert(relation, rows)
         clock.lap("evaluating")
         _write(program, schemas, db, None if output == _TO_STDOUT else local_path(output), quiet)

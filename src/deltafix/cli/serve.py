@@ -12,7 +12,7 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, prepare_kernel, progress, require_packages
-from deltafix.cli.inputs import Strict, fact_dir, warner
+from deltafix.cli.inputs import StrictlyFollowed, fact_dir, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.sql import read_script
 from deltafix.errors import SourceError
@@ -36,18 +36,26 @@ def serve(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(help="Keep rows in this folder, edits too; no file is looked at then."),
+        typer.Option(
+            metavar="FOLDER", help="Keep rows in this folder, edits too; no file is looked at then."
+        ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="0 takes any that is free.")
+    ] = 8765,
     write: Annotated[
         bool, typer.Option("--write", help="Let the page and applications edit given rows.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
+        float,
+        typer.Option(min=0.01, metavar="SECONDS", help="Seconds between two looks at the files."),
     ] = 0.3,
     key_file: Annotated[
         Path | None,
-        typer.Option(help="Take the key from a file that only its owner may read; else random."),
+        typer.Option(
+            metavar="FILE",
+            help="Take the key from a file that only its owner may read; else random.",
+        ),
     ] = None,
     origin: Annotated[
         list[str] | None,
@@ -60,7 +68,7 @@ def serve(
     word_size: WordSize = None,
     include: Include = None,
     macros: Macros = None,
-    strict: Strict = False,
+    strict: StrictlyFollowed = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Open a page on a program: relations, live changes, a graph, proofs, plan and profile.

@@ -20,7 +20,7 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.console import note
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.loaded import loaded
-from deltafix.diagnostics import did_you_mean
+from deltafix.diagnostics import did_you_mean, plural
 from deltafix.engine.literals import followed, read_facts, read_ground, read_query, schema_named
 from deltafix.errors import DeltafixError, FactError, ProgramError
 from deltafix.facts.schema import Row, Schema, show_row
@@ -41,7 +41,10 @@ def shell(
     ] = None,
     state: Annotated[
         Path | None,
-        typer.Option(help="Keep the given rows in this folder, from one session to the next."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Keep the given rows in this folder, from one session to the next.",
+        ),
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
@@ -51,7 +54,7 @@ def shell(
         bool,
         typer.Option(
             "--strict",
-            help="Missing fact files are errors; piped input ends at the first error, code 2.",
+            help="More values than columns are errors; piped input ends at the first error, code 2",
         ),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting, no notes.")] = False,
@@ -63,7 +66,10 @@ def shell(
         session = Session(db)
         interactive = sys.stdin.isatty()
         if interactive:
-            note(f"{program_file}: {len(db.schemas)} relations; .help lists commands", quiet=quiet)
+            note(
+                f"{program_file}: {plural(len(db.schemas), 'relation')}; .help lists commands",
+                quiet=quiet,
+            )
         _loop(session, interactive, strict)
         if session.pending:
             note(f"{session.pending} uncommitted edit(s) dropped", quiet=quiet)
@@ -187,7 +193,7 @@ class Session:
         delta = transaction.commit()
         changed = sum(map(len, delta.values()))
         shown = delta.show()
-        return f"{shown}\n{_count(changed)} changed" if shown else "no row changed"
+        return f"{shown}\n{plural(changed, 'row')} changed" if shown else "no row changed"
 
     def rollback(self) -> str:
         """Drop the transaction."""
@@ -227,7 +233,7 @@ class Session:
 
     def _step(self, text: str) -> str:
         found = followed(self.db, text)
-        return "\n".join([*(show_row(name, row) for name, row in found), _count(len(found))])
+        return "\n".join([*(show_row(name, row) for name, row in found), plural(len(found), "row")])
 
     def _rows(self, name: str) -> str:
         schema_named(name, self.schemas)
@@ -235,7 +241,7 @@ class Session:
 
     def _relations(self) -> str:
         return "\n".join(
-            f"{schema.show()}: {_count(self.db.count(name))}"
+            f"{schema.show()}: {plural(self.db.count(name), 'row')}"
             for name, schema in self.schemas.items()
         )
 
@@ -255,7 +261,7 @@ class Session:
         rows = read_file(local_path(file.strip()), schema_named(name, self.schemas), FactFormat())
         self._begin().insert(name, rows)
         self.pending += len(rows)
-        return f"{_count(len(rows))} read, not committed yet"
+        return f"{plural(len(rows), 'row')} read, not committed yet"
 
     def _quit(self) -> str:
         self.done = True
@@ -263,8 +269,4 @@ class Session:
 
 
 def _listed(relation: str, rows: list[Row]) -> str:
-    return "\n".join([*(show_row(relation, row) for row in rows), _count(len(rows))])
-
-
-def _count(rows: int) -> str:
-    return f"{rows} row{'' if rows == 1 else 's'}"
+    return "\n".join([*(show_row(relation, row) for row in rows), plural(len(rows), "row")])

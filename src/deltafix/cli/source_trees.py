@@ -13,6 +13,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from deltafix.cli.console import bar, note, progress
+from deltafix.diagnostics import plural
 from deltafix.errors import SourceError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def extract_with_spark(
     with contextlib.ExitStack() as stack:
         with progress("starting Spark", quiet=quiet):
             session = stack.enter_context(spark_session())
-        with bar(f"extracting {len(paths):,} files with Spark", quiet=quiet) as step:
+        with bar(f"extracting {plural(len(paths), 'file')} with Spark", quiet=quiet) as step:
             table = map_batches(
                 session,
                 reading.paths_table(paths),
@@ -60,7 +61,7 @@ def extract_here(
     """The fragments of many files, extracted in this process."""
     from deltafix.analyses.reading import read_fragments  # noqa: PLC0415  quick --help
 
-    with bar(f"extracting {len(paths):,} files", quiet=quiet) as step:
+    with bar(f"extracting {plural(len(paths), 'file')}", quiet=quiet) as step:
         return list(read_fragments(tree, paths, extract, step))
 
 

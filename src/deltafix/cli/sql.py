@@ -20,6 +20,7 @@ import typer
 
 from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
 from deltafix.cli.inputs import fact_dir
+from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
 from deltafix.facts.logical import line_of
@@ -39,7 +40,8 @@ def sql(
     ] = None,
     *,
     command: Annotated[
-        str | None, typer.Option("-c", "--command", help="Statements to run after the files.")
+        str | None,
+        typer.Option("-c", "--command", metavar="SQL", help="Statements to run after the files."),
     ] = None,
     dialect: Annotated[Dialect, typer.Option(help="Whose SQL it is.")] = "duckdb",
     facts: Annotated[
@@ -50,7 +52,7 @@ def sql(
     ] = None,
     state: Annotated[
         str | None,
-        typer.Option(help="Keep tables and views in a folder: by path or URL.", metavar="DIR"),
+        typer.Option(help="Keep tables and views in a folder: by path or URL.", metavar="FOLDER"),
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Do not show the changes of views.")
@@ -226,15 +228,27 @@ def _statements(session: _Session) -> Iterator[str]:
             lines.clear()
 
 
-def take_files(db: Connection, facts: Path, *, quiet: bool) -> None:
-    """Insert the rows of each table's file, as one transaction. Raises SourceError."""
+def take_files(db: Connection, facts: Path, *, whole: bool = False, quiet: bool) -> None:
+    """Insert the rows of each table's file, as one transaction.
+
+    A table without a file is told of; with `whole` it is an error, unless it has rows. Raises
+    SourceError.
+    """
     from deltafix.sql.files import table_file, take_in  # noqa: PLC0415  pyarrow is slow
 
     db.begin()
     for name in db.catalog.tables:
         path = table_file(facts, name)
         if path is None:
-            note(f"note: no {name}.parquet and no {name}.csv in {facts}", quiet=quiet)
+            lacks = f"no {name}.parquet and no {name}.csv in {facts}"
+            if whole and not db.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchall():  # noqa: S608
+                db.rollback()
+                names = [one.name for one in facts.iterdir()]
+                instead = did_you_mean(
+                    f"{name}.csv", names, "one without rows has a file of its header alone"
+                )
+                raise SourceError(f"table {name} has no rows: {lacks}; {instead}", value=name)
+            note(f"note: {lacks}", quiet=quiet)
             continue
         tell(f"taking in {name}")
         others = take_in(db, name, path)
@@ -253,8 +267,8 @@ def run_views(
     """Run a script, read each table's file, and write each view: `deltafix run views.sql`.
 
     A table is FACT_DIR/<table>.parquet or .csv (with a header), of which there may be one; a table
-    without a file keeps the rows of the script. Views go to OUTPUT_DIR/<view>.csv, or to standard
-    output.
+    without a file keeps the rows of the script, and must have some. Views go to
+    OUTPUT_DIR/<view>.csv, or to standard output.
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
     from deltafix.sql.files import write_view  # noqa: PLC0415  pyarrow is slow
@@ -263,7 +277,7 @@ def run_views(
     with door.connect(threads=threads) as db, progress(f"running {file.name}", quiet=quiet):
         for _ in db.run(read_script(file), (), str(file)):
             pass
-        take_files(db, facts, quiet=quiet)
+        take_files(db, facts, whole=True, quiet=quiet)
         if not db.catalog.views:
             note("note: no view, so there is nothing to write", quiet=quiet)
         for name in db.catalog.views:
@@ -303,7 +317,7 @@ def watch_views(
         folder = TableFolder(db, facts, note, (file, text))
         folder.load()
         files = len(folder.paths)
-        note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)
+        note(f"watching {plural(files, 'file')}, Ctrl-C ends", quiet=quiet)
         last = None if epochs is None else db.commits + epochs
         while last is None or db.commits < last:
             sleep(interval)

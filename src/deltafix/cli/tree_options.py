@@ -7,12 +7,15 @@ from typing import Annotated, Literal, TypeAlias
 
 import typer
 
-Roots: TypeAlias = Annotated[list[str] | None, typer.Option(help="As for `dead-code`. Repeatable.")]
+Roots: TypeAlias = Annotated[
+    list[str] | None, typer.Option(metavar="PATTERN", help="As for `dead-code`. Repeatable.")
+]
 Tests: TypeAlias = Annotated[
     bool, typer.Option("--tests/--no-tests", help="Whether tests keep code alive.")
 ]
-Profile: TypeAlias = Annotated[
-    list[str] | None, typer.Option(help="A framework in use, as for `dead-code`. Repeatable.")
+Framework: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A framework in use, as for `dead-code`. Repeatable."),
 ]
 HowSure: TypeAlias = Annotated[
     Literal["sure", "likely"],
@@ -34,11 +37,15 @@ class Unread(StrEnum):
 
 Also: TypeAlias = Annotated[
     list[Unread] | None,
-    typer.Option(help="Report these as well, where living code never reads them. Repeatable."),
+    typer.Option(
+        metavar="<imports|locals|arguments|attributes>",
+        help="Report these as well, where living code never reads them. Repeatable.",
+    ),
 ]
 Spark: TypeAlias = Annotated[
     bool, typer.Option("--spark", help="Extract with Spark's workers: for large trees.")
 ]
 Exclude: TypeAlias = Annotated[
-    list[str] | None, typer.Option(help="Leave out files matching this pattern. Repeatable.")
+    list[str] | None,
+    typer.Option(metavar="PATTERN", help="Leave out files matching this pattern. Repeatable."),
 ]

@@ -13,9 +13,10 @@ import typer
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.completion import relations as completed
 from deltafix.cli.console import note, progress
-from deltafix.cli.inputs import FACT_DIR, Strict, warner
+from deltafix.cli.inputs import FACT_DIR, StrictlyFollowed, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.sql import watch_views
+from deltafix.diagnostics import plural
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -33,6 +34,7 @@ def watch(
         typer.Option(
             "--relation",
             "-r",
+            metavar="NAME",
             help="Print only this relation. Repeatable.",
             autocompletion=completed,
         ),
@@ -41,16 +43,18 @@ def watch(
         bool, typer.Option("--all", help="Print every relation, not only .output ones.")
     ] = False,
     interval: Annotated[
-        float, typer.Option(min=0.01, help="Seconds between two looks at the files.")
+        float,
+        typer.Option(min=0.01, metavar="SECONDS", help="Seconds between two looks at the files."),
     ] = 0.3,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="End after so many changes; else Ctrl-C ends.")
+        int | None,
+        typer.Option(min=1, metavar="COUNT", help="End after so many changes; else Ctrl-C ends."),
     ] = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
     include: Include = None,
     macros: Macros = None,
-    strict: Strict = False,
+    strict: StrictlyFollowed = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
 ) -> None:
     """Keep a program's output up to date with its fact files and rules, and print what changes.
@@ -78,7 +82,7 @@ def watch(
             first = folder.load()
         _print(first, named or _chosen(db, every))
         files = len(folder.paths)
-        note(f"watching {files} file{'' if files == 1 else 's'}, Ctrl-C ends", quiet=quiet)
+        note(f"watching {plural(files, 'file')}, Ctrl-C ends", quiet=quiet)
         left = epochs
         while left is None or left > 0:
             sleep(interval)

@@ -32,7 +32,9 @@ def why(
     several: Annotated[
         bool, typer.Option("--all", help="List different proofs, by height.")
     ] = False,
-    limit: Annotated[int, typer.Option(min=1, help="With --all: at most so many.")] = 10,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="With --all: at most so many.")
+    ] = 10,
     count: Annotated[
         bool, typer.Option("--count", help="Print in how many ways the rules derive the row.")
     ] = False,
@@ -40,7 +42,9 @@ def why(
         Literal["text", "json", "dot", "svg"],
         typer.Option("--format", help="A tree, JSON, Graphviz DOT, or a drawing."),
     ] = "text",
-    max_steps: Annotated[int, typer.Option(min=1, help="Fail beyond this many facts.")] = 10_000,
+    max_steps: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="Fail beyond this many facts.")
+    ] = 10_000,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
     include: Include = None,
@@ -72,9 +76,15 @@ def why_not(
     fact: _Fact,
     *,
     facts: Annotated[Path | None, FACT_DIR] = None,
-    limit: Annotated[int, typer.Option(min=0, help="At most so many suggestions.")] = 5,
-    max_depth: Annotated[int, typer.Option(min=1, help="Explain failing rows so far down.")] = 3,
-    max_edits: Annotated[int, typer.Option(min=0, help="Edits in a suggestion.")] = 3,
+    limit: Annotated[
+        int, typer.Option(min=0, metavar="COUNT", help="At most so many suggestions.")
+    ] = 5,
+    max_depth: Annotated[
+        int, typer.Option(min=1, metavar="COUNT", help="Explain failing rows so far down.")
+    ] = 3,
+    max_edits: Annotated[
+        int, typer.Option(min=0, metavar="COUNT", help="Edits in a suggestion.")
+    ] = 3,
     form: Annotated[
         Literal["text", "json"], typer.Option("--format", help="Text or JSON.")
     ] = "text",

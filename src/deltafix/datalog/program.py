@@ -12,13 +12,14 @@ import linecache
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
 from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.datalog.preprocess import Given
-from deltafix.diagnostics import Diagnostic
+from deltafix.diagnostics import Diagnostic, plural
 from deltafix.errors import ProgramError
 from deltafix.facts.values import Value
 from deltafix.rules import ast, extended
@@ -119,6 +120,13 @@ class Program(ast.Program):
     def show(self) -> str:
         """The program as text; `Program.parse` of it gives an equal program."""
         return show(self)
+
+    def __repr__(self) -> str:
+        names = ", ".join(one.name for one in self.relations) or "no relations"
+        return f"<Program {names}: {plural(len(self.rules), 'rule')}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.show())}</pre>"
 
     # The Python door ----------------------------------------------------------------------------
 

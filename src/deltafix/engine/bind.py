@@ -67,17 +67,25 @@ class UserFunctor:
             found = [compute(*values) for values in calls]
         except Exception:
             return [self(*values) for values in calls]
-        if self.shape is None and {*map(type, found)} == {_EXACT[self.result]}:
-            if self.result == "float":
-                return [*map(canonical, found)]
-            if self.result == "symbol":
-                if all(text.isascii() or encodable(text) for text in found):
-                    return found
-            else:
-                low, high = RANGES[self.bits][self.result]
-                if low <= min(found) and max(found) <= high:
-                    return found
-        return [*map(self._fitted, calls, found)]
+        exact = self._exact(found)
+        return [*map(self._fitted, calls, found)] if exact is None else exact
+
+    def _exact(self, found: list[Any]) -> list[Any] | None:
+        """The values, if each is of exactly the declared type, or of a record with one such field.
+
+        Else, and for other records, None.
+        """
+        if self.shape is None:
+            return _exact(self.result, found, self.bits)
+        only = self.shape.only
+        there = [value for value in found if value is not None]
+        if only is None or {*map(type, there)} - {tuple} or {*map(len, there)} - {1}:
+            return None
+        parts = _exact(only, [part for (part,) in there], self.bits)
+        if parts is None or only != "float":
+            return None if parts is None else found
+        fields = iter(parts)
+        return [None if value is None else (next(fields),) for value in found]
 
     def _fitted(self, values: tuple[Value, ...], found: Any) -> Any:
         """What a call with these values gave, as its type has it."""
@@ -98,6 +106,18 @@ class UserFunctor:
 
     def _shown(self, values: tuple[Value, ...]) -> str:
         return f"@{self.name}({', '.join(map(show_value, values))})"
+
+
+def _exact(kind: str, found: list[Any], bits: int) -> list[Any] | None:
+    """Values that are all of exactly the Python type of a base type; None for any other."""
+    if {*map(type, found)} - {_EXACT[kind]}:
+        return None
+    if kind == "float":
+        return [*map(canonical, found)]
+    if kind == "symbol":
+        return found if all(text.isascii() or encodable(text) for text in found) else None
+    low, high = RANGES[bits][kind]
+    return found if not found or (low <= min(found) and max(found) <= high) else None
 
 
 def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict[str, UserFunctor]:

@@ -226,6 +226,24 @@ class Codes:
             out[:, c] = self._encode_numbers(kind, rows[:, c])
         return out.reshape(-1)
 
+    def taken(self, schema: Schema, codes: Words, other: Codes) -> Words:
+        """Rows (n, arity) in the codes of another database, of the same types, as flat ones here.
+
+        O(cells); O(1) for each value that is used, and only these are entered.
+        """
+        out = np.empty(codes.shape, dtype=np.int32)
+        for c, kind in enumerate(schema.types):
+            column = codes[:, c]
+            if kind in _WHOLE and column.max(initial=0) < WIDE_BASE:
+                out[:, c] = column
+                continue
+            used, places = other._used(column)
+            if kind in _NUMPY:
+                out[:, c] = self._encode_numbers(kind, other.decode_numbers(kind, used))[places]
+            else:
+                out[:, c] = self.encode(kind, other.decode(kind, used))[places]
+        return out.reshape(-1)
+
     def decode(self, kind: BaseType, codes: Words) -> list[Value]:
         """Python values of a column of codes."""
         if len(codes) <= FEW:
@@ -279,7 +297,7 @@ class Codes:
         columns = [self.decode(kind, codes[:, c]) for c, kind in enumerate(schema.types)]
         return list(zip(*columns, strict=True))
 
-    def ordered(self, schema: Schema, codes: Words) -> OrderedRows:
+    def ordered(self, schema: Schema, codes: Words) -> OrderedRows[Value]:
         """The rows of a table of codes (n, arity), in order, by column."""
         values, places = [], []
         for c, kind in enumerate(schema.types):

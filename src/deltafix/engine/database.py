@@ -39,12 +39,13 @@ from deltafix.engine.run import (
 )
 from deltafix.engine.stages import Strata
 from deltafix.engine.state.edits import given_changes, truth_changes
-from deltafix.engine.store import codes_where, relation_cell
+from deltafix.engine.store import relation_cell
 from deltafix.engine.tables import Tables
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
 from deltafix.errors import BudgetError, TransactionError
-from deltafix.facts.delta import Delta, RelationDelta
+from deltafix.facts.delta import Delta
+from deltafix.facts.relation_delta import RelationDelta, html_table
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R
 from deltafix.kernel import layout as at
@@ -61,7 +62,8 @@ if TYPE_CHECKING:
 
 _PARTS = (
     "plan", "_core", "_cache", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
-    "_given", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed", "_users",
+    "_given", "_keys", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed",
+    "_users",
 )  # fmt: skip
 """What `compact` makes anew."""
 
@@ -144,6 +146,7 @@ class Database(Reading):
         self._changed = ChangedRows(self._arena, self._codes, self._by_number, self.schemas)
         self._given = {linked.given(name): s for name, s in self.schemas.items()}
         self._probe = None
+        self._keys = {}
 
     def _run_with(self, program: Program, linked: Linked, strata: Strata, users: Users) -> None:
         """Let epochs run a linked plan."""
@@ -258,10 +261,8 @@ class Database(Reading):
         """Take the place of a database of the same rules, which is given this one's rows."""
         fresh._strata.prefer(lambda name: self.rows(name) if name in self.schemas else ())
         with fresh.transaction() as tx:
-            for name, schema in self.schemas.items():
-                codes = codes_where(self._arena, self._linked.given(name), at.GIVEN)
-                if len(codes):
-                    tx.insert(name, self._codes.rows(schema, codes))
+            for name in self.schemas:
+                tx.copy(name, self, given=True)
         with self._gate:
             for part in _PARTS:
                 setattr(self, part, getattr(fresh, part))
@@ -285,6 +286,18 @@ class Database(Reading):
             return f"<Database epoch {self.epoch}: not run yet>"
         sizes = ", ".join(f"{name}: {self.count(name):,}" for name in self.schemas)
         return f"<Database epoch {self.epoch}: {sizes}>"
+
+    def _repr_html_(self) -> str:
+        ruled = {head.relation for rule in self.program.rules for head in rule.heads}
+        lines = (
+            (schema.show(), "by rules" if name in ruled else "given", self._size(name))
+            for name, schema in self.schemas.items()
+        )
+        caption = f"Database, epoch {self.epoch}"
+        return html_table(caption, ("relation", "rows come", "rows"), lines, 0)
+
+    def _size(self, name: str) -> str:
+        return "not run yet" if self._unrun else f"{self.count(name):,}"
 
     # --- used by transactions -----------------------------------------------------------------
 

@@ -302,7 +302,8 @@ class FactFolder:
         return [row for row in old if not any(row in held for held in others)]
 
     def _rows_of(self, one: Directive) -> set[Row]:
-        rows = read_input(self.db.schemas[one.relation], one.parameters, self.folder, self._warn)
+        schema = self.db.schemas[one.relation]
+        rows = read_input(schema, one.parameters, self.folder, self._warn, may_lack=True)
         if isinstance(rows, list):
             return set(rows)
         from deltafix.facts.arrow import rows_from_table  # noqa: PLC0415  pyarrow is slow

@@ -23,6 +23,7 @@ from deltafix.plan.clause import Fold
 
 def check_invariants(arena: Arena, linked: Linked) -> None:
     """Raise InternalError for the first row or table that breaks the contract."""
+    _check_blocks(arena, linked)
     for relation in linked.plan.relations:
         number = linked.ids[relation.name]
         alive = _check_rows(arena, relation.name, number)
@@ -35,6 +36,17 @@ def check_invariants(arena: Arena, linked: Linked) -> None:
             _check_index(arena, relation.name, number, index, alive)
     for fold in linked.totals.values():
         _check_fold(arena, linked, fold)
+
+
+def _check_blocks(arena: Arena, linked: Linked) -> None:
+    """Blocks begin at cache lines: where one does not, a cell of the header was written over."""
+    starts = {
+        f"rows of {name}": relation_cell(arena, number, at.R_ROWS)
+        for name, number in linked.ids.items()
+    }
+    starts["the first free word"] = int(arena.cells[at.BUMP])
+    for what, start in starts.items():
+        _require(start % 16 == 0, what, f"begins at word {start}")
 
 
 def _require(holds: bool, stage: str, message: str) -> None:

@@ -9,14 +9,14 @@ copies and sorts nothing: point reads in codes for those who follow rows from on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
-from deltafix.engine.store import codes_where, relation_cell, rows_of_group
+from deltafix.engine.store import codes_where, group_of, relation_cell, rows_of_group
 from deltafix.errors import FactError
 from deltafix.facts.schema import Pattern, Schema
 from deltafix.kernel import layout as at
@@ -87,14 +87,12 @@ def semijoin(
             for place in range(len(keys))
         ]
         return keys[there]
-    indexed = tuple(columns) in linked.plan.indexes[relation]
     many = len(keys)
-    if indexed and (many == 1 or many * _ROWS_A_KEY < relation_cell(arena, number, at.R_NOW)):
-        groups = [
-            rows_of_group(arena, linked, relation, tuple(columns), key, mask=at.GIVEN)
-            for key in keys.tolist()
-        ]
-        return groups[0] if many == 1 else np.concatenate(groups)
+    groups = of_keys(arena, linked, relation, tuple(columns), keys.tolist())
+    if groups is not None:
+        width = relation_cell(arena, number, at.R_ARITY)
+        found = [np.array(one, np.int32).reshape(len(one), width) for one in groups]
+        return np.concatenate(found)
     table = codes_where(arena, number, at.GIVEN)
     both = np.concatenate([keys, table[:, list(columns)]]).astype(np.int64)
     codes = both[:, 0]
@@ -102,6 +100,23 @@ def semijoin(
         wide = (np.unique(codes, return_inverse=True)[1] << 32) + (both[:, column] & 0xFFFFFFFF)
         codes = wide.reshape(len(both))
     return table[np.isin(codes[many:], codes[:many])]
+
+
+def of_keys(
+    arena: Arena,
+    linked: Linked,
+    relation: str,
+    columns: tuple[int, ...],
+    keys: Collection[Sequence[int]],
+) -> list[Words | list[list[int]]] | None:
+    """What `semijoin` gives, for each key, through an index; None for want of one, and for many."""
+    if columns not in linked.plan.indexes[relation]:
+        return None
+    many = len(keys)
+    now = relation_cell(arena, linked.ids[relation], at.R_NOW)
+    if many != 1 and many * _ROWS_A_KEY >= now:
+        return None
+    return [group_of(arena, linked, relation, columns, key, mask=at.GIVEN) for key in keys]
 
 
 class Probe:

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import EllipsisType, MappingProxyType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from deltafix.engine.codes import FEW, Codes
+from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
-from deltafix.engine.query import Probe, select, semijoin
+from deltafix.engine.query import Probe, of_keys, select, semijoin
 from deltafix.engine.questions import Questions
 from deltafix.engine.relation import RelationView
 from deltafix.engine.run import Run
@@ -24,7 +24,7 @@ from deltafix.engine.store import codes_where, relation_cell
 from deltafix.errors import FactError, UnknownRelationError
 from deltafix.events import EpochReport
 from deltafix.facts.ordered import OrderedRows
-from deltafix.facts.schema import Row, Schema, unknown_relation
+from deltafix.facts.schema import Column, Row, Schema, unknown_relation
 from deltafix.facts.typed import R
 from deltafix.facts.values import Value, shown, sorted_rows
 from deltafix.kernel import layout as at
@@ -37,6 +37,21 @@ if TYPE_CHECKING:
 
 _MANY = 1000
 """Rows from which they are put in order by column, in numpy."""
+
+
+_WAYS = 256
+"""So many lists of columns are remembered by which rows are found before all are forgotten."""
+
+
+class _ByKey(NamedTuple):
+    """Columns of a relation by which rows are found.
+
+    `checked` has each with its place in a key, in the order of their `places` in the relation.
+    """
+
+    schema: Schema
+    checked: list[tuple[Column, int]]
+    places: tuple[int, ...]
 
 
 class Reading(Questions):
@@ -56,6 +71,7 @@ class Reading(Questions):
     _ran: int
     _recomputed: tuple[str, ...]
     _probe: Probe | None = None
+    _keys: dict[tuple[str, ...], _ByKey]
     _gate: threading.Lock
     _writer: threading.RLock
 
@@ -75,7 +91,7 @@ class Reading(Questions):
             return sorted_rows(schema.types, self._codes.rows(schema, codes))
         return list(self._codes.ordered(schema, codes))
 
-    def ordered(self, relation: str) -> OrderedRows:
+    def ordered(self, relation: str) -> OrderedRows[Value]:
         """The same by column: for what is to be written, or is much."""
         return self._codes.ordered(self._schema(relation), self._committed(relation))
 
@@ -164,30 +180,49 @@ class Reading(Questions):
             TypeMismatchError: a value that is none of its column's.
             TransactionError: this thread has a transaction open, whose edits would be seen.
         """
-        schema = self._schema(relation)
-        places = schema.places(columns)
+        if relation not in self.schemas:
+            self._schema(relation)
         self.settle()
-        order = sorted(range(len(places)), key=places.__getitem__)
-        checked = [(schema.columns[places[n]], n) for n in order]
         with self._writer:
-            self._require_unruled(schema)
+            by = self._keys.get((relation, *columns)) or self._by_key(relation, columns)
             self._require_no_edits()
+            schema, codes = by.schema, self._codes
             coded = set[tuple[int, ...]]()
             for key in keys:
-                if not isinstance(key, tuple | list) or len(key) != len(places):
+                if not isinstance(key, tuple | list) or len(key) != len(by.checked):
                     message = f"{schema.show()}: a key is a tuple of ({', '.join(columns)}), not"
                     raise FactError(f"{message} {shown(key)}", relation=relation, value=key)
-                values = [(one.type, schema.check_value(one, 0, key[n])) for one, n in checked]
-                codes = [self._codes.known(kind, value) for kind, value in values]
-                if None not in codes:
-                    coded.add(tuple(codes))  # type: ignore[arg-type]  # none is None
+                found = tuple(
+                    [codes.known(c.type, schema.check_value(c, 0, key[n])) for c, n in by.checked]
+                )
+                if None not in found:
+                    coded.add(found)  # type: ignore[arg-type]  # none is None
             if not coded:
                 return []
-            wanted = np.array(list(coded), np.int32)
-            found = semijoin(self._arena, self._linked, relation, sorted(places), wanted)
-        if len(found) > FEW:
-            return self._codes.rows(schema, found)
-        return self._codes.few_rows(schema, found.tolist())
+            groups = of_keys(self._arena, self._linked, relation, by.places, coded)
+            if groups is None:
+                wanted = np.array(list(coded), np.int32)
+                groups = [semijoin(self._arena, self._linked, relation, by.places, wanted)]
+        rows = list[Row]()
+        for group in groups:
+            if isinstance(group, list):
+                rows += codes.few_rows(schema, group)
+            else:
+                rows += codes.rows(schema, group)
+        return rows
+
+    def _by_key(self, relation: str, columns: Sequence[str]) -> _ByKey:
+        """What a semijoin by some columns needs to know, remembered. Raises as `semijoin` does."""
+        schema = self._schema(relation)
+        places = schema.places(columns)
+        self._require_unruled(schema)
+        order = sorted(range(len(places)), key=places.__getitem__)
+        checked = [(schema.columns[places[n]], n) for n in order]
+        found = _ByKey(schema, checked, tuple(sorted(places)))
+        if len(self._keys) >= _WAYS:
+            self._keys.clear()
+        self._keys[relation, *columns] = found
+        return found
 
     def _require_no_edits(self) -> None:
         """Raise TransactionError if this thread has a transaction open."""
@@ -280,7 +315,12 @@ class Reading(Questions):
             raise unknown_relation(relation, self.schemas)
         return found
 
-    def _committed(self, relation: str) -> np.ndarray[Any, np.dtype[np.int32]]:
+    def _committed(
+        self, relation: str, *, given: bool = False
+    ) -> np.ndarray[Any, np.dtype[np.int32]]:
+        """The codes (n, arity) of its rows, or of those that are given."""
         self.settle()
         with self._gate:
+            if given:
+                return codes_where(self._arena, self._linked.given(relation), at.GIVEN)
             return codes_where(self._arena, self._linked.ids[relation], at.WAS)

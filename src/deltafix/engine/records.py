@@ -44,10 +44,13 @@ class Records:
 
     def numbers(self, values: list[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
         """The numbers of values that fit their type, entered where new. O(their size)."""
-        if all(type(value) is tuple and len(value) == 1 for value in values):
-            fields = [value[0] for value in values]
+        there = [value for value in values if value is not None]
+        if all(type(value) is tuple and len(value) == 1 for value in there):
+            fields = [value[0] for value in there]
             if not any(isinstance(field, tuple | Branch) for field in fields):
-                return self.single(fields)
+                found = np.zeros(len(values), dtype=np.int32)
+                found[[value is not None for value in values]] = self.single(fields)
+                return found
         return np.array([self.number(value) for value in values], dtype=np.int32)
 
     def single(self, values: list[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:

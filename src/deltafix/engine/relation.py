@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import EllipsisType
 from typing import TYPE_CHECKING, Final, Generic
 
+from deltafix.diagnostics import plural
 from deltafix.facts.delta import Delta
 from deltafix.facts.relation_delta import RelationDelta, html_table
 from deltafix.facts.schema import Row, Schema
@@ -88,11 +89,11 @@ class RelationView(Generic[R]):
         return self._db.contains(self.name, row)
 
     def __repr__(self) -> str:
-        return f"<{self.schema.show()}: {len(self):,} rows>"
+        return f"<{self.schema.show()}: {plural(len(self), 'row')}>"
 
     def _repr_html_(self) -> str:
         lines = (map(show_value, row) for row in self._tuples(0, _SHOWN))
-        caption = f"{self.schema.show()}: {len(self):,} rows"
+        caption = f"{self.schema.show()}: {plural(len(self), 'row')}"
         return html_table(caption, self.schema.names, lines, len(self) - _SHOWN)
 
     def _tuples(self, offset: int, limit: int) -> list[Row]:

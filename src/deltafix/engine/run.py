@@ -19,6 +19,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
+from deltafix.diagnostics import plural
 from deltafix.doing import hearer
 from deltafix.engine.lanes import Lanes
 from deltafix.engine.link import Linked
@@ -207,10 +208,10 @@ def between(arena: Arena, linked: Linked, limits: Limits) -> None:
         }
         named = named_in(linked.plan, number)
         if rows.keys() >= set(named):
-            sizes = [f"{name}: {rows[name]:,} rows" for name in named[:_SHOWN]]
+            sizes = [f"{name}: {plural(rows[name], 'row')}" for name in named[:_SHOWN]]
             shown = ", ".join(sizes) + (", …" if named[_SHOWN:] else "")
         else:
-            shown = f"for {', '.join(named[:_SHOWN])}: {sum(rows.values()):,} rows"
+            shown = f"for {', '.join(named[:_SHOWN])}: {plural(sum(rows.values()), 'row')}"
         told(f"{shown} (stratum {number + 1} of {len(stages)})")
 
 
@@ -238,14 +239,17 @@ def named_in(plan: Plan, number: int) -> list[str]:
 
 
 def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
-    """The error of a run that went over its budget, with the relations that were computed then."""
+    """The error of a run that went over its budget: what was computed then, and the ways out."""
     stages, number = linked.plan.stages, stratum_of(arena)
     if not (0 <= number < len(stages) and stages[number].relations):
         return error
     named = named_in(linked.plan, number)
     shown = ", ".join(f"`{name}`" for name in named[:_SHOWN]) + (", …" if named[_SHOWN:] else "")
     message = str(error).removesuffix("; rolled back")
-    return BudgetError(f"{message}, in {shown}; rolled back", relations=named)
+    limit = message.rpartition("=")[0].rpartition(" ")[2]
+    ways_out = ["bound its recursion"] if stages[number].recursive else []
+    said = " or ".join([*ways_out, f"raise {limit}"])
+    return BudgetError(f"{message}, in {shown}; rolled back: {said}", relations=named)
 
 
 class Limits:

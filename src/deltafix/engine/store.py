@@ -22,6 +22,7 @@ __all__ = [
     "changed_in_epoch",
     "codes_where",
     "few_changes",
+    "group_of",
     "records_of",
     "relation_cell",
     "rows_of_group",
@@ -99,6 +100,45 @@ def _codes(rows: list[list[int]], arity: int) -> Words:
     return np.array(rows, dtype=np.int32).reshape(len(rows), arity)
 
 
+def group_of(
+    arena: Arena,
+    linked: Linked,
+    relation: str,
+    columns: tuple[int, ...],
+    key: Sequence[Any],
+    *,
+    mask: int,
+) -> Words | list[list[int]]:
+    """As `rows_of_group`; few rows as lists."""
+    words, cells = arena.words, arena.cells
+    base = int(cells[at.RELS]) + linked.ids[relation] * at.RSZ
+    descriptor = cells[base : base + at.R_IDX + 1].tolist()
+    words[at.KEY2 : at.KEY2 + len(key)] = key
+    place = linked.plan.indexes[relation].index(columns)
+    slot = find_slot(words, cells, descriptor[at.R_IDX] + place, len(key))
+    if slot < 0:
+        return []
+    entry, bucket = cells[slot : slot + 2].tolist()
+    ref, count = (entry & 0xFFFFFFFF) - 1, bucket & 0xFFFFFFFF
+    end = at.COLS + descriptor[at.R_ARITY]
+    if not bucket >> 32:  # one row: the slot refers to it, and there is no bucket
+        few = [ref]
+    else:
+        start = int(cells[at.BUCKETS]) + ref * 4
+        rows = words[start : start + count]
+        if count > FEW:
+            records = records_of(arena, linked.ids[relation])[rows]
+            return records[(records[:, 0] & mask) == mask, at.COLS : end]
+        few = rows.tolist()
+    found = []
+    for row in few:
+        first = descriptor[at.R_ROWS] + row * descriptor[at.R_STRIDE]
+        record = words[first : first + end].tolist()
+        if record[0] & mask == mask:
+            found.append(record[at.COLS :])
+    return found
+
+
 def rows_of_group(
     arena: Arena,
     linked: Linked,
@@ -113,30 +153,10 @@ def rows_of_group(
     O(rows of the group) through the relation's index on exactly `columns`. For the thread that
     has the writer's lock: a writer moves buckets.
     """
-    number = linked.ids[relation]
-    words, cells = arena.words, arena.cells
-    base = int(cells[at.RELS]) + number * at.RSZ
-    descriptor = cells[base : base + at.R_IDX + 1].tolist()
-    arity = descriptor[at.R_ARITY]
-    words[at.KEY2 : at.KEY2 + len(key)] = key
-    place = linked.plan.indexes[relation].index(columns)
-    slot = find_slot(words, cells, descriptor[at.R_IDX] + place, len(key))
-    if slot < 0:
-        return _codes([], arity)
-    entry, bucket = cells[slot : slot + 2].tolist()
-    ref, count = (entry & 0xFFFFFFFF) - 1, bucket & 0xFFFFFFFF
-    if not bucket >> 32:  # one row: the slot refers to it, and there is no bucket
-        few = [ref]
-    else:
-        start = int(cells[at.BUCKETS]) + ref * 4
-        rows = words[start : start + count]
-        if count > FEW:
-            records = records_of(arena, number)[rows]
-            return records[(records[:, 0] & mask) == mask, at.COLS : at.COLS + arity]
-        few = rows.tolist()
-    first, stride, end = descriptor[at.R_ROWS], descriptor[at.R_STRIDE], at.COLS + arity
-    found = [words[first + row * stride :][:end].tolist() for row in few]
-    return _codes([row[at.COLS :] for row in found if row[0] & mask == mask], arity)
+    found = group_of(arena, linked, relation, columns, key, mask=mask)
+    if isinstance(found, list):
+        return _codes(found, relation_cell(arena, linked.ids[relation], at.R_ARITY))
+    return found
 
 
 def total_of(arena: Arena, groups: int, row: int) -> tuple[int, int]:

@@ -342,7 +342,8 @@ class Tables:
             if number in best:
                 fill_index(arena.words, cells, index)
             else:
-                rows = int(cells[self.cell(number) + at.R_NOW])
+                # Also those that went in this transaction: they leave their indexes at its end.
+                rows = int(cells[self.cell(number) + at.R_N])
                 cells[start + index * at.XSZ + at.X_LATE] = rows > 0
 
     def _empty_index(self, xb: int, number: int, position: int, key: Sequence[int]) -> None:

@@ -54,6 +54,9 @@ class Watch(Generic[C]):
         self._queue.append(None)
         self._wake()
 
+    def __repr__(self) -> str:
+        return f"<Watch of {self.relation or 'all relations'}>"
+
     def __enter__(self) -> Self:
         return self
 

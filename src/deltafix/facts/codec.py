@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO, TypeAlias
 
-import numpy as np
-
 from deltafix.diagnostics import did_you_mean, separator_in
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.ordered import OrderedRows
@@ -66,6 +64,11 @@ class FactFormat:
     rfc4180: bool = False
     compress: bool = False
     columns: tuple[int, ...] = ()
+
+    @property
+    def breaks(self) -> tuple[str, ...]:
+        """What ends a value or a line where values are not quoted."""
+        return (self.delimiter, "\n", "\r")
 
     @classmethod
     def from_parameters(cls, relation: str, parameters: Mapping[str, str]) -> FactFormat:
@@ -162,23 +165,26 @@ def write_facts(
         stream.writelines([form.delimiter.join(map(spell, row)) + "\n" for row in chunk])
 
 
-def _check_columns(rows: OrderedRows, schema: Schema, form: FactFormat, label: str) -> None:
+def _check_columns(rows: OrderedRows[Value], schema: Schema, form: FactFormat, label: str) -> None:
     """As `_check_writable`, of all rows. O(distinct values), unless there is one."""
     for position, column in enumerate(schema.columns):
         if column.type == "symbol":
-            breaks = (form.delimiter, "\n", "\r")
+            marks = form.breaks
             values = rows.values[position]
-            bad = [n for n, text in enumerate(values) if any(mark in str(text) for mark in breaks)]
+            bad = [n for n, text in enumerate(values) if any(mark in str(text) for mark in marks)]
             if bad:
+                import numpy as np  # noqa: PLC0415  slow to import
+
                 place = int(np.flatnonzero(np.isin(rows.places[position], bad))[0])
                 _check_writable([rows.at(place)], [position], schema, form, label)
 
 
 def _write_columns(
-    rows: OrderedRows, delimiter: str, stream: TextIO, spell: Callable[[Value], str]
+    rows: OrderedRows[Value], delimiter: str, stream: TextIO, spell: Callable[[Value], str]
 ) -> None:
     """Write the lines of rows by column: 3 million of two numbers in 0.7 s, 9 as tuples."""
-    import pyarrow as pa  # noqa: PLC0415  slow to import
+    import numpy as np  # noqa: PLC0415  slow to import
+    import pyarrow as pa  # noqa: PLC0415
     import pyarrow.compute as pc  # noqa: PLC0415
 
     kind = pa.large_string()
@@ -424,13 +430,13 @@ def _check_writable(
     rows: list[Row], symbols: list[int], schema: Schema, form: FactFormat, label: str
 ) -> None:
     # One join and three searches per column and chunk: a search per value costs ten times more.
-    breaks = (form.delimiter, "\n", "\r")
+    marks = form.breaks
     for position in symbols:
         together = "\0".join([str(row[position]) for row in rows])
-        if not any(mark in together for mark in breaks):
+        if not any(mark in together for mark in marks):
             continue
         for row in rows:
-            if any(mark in str(row[position]) for mark in breaks):
+            if any(mark in str(row[position]) for mark in marks):
                 message = (
                     f"{label}: column {schema.columns[position].name!r} of {schema.relation} "
                     f"holds {row[position]!r}, which has the delimiter or a line break in it; "

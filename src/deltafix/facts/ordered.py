@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
-from deltafix.facts.schema import Row
-from deltafix.facts.values import Value
-
-Places: TypeAlias = npt.NDArray[np.int32]
+Places: TypeAlias = "npt.NDArray[np.int32]"
+V = TypeVar("V")
+"""What columns hold."""
 
 _CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class OrderedRows:
+class OrderedRows(Generic[V]):
     """Rows by column: its distinct values, ascending, and where among these each row has its own.
 
     Attributes:
@@ -32,13 +32,13 @@ class OrderedRows:
     """
 
     count: int
-    values: tuple[Sequence[Value], ...]
+    values: tuple[Sequence[V], ...]
     places: tuple[Places, ...]
 
     def __len__(self) -> int:
         return self.count
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[tuple[V, ...]]:
         if not self.values:
             yield from [()] * self.count
         for start in range(0, self.count, _CHUNK):
@@ -48,18 +48,28 @@ class OrderedRows:
             )
             yield from zip(*columns, strict=True)
 
-    def at(self, place: int) -> Row:
+    def where(self, chosen: npt.NDArray[Any] | slice) -> OrderedRows[V]:
+        """Some of the rows: those at these places, under this mask or of this slice, so ordered."""
+        places = tuple(own[chosen] for own in self.places)
+        import numpy as np  # noqa: PLC0415  slow to import
+
+        count = len(np.empty(self.count, dtype=np.bool_)[chosen])
+        return OrderedRows(count, self.values, places)
+
+    def at(self, place: int) -> tuple[V, ...]:
         """One row."""
         columns = zip(self.values, self.places, strict=True)
         return tuple(values[places[place]] for values, places in columns)
 
 
-def ordered(values: Sequence[Sequence[Value]], places: Sequence[Places], count: int) -> OrderedRows:
+def ordered(values: Sequence[Sequence[V]], places: Sequence[Places], count: int) -> OrderedRows[V]:
     """Rows in any order, by columns whose values ascend, put in order. O(rows log rows).
 
     Where a row's places fit into 63 bits they are sorted as one number: three million rows of two
     columns in 0.1 s, where as tuples they take 3.
     """
+    import numpy as np  # noqa: PLC0415  slow to import
+
     sizes = [max(len(one), 1) for one in values]
     room = 1
     for size in sizes:

@@ -23,13 +23,23 @@ Rows: TypeAlias = "Iterable[Row] | pa.Table | Callable[[], Iterable[Row] | pa.Ta
 
 
 class Side:
-    """Rows of one relation. Life: given -> loaded (once) -> rows and/or table cached."""
+    """Rows of one relation. Life: given -> loaded (once) -> rows and/or table cached.
 
-    __slots__ = ("_count", "_given", "_rows", "_schema", "_table")
+    `tabled` loads them as a table, where that need not go by way of tuples.
+    """
 
-    def __init__(self, schema: Schema, given: Rows, count: int | None) -> None:
+    __slots__ = ("_count", "_given", "_rows", "_schema", "_table", "_tabled")
+
+    def __init__(
+        self,
+        schema: Schema,
+        given: Rows,
+        count: int | None,
+        tabled: Callable[[], pa.Table] | None = None,
+    ) -> None:
         self._schema = schema
         self._given: Rows | None = given
+        self._tabled = tabled
         self._count = count
         self._rows: list[Row] | None = None
         self._table: pa.Table | None = None
@@ -44,7 +54,7 @@ class Side:
         else:
             self._rows = sorted_rows(self._schema.types, given)
             self._count = len(self._rows)
-        self._given = None
+        self._given = self._tabled = None
 
     @property
     def rows(self) -> list[Row]:
@@ -62,6 +72,8 @@ class Side:
     @property
     def table(self) -> pa.Table:
         """As an Arrow table with the schema's columns, in no particular order."""
+        if self._tabled is not None:
+            self._given = self._tabled
         self._load()
         if self._table is None:
             from deltafix.facts.arrow import table_from_rows  # noqa: PLC0415  pyarrow is slow

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
+from deltafix.diagnostics import did_you_mean
 from deltafix.doing import tell
 from deltafix.errors import SourceError
 from deltafix.facts.codec import FactFormat, Told, read_facts
@@ -27,7 +28,12 @@ _PACKED: Final = b"\x1f\x8b"
 
 
 def read_input(
-    schema: Schema, parameters: Mapping[str, str], folder: Path, told: Told = None
+    schema: Schema,
+    parameters: Mapping[str, str],
+    folder: Path,
+    told: Told = None,
+    *,
+    may_lack: bool = False,
 ) -> pa.Table | list[Row]:
     """The rows of one `.input` directive.
 
@@ -36,8 +42,9 @@ def read_input(
     what gzip packed is unpacked), `delimiter`, `columns`, `headers`, `rfc4180`; for sqlite
     `dbname` or `filename`, the database with a table or view called like the relation.
 
-    `told` hears of what Soufflé passes over: a file that is not there, and values beyond the
-    relation's columns. Without it both are errors.
+    `told` hears of values beyond the relation's columns, which Soufflé passes over, and, if the
+    folder `may_lack` the file, that it is not there and the relation has no rows. Without it both
+    are errors.
 
     Raises:
         SourceError: a file that is missing, unreadable, or outside `folder`; another `IO`.
@@ -63,7 +70,7 @@ def read_input(
         path = inside(folder, database_name(schema.relation, parameters), schema.relation)
     else:
         path = input_path(schema.relation, parameters, folder)
-    if told is not None and not path.exists():
+    if may_lack and told is not None and not path.exists():
         told(f"{path}: no such fact file for {schema.show()}; it has no rows")
         return []
     if kind == "sqlite":
@@ -103,12 +110,21 @@ def _bytes(path: Path, schema: Schema) -> bytes:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        message = f"{path}: no such fact file for {schema.show()}"
+        message = f"{path}: no such fact file for {schema.show()}; {_instead(path)}"
         raise SourceError(message, path=str(path), relation=schema.relation) from None
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror or error}"
         raise SourceError(message, path=str(path), relation=schema.relation) from None
     return _unpacked(data, str(path), schema)
+
+
+def _instead(path: Path) -> str:
+    """What to do about a file that is not there."""
+    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    other = f"{path.stem}.csv"
+    if other in beside and other != path.name:
+        return f'there is {other}, which `filename="{other}", rfc4180=true` reads'
+    return did_you_mean(path.name, beside, "a relation without rows has an empty file")
 
 
 def _unpacked(data: bytes, label: str, schema: Schema) -> bytes:

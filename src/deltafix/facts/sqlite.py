@@ -16,6 +16,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from deltafix.diagnostics import plural
 from deltafix.errors import DeltafixError, FactError, SinkError, SourceError
 from deltafix.facts.codec import read_value
 from deltafix.facts.schema import Row, Schema
@@ -51,7 +52,8 @@ def read_table(path: Path, schema: Schema) -> list[Row]:
         cursor = database.execute(f"SELECT * FROM {_quoted(schema.relation)}")  # noqa: S608  quoted
         width = len(cursor.description)
         if width != max(schema.arity, 1):
-            message = f"{label}: the table has {width} columns, {schema.show()} has {schema.arity}"
+            has = plural(width, "column")
+            message = f"{label}: the table has {has}, {schema.show()} has {schema.arity}"
             raise FactError(message, path=str(path), relation=schema.relation)
         if not schema.columns:
             return [()] if cursor.fetchone() else []

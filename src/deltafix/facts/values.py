@@ -216,7 +216,10 @@ def _plain(value: Value, symbol: Any) -> str:
 
 def sorted_rows(types: Sequence[BaseType], rows: Iterable[Any]) -> list[Any]:
     """Rows in order: constructed values by how they print, the rest by value, NaN last."""
-    return sorted(rows, key=row_order(types))
+    found = list(rows)
+    if len(found) > 1:
+        found.sort(key=row_order(types))
+    return found
 
 
 def row_order(types: Sequence[BaseType]) -> Callable[[Any], Any] | None:

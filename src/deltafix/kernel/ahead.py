@@ -219,6 +219,24 @@ def look_ahead(A, L, P, t):
 
 
 @kernel("v:ALPii")
+def look_ahead_below(A, L, P, place, r):
+    """The same for the changed rows of relation `r`, of which S_ROW is due, and the rule there."""
+    if L[at.S_ROW] == 0:
+        forget_probes(L)
+    rb = L[at.RELS] + r * at.RSZ
+    changed = L[rb + at.R_CHANGED] + L[at.S_ROW]
+    left = L[rb + at.R_CHANGED + 1] - L[at.S_ROW]
+    if _ROW < left:
+        prefetch(L, _address(L, r, L[changed + _ROW]))
+    if _SLOT < left:
+        _ask_slots(A, L, P, L[at.S_ROW] + _SLOT, place, 1, r, L[changed + _SLOT])
+    if _BUCKET < left:
+        _ask_buckets(A, L, L[at.S_ROW] + _BUCKET)
+    if _FIRST < left:
+        _ask_rows(A, L, L[at.S_ROW] + _FIRST)
+
+
+@kernel("v:ALPii")
 def look_ahead_in(A, L, P, place, r):
     """The same for the rows of relation `r`, of which S_ROW is due, and the rule at `place`."""
     if L[at.S_ROW] == 0:

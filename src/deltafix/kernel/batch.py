@@ -7,8 +7,9 @@ bits of their hash. When one is full, all are counted, partition after partition
 key table (whose slots grow with the hash) and the rows that a partition meets stay in cache.
 Invariant: waiting changes no support. Ranks of body rows are fixed when a head is found; whenever
 the head is counted, its own rank, or the new one it gets, is compared with that. So batches begin
-only where heads are gained and nothing can be lost: in phase FULL, and in TAKE as the last phase
-(`maintain`). Measured: docs/kernel.md, "Counting in batches".
+only where heads are gained and nothing can be lost: in phase FULL, in TAKE as the last phase, and
+in CREATE if only that follows and SAVE had nothing to do (`maintain`). Measured: docs/kernel.md,
+"Counting in batches".
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ from deltafix.kernel.wave import follow, next_suspect
 
 RECOMPUTATION = 0x798  # WIPE, FULL, TAKE
 AGAIN = 0x7A4  # WAVE, LOOK, TAKE
+GAINS = 0x76  # CREATE, TAKE: nothing can be lost any more
 (GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL, LOOK) = range(1, 11)
 
 
@@ -163,7 +164,11 @@ def _batch(L, P, t):
     if (
         L[at.BATCH] == 0
         and made >= L[at.BATCH_FROM]
-        and (L[at.S_PHASE] == TAKE or L[at.S_PHASE] % 16 == FULL)
+        and (
+            L[at.S_PHASE] == TAKE
+            or L[at.S_PHASE] % 16 == FULL
+            or (L[at.S_PHASE] == GAINS and L[at.S_MODE] == at.MODE_CREATE)
+        )
         and not P[t + at.T_BEST]
     ):
         L[at.BATCH] = 1
@@ -184,11 +189,11 @@ def _next_task(A, L, P, t):
     if phase == GIVEN_OUT:
         given_out(A, L, P, t)
     elif phase == DESTROY:
-        return next_below(L, P, t, at.MODE_DESTROY, 0)
+        return next_below(A, L, P, t, at.MODE_DESTROY, 0)
     elif phase == SAVE:
         if L[at.HEAP + 1] > 0:
             L[at.S_MODE] = at.MODE_REST
-            return next_below(L, P, t, at.MODE_SAVE, 1)
+            return next_below(A, L, P, t, at.MODE_SAVE, 1)
     elif phase == WAVE:
         # A later wave repairs what a recomputation displaced: giving it up would never end.
         if L[at.HEAP + 1] > 0 and L[at.S_PHASE] != AGAIN and is_hopeless(L, P, t):
@@ -201,7 +206,8 @@ def _next_task(A, L, P, t):
     elif phase == GIVEN_IN:
         given_in(A, L, P, t)
     elif phase == CREATE:
-        return next_below(L, P, t, L[at.S_MODE], 1)
+        _batch(L, P, t)
+        return next_below(A, L, P, t, L[at.S_MODE], 1)
     elif phase == TAKE:
         _batch(L, P, t)
         if L[at.RECURSIVE] and is_shared(L, P, t, L[at.Q + 1] - L[at.S_HEAD]):
@@ -234,7 +240,7 @@ def _next_asking(A, L, P, t):
     if phase == FULL:  # the next rule may be evaluated from elsewhere when its turn has come
         item = L[at.S_ITEM]
         return np.int64(next_full(A, L, P, t) != 0 and L[at.S_ITEM] == item)
-    return next_below(L, P, t, L[at.T_MODE], np.int64(phase != DESTROY))
+    return next_below(A, L, P, t, L[at.T_MODE], np.int64(phase != DESTROY))
 
 
 @kernel("i:LPi")

@@ -45,8 +45,6 @@ ENTRIES = {
     "discard": "memory",
     "commit": "end", "rollback": "end",
     "begin": "cone", "chain_rows": "cone", "expand_one": "cone", "search": "cone",
-    "add_rows": "columns", "group_rows": "columns", "hash_rows": "columns",
-    "meet_rows": "columns", "place_rows": "columns",
 }  # fmt: skip
 """What Python calls, and which module of the kernel defines it."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.ahead import look_ahead, look_ahead_in
+from deltafix.kernel.ahead import look_ahead, look_ahead_below, look_ahead_in
 from deltafix.kernel.best import admit, take
 from deltafix.kernel.emit import touch
 from deltafix.kernel.fold import empty_piped
@@ -42,8 +42,8 @@ def _set_one(L, place, row, mode):
     L[at.T_MODE] = mode
 
 
-@kernel("i:LPiii")
-def next_below(L, P, t, mode, added):
+@kernel("i:ALPiii")
+def next_below(A, L, P, t, mode, added):
     """Take the next change below as a task; `added` 1: one that makes derivations. 0: none."""
     n = np.int64(P[t + at.T_NLOWER])
     while L[at.S_ITEM] < n:
@@ -54,6 +54,8 @@ def next_below(L, P, t, mode, added):
         want = (1 - added) if P[v + at.V_NEGATED] else added
         if L[rb + at.R_CHANGED + 1] > 0 and _idle_variant(L, P, v) == 0:
             while L[at.S_ROW] < L[rb + at.R_CHANGED + 1]:
+                if L[at.BATCH]:
+                    look_ahead_below(A, L, P, item + 1, r)
                 row = L[L[rb + at.R_CHANGED] + L[at.S_ROW]]
                 L[at.S_ROW] += 1
                 flags = L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1]

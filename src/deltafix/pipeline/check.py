@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from deltafix.diagnostics import plural
 from deltafix.engine.state.marks import Marks, set_marks
 from deltafix.errors import DeltafixError
 from deltafix.facts.arrow import arrow_schema
@@ -136,7 +137,7 @@ def _said(source: Source, seen: _Peek, most: int, keys: _Keys) -> str:
         seen = _Peek(marks, seen.schemas)
     if not (rows or bad or more):
         return "nothing new"
-    said = f"has something to say; looked at {'the first ' if more else ''}{rows:,} rows"
+    said = f"has something to say; looked at {'the first ' if more else ''}{plural(rows, 'row')}"
     said += f", {bad:,} of them are to be set aside" if bad else ""
     return said + keys.require(more=more)
 

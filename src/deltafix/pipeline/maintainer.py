@@ -20,6 +20,7 @@ from dataclasses import asdict, replace
 from time import perf_counter, time
 from typing import Any, NamedTuple
 
+from deltafix.diagnostics import plural
 from deltafix.doing import tell
 from deltafix.errors import KeyBreachError, SinkError
 from deltafix.facts.delta import Delta
@@ -206,7 +207,7 @@ class Maintainer:
             tx.prepared, tx.views = prepared, {*self.outputs.sinks, *self._keys.values()}
             for name, value in marks.items():
                 tx.mark(name, value)
-            tell(f"taking in {sum(one.rows for one in portions):,} rows")
+            tell(f"taking in {plural(sum(one.rows for one in portions), 'row')}")
             given = self._apply(tx, portions, bad)
             clock.lap("edit")
         clock.lap("write")

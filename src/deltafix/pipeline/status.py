@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from deltafix.diagnostics import plural
 from deltafix.pipeline.config import Config, InputConfig
 from deltafix.pipeline.journal import Journal
 from deltafix.pipeline.keeper import EXECUTOR, peek_marks, shards_head
@@ -44,13 +45,15 @@ def status(config: Config) -> Iterator[str]:
             continue
         rows = sum(one.rows for one in manifest.deltas)
         via = "" if output.sink == "parquet" else f"{output.sink} {place_of(output)}, "
-        shown = f"{via}epoch {manifest.epoch}, {rows:,} signed rows from epoch {manifest.floor}"
+        shown = (
+            f"{via}epoch {manifest.epoch}, {plural(rows, 'signed row')} from epoch {manifest.floor}"
+        )
         if manifest.snapshot is not None:
             kept = manifest.snapshot
-            shown += f", snapshot of epoch {kept.last} with {kept.rows:,} rows"
+            shown += f", snapshot of epoch {kept.last} with {plural(kept.rows, 'row')}"
         yield f"output {output.relation}: {shown}"
     for name, count in Quarantine(config.state / "quarantine").counts().items():
-        yield f"quarantine {name}: {count:,} rows in {config.state / 'quarantine'}"
+        yield f"quarantine {name}: {plural(count, 'row')} in {config.state / 'quarantine'}"
 
 
 def _position(one: InputConfig, marks: dict[str, Any]) -> str:
@@ -59,14 +62,14 @@ def _position(one: InputConfig, marks: dict[str, Any]) -> str:
         prefix = f"{kind}/{one.name}/"
         read = sum(mark.startswith(prefix) for mark in marks)
         if read > bool(begun):
-            return f"{read - bool(begun):,} files read{begun}"
+            return f"{plural(read - bool(begun), 'file')} read{begun}"
     for kind in ("snapshot", "delta", "feed", "version", "stream", "kafka"):
         value = marks.get(f"{kind}/{one.name}")
         if value is not None:
             return f"{kind} {value[0] if isinstance(value, list) else value}{begun}"
     requests = marks.get(f"http/{one.name}")
     if requests:
-        return f"{requests:,} requests"
+        return f"{plural(requests, 'request')}"
     followed = marks.get(f"postgres/{one.name}")
     if followed:
         return f"changes up to {followed['at']}"
@@ -81,9 +84,9 @@ def _begun(one: InputConfig, marks: dict[str, Any]) -> str:
         if name != one.name:
             continue
         if kind == "files" and file and value[2] > 0:
-            return f", {file} in part: {value[2]:,} of its {value[4]:,} rows"
+            return f", {file} in part: {value[2]:,} of its {plural(value[4], 'row')}"
         if kind == "by_file" and len(value) > 2:
-            return f", {file} in part: {value[2]:,} rows still to come"
+            return f", {file} in part: {plural(value[2], 'row')} still to come"
         if kind == "part":
-            return f", {value[0]} in part: {value[1]:,} changes still to come"
+            return f", {value[0]} in part: {plural(value[1], 'change')} still to come"
     return ""

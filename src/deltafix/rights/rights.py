@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from deltafix.diagnostics import plural
 from deltafix.engine.connect import connect
 from deltafix.errors import NoSuchFactError, RightsQuestionError, StateError
 from deltafix.rights.asking import Asked, Context, asked_of, question_of
@@ -421,4 +422,4 @@ class Rights:
 
     def __repr__(self) -> str:
         kept = ", ".join(self.materialised) or "nothing"
-        return f"<Rights: {len(self):,} tuples, {kept} kept>"
+        return f"<Rights: {plural(len(self), 'tuple')}, {kept} kept>"

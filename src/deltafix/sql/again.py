@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -38,7 +38,8 @@ _PARAMETER: Final = re.compile(r"\?|(?<!:):[A-Za-z_]")
 _CONTROL: Final = re.compile(r"\s*(?:BEGIN|START|COMMIT|END|ROLLBACK|ABORT)\b", re.IGNORECASE)
 _EDIT: Final = re.compile(r"\s*(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 _LITERAL: Final = re.compile(r"('(?:[^']|'')*'|(?<![\w.])\d+(?:\.\d+)?(?![\w.]))")
-_OPAQUE: Final = re.compile(r"[\"`$\\'\0]|--|/\*|\w\Z")
+_MARK: Final = re.compile(r"\0['.]?")
+_OPAQUE: Final = re.compile(r"[\"`$']|--|/\*|\w\Z")
 """What may hold or change a literal, in the text between literals."""
 
 _EDITS: Final = (exp.Insert, exp.Update, exp.Delete)
@@ -85,19 +86,28 @@ def _alike(text: str, dialect: str, path: str | None) -> Statement | None:
 
     That is so the first time, too: most texts never come again.
     """
+    if "\\" in text or "\0" in text:
+        return None
     pieces = _LITERAL.split(text)
     literals = pieces[1::2]
-    if not literals or "\\" in text or any("''" in one[1:-1] for one in literals):
-        return None
-    if any(map(_OPAQUE.search, pieces[:-1:2])) or _OPAQUE.search(pieces[-1] + " "):
+    if not literals or ("''" in text and any("''" in one[1:-1] for one in literals)):
         return None
     pieces[1::2] = ["\0'" if one[0] == "'" else "\0." if "." in one else "\0" for one in literals]
     return _form("".join(pieces), dialect, path).statement(text, literals)
 
 
 @lru_cache(maxsize=256)
-def _form(_text: str, dialect: str, path: str | None) -> _Form:
-    return _Form(dialect, path)
+def _form(text: str, dialect: str, path: str | None) -> _Form:
+    return _Form(dialect, path, _is_plain(text))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether nothing between the literals of a text, each of which is a mark, may be part of one.
+
+    A word before a literal may be, as in E'a'; one at the end of the text is not before any.
+    """
+    *before, last = _MARK.split(text)
+    return not (any(map(_OPAQUE.search, before)) or _OPAQUE.search(last + " "))
 
 
 class _Known(NamedTuple):
@@ -106,6 +116,7 @@ class _Known(NamedTuple):
     statement: Statement
     ends: list[int]
     sizes: list[int]
+    size: int
 
 
 class _Form:
@@ -114,10 +125,10 @@ class _Form:
     There is one for all that differ in these.
     """
 
-    def __init__(self, dialect: str, path: str | None) -> None:
+    def __init__(self, dialect: str, path: str | None, plain: bool) -> None:
         self._dialect, self._path = dialect, path
         self._came = False
-        self._values: list[int] | None = None
+        self._values: list[int] | None = None if plain else []
         self._fixed: list[int] = []
         self._known: dict[tuple[str, ...], _Known] = {}
 
@@ -151,23 +162,29 @@ class _Form:
             return None
         starts = tuple([places[n][0] for n in values])
         ends, sizes = [end for _, end in places], [len(said) for said in literals]
-        known = _Known(replace(one, literals=starts), ends, sizes)
+        known = _Known(replace(one, literals=starts), ends, sizes, len(text))
         self._known[tuple([literals[n] for n in self._fixed])] = known
         return known
 
     def _with(self, known: _Known, text: str, literals: list[str]) -> Statement:
         """The statement of a text: that of one like it, with these values."""
-        one, moved, more = known.statement, list[tuple[int, int]](), 0
-        for end, size, said in zip(known.ends, known.sizes, literals, strict=True):
-            if len(said) != size:
-                more += len(said) - size
-                moved.append((end, more))
+        one = known.statement
         given = tuple([_value(literals[place]) for place in self._values or ()])
-        end = one.end + more
+        end, moved = one.end + len(text) - known.size, partial(_moved, known, literals)
         return Statement(
             text, one.start, end, one.node, one.explain, one.path, one.dialect, one.forms,
             one.literals, given, moved,
         )  # fmt: skip
+
+
+def _moved(known: _Known, literals: list[str]) -> list[tuple[int, int]]:
+    """Where what is behind a literal is in a text with others: behind which place, by how much."""
+    moved, more = list[tuple[int, int]](), 0
+    for end, size, said in zip(known.ends, known.sizes, literals, strict=True):
+        if len(said) != size:
+            more += len(said) - size
+            moved.append((end, more))
+    return moved
 
 
 def _values(one: Statement) -> set[tuple[int, int]]:

@@ -214,6 +214,8 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     inner = node
     if isinstance(node, exp.Filter):
         condition, inner = node.expression.this, node.this
+    if isinstance(inner, exp.ApproxDistinct) and builder.statement.dialect != "postgres":
+        inner = exp.Count(this=exp.Distinct(expressions=[inner.this]))  # as near as one can be
     if isinstance(inner, exp.ArgMax | exp.ArgMin):
         inner, there = _by_extreme(formulas, node, inner)
         condition = there if condition is None else exp.and_(condition, there)

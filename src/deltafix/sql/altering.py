@@ -515,7 +515,7 @@ def _numbers(old: Table, new: Table, there: list[Row]) -> Iterable[tuple[Any, ..
 
 
 def _uses(query: exp.Expr, table: str, column: str) -> bool:
-    """Whether a view may read a column of a table, by its names: `*` and NATURAL read them all."""
+    """Whether a view may read a column of a table, by its names: its `*` and NATURAL read all."""
     aliases = set()
     for one in query.find_all(exp.Table):
         if one.name == table:
@@ -524,7 +524,13 @@ def _uses(query: exp.Expr, table: str, column: str) -> bool:
             if alias is not None and alias.columns:
                 return True
     for star in query.find_all(exp.Star):
-        if not isinstance(star.parent, exp.Count):
+        of = star.parent.table if isinstance(star.parent, exp.Column) else ""
+        select = star.find_ancestor(exp.Select)
+        there = [] if select is None else select.find_all(exp.Table)
+        mine = [one.name for one in there if one.find_ancestor(exp.Select) is select]
+        if isinstance(star.parent, exp.Count) or (select is not None and table not in mine):
+            continue
+        if not of or of in aliases:
             return True
     if query.find(exp.Columns, exp.Pivot):
         return True

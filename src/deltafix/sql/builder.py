@@ -374,10 +374,16 @@ def function(
     scalar: Scalar, columns: Sequence[Column], result: Column, *, exact: bool = False
 ) -> Callable[..., Any]:
     """An expression as a function of the engine's values; `exact` as `Builder.call` has it."""
-    compute, shape = scalar.compute, tuple(columns)
+    compute = scalar.compute
+    readers = [(column.nullable, column.type.read) for column in columns]
 
     def found(*values: Any) -> Any:
-        value = compute(list(map(decode, values, shape)))
+        row = []
+        for value, (nullable, read) in zip(values, readers, strict=True):
+            if nullable and value is not None:
+                (value,) = value  # noqa: PLW2901  as `types.decode`, a call less a value
+            row.append(value if read is None or value is None else read(value))
+        value = compute(row)
         return value if exact else result.encode(value)
 
     def plain(*values: Any) -> Any:

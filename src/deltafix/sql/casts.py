@@ -36,7 +36,14 @@ __all__ = ["assigned", "cast", "cut", "from_text", "rounded"]
 _NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _HOUR: Final = re.compile(r"\s*(\d{4}-\d\d-\d\d[ T]\d\d)\s*", re.ASCII)
 """A moment as ISO 8601 and Arrow have it, and no dialect of SQL."""
-_TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
+_TRUTH = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
+    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+}
+_TRUTH_OF_POSTGRES = {
+    **dict.fromkeys(("tr", "tru", "ye", "on"), True),
+    **dict.fromkeys(("fa", "fal", "fals", "of", "off"), False),
+}
 
 
 def cast(
@@ -46,7 +53,7 @@ def cast(
 
     Whether a whole number fits the bits of `wanted` is not asked here. What is inside of an array
     or a struct and cannot be converted is NULL if the cast only `tries`. A BLOB is text as the
-    `dialect` has it.
+    `dialect` has it, and BOOLEANs of a text are those it reads.
     """
     if given in (wanted, NULL):
         return _same
@@ -62,7 +69,8 @@ def cast(
     if given.is_time:
         return None
     if wanted is BOOLEAN:
-        return _text_to_truth if given is TEXT else bool if given.is_numeric else None
+        from_text = partial(_text_to_truth, dialect=dialect)
+        return from_text if given is TEXT else bool if given.is_numeric else None
     if wanted is DOUBLE:
         return _text_to_float if given is TEXT else float
     if wanted.is_decimal:
@@ -311,10 +319,14 @@ def _plain(text: str) -> str:
     return text.strip()
 
 
-def _text_to_truth(text: str) -> bool:
-    found = _TRUTH.get(text.strip().lower())
+def _text_to_truth(text: str, *, dialect: str) -> bool:
+    word = text if dialect == "duckdb" else text.strip()
+    found = _TRUTH.get(word.lower())
+    if found is None and dialect == "postgres":
+        found = _TRUTH_OF_POSTGRES.get(word.lower())
     if found is None:
-        raise ValueError(f"{text!r} is no BOOLEAN")
+        valid = ", ".join(_TRUTH)
+        raise ValueError(f"{text!r} is no BOOLEAN; it is one of {valid}")
     return found
 
 

@@ -97,11 +97,14 @@ def _ordered(
     removed: list[Any],
     alike: tuple[Column, ...] | None,
 ) -> ViewDelta:
+    for rows in (added, removed):
+        if len(rows) > 1:
+            rows.sort(key=logical_order)
     return ViewDelta(
         relation.name,
-        tuple(column.name for column in relation.columns),
-        shown_rows(sorted(added, key=logical_order), alike),
-        shown_rows(sorted(removed, key=logical_order), alike),
+        tuple([column.name for column in relation.columns]),
+        shown_rows(added, alike),
+        shown_rows(removed, alike),
     )
 
 

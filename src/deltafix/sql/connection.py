@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from deltafix.doing import hearer, tell
 from deltafix.errors import SqlError
+from deltafix.facts.relation_delta import html_table
 from deltafix.rules.show import show_rule
 from deltafix.sql import edits, reading
 from deltafix.sql.again import remembered
@@ -152,7 +153,7 @@ class Connection(Definitions):
 
     def _run(self, statement: Statement) -> Any:
         node = statement.node
-        if isinstance(node, exp.Transaction | exp.Commit | exp.Rollback):
+        if type(node) in _CONTROL:
             return self._control(statement)
         with Transaction(self, statement):
             return self._one(statement)
@@ -161,15 +162,9 @@ class Connection(Definitions):
         if statement.explain:
             return self._explain(statement)
         node = statement.node
-        if isinstance(node, exp.Insert | exp.Update | exp.Delete):
-            edit = edits.edit_of(self, statement)
-            count, shown = self._edit(statement, edit), node.args.get("returning")
-            return count if shown is None else edits.returned(statement, edit, shown)
-        if isinstance(node, exp.Merge):
-            return self._edit(statement, merge(self, statement, node))
-        for kind, method in _STATEMENTS.items():
-            if isinstance(node, kind):
-                return method(self, statement, node)
+        method = _STATEMENTS.get(type(node))
+        if method is not None:
+            return method(self, statement, node)
         if isinstance(node, exp.Query | exp.Values):
             return reading.select(self, statement, node)
         if statement.verb.startswith("ALTER"):
@@ -196,6 +191,14 @@ class Connection(Definitions):
         else:
             self.rollback()
         return 0
+
+    def _edit_by(self, statement: Statement, node: Any) -> int | reading.Result:
+        edit = edits.edit_of(self, statement)
+        count, shown = self._edit(statement, edit), node.args.get("returning")
+        return count if shown is None else edits.returned(statement, edit, shown)
+
+    def _merge(self, statement: Statement, node: exp.Merge) -> int:
+        return self._edit(statement, merge(self, statement, node))
 
     def _truncate(self, statement: Statement, node: exp.TruncateTable) -> int:
         found = edits.truncate(self, statement, node)
@@ -249,6 +252,20 @@ class Connection(Definitions):
                 self._db.close()
         self._closed = True
 
+    def __repr__(self) -> str:
+        return f"<Connection {', '.join(self.catalog.relations) or 'without tables'}>"
+
+    def _repr_html_(self) -> str:
+        lines = []
+        for name, found in self.catalog.relations.items():
+            columns = ", ".join(
+                f"{one.name} {one.type.name}{'' if one.nullable else ' NOT NULL'}"
+                for one in found.columns
+            )
+            kind = "table" if name in self.catalog.tables else "view"
+            lines.append((kind, f"{name}({columns})", f"{self.engine.count(name):,}"))
+        return html_table("Connection", ("", "columns", "rows"), lines, 0)
+
     def __enter__(self) -> Self:
         return self
 
@@ -265,10 +282,15 @@ _STATEMENTS: Mapping[Any, Callable[[Connection, Statement, Any], Any]] = Mapping
     {
         exp.Alter: Connection._alter,
         exp.Create: Connection._create,
+        exp.Delete: Connection._edit_by,
         exp.Drop: Connection._drop,
+        exp.Insert: Connection._edit_by,
+        exp.Merge: Connection._merge,
         exp.TruncateTable: Connection._truncate,
+        exp.Update: Connection._edit_by,
     }
 )
+_CONTROL = frozenset((exp.Transaction, exp.Commit, exp.Rollback))
 
 
 def open_connection(path: str | Path, dialect: str, settings: Mapping[str, Any]) -> Connection:

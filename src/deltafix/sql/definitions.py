@@ -21,6 +21,7 @@ from deltafix.sql.editing import Editing
 from deltafix.sql.integrity import require_sound
 from deltafix.sql.maintained import changed_behind
 from deltafix.sql.query import check_clauses
+from deltafix.sql.steps import Step
 from deltafix.sql.text import Statement, Wrong, exp
 
 
@@ -104,7 +105,7 @@ class Definitions(Editing):
             self.catalog.restored(before)
             raise
         if not self._open:
-            self._hear([told])
+            self._hear([Step(changed=told)])
 
     def _drop(self, statement: Statement, node: exp.Drop) -> int:
         known = ("tables", "kind", "exists", "materialized")
@@ -158,7 +159,7 @@ class Definitions(Editing):
                 raise
         if not self._open:
             self._forget_unknown()
-            self._hear([told])
+            self._hear([Step(changed=told)])
         return 0
 
     def _edits_first(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from deltafix.errors import SqlError
+from deltafix.errors import SqlError, SqlIntegrityError
 from deltafix.facts.schema import Row
 from deltafix.sql.integrity import (
     actions,
@@ -20,10 +20,11 @@ from deltafix.sql.integrity import (
     require_keys,
     require_references,
 )
-from deltafix.sql.rows import Edit, among_given, checked
+from deltafix.sql.rows import Edit, checked, name_rows
 from deltafix.sql.transactions import Transactions
 
 if TYPE_CHECKING:
+    from deltafix.engine.transaction import Transaction
     from deltafix.sql.builder import Relation
     from deltafix.sql.catalog import Key, Table
     from deltafix.sql.columns import Batch
@@ -51,32 +52,35 @@ class Editing(Transactions):
                 return len(added)
             added = list(added)  # by row, which names the one that breaks a key
             edit = Edit(table, removed, added, replaced)
-        made = [edit]
-        with among_given(edit, edit):
+        made, doing = [edit], edit
+        try:
             self._make(statement, edit)
-        chains = [0]  # how many edits of keys in a row each is the end of
-        for cause, chain in zip(made, chains, strict=True):  # which grow
-            require_end(statement, cause, chain)
-            for action in actions(self, statement, cause, made):
-                with among_given(action, edit):
-                    self._make(statement, checked(statement, action))
-                made.append(action)
-                chains.append(chain + 1 if action.replaced else 0)
-        for one in net(made):
-            with among_given(one, edit):
-                require_references(self, statement, one)
+            chains = [0]  # how many edits of keys in a row each is the end of
+            for cause, chain in zip(made, chains, strict=True):  # which grow
+                require_end(statement, cause, chain)
+                for doing in actions(self, statement, cause, made):
+                    self._make(statement, checked(statement, doing))
+                    made.append(doing)
+                    chains.append(chain + 1 if doing.replaced else 0)
+            for doing in net(made):
+                require_references(self, statement, doing)
+        except SqlIntegrityError as error:
+            name_rows(error, doing, edit)
+            raise
         return len(removed) + len(added) - len(replaced)
 
     def _make(self, statement: Statement, edit: Edit) -> None:
         """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""
         table, removed, added, *_ = edit
-        self._pending.add(table, removed, ())
-        try:
-            require_keys(self, statement, table, added)
-        except SqlError:
-            self._pending.add(table, (), removed)
-            raise
-        self._pending.add(table, (), added)
+        if removed:
+            self._pending.add(table, removed, ())
+        if added:
+            try:
+                require_keys(self, statement, table, added)
+            except SqlError:
+                self._pending.add(table, (), removed)
+                raise
+            self._pending.add(table, (), added)
         self._journal.append(edit)
 
     def _take_batch(self, table: Table, batch: Batch) -> bool:
@@ -141,6 +145,11 @@ class Editing(Transactions):
         self._settle_edits()
         return self._engine().rows(name)
 
+    def copy(self, name: str, tx: Transaction) -> None:
+        """Give those rows to another database in which it is declared alike."""
+        self._settle_edits()
+        tx.copy(name, self._engine())
+
     def lookup(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
         """The engine's rows with these values: by a key in O(1), else by a pattern."""
         table = self.catalog.tables.get(found.name)
@@ -149,6 +158,6 @@ class Editing(Transactions):
                 return self.rows_with(table, key, [tuple(fixed[n] for n in key.places)]).values()
         self._settle_edits()
         if not fixed:
-            return self._engine().rows(found.name)
+            return self._engine().ordered(found.name)
         width = len(found.all_columns)
         return self._engine().select(found.name, [fixed.get(place, ...) for place in range(width)])

@@ -18,9 +18,9 @@ from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Key, Table
 from deltafix.sql.literals import Compute, Given, Scalar, typed
-from deltafix.sql.parameters import literal_of
+from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.query import check_clauses
-from deltafix.sql.rows import Edit, checked, encoded, inserted
+from deltafix.sql.rows import Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalars, over
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
@@ -93,7 +93,7 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
         if name in wanted[:place]:
             raise statement.wrong(f"column {name!r} is given twice", one, "give it once")
     query = node.args.get("expression")
-    rows: Callable[[Connection, Statement], Sequence[Sequence[SqlValue]]]
+    rows: Callable[[Connection, Statement], tuple[Sequence[Sequence[SqlValue]], Other | None]]
     if node.args.get("by_name"):
         return _by_name(statement, node, table, query)
     if isinstance(query, exp.Values):
@@ -101,14 +101,14 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
     elif query is None:
         raise builder.refused("INSERT of nothing", node, "write VALUES (...) or a SELECT")
     else:
-        rows = lambda c, s: reading.select(c, s, query).rows  # noqa: E731  as `_cells` gives one
+        rows = lambda c, s: (reading.select(c, s, query).rows, None)  # noqa: E731  as `_cells`
     conflict = node.args.get("conflict")
     if node.args.get("alternative"):
         conflict = _alternative(statement, node, table, wanted)
     if conflict is None:
-        return _Plan(table, lambda c, s: inserted(s, table, wanted, rows(c, s)))
+        return _Plan(table, lambda c, s: inserted(s, table, wanted, *rows(c, s)))
     upserted = _upsert(statement, table, conflict)
-    return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, rows(c, s)).added))
+    return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, *rows(c, s)).added))
 
 
 def _by_name(
@@ -262,9 +262,9 @@ def _computed(
 
 def _cells(
     statement: Statement, values: exp.Values, columns: Sequence[Column]
-) -> Callable[[Connection, Statement], list[list[SqlValue]]]:
+) -> Callable[[Connection, Statement], tuple[list[list[SqlValue]], Other]]:
     """What gives the values of VALUES, for these columns."""
-    table: list[list[tuple[exp.Expr, SqlType, Given | None, Compute | None]]] = []
+    table: list[list[tuple[exp.Expr, Given, Compute | None]]] = []
     for row in values.expressions:
         cells = row.expressions if isinstance(row, exp.Tuple) else [row]
         table.append([])
@@ -273,25 +273,35 @@ def _cells(
                 message = f"{cell.sql()} is a name, not a value"
                 way_out = "write text in single quotes: 'text'"
                 raise statement.wrong(message, cell, way_out)
-            kind = columns[place].type if place < len(columns) else NULL
             given = Given.at(cell)
+            kind = columns[place].type if place < len(columns) else NULL
             compute = _value(statement, cell, kind) if given is None else None
-            table[-1].append((cell, kind, given, compute))
+            table[-1].append((cell, given or Given(), compute))
 
-    def rows(_: Connection, statement: Statement) -> list[list[SqlValue]]:
-        found = []
-        for cells in table:
-            shown: list[SqlValue] = []
-            for place, (cell, kind, given, compute) in enumerate(cells):
-                value = None if given is None else given.value
-                if given is None or not (value is None or kind.holds(value)):
-                    one = compute or _value(statement, literal_of(statement, value), kind)
-                    value = _computed(statement, one, (), cell)
-                if value is None and place < len(columns) and not columns[place].nullable:
-                    encoded(statement, columns[place], None, cell)  # which says where it is
-                shown.append(value)
-            found.append(shown)
-        return found
+    ways: dict[tuple[int, int, SqlType], Compute] = {}
+
+    def rows(_: Connection, statement: Statement) -> tuple[list[list[SqlValue]], Other]:
+        def other(number: int, place: int, value: SqlValue) -> tuple[SqlValue, exp.Expr]:
+            cell, _, compute = table[number][place]
+            if compute is None and value is not None:
+                kind = kind_of(value)
+                way = None if kind is None else ways.get((number, place, kind))
+                if way is None:
+                    node = cell if kind is not None else literal_of(statement, value)
+                    way = _value(statement, node, columns[place].type)
+                    if kind is not None:
+                        ways[number, place, kind] = way
+                value = _computed(statement, way, (), cell)
+            return value, cell
+
+        found = [
+            [
+                _computed(statement, compute, (), cell) if compute else given.value
+                for cell, given, compute in cells
+            ]
+            for cells in table
+        ]
+        return found, other
 
     return rows
 

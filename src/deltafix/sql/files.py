@@ -290,8 +290,8 @@ def _is_rounded(value: Any, kind: SqlType) -> bool:
 
 
 def _is_text(kind: Any) -> bool:
-    """Whether CSV has values of a type of Arrow as text of our own: arrays, structs, bytes."""
-    return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind))
+    """Whether CSV has values of a type of Arrow as text that CAST takes, and Arrow does not."""
+    return bool(pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_boolean(kind))
 
 
 def _held(values: Any, column: Column) -> Any:

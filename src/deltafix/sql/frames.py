@@ -4,7 +4,7 @@ Nouns: a `Windowed` reducer keeps the rows of a partition sorted; a function giv
 of them; a `Frame` says which rows around a row an aggregate sees. Invariant: the values follow from
 the rows alone; rows that ORDER BY leaves equal are peers, and are sorted by what tells them
 apart. A changed partition is walked once: O(n log n) for its n rows, whatever the frame, and where
-values are put together O(the rows of all frames).
+values are put together O(the rows of all frames); EXCLUDE adds the peers of each row.
 """
 
 from __future__ import annotations
@@ -162,13 +162,34 @@ class Frame:
     """From which row to which, seen from a row: after it, None for all there are that way.
 
     They are counted in rows, in groups of peers, or by their values; with RANGE and GROUPS 0 stands
-    for the peers of this row, and without a `key` RANGE has no other number.
+    for the peers of this row, and without a `key` RANGE has no other number. `exclude` leaves out
+    this row ("CURRENT ROW"), it with its peers ("GROUP"), or these alone ("TIES").
     """
 
     kind: Literal["ROWS", "GROUPS", "RANGE"]
     start: Any
     end: Any
     key: Key | None = None
+    exclude: str = ""
+
+    def parts(self, rows: Partition) -> Iterator[list[tuple[int, int]]]:
+        """For each row where each part of its frame begins and has ended, in their order."""
+        for (low, high), holes in zip(self.bounds(rows), self.holes(rows), strict=True):
+            begins = [low, *(max(low, end) for _, end in holes)]
+            ends = [*(min(begin, high) for begin, _ in holes), high]
+            yield [part for part in zip(begins, ends, strict=True) if part[0] < part[1]]
+
+    def holes(self, rows: Partition) -> Iterator[tuple[tuple[int, int], ...]]:
+        """For each row what is left out, within its frame or not, in order."""
+        for place, (first, end) in enumerate(zip(rows.first, rows.end, strict=True)):
+            if self.exclude == "CURRENT ROW":
+                yield ((place, place + 1),)
+            elif self.exclude == "GROUP":
+                yield ((first, end),)
+            elif self.exclude == "TIES":
+                yield ((first, place), (place + 1, end))
+            else:
+                yield ()
 
     def bounds(self, rows: Partition) -> Iterator[tuple[int, int]]:
         """For each row where its frame begins and has ended; both only ascend."""
@@ -234,12 +255,24 @@ def nth(frame: Frame, number: int, *, ignores: bool = False) -> Function:
 
     def found(rows: Partition) -> Iterator[Any]:
         there = _there(rows, ignores=ignores)
-        for low, high in frame.bounds(rows):
-            first, last = low, high
+        for parts in frame.parts(rows):
+            places = [range(low, high) for low, high in parts]
             if ignores:
-                first, last = bisect_left(there, low), bisect_left(there, high)
-            place = first + number - 1 if number > 0 else last + number
-            yield rows.args[there[place]][0] if first <= place < last else None
+                places = [
+                    range(bisect_left(there, low), bisect_left(there, high)) for low, high in parts
+                ]
+            if number < 0:
+                place = next((one[-1] for one in reversed(places) if one), None)
+            else:
+                before = number - 1
+                for one in places:
+                    if before < len(one):
+                        place = one[before]
+                        break
+                    before -= len(one)
+                else:
+                    place = None
+            yield None if place is None else rows.args[there[place]][0]
 
     return found
 
@@ -255,24 +288,38 @@ def aggregated(
     def found(rows: Partition) -> Iterator[Any]:
         acc, count, start, end = reducer.initial, 0, 0, 0
         seen = Counter[Any]()
-        for low, high in frame.bounds(rows):
-            for (value,) in rows.args[end:high]:
+
+        def come(begin: int, end: int) -> None:
+            nonlocal acc, count
+            for (value,) in rows.args[begin:end]:
                 if value is None:
                     continue
                 seen[value] += distinct
                 if seen[value] < 2:
                     acc, count = reducer.add(acc, value[0]), count + 1
-            for (value,) in rows.args[start:low]:
+
+        def go(begin: int, end: int) -> None:
+            nonlocal acc, count
+            for (value,) in rows.args[begin:end]:
                 if value is None:
                     continue
                 seen[value] -= distinct
                 if not seen[value]:
                     acc, count = reducer.remove(acc, value[0]), count - 1
+
+        for (low, high), holes in zip(frame.bounds(rows), frame.holes(rows), strict=True):
+            come(end, high)
+            go(start, low)
             start, end = low, max(end, high)
+            out = [(max(low, begin), min(high, past)) for begin, past in holes]
+            for hole in out:
+                go(*hole)
             if least == 0:
                 yield reducer.finish(acc)
             else:
                 yield None if count < least else (reducer.finish(acc),)
+            for hole in out:
+                come(*hole)
 
     return found
 
@@ -288,8 +335,8 @@ def united(
 
     def found(rows: Partition) -> Iterator[Any]:
         args = [(row[0] and row[0][0], *row[1:]) for row in rows.args]
-        for low, high in frame.bounds(rows):
-            there = [row for row in args[low:high] if row[0] is not None]
+        for parts in frame.parts(rows):
+            there = [row for low, high in parts for row in args[low:high] if row[0] is not None]
             if distinct:
                 there = list(dict.fromkeys(there))
             if order is not None:

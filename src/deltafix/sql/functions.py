@@ -50,7 +50,7 @@ def order_of(kind: SqlType) -> Callable[[Any], Any]:
     Python's own comparisons do not: NaN is no equal of itself, not in a tuple either, and None is
     neither less nor greater.
     """
-    if kind.is_nested and kind.write is not None:
+    if kind.is_nested:
         return kind.write
     return _ordered if kind == DOUBLE else itself
 

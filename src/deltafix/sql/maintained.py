@@ -8,12 +8,11 @@ they were. Rows and transactions are `sql.transactions`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.engine.connect import connect as connect_engine
 from deltafix.engine.database import Database
@@ -39,6 +38,9 @@ if TYPE_CHECKING:
     from deltafix.sql.text import Statement
 
 
+_BOUNDS: Final = ("max_rows", "max_rounds", "timeout", "threads")
+
+
 class Maintained:
     """A catalog, and the engine that keeps its views; `Connection` has the rest."""
 
@@ -55,6 +57,11 @@ class Maintained:
         self._closed = False
         self._path = path
         self._durable = str(path) != ":memory:"
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """What one epoch may take, by its settings; a SELECT may take as much."""
+        return {name: self._settings[name] for name in _BOUNDS if name in self._settings}
 
     def _engine(self) -> Database:
         """The engine with the rules of now."""
@@ -248,11 +255,14 @@ class Maintained:
         if isinstance(error, BudgetError):
             found: Any = error.values.get("relations", ())
             views = {*found} & {*self.catalog.views}
+            said = str(error).partition(", in `")[0]
+            if not views and found and not {*found} & {*self.catalog.relations}:
+                return BudgetError(f"{said}, in this query; rolled back", relations=())
             if not views:
                 return None
             view = min(views)
-            said = re.sub(", in `.*(?=; rolled back)", f", in view {view!r}", str(error))
-            message = f"{said}: bound its recursion, or DROP VIEW {view}"
+            ways_out = f"bound its recursion, or DROP VIEW {view}"
+            message = f"{said}, in view {view!r}; rolled back: {ways_out}"
             return BudgetError(message, relations=found)
         cause = error.__cause__
         if (

@@ -19,7 +19,8 @@ from deltafix.sql.text import Statement, data_type, exp, shown_name
 from deltafix.sql.types import BIGINT, INTEGER, SqlType, SqlValue, Struct, fits
 
 __all__ = [
-    "Form", "Parameters", "bound", "equalities", "is_value", "literal_of", "signed", "written",
+    "Form", "Parameters", "bound", "equalities", "is_value", "kind_of", "literal_of", "signed",
+    "written",
 ]  # fmt: skip
 
 Parameters: TypeAlias = "Sequence[SqlValue] | Mapping[str, SqlValue]"
@@ -68,7 +69,7 @@ class Form:
             kind = None
             if given is not None:
                 given.value = value if one.sign > 0 else -value  # type: ignore[operator]
-                kind = None if one.is_cell else _kind(given.value)
+                kind = None if one.is_cell else kind_of(given.value)
                 if one.is_cell:
                     continue
             if kind is None:
@@ -166,7 +167,7 @@ def signed(node: exp.Expr) -> exp.Expr:
 
 _OPERATORS: Final = (
     exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Add, exp.Sub, exp.Mul, exp.And, exp.Or,
-    exp.Not, exp.Paren, exp.Where,
+    exp.Not, exp.Paren, exp.Where, exp.Cast,
 )  # fmt: skip
 
 
@@ -187,7 +188,7 @@ def is_value(node: exp.Expr) -> bool:
 _KINDS: Final = {type(one): literal(one).type for one in ("", 0.0, True, b"", None)}
 
 
-def _kind(value: Any) -> SqlType | None:
+def kind_of(value: Any) -> SqlType | None:
     """The type of a value that can stand in its place as it is."""
     kind = _KINDS.get(type(value))
     if kind is not None:

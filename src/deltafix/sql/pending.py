@@ -29,7 +29,7 @@ class Pending:
 
     def __init__(self) -> None:
         self._rows: dict[str, dict[Row, int]] = {}
-        self._keyed: dict[str, dict[Key, dict[tuple[Any, ...], Row | None]]] = {}
+        self._keyed: dict[str, dict[tuple[int, ...], dict[tuple[Any, ...], Row | None]]] = {}
         self._batches: dict[str, Batch] = {}
 
     def __bool__(self) -> bool:
@@ -50,16 +50,23 @@ class Pending:
 
     def keyed(self, table: Table, key: Key) -> Mapping[tuple[Any, ...], Row | None]:
         """What edits by row made of a key's values: the row that has one, None if none has now."""
-        return self._keyed.get(table.relation.name, {}).get(key, {})
+        return self._keyed.get(table.relation.name, {}).get(key.places, {})
 
     def add(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
         """Let rows go, then others come. O(rows)."""
         name = table.relation.name
-        keyed = self._keyed.setdefault(name, {key: {} for key in table.keys})
-        for key, there in keyed.items():
-            there.update((key.of(row), None) for row in removed)
-            there.update((key.of(row), row) for row in added)
-        waiting = self._rows.setdefault(name, {})
+        keyed = self._keyed.get(name)
+        if keyed is None:
+            keyed = self._keyed[name] = {key.places: {} for key in table.keys}
+        for key in table.keys:
+            there = keyed[key.places]
+            for row in removed:
+                there[key.of(row)] = None
+            for row in added:
+                there[key.of(row)] = row
+        waiting = self._rows.get(name)
+        if waiting is None:
+            waiting = self._rows[name] = {}
         if not waiting and not removed:
             waiting.update(dict.fromkeys(added, 1))
             return
@@ -68,6 +75,8 @@ class Pending:
                 count = waiting.pop(row, 0) + sign
                 if count:
                     waiting[row] = count
+        if not waiting:  # the engine has it all, in whatever columns ALTER TABLE gives it next
+            del self._keyed[name]
 
     def add_batch(self, batch: Batch) -> None:
         """Let rows of a table of which nothing waits come by column."""
@@ -86,9 +95,10 @@ class Pending:
         for name, batch in self._batches.items():
             tx.insert(name, batch.table)
         for name, rows in self._rows.items():
-            if rows:
-                tx.delete(name, [row for row, sign in rows.items() if sign < 0])
-                tx.insert(name, [row for row, sign in rows.items() if sign > 0])
+            for sign, edit in ((-1, tx.delete), (1, tx.insert)):
+                found = [row for row, count in rows.items() if count * sign > 0]
+                if found:
+                    edit(name, found)
 
     def rows(self) -> dict[str, dict[Row, int]]:
         """Rows of each table and their signs."""

@@ -179,7 +179,12 @@ def _windows(formulas: Formulas, select: exp.Select) -> None:
     condition = None
     if qualify is not None:
         shown, scope = select.expressions, formulas.scope
-        condition = qualify.this.transform(lambda part: scope.meant(part, shown))
+        scope.given = {one.alias: one.unalias() for one in shown if one.alias}
+
+        def meant(part: exp.Expr) -> exp.Expr:  # in a subquery: `Scope.named`
+            return part if part.find_ancestor(exp.Query) else scope.meant(part, shown)
+
+        condition = qualify.this.transform(meant)
     nodes = windows.windows_of(select, condition)
     if nodes:
         joins.kept(formulas)

@@ -8,15 +8,17 @@ are applied here, and the ORDER BY of a view where its rows are read without ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.engine.connect import connect
 from deltafix.facts.logical import logical_order
+from deltafix.facts.ordered import OrderedRows
 from deltafix.facts.schema import Row
 from deltafix.rules.terms import Var
-from deltafix.sql import joins
+from deltafix.sql import joins, scans
 from deltafix.sql.aggregates import aggregates_of
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.catalog import View, program, used_by
@@ -39,12 +41,28 @@ if TYPE_CHECKING:
 __all__ = ["Result", "fixed", "matcher", "matching", "select", "source_of"]
 
 
+_Table: TypeAlias = "list[tuple[SqlValue, ...]] | OrderedRows[SqlValue]"
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """The rows of a SELECT and their columns."""
 
     columns: tuple[Column, ...]
     rows: list[tuple[SqlValue, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """The rows of a SELECT before they are ordered; those by column are in `logical_order`."""
+
+    columns: tuple[Column, ...]
+    table: _Table
+
+    def in_order(self) -> _Table:
+        if isinstance(self.table, OrderedRows):
+            return self.table
+        return sorted(self.table, key=logical_order)
 
 
 def select(
@@ -59,7 +77,7 @@ def select(
     if source_of(written) is not None and _sorted_view(connection, written) is None:
         direct = _direct(connection, statement, written, known)
         if direct is not None:
-            return Result(direct.columns, sorted(direct.rows, key=logical_order))
+            return Result(direct.columns, list(direct.in_order()))
     query = written.copy()
     limit, offset = (query.args.pop(key, None) for key in ("limit", "offset"))
     asked = query.args.get("order")
@@ -69,7 +87,7 @@ def select(
     width, orders = _ordered(statement, query, asked or kept)
     found = _direct(connection, statement, query, known)
     found = found or _evaluated(connection, statement, query, known)
-    table = sorted(found.rows, key=logical_order) if asked is None else found.rows
+    table = found.in_order() if asked is None else found.table
     shown = len(found.columns) - (width or 0)
     names = [column.name for column in found.columns]
     for place, node_ in reversed(orders):
@@ -86,10 +104,11 @@ def select(
         table = _sorted(table, place if named is None else named, node_)
     first = number(statement, offset) or 0
     most = number(statement, limit)
-    table = table[first : None if most is None else first + most]
+    part = slice(first, None if most is None else first + most)
+    rows_ = list(table.where(part)) if isinstance(table, OrderedRows) else table[part]
     if width is None:
-        return Result(found.columns, table)
-    return Result(found.columns[:-width], [row[:-width] for row in table])
+        return Result(found.columns, rows_)
+    return Result(found.columns[:-width], [row[:-width] for row in rows_])
 
 
 def _sorted_view(connection: Connection, query: exp.Expr) -> View | None:
@@ -172,9 +191,9 @@ def _ordered(
     return added or None, [(last.get(place, place), one) for place, one in found]
 
 
-def _sorted(
-    table: list[tuple[SqlValue, ...]], place: int, node: exp.Ordered
-) -> list[tuple[SqlValue, ...]]:
+def _sorted(table: _Table, place: int, node: exp.Ordered) -> _Table:
+    if isinstance(table, OrderedRows):
+        return scans.sorted_by(table, place, node)
     nulls = [row for row in table if row[place] is None]
     rest = [row for row in table if row[place] is not None]
     rest.sort(key=lambda row: logical_order((row[place],)), reverse=bool(node.args.get("desc")))
@@ -212,8 +231,47 @@ def matcher(
     asked = [one for one in (where, *computed) if one is not None]
     if beside or any(within(one) for one in asked):
         return lambda c, s: _matching_query(c, s, source, where, computed, beside=beside)
-    known = connection.catalog.relations
-    return _matcher(statement, source, where, known, computed)[1]
+    return _matcher(statement, source, where, connection.catalog.relations, computed)
+
+
+@dataclass(frozen=True, slots=True)
+class _Matcher:
+    """What finds the rows of a table that a condition holds of, and computes values of each."""
+
+    shape: tuple[Column, ...]
+    relation: Relation
+    tests: Sequence[scans.Test]
+    wanted: Callable[[], dict[int, Any]]
+    values: Sequence[Scalar]
+
+    def __call__(
+        self, connection: Connection, statement: Statement
+    ) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+        computes = [value.compute for value in self.values]
+        shape, result = self.shape, []
+        with _told(statement):
+            there, tests = self.found(connection)
+            for row in there:
+                shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
+                if all(test(shown) is True for _, test in tests):
+                    result.append((row, tuple([compute(shown) for compute in computes])))
+        return result
+
+    def found(self, connection: Connection) -> tuple[Iterable[Row], Sequence[scans.Test]]:
+        """Rows of the table, and what is still to be asked of each; nothing where all are read."""
+        there = connection.lookup(self.relation, self.wanted())
+        if isinstance(there, OrderedRows):
+            return scans.passing(there, self.shape, self.tests), ()
+        return there, self.tests
+
+
+@contextmanager
+def _told(statement: Statement) -> Iterator[None]:
+    """What computing a value raises inside is an error of the statement."""
+    try:
+        yield
+    except (ArithmeticError, ValueError) as error:
+        raise statement.data(str(error)) from None
 
 
 def _matcher(
@@ -222,33 +280,20 @@ def _matcher(
     where: exp.Expr | None,
     known: Mapping[str, Relation],
     computed: Sequence[exp.Expr],
-) -> tuple[list[Scalar], Matcher]:
+) -> _Matcher:
     found = known.get(source.name)
     if found is None:
         raise statement.unknown("table", source.name, list(known), source)
-    shape = found.columns
-    scalars = over(statement, (source.alias_or_name, shape))
-    test = None
+    scalars = over(statement, (source.alias_or_name, found.columns))
+    tests: list[scans.Test] = []
     if where is not None:
-        test = scalars.truth(exp.Where(this=where), where).compute
+        scalars.truth(exp.Where(this=where), where)  # as a whole, for what is wrong with it
+        names = [column.name for column in found.columns]
+        for part in conditions(where):
+            read = {names.index(column.name) for column in part.find_all(exp.Column)}
+            tests.append((tuple(sorted(read)), scalars.compile(part).compute))
     values = [scalars.compile(one) for one in computed]
-    computes = [value.compute for value in values]
-    wanted = _fixing(statement, found, where)
-
-    def rows(
-        connection: Connection, statement: Statement
-    ) -> list[tuple[Row, tuple[SqlValue, ...]]]:
-        result = []
-        try:
-            for row in connection.lookup(found, wanted()):
-                shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
-                if test is None or test(shown) is True:
-                    result.append((row, tuple([compute(shown) for compute in computes])))
-        except (ArithmeticError, ValueError) as error:
-            raise statement.data(str(error)) from None
-        return result
-
-    return values, rows
+    return _Matcher(found.columns, found, tests, _fixing(statement, found, where), values)
 
 
 def fixed(statement: Statement, found: Relation, where: exp.Expr | None) -> dict[int, Any]:
@@ -324,7 +369,7 @@ def scope_of(statement: Statement, alias: str, found: Relation) -> Scope:
 
 def _direct(
     connection: Connection, statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
-) -> Result | None:
+) -> _Found | None:
     """A SELECT of one table or view, row by row; None for any other query."""
     source = source_of(query)
     if source is None or not isinstance(query, exp.Select):
@@ -343,13 +388,19 @@ def _direct(
     nodes = [node for _, node in named]
     if where is not None:
         where = meant_in(scope, where, written_out(scope, query.expressions) or query.expressions)
-    values, found = _matcher(statement, source, where, known, nodes)
-    table = found(connection, statement)
-    shown = [
+    found = _matcher(statement, source, where, known, nodes)
+    shown = tuple(
         Column(name, value.type, value.nullable)
-        for (name, _), value in zip(named, values, strict=True)
-    ]
-    return Result(tuple(shown), [row for _, row in table])
+        for (name, _), value in zip(named, found.values, strict=True)
+    )
+    if all(isinstance(node, exp.Column) for node in nodes):
+        with _told(statement):
+            there, _ = found.found(connection)
+            if isinstance(there, OrderedRows):
+                names = [column.name for column in found.shape]
+                places = [names.index(node.name) for node in nodes]
+                return _Found(shown, scans.shown(there, found.shape, places))
+    return _Found(shown, [row for _, row in found(connection, statement)])
 
 
 def spelled(scope: Scope, shown: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
@@ -368,14 +419,14 @@ def spelled(scope: Scope, shown: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr
 
 def _evaluated(
     connection: Connection, statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
-) -> Result:
+) -> _Found:
     builder = Builder(statement, "query", known)
     found = rows(builder, query, Scope(statement))
     names = [name for name, _ in found.outputs]
     made = settled(builder, found, [f"c{n}" for n in range(len(names))])
     table = decode_rows(_run(connection, builder, made), made.columns)
     columns = zip(names, made.columns, strict=True)
-    return Result(tuple(Column(name, c.type, c.nullable) for name, c in columns), table)
+    return _Found(tuple(Column(name, c.type, c.nullable) for name, c in columns), table)
 
 
 def _run(connection: Connection, builder: Builder, made: Relation) -> list[Row]:
@@ -385,11 +436,11 @@ def _run(connection: Connection, builder: Builder, made: Relation) -> list[Row]:
     reducers = {name: reducer for name, (_, reducer) in builder.reducers.items()}
     with (
         connection.mapped(builder.statement),
-        connect(one, functors=builder.functions, reducers=reducers) as db,
+        connect(one, functors=builder.functions, reducers=reducers, **connection.bounds) as db,
     ):
         with db.transaction() as tx:
             for name in given:
-                tx.insert(name, connection.rows_of(name))
+                connection.copy(name, tx)
         return db.rows(made.name)
 
 

@@ -7,24 +7,24 @@ row breaks a CHECK; keys are the connection's to check.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from deltafix.diagnostics import plural
 from deltafix.errors import SqlIntegrityError
 from deltafix.facts.schema import Row
 from deltafix.facts.values import shown
 from deltafix.sql.casts import assigned
-from deltafix.sql.catalog import Table
+from deltafix.sql.catalog import Cell, Table
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, told_row
 
 if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
 
-__all__ = ["Edit", "among_given", "checked", "encoded", "given", "inserted", "replaced"]
+__all__ = ["Edit", "Other", "checked", "encoded", "given", "inserted", "name_rows", "replaced"]
 
 
 class Edit(NamedTuple):
@@ -41,17 +41,12 @@ class Edit(NamedTuple):
     places: Sequence[int] | None = None
 
 
-@contextmanager
-def among_given(edit: Edit, given: Edit) -> Iterator[None]:
+def name_rows(error: SqlIntegrityError, edit: Edit, given: Edit) -> None:
     """Have the error of an edit name rows by where they stand among those given, if they do."""
-    try:
-        yield
-    except SqlIntegrityError as error:
-        if edit is not given:  # it follows from that one
-            error.rows = ()
-        elif given.places is not None:
-            error.rows = tuple(given.places[place] for place in error.rows)
-        raise
+    if edit is not given:  # it follows from that one
+        error.rows = ()
+    elif given.places is not None:
+        error.rows = tuple(given.places[place] for place in error.rows)
 
 
 def encoded(
@@ -94,6 +89,11 @@ def checked(statement: Statement, edit: Edit) -> Edit:
     return edit
 
 
+Other: TypeAlias = "Callable[[int, int, SqlValue], tuple[SqlValue, exp.Expr]]"
+"""What a statement makes of a value that is none of its column's type, and where that stands.
+
+By the number of its row, and its place among those named."""
+
 _MANY = 256
 """Rows from which on they are checked column by column."""
 
@@ -113,15 +113,15 @@ def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] 
     known = [column.name for column in table.relation.columns]
     names = list(columns) or (known if frame is None else frame.column_names)
     there = names if frame is None else frame.column_names
-    for name in names:
-        for some in (known, there):
+    for some in (known, there) if columns or frame is not None else ():
+        for name in names:
             if name not in some:
                 raise statement.unknown("column", name, some, None)
-        if names.count(name) > 1 or there.count(name) > 1:
-            raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
+            if names.count(name) > 1 or there.count(name) > 1:
+                raise statement.wrong(f"column {name!r} is given twice", None, "give it once")
     if frame is None:
         return inserted(statement, table, names, _in_order(statement, table, names, list(rows)))
-    return _tabular(statement, table, names, list(map(frame.column, names)), frame.num_rows)
+    return _tabular(statement, table, {n: frame.column(n) for n in names}, frame.num_rows)
 
 
 _ROWS = "one row alone goes in a list: [(1, 'a')], or by name [{'id': 1, 'name': 'a'}]"
@@ -167,21 +167,28 @@ def _in_order(
 
 
 def _tabular(
-    statement: Statement, table: Table, names: Sequence[str], values: Sequence[Any], count: int
+    statement: Statement,
+    table: Table,
+    named: Mapping[str, Any],
+    count: int,
+    other: Other | None = None,
 ) -> Edit:
-    """Rows to insert, as so many values of each column named, or Arrow columns."""
+    """Rows to insert, as so many values of each column named, or columns of Arrow."""
     from deltafix.sql.columns import Batch, coded, listed, written  # noqa: PLC0415  as above
 
     found = []
-    for at, column in enumerate(table.relation.columns):
-        if column.name not in names:
-            default = encoded(statement, column, table.defaults.get(at))
+    for cell in table.cells([*named]):
+        column, values = cell.column, named.get(cell.column.name)
+        if values is None:
+            default = encoded(statement, column, cell.default)
             found.append(written(column, [default] * count))
             continue
-        one = values[names.index(column.name)]
-        done = coded(column, one)
+        done = coded(column, values)
         if done is None:
-            each = [encoded(statement, column, v) for v in listed(statement, column, one)]
+            each = [
+                _encoded(statement, cell, value, number, other)
+                for number, value in enumerate(listed(statement, column, values))
+            ]
             done = written(column, each)
         found.append(done)
     if table.numbered:
@@ -190,28 +197,49 @@ def _tabular(
 
 
 def inserted(
-    statement: Statement, table: Table, names: Sequence[str], rows: Sequence[Sequence[SqlValue]]
+    statement: Statement,
+    table: Table,
+    names: Sequence[str],
+    rows: Sequence[Sequence[SqlValue]],
+    other: Other | None = None,
 ) -> Edit:
     """Rows to insert, of the columns named; the others have their default, or are NULL."""
     if len(rows) >= _MANY and all(len(row) == len(names) for row in rows):
-        return _tabular(statement, table, names, list(zip(*rows, strict=True)), len(rows))
-    columns = table.relation.columns
-    places = [names.index(c.name) if c.name in names else None for c in columns]
+        named = dict(zip(names, zip(*rows, strict=True), strict=True))
+        return _tabular(statement, table, named, len(rows), other)
+    cells = table.cells(names)
     added = []
     for number, row in enumerate(rows):
         if len(row) != len(names):
             message = (
-                f"row {number} has {len(row)} values for {len(names)} columns ({', '.join(names)})"
+                f"row {number} has {plural(len(row), 'value')} for {plural(len(names), 'column')}"
+                f" ({', '.join(names)})"
             )
             raise statement.wrong(message, None, "give each column one value")
         values = [
-            encoded(statement, column, table.defaults.get(at) if place is None else row[place])
-            for at, (column, place) in enumerate(zip(columns, places, strict=True))
+            _encoded(statement, cell, cell[3] if cell[2] is None else row[cell[2]], number, other)
+            for cell in cells
         ]
         if table.numbered:
             values += table.numbers(1)
         added.append(tuple(values))
     return checked(statement, Edit(table, [], added))
+
+
+def _encoded(
+    statement: Statement, cell: Cell, value: SqlValue, number: int, other: Other | None
+) -> Any:
+    """A value of a row as the engine has it. Raises SqlIntegrityError, SqlDataError."""
+    column, write, place, _ = cell
+    found = write(value)
+    if found is not None:
+        return (found,) if column.nullable else found
+    if value is None and column.nullable:
+        return None
+    node = None
+    if other is not None and place is not None:
+        value, node = other(number, place, value)
+    return encoded(statement, column, value, node)
 
 
 def replaced(statement: Statement, table: Table, rows: Any, there: Sequence[Row]) -> Edit:

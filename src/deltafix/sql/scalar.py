@@ -23,6 +23,7 @@ from deltafix.sql import (
     formats,
     functions,
     json_paths,
+    lambdas,
     lists,
     moments,
     nested,
@@ -154,6 +155,8 @@ class Scalars:
                 and self.compile(start).type is TEXT
             ):
                 node = exp.Anonymous(this="SUBSTRING", expressions=[node.this, start])
+        if lambdas.named(node):
+            return lambdas.compiled(self, node)
         if regexes.named(node):
             return regexes.compiled(self, node)
         if lists.named(node, self.statement.dialect) or lists.is_of_arrays(self, node):
@@ -590,6 +593,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
         self, node, node.this, node.expression
     ),
     exp.ArraySlice: lambda self, node: nested.part(self, node, node),
+    lambdas.NODES: lambdas.compiled,
     regexes.NODES: regexes.compiled,
     lists.NODES: lists.compiled,
 }

@@ -53,7 +53,7 @@ class Scope:
             before grouping.
         windows: the values of its window functions, once there are any.
         elements: those of its UNNESTs in SELECT.
-        given: what the names of SELECT stand for, for what is said of an unknown name.
+        given: what the names of SELECT stand for, for subqueries (`named`).
         around: the scope around it; `alone` where reading that is a CorrelatedError, but of the
             columns of the `domain`, which are its first source, `OUTER`, under their places.
     """
@@ -110,7 +110,29 @@ class Scope:
                 return self.column(self.of_domain(node, self.around))
             self.outer_used = True
             return self.around.column(node)
+        named = self.named(node)
+        if named is not None:
+            return self.column(named)
         raise self.unknown(node)
+
+    def named(self, node: exp.Column) -> exp.Column | None:
+        """The column that a name of SELECT of a query around stands for, in DuckDB's dialect.
+
+        None where the name stands for more, or where the column has another meaning here.
+        """
+        around, inside = self.around, [self]
+        while around is not None and node.name not in around.given:
+            inside.append(around)
+            around = around.around
+        if around is None or node.table or self.statement.dialect != "duckdb":
+            return None
+        found = around.given[node.name]
+        if not isinstance(found, exp.Column) or around.known is not None:
+            return None
+        column = around.qualified(found)
+        if not isinstance(column, exp.Column) or any(one.here(column) for one in inside):
+            return None
+        return column if around.here(column) is not None else None
 
     def of_domain(self, node: exp.Column, around: Scope) -> exp.Column:
         """The column of the domain that an outer one is. Raises CorrelatedError if it is none."""
@@ -164,9 +186,14 @@ class Scope:
         )
 
     def qualified(self, node: exp.Expr) -> exp.Expr:
-        """The expression with the table on each of its columns: one spelling for one meaning."""
+        """The expression with the table on each of its columns: one spelling for one meaning.
+
+        In a subquery names are as they are written: there they may be those of other tables.
+        """
 
         def spelled(part: exp.Expr) -> exp.Expr:
+            if part.find_ancestor(exp.Query):
+                return part
             if isinstance(part, exp.Paren):
                 inside: exp.Expr = part.this.transform(spelled)
                 return inside

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from deltafix.sql.changes import Change, Told
 
 if TYPE_CHECKING:
-    from deltafix.facts.delta import Delta
+    from deltafix.engine.transaction import Transaction
     from deltafix.facts.schema import Row
     from deltafix.sql.builder import Relation
     from deltafix.sql.catalog import Catalog
@@ -25,16 +25,23 @@ __all__ = ["NOTHING", "Step", "as_changes", "defined"]
 
 
 class Step(NamedTuple):
-    """An epoch of edits, by its `delta`, or a definition.
+    """An `epoch` of edits, or a definition.
 
     Of a definition there is the `catalog` before it, and all `rows` of the tables that went or were
-    made anew. `told` is what subscribers are to hear of.
+    made anew. Subscribers are to hear of what `changed`; where that is None, of all of the epoch.
     """
 
-    delta: Delta | None = None
+    epoch: Transaction | None = None
     catalog: Catalog | None = None
     rows: Mapping[str, list[Row]] = MappingProxyType({})
-    told: Told = MappingProxyType({})
+    changed: Told | None = None
+
+    @property
+    def told(self) -> Told:
+        """What subscribers are to hear of; nobody may ask."""
+        if self.changed is None and self.epoch is not None:
+            return self.epoch.delta
+        return self.changed or {}
 
 
 NOTHING = Step()
@@ -68,7 +75,7 @@ def defined(steps: Iterable[Step], told: Mapping[str, Change], after: Catalog) -
     unheard_of = {*unheard, *(n for n in came if n not in there and not is_new)}
     parts = [*(as_changes(one.told, were) for one in before), told]
     return [
-        one._replace(told={n: c for n, c in part.items() if n not in names})
+        one._replace(changed={n: c for n, c in part.items() if n not in names})
         for one, part, names in zip(
             (*before, last), parts, (*(unheard for _ in before), unheard_of), strict=True
         )

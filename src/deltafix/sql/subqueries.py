@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from deltafix.diagnostics import plural
 from deltafix.errors import SqlRefusedError
 from deltafix.rules.ast import And, Atom, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Var
@@ -107,7 +108,7 @@ def _member(
     for truth in (True, None):
         body, outputs = _inside(formulas, query, outputs=True)
         if len(outputs) != len(left):
-            message = f"a query with {len(outputs)} columns beside {len(left)}"
+            message = f"a query with {plural(len(outputs), 'column')} beside {len(left)}"
             wanted = "one column" if len(left) == 1 else f"{len(left)} columns"
             raise formulas.scope.statement.wrong(message, node, f"select {wanted}")
         inner = Formulas(formulas.builder, formulas.scope, [])

@@ -90,7 +90,7 @@ class Statement:
         literals: where those begin in the tree that another text of it has others of (`sql.again`),
             from `start` on.
         given: what this text has for them.
-        moved: where the text of the tree has other places: behind its first, by its second.
+        moved: gives where the text of the tree has other places: behind its first, by its second.
         form: what the tree is of, if it comes again with other values.
     """
 
@@ -104,7 +104,7 @@ class Statement:
     forms: list[Any] = field(default_factory=list, compare=False, repr=False)
     literals: tuple[int, ...] = ()
     given: tuple[Any, ...] = ()
-    moved: Sequence[tuple[int, int]] = ()
+    moved: Callable[[], Sequence[tuple[int, int]]] = tuple
     form: Any = None
 
     def on(self, node: exp.Expr, form: Any) -> Statement:
@@ -149,7 +149,7 @@ class Statement:
 
     def _place(self, place: int) -> int:
         """Where in this text is what is at a place of the tree's."""
-        return place + next((by for end, by in reversed(self.moved) if end <= place), 0)
+        return place + next((by for end, by in reversed(self.moved()) if end <= place), 0)
 
     def _word_of(self, node: exp.Expr, parts: list[dict[str, int]]) -> list[dict[str, int]]:
         """The place of a function's name, where sqlglot notes none: of CURRENT_DATE, and of MAX."""
@@ -484,7 +484,8 @@ def _parser(base: type[Parser]) -> type[Parser]:
     that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
     where sqlglot reads a parameter; `ADD CHECK (...)` and PRODUCT are understood. Parameters and
     NULL have their places, which it does not note, and places in arrays are as they are written,
-    with the number of the first as `offset`: it counts from 0 those that it takes for numbers.
+    with the number of the first as `offset`: it counts from 0 those that it takes for numbers. The
+    text of an INTERVAL stays: it takes the first number and word in it for the whole.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
@@ -517,6 +518,13 @@ def _parser(base: type[Parser]) -> type[Parser]:
             first, found = self._curr, super()._parse_placeholder()
             if isinstance(found, exp.Placeholder):
                 found.update_positions(start=first.start, end=self._prev.end)
+            return found
+
+        def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
+            found = super()._parse_interval_span(this, parse_function_unit)
+            if this.is_string and found.name != this.name:
+                found.set("this", this)
+                found.set("unit", None)
             return found
 
         def _parse_alter_table_add(self) -> Any:

@@ -11,6 +11,7 @@ import calendar
 import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from deltafix.sql.text import Statement, exp
@@ -37,29 +38,94 @@ _UNITS: Final = {
     "HOUR": Interval(0, timedelta(hours=1)),
     "MINUTE": Interval(0, timedelta(minutes=1)),
     "SECOND": Interval(0, timedelta(seconds=1)),
+    "MILLISECOND": Interval(0, timedelta(milliseconds=1)),
+    "MICROSECOND": Interval(0, timedelta(microseconds=1)),
 }
+_SHORT: Final = {
+    short: name
+    for name, shorts in {
+        "YEAR": "Y YR YRS",
+        "MONTH": "MON MONS",
+        "WEEK": "W",
+        "DAY": "D",
+        "HOUR": "H HR HRS",
+        "MINUTE": "M MIN MINS",
+        "SECOND": "S SEC SECS",
+        "MILLISECOND": "MS MSEC MSECS",
+        "MICROSECOND": "US USEC USECS",
+    }.items()
+    for short in shorts.split()
+}
+"""What DuckDB and PostgreSQL have for them within the quotes."""
 
-
-_PART: Final = re.compile(r"\s*([+-]?\d+)\s*([A-Z]+)")
+_PART: Final = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)(\s*)([A-Z]+)")
+_CLOCK: Final = re.compile(r"\s*([+-]?)(\d+):([0-5]?\d)(?::([0-5]?\d(?:\.\d{1,6})?))?")
 
 
 def interval(statement: Statement, node: exp.Expr) -> Interval:
-    """INTERVAL '3' MONTH, INTERVAL '3 months', '1 month -2 days'. Raises SqlRefusedError."""
+    """INTERVAL '3' MONTH, '3 months', '1 month -2 days', '1.5 days', '1 day 03:00:00', '1 mon ago'.
+
+    Raises SqlRefusedError for what DuckDB and PostgreSQL do not read alike.
+    """
     unit = node.args.get("unit")
     written = node.this
     sign = -1 if isinstance(written, exp.Neg) else 1
-    text = "" if written is None else (written.this if sign < 0 else written).name
-    text = f"{text} {'' if unit is None else unit.name}".strip().upper()
-    parts = _PART.findall(text)
-    units = [_UNITS.get(name) or _UNITS.get(name.removesuffix("S")) for _, name in parts]
-    if not parts or None in units or _PART.sub("", text):
+    text = "" if written is None else (written.this if sign < 0 else written).name.upper()
+    if unit is None:
+        found = _in_words(text, statement.dialect)
+    else:
+        found = _in_words(f"{text} {unit.name.upper()}", "spark")  # no short words outside
+    if found is None or isinstance(unit, exp.IntervalSpan):
         way_out = (
             f"write INTERVAL '3' DAY or '1 month 2 days': a whole number of {', '.join(_UNITS)}"
         )
         raise statement.refused("this INTERVAL", node, way_out)
-    pairs = [(sign * int(count), one) for (count, _), one in zip(parts, units, strict=True) if one]
-    months = sum(count * one.months for count, one in pairs)
-    return Interval(months, sum((count * one.rest for count, one in pairs), timedelta()))
+    return Interval(sign * found.months, sign * found.rest)
+
+
+def _in_words(text: str, dialect: str) -> Interval | None:
+    """An interval as its text has it; None where it is none, or not one everywhere.
+
+    Parts of a month are days, each of which is the 30th part, parts of a year are months; nothing
+    is rounded. Spark has whole numbers and long words.
+    """
+    plain, months, rest, at = dialect == "spark", 0, timedelta(), 0
+    seen = set[str]()
+    while part := _PART.match(text, at):
+        number, space, word = part.groups()
+        name = word.removesuffix("S") if plain else _SHORT.get(word, word.removesuffix("S"))
+        one = _UNITS.get(name)
+        if one is None or name in seen or (plain and ("." in number or not space)):
+            return None
+        if (dialect, name) == ("postgres", "QUARTER") or (dialect == "duckdb" and "+" in number):
+            return None
+        seen.add(name)
+        if name == "SECOND" and "." in number:  # PostgreSQL has these then, too
+            if seen & {"MILLISECOND", "MICROSECOND"}:
+                return None
+            seen.update(("MILLISECOND", "MICROSECOND"))
+        count, at = Fraction(number), part.end()
+        whole = int(count * one.months)
+        days = (count * one.months - whole) * 30
+        length = count * micros_of(one.rest)
+        if days and one.months > 1:  # which is rounded, or not
+            return None
+        if days.denominator > 1 or length.denominator > 1:
+            return None
+        months += whole
+        rest += timedelta(days=int(days), microseconds=int(length))
+    clock = None if plain else _CLOCK.match(text, at)
+    if clock is not None:
+        if any(one.rest < timedelta(days=1) for one in map(_UNITS.__getitem__, seen) if one.rest):
+            return None  # which PostgreSQL has twice then
+        at = clock.end()
+        seconds = 3600 * int(clock[2]) + 60 * int(clock[3]) + Fraction(clock[4] or 0)
+        by = timedelta(microseconds=int(seconds * 1_000_000))
+        rest += -by if clock[1] == "-" else by
+    end = text[at:].strip()
+    if at == 0 or (end and (plain or clock is not None or end != "AGO")):
+        return None
+    return Interval(-months, -rest) if end else Interval(months, rest)
 
 
 def moved(moment: datetime, step: Interval, sign: int) -> datetime:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import SqlOperationalError
 from deltafix.sql import durable
-from deltafix.sql.changes import Subscription, Told, ViewDelta, view_delta
+from deltafix.sql.changes import Subscription, ViewDelta, view_delta
 from deltafix.sql.maintained import Maintained
 from deltafix.sql.pending import Pending
 from deltafix.sql.steps import Step
@@ -38,7 +38,7 @@ class Transactions(Maintained):
         self._journal: list[Edit] = []
         self._undoing: int | None = None  # the engine's epoch before the last step is undone
         self._ending: int | None = None  # the engine's epoch before a COMMIT's
-        self._last: list[Told] = []
+        self._last: list[Step] = []
         self._subscriptions: list[Subscription] = []
         self._watchers: list[Callable[[list[ViewDelta]], object]] = []
         self._untold: list[Any] = []  # who is to hear what: a subscription or watcher, and epochs
@@ -75,9 +75,9 @@ class Transactions(Maintained):
         self._journal.clear()
         if any(step.catalog is not None for step in self._steps):
             self._forget_unknown()
-        self._hear([step.told for step in self._steps])
+        self._hear(self._steps)
 
-    def _hear(self, last: list[Told]) -> None:
+    def _hear(self, last: list[Step]) -> None:
         """Have something be what a transaction changed, and tell of it."""
         untold = self._untold_with(last)
         commits = self.commits + 1  # an interrupt finds all of it done, or nothing
@@ -121,16 +121,17 @@ class Transactions(Maintained):
 
     def _undo_step(self, db: Database, step: Step) -> None:
         mark = f"{durable.UNDO}{len(self._steps) - 1}"
-        if step.delta is None:
+        if step.epoch is None:
             self._reach(db, step.catalog or self._known, step.rows, done=mark)
             return
         if self._undoing is None:
             self._undoing = db.epoch
         if db.epoch == self._undoing:
+            made = step.epoch.delta
             with db.transaction() as tx:
-                for name in self.catalog.tables.keys() & set(step.delta):
-                    tx.delete(name, step.delta[name].added)
-                    tx.insert(name, step.delta[name].removed)
+                for name in self.catalog.tables.keys() & set(made):
+                    tx.delete(name, made[name].added)
+                    tx.insert(name, made[name].removed)
                 self._note(tx, {mark: None})
 
     @property
@@ -169,14 +170,26 @@ class Transactions(Maintained):
             with db.transaction() as tx:
                 self._pending.apply(tx)
                 self._note(tx, marks)
-            self._steps.append(Step(tx.delta, told=tx.delta))
+            self._steps.append(Step(tx))
             self._pending.clear()
         except BaseException:
-            stood = None if tx is None or not tx.is_committed else tx.delta
-            if stood is not None and all(one.delta is not stood for one in self._steps):
-                self._steps.append(Step(stood, told=stood))  # an interrupt came when it stands
+            stands = tx is not None and tx.is_committed
+            if stands and all(one.epoch is not tx for one in self._steps):
+                self._steps.append(Step(tx))  # an interrupt came when it stands
             self.rollback()
             raise
+
+    def compact(self) -> None:
+        """Give back what deletes and definitions left behind: rebuild from the tables' rows.
+
+        See `Database.compact`: O(the tables and views), as loading them is; nobody hears of it, and
+        a state folder has a new snapshot and an image. Raises SqlOperationalError within BEGIN, or
+        when the connection is closed, and StateError where the folder cannot be written.
+        """
+        self._require_open()
+        if self._open:
+            raise SqlOperationalError("a transaction is open; COMMIT or ROLLBACK it first")
+        self._engine().compact()
 
     @property
     def engine(self) -> Database:
@@ -184,7 +197,7 @@ class Transactions(Maintained):
         self._settle_edits()
         return self._engine()
 
-    def _untold_with(self, last: list[Told]) -> list[Any]:
+    def _untold_with(self, last: list[Step]) -> list[Any]:
         hearing = (*self._subscriptions, *self._watchers)
         return [*self._untold, *((one, last) for one in hearing)]
 
@@ -194,20 +207,23 @@ class Transactions(Maintained):
             one, last = self._untold[0]
             if isinstance(one, Subscription):
                 tell: Callable[[Any], object] = one.tell
-                relation = self.catalog.relations.get(one.view)  # None: it is gone meanwhile
-                told: Any = () if relation is None else view_delta(relation, last)
+                relation = self.catalog.relation(one.view)  # None: it is gone meanwhile
+                told: Any = (
+                    () if relation is None else view_delta(relation, [step.told for step in last])
+                )
                 is_news = bool(told)
             else:
                 tell, is_news = one, True
                 relations = self.catalog.relations.values()
-                told = [delta for there in relations if (delta := view_delta(there, last))]
+                heard = [step.told for step in last]
+                told = [delta for there in relations if (delta := view_delta(there, heard))]
             self._untold = self._untold[1:]  # an interrupt leaves the others to a rollback
             if is_news:
                 tell(told)
 
     def delta(self, view: str) -> ViewDelta:
         """What the last committed transaction changed in a view or table."""
-        return view_delta(self._relation(view), self._last)
+        return view_delta(self._relation(view), [step.told for step in self._last])
 
     def subscribe(
         self, view: str, callback: Callable[[ViewDelta], object] | None = None
@@ -242,11 +258,11 @@ class Transactions(Maintained):
             self._subscriptions = [one for one in self._subscriptions if one.view in there]
 
     def _relation(self, name: str) -> Relation:
-        known = self.catalog.relations
-        if name not in known:
+        found = self.catalog.relation(name)
+        if found is None:
             statement = Statement(name, 0, len(name), exp.Null(), explain="")
-            raise statement.unknown("view", name, list(known), None)
-        return known[name]
+            raise statement.unknown("view", name, list(self.catalog.relations), None)
+        return found
 
 
 class Transaction:

@@ -226,10 +226,10 @@ def _as_set(connection: Connection, relation: Relation) -> Iterator[Database]:
         rules=(*program.rules, *rules),
     )
     functions, reducers = connection.catalog.functions(), connection.catalog.reducers
-    with connect(whole, functors=functions, reducers=reducers) as db:
+    with connect(whole, functors=functions, reducers=reducers, **connection.bounds) as db:
         with db.transaction() as tx:
             for name in connection.catalog.tables:
-                tx.insert(name, connection.rows_of(name))
+                connection.copy(name, tx)
         yield db
 
 
@@ -245,6 +245,11 @@ class _Terms:
         program = connection.catalog.program()
         self._rules = {show_rule(rule): rule for rule in program.rules}
         self._schemas = connection.engine.schemas
+        self._made = {
+            one.name: one
+            for view in connection.catalog.views.values()
+            for one in view.builder.relations
+        }
         self._reads: dict[str, set[str]] = {}
         for rule in program.rules:
             self._reads.setdefault(rule.heads[0].relation, set()).update(_atoms(rule.body))
@@ -325,6 +330,12 @@ class _Terms:
                 break
             _bind_all(atom.args, one.row, known)
         _solve(body, known)
+        called: dict[str, str] = {}
+        for atom in (part for part in body if isinstance(part, Atom)):
+            there = self._made.get(atom.relation)
+            for term, column in zip(atom.args, there.columns if there else (), strict=False):
+                if isinstance(term, Var):
+                    called.setdefault(term.name, column.name)
         for part in body:
             if not isinstance(part, Not):
                 continue
@@ -332,10 +343,13 @@ class _Terms:
                 inner = dict(known)
                 _solve(_conjuncts(each), inner)
                 if not any(_holds(test, inner) is False for test in _conjuncts(each)):
-                    yield f"no row of {self._negated(each, inner)}"
+                    yield f"no row of {self._negated(each, inner, called)}"
 
-    def _negated(self, body: Formula, known: _Bindings) -> str:
-        """What there is no row of: by its values, and whether they are all that it is asked for."""
+    def _negated(self, body: Formula, known: _Bindings, called: Mapping[str, str]) -> str:
+        """What there is no row of: by its values, and whether they are all that it is asked for.
+
+        Columns of what a query was cut into have the names by which variables are `called`.
+        """
         parts = _conjuncts(body)
         atoms = [part for part in parts if isinstance(part, Atom)]
         if len(atoms) == 1 and atoms[0].relation in self._relations:
@@ -345,6 +359,16 @@ class _Terms:
             fits = all(part is atoms[0] or _holds(part, known) for part in parts)
             rest = "" if fits else " that fits"
             return f"{relation.name} with {said}{rest}" if said else f"{relation.name}{rest}"
+        if len(atoms) == 1 and len(parts) - _always(parts) == 1:
+            (atom,) = atoms
+            made = self._made.get(atom.relation)
+            values = {
+                called[term.name]: decode(known[term.name], column)
+                for term, column in zip(atom.args, made.columns if made else (), strict=False)
+                if isinstance(term, Var) and term.name in known and term.name in called
+            }
+            if values:
+                return f"{self._behind({atom.relation})} with {equalities(values, self._dialect)}"
         return self._behind(_atoms(body)) + " that fit together" * (len(atoms) > 1)
 
     def _behind(self, relations: set[str]) -> str:
@@ -470,6 +494,11 @@ def _holds(part: Formula, known: _Bindings) -> bool | None:
         return None
     left, right = _value(part.left, known), _value(part.right, known)
     return None if _NO_VALUE in (left, right) else (left == right) is (part.op == "=")
+
+
+def _always(parts: Sequence[Formula]) -> int:
+    """How many of these are constants that are equal."""
+    return sum(_holds(one, {}) is True for one in parts)
 
 
 def _fits(pattern: Sequence[Any], row: Sequence[Any]) -> bool:

@@ -244,16 +244,21 @@ class _Window:
         # as they are written, which may be in small letters
         words = {key: one.upper() for key, one in spec.args.items() if isinstance(one, str)}
         kind: Any = words.get("kind")
-        if kind not in ("ROWS", "RANGE", "GROUPS") or spec.args.get("exclude"):
-            what = "a frame with EXCLUDE" if spec.args.get("exclude") else f"a frame of {kind}"
-            raise self.statement.refused(what, self.node, "write ROWS BETWEEN ... AND ...")
+        exclude = spec.args["exclude"].name.upper() if spec.args.get("exclude") else ""
+        if kind not in ("ROWS", "RANGE", "GROUPS"):
+            way_out = "write ROWS BETWEEN ... AND ..."
+            raise self.statement.refused(f"a frame of {kind}", self.node, way_out)
+        if exclude and self.statement.dialect == "spark":
+            way_out = "FILTER (WHERE ...) leaves rows out"
+            raise self.statement.refused("EXCLUDE, which Spark has not,", self.node, way_out)
         read = self._bound
         key = None
         ends = [words.get(key) or spec.args.get(key) or "CURRENT ROW" for key in ("start", "end")]
         if kind == "RANGE" and any(isinstance(one, exp.Expr) for one in ends):
             key, read = self._key()
         start = read(ends[0], words.get("start_side"), "PRECEDING")
-        return frames.Frame(kind, start, read(ends[1], words.get("end_side"), "FOLLOWING"), key)
+        end = read(ends[1], words.get("end_side"), "FOLLOWING")
+        return frames.Frame(kind, start, end, key, exclude.replace("NO OTHERS", ""))
 
     def _key(self) -> tuple[frames.Key, Callable[..., Any]]:
         """What RANGE measures by, and how its ends are read."""
@@ -288,4 +293,4 @@ class _Window:
 
 
 def _written(frame: frames.Frame) -> str:
-    return f"{frame.kind}_{frame.start}_{frame.end}"
+    return f"{frame.kind}_{frame.start}_{frame.end}_{frame.exclude}"

@@ -185,8 +185,8 @@ def own() -> list[Fragment]:
 def test_one_edit_of_this_repositorys_source_costs_what_it_changes(graph: Job) -> None:
     first = graph.update(own())
     caller = "deltafix.analyses.dead_code.report:Report.text"
-    plural = "deltafix.analyses.dead_code.report:plural"
-    assert (caller, plural) in calls_of(graph)
+    findings = "deltafix.analyses.dead_code.report:_findings"
+    assert (caller, findings) in calls_of(graph)
     source = (OWN / "dead_code" / "report.py").read_bytes()
     line = b"        found = list(_findings(self.found))\n"
     assert source.count(line) == 1  # it is this file's own text: a test of nothing otherwise
@@ -236,7 +236,7 @@ def test_calls_that_really_happen_are_in_the_graph(graph: Job) -> None:
     graph.update(own())
 
     def run() -> None:
-        with DeadCode(roots=["public"], profiles=["django"]) as job:
+        with DeadCode(roots=["public"], frameworks=["django"]) as job:
             tree = DEAD_CODE.tree(OWN)
             for path in ("dead_code/report.py", "files.py", "history.py"):
                 job.update([extract(path, tree.read(path), tree.prefix)])

@@ -219,7 +219,7 @@ def test_formats_for_one_report_refuse_what_they_have_not(
     assert said in err
 
 
-def test_an_unknown_profile_is_bad_input(tree: Path, run: Callable) -> None:
-    code, _, err = run("dead-code", "src", "--profile", "rails")
+def test_an_unknown_framework_is_bad_input(tree: Path, run: Callable) -> None:
+    code, _, err = run("dead-code", "src", "--framework", "rails")
     assert code == 2
-    assert err.startswith("error[DF653]: there is no profile 'rails'; there are click, django")
+    assert err.startswith("error[DF653]: there is no framework 'rails'; there are click, django")

@@ -48,7 +48,7 @@ def log(capsys: pytest.CaptureFixture[str]) -> Callable[..., Log]:
 def test_the_log_of_this_repositorys_own_source_is_valid(
     schema: Draft4Validator, log: Callable[..., Log]
 ) -> None:
-    found = log(OWN, "--profile", "pytest")
+    found = log(OWN, "--framework", "pytest")
     assert len(found["runs"][0]["results"]) > 3
     assert list(schema.iter_errors(found)) == []
 

@@ -176,7 +176,7 @@ def test_options_that_choose_what_is_alive(tree: Path, run: Callable) -> None:
     assert run(tree, "--roots", "lib:h")[0] == 0
     (tree / "README.md").write_text("The old way, `h()`, is gone.\n")
     code, out, _ = run(tree)
-    assert (code, "; 1 more are likely" in out.splitlines()[-1]) == (0, True)
+    assert (code, "; 1 more is likely" in out.splitlines()[-1]) == (0, True)
     code, out, _ = run(tree, "--confidence", "likely")
     assert code == 1
     assert out.splitlines()[0] == (

@@ -321,7 +321,7 @@ def test_what_is_shown_is_what_a_fresh_run_finds_on_this_repositorys_source(tmp_
         view.load()
         report = root / "dead_code" / "report.py"
         text = report.read_text()
-        report.write_text(text.replace("def plural(", "def _idle(): ...\n\ndef plural("))
+        report.write_text(text.replace("def _findings(", "def _idle(): ...\n\ndef _findings("))
         change, news = view.saved(["dead_code/report.py", "dead_code/no.py", "notes.txt"])
         assert [one.symbol for one in news["dead_code/report.py"]][-1].endswith("report:_idle")
         assert 0 < change.work.touched < job.fact_count / 100
@@ -348,7 +348,7 @@ def test_the_command_talks_over_its_streams(tree: Path) -> None:
     codes = [one["code"] for one in messages[1]["params"]["diagnostics"]]
     assert codes == ["unused-import", "dead-function"]
 
-    command += ["--profile", "rails"]
+    command += ["--framework", "rails"]
     done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=300)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"error[DF653]" in done.stderr
@@ -572,7 +572,7 @@ def test_settings_of_the_client_go_before_the_options(tree: Path) -> None:
     _, script = serve(
         start(90, initializationOptions={"also": ["typos"]}),
         start(91, initializationOptions={"tests": 1}),
-        start(92, initializationOptions={"profile": ["rails"]}),
+        start(92, initializationOptions={"framework": ["rails"]}),
         start(93, initializationOptions=[]),
         start(94, initializationOptions={"confidence": "no"}),
         *begin(tree, initializationOptions=also),
@@ -585,7 +585,7 @@ def test_settings_of_the_client_go_before_the_options(tree: Path) -> None:
         *END,
     )
     assert errors(script) == [(90, -32602), (91, -32602), (92, -32803), (93, -32602), (94, -32602)]
-    assert [one.split(",")[0] for one in script.log()] == ["1 files", "2 files", "2 files"]
+    assert [one.split(",")[0] for one in script.log()] == ["1 file", "2 files", "2 files"]
     assert script.shown() == [
         ("lib.py", ["lib:os"]),
         ("lib.py", []),

@@ -38,6 +38,24 @@ def test_no_arguments_and_help_list_the_commands(deltafix):
         assert all(command.name in shown.out + shown.err for command in cli.COMMANDS)
 
 
+def test_help_names_values_by_what_they_are_and_no_types_of_python(deltafix, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def shown(command, *path):
+        yield path, deltafix(*path, "--help").out
+        for name, one in getattr(command, "commands", {}).items():
+            yield from shown(one, *path, name)
+
+    pages = dict(shown(cli.application()))
+    assert len(pages) > len(cli.COMMANDS)
+    kind = re.compile(
+        r"<(?:bool|int|float|str|path)(?: range)?>|list\[|\b(?:INTEGER|FLOAT|BOOLEAN)\b"
+    )
+    odd = {path: kind.findall(page) for path, page in pages.items() if kind.search(page)}
+    assert odd == {}
+    assert "--timeout             SECONDS [x>=0]" in re.sub(" {2,}(?=SEC)", " " * 13, pages["run",])
+
+
 def test_an_unknown_command_or_option_is_an_error_of_the_user(deltafix):
     assert deltafix("runn").code == 2
     assert deltafix("run", "--nope").code == 2

@@ -32,7 +32,7 @@ OWN = ROOT / "src" / "deltafix" / "analyses"
 PACKAGE = OWN / "dead_code"  # a part of it, where every analysis is run
 REPORT = Path("dead_code") / "report.py"
 MODULE = "deltafix.analyses.dead_code.report"
-PLURAL, NEW = f"{MODULE}:plural", f"{MODULE}:_new"
+LEAF, NEW = f"{MODULE}:_totals", f"{MODULE}:_new"
 PYTHON = [name for name in ANALYSES if ".py" in find_analysis(name).suffixes]
 PROGRAM = """
 .decl calls(caller: symbol, callee: symbol)
@@ -148,20 +148,20 @@ def test_why_a_function_reaches_another(deltafix, folder: Path, calls: Calls) ->
 
 
 def test_why_a_function_does_not_reach_another(deltafix, folder: Path) -> None:
-    question = ("why-not", folder / "program.dl", "-F", folder, f'reaches("{PLURAL}", "{NEW}")')
+    question = ("why-not", folder / "program.dl", "-F", folder, f'reaches("{LEAF}", "{NEW}")')
     done = deltafix(*question, "--limit", 1)
     assert done.code == 0
-    assert done.out.splitlines()[-1] == f'it would hold with  +calls("{PLURAL}", "{NEW}")'
+    assert done.out.splitlines()[-1] == f'it would hold with  +calls("{LEAF}", "{NEW}")'
     assert json.loads(deltafix(*question, "--format", "json").out)["suggestions"]
 
 
 @pytest.mark.parametrize(
     ("command", "fact", "message"),
     [
-        ("why", f'reaches("{PLURAL}", "nothing")', "error[DF681]"),  # a row that does not hold
-        ("why", f'reaches("{PLURAL}", X)', "column `callee` has no value"),
+        ("why", f'reaches("{LEAF}", "nothing")', "error[DF681]"),  # a row that does not hold
+        ("why", f'reaches("{LEAF}", X)', "column `callee` has no value"),
         ("why", 'reches("a", "b")', "did you mean 'reaches'"),
-        ("why-not", f'reaches("{PLURAL}", _)', "column `callee` has no value"),
+        ("why-not", f'reaches("{LEAF}", _)', "column `callee` has no value"),
         ("why-not", 'calls("a")', "calls"),
     ],
 )
@@ -224,7 +224,7 @@ def split(text: str, start: str) -> tuple[list[str], list[str]]:
 
 def test_dead_code_says_the_same_in_every_format(deltafix) -> None:
     roots = ("--roots", "entry-points", "--confidence", "likely")  # without its users
-    asked = ("dead-code", OWN, "-q", "--profile", "pytest", *roots)
+    asked = ("dead-code", OWN, "-q", "--framework", "pytest", *roots)
     done = deltafix(*asked, "--format", "json")
     data = json.loads(done.out)
     assert (done.code, done.err, data["unreadable"]) == (1, "", {})

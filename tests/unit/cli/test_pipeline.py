@@ -45,17 +45,17 @@ def test_check_and_status_write_nothing(job, deltafix) -> None:
     with job.open():  # another process may be running it
         said = deltafix("pipeline", "status", job.toml).out.splitlines()
     assert "state: epoch 2, at " in said[0]
-    assert said[1:3] == ["executor driver: the runner is local", "input member: 1 files read"]
-    assert said[4] == "output can: epoch 2, 1 signed rows from epoch 1"
+    assert said[1:3] == ["executor driver: the runner is local", "input member: 1 file read"]
+    assert said[4] == "output can: epoch 2, 1 signed row from epoch 1"
 
 
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ('source = "files"', ["1 files read", "b.csv in part: 2 of its 5 rows", "2 files read"]),
+        ('source = "files"', ["1 file read", "b.csv in part: 2 of its 5 rows", "2 files read"]),
         (
             'source = "files"\nmode = "rows"',
-            ["1 files read", "b.csv in part: 3 rows still to come", "2 files read"],
+            ["1 file read", "b.csv in part: 3 rows still to come", "2 files read"],
         ),
         (
             'source = "snapshot"',  # the rows of a.csv go, too
@@ -95,7 +95,7 @@ def test_check_looks_at_the_inputs(job, deltafix) -> None:
         return ran.out if ran.code == 0 else ran.err
 
     fed = "in/member to member(who: symbol, team: symbol)"
-    assert f"{fed} (has something to say; looked at 1 rows)" in said()
+    assert f"{fed} (has something to say; looked at 1 row)" in said()
     deltafix("pipeline", "run", job.toml)
     assert f"{fed} (nothing new)" in said()
     path = job.write("member", [("+", ("bo", "core"))])
@@ -116,7 +116,7 @@ def test_check_looks_at_the_inputs(job, deltafix) -> None:
     job.toml.write_text(
         toml.replace('path = "in/member"', 'path = "in/member"\nbad_rows = "quarantine"')
     )
-    assert "(has something to say; looked at 1 rows, 1 of them are to be set aside)" in said()
+    assert "(has something to say; looked at 1 row, 1 of them are to be set aside)" in said()
     job.toml.write_text(toml.replace('"in/grant"', '"in/grants"'))
     path.unlink()
     assert "in/grants is no folder and no file; make it first" in said()
@@ -175,7 +175,7 @@ def test_compact_keeps_the_deltas_of_so_many_epochs(job, deltafix) -> None:
     assert (
         "output can: epoch 5, 2 signed rows from epoch 4, snapshot of epoch 5 with 5 rows" in said
     )
-    assert "output stands: epoch 5, 1 signed rows from epoch 1" in said  # it has no snapshot
+    assert "output stands: epoch 5, 1 signed row from epoch 1" in said  # it has no snapshot
     gone = deltafix("pipeline", "replay", job.toml, "2")
     assert gone.code == 2
     assert "the log begins with epoch 4" in gone.err

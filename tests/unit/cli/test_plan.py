@@ -217,7 +217,7 @@ def test_without_facts_there_are_no_estimates(deltafix, program) -> None:
 
 def test_a_broken_program_and_missing_facts_are_errors(deltafix, program) -> None:
     (program.parent / "edge.facts").unlink()
-    missing = deltafix("plan", program, "-F", program.parent, "--strict")
+    missing = deltafix("plan", program, "-F", program.parent)
     assert missing.code == 2
     assert "no such fact file" in missing.err
     program.write_text("a(x).")

@@ -189,7 +189,7 @@ def test_modules_are_opened_by_their_manifest(deltafix, tmp_path):
         "module docs extend type team relations define member: [user]"
     )
     done = deltafix("rights", "validate", tmp_path / "fga.mod")
-    assert done == (0, "", "2 types, 1 relations, 0 tuples\n")
+    assert done == (0, "", "2 types, 1 relation, 0 tuples\n")
     (tmp_path / "docs.fga").write_text("module docs extend type tem relations define a: [user]")
     done = deltafix("rights", "validate", tmp_path / "fga.mod")
     assert done.code == 2

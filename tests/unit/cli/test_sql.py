@@ -106,6 +106,23 @@ def test_run_reads_tables_and_writes_views(deltafix, tmp_path, monkeypatch):
     assert (tmp_path / "texts.csv").read_text() == written
 
 
+def test_a_table_that_nothing_fills_is_an_error_of_a_run(deltafix, tmp_path):
+    script, folder = tmp_path / "views.sql", tmp_path / "d"
+    folder.mkdir()
+    script.write_text(SCRIPT)
+    done = deltafix("run", script, "-F", folder, "-D", "-")
+    assert (done.code, done.out) == (2, "")
+    assert f"table edge has no rows: no edge.parquet and no edge.csv in {folder}" in done.err
+    (folder / "edges.csv").write_text("x,y\n")
+    assert "did you mean `edges.csv`?" in deltafix("run", script, "-F", folder, "-D", "-").err
+    script.write_text(f"{SCRIPT}; INSERT INTO edge VALUES (1, 'a');")
+    done = deltafix("run", script, "-F", folder, "-D", "-")
+    assert (done.code, done.err) == (0, f"note: no edge.parquet and no edge.csv in {folder}\n")
+    script.write_text(SCRIPT)
+    (folder / "edge.csv").write_text("x,y\n")
+    assert deltafix("run", script, "-F", folder, "-D", "-").code == 0
+
+
 def test_a_file_that_does_not_fit_is_refused(deltafix, tmp_path):
     (tmp_path / "views.sql").write_text(SCRIPT)
     (tmp_path / "edge.csv").write_text("x\n1\n")

@@ -129,3 +129,23 @@ def test_a_first_load_leaves_no_index_to_the_edits() -> None:
             tx.insert("item", [(n, rng.randrange(6)) for n in range(40)])
         for name in ("line", "item", "sold"):
             assert True not in late(db, name).values()
+
+
+@pytest.mark.parametrize("before", [[], [(7, 8), (8, 9)]], ids=["rows that came", "all rows"])
+def test_rows_that_go_in_the_transaction_that_brings_an_index_leave_it_too(before) -> None:
+    """They stand in the table till the commit, which took them out of an index that had none."""
+    with deltafix.connect(".decl e(x: number, y: number) .input e .decl r(x: number)") as db:
+        with db.transaction() as tx:
+            tx.insert("e", before)
+        with db.transaction() as tx:
+            tx.add_rule("r(x) :- e(x, 9).")
+            tx.insert("e", [(2, 3)])
+            tx.delete("e", [*before, (2, 3)])
+        db.check_invariants()
+        with db.transaction() as tx:
+            tx.add_rule("r(y) :- r(x), e(x, y).")
+        for row in ((4, 9), (4, 5), (6, 4)):
+            with db.transaction() as tx:
+                tx.insert("e", [row])
+        assert db.rows("r") == [(4,), (5,), (9,)]
+        db.check_invariants()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from io import StringIO
 
 import pytest
@@ -75,14 +76,30 @@ def test_what_gzip_packed_is_known_by_its_first_bytes_not_by_its_name(tmp_path):
     assert rows(read_input(FLAGGED, {"filename": "e.csv"}, tmp_path)) == [(3, 4)]
 
 
-def test_a_missing_file_is_told_of_where_someone_hears_it(tmp_path):
+def test_a_missing_file_is_told_of_where_it_may_lack_and_someone_hears_it(tmp_path):
     for parameters in ({}, {"IO": "jsonfile"}, {"IO": "sqlite", "dbname": "e.db"}):
         told = []
-        assert read_input(FLAGGED, parameters, tmp_path, told.append) == []
+        assert read_input(FLAGGED, parameters, tmp_path, told.append, may_lack=True) == []
         assert len(told) == 1
         assert "it has no rows" in told[0]
-        with pytest.raises(SourceError, match="no such"):
-            read_input(FLAGGED, parameters, tmp_path)
+        for more in ({"may_lack": True}, {"told": told.append}):
+            with pytest.raises(SourceError, match="no such"):
+                read_input(FLAGGED, parameters, tmp_path, **more)
+
+
+def test_what_is_there_in_place_of_a_missing_file_is_named(tmp_path):
+    def said():
+        with pytest.raises(SourceError) as error:
+            read_input(FLAGGED, {}, tmp_path)
+        return str(error.value).partition("; ")[2]
+
+    assert said() == "a relation without rows has an empty file"
+    (tmp_path / "edges.facts").touch()
+    assert said() == "did you mean `edges.facts`?"
+    (tmp_path / "edge.csv").write_text('1,2\n"3",4\n')
+    parameters = re.search("`(.*)`", said())[1].split(", ")
+    given = {name: value.strip('"') for name, value in (one.split("=") for one in parameters)}
+    assert rows(read_input(FLAGGED, given, tmp_path)) == [(1, 2), (3, 4)]
 
 
 def test_kinds_of_input_and_output_that_are_not_supported_say_which_are(tmp_path):

@@ -111,7 +111,7 @@ def test_a_write_that_fails_leaves_the_table(tmp_path) -> None:
     ("create", "error", "message"),
     [
         ("CREATE TABLE other (x)", SourceError, "no such table: edge"),
-        ("CREATE TABLE edge (x)", FactError, r"has 1 columns, edge\(x: number, y: number\) has 2"),
+        ("CREATE TABLE edge (x)", FactError, r"has 1 column, edge\(x: number, y: number\) has 2"),
         ("CREATE TABLE edge AS SELECT 1, 'a'", TypeMismatchError, "edge:1: column 'y' is 'a'"),
         ("CREATE TABLE edge AS SELECT 1, 1.5", TypeMismatchError, "column 'y' is '1.5'"),
         ("CREATE TABLE edge AS SELECT 1, NULL", FactError, "edge:1: column 'y' is NULL"),

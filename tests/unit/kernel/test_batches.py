@@ -81,6 +81,55 @@ def test_a_load_finds_each_derivation_once_in_batches_too() -> None:
     assert figures[0] == figures[1]
 
 
+CHANGED = {
+    "a view": """
+        .decl a(x: number, y: number) .input a
+        .decl b(x: number)            .input b
+        .decl c(x: number, y: number) .output c
+        c(x, y) :- b(x), a(x, y), b(y).
+        c(y, x) :- b(x), a(x, y), !b(y).
+    """,
+    "recursion": """
+        .decl a(x: number, y: number) .input a
+        .decl b(x: number)            .input b
+        .decl c(x: number, y: number) .output c
+        c(x, y) :- a(x, y), b(x).
+        c(x, z) :- c(x, y), a(y, z), b(y), c(y, z).
+        c(y, x) :- c(x, y), b(y).
+    """,
+}
+
+
+@pytest.mark.parametrize("cells", [1, 4000])
+@pytest.mark.parametrize("text", CHANGED.values(), ids=CHANGED)
+def test_what_a_change_derives_waits_where_it_takes_nothing_away(text: str, cells: int) -> None:
+    rng = Random(cells)
+    pairs = sorted({(rng.randrange(NODES), rng.randrange(NODES)) for _ in range(4 * NODES)})
+    found = []
+    for start in (1 << 40, 0):
+        with deltafix.connect(text, threads=1) as db:
+            db._arena.cells[at.BATCH_CELLS] = cells
+            room = int(db._arena.cells[at.RELS]) + db._linked.ids["c"] * at.RSZ + at.R_BATCH_ROOM
+            db._arena.cells[at.BATCH_FROM] = 1 << 40
+            with db.transaction() as tx:
+                tx.insert("a", pairs[::2])
+                tx.insert("b", [(x,) for x in range(0, NODES, 5)])
+            db._arena.cells[at.BATCH_FROM] = start
+            seen = []
+            for came, gone in ((range(0, NODES, 2), []), (range(NODES), pairs[:4])):
+                with db.transaction() as tx:
+                    tx.insert("a", pairs[1::2] if gone else [])
+                    tx.insert("b", [(x,) for x in came])
+                    tx.delete("a", gone[::2])
+                db.check_invariants()
+                epoch = db.last_epoch
+                seen.append((tx.delta, epoch.derivations, epoch.taken, dict(epoch.rules)))
+                assert bool(db._arena.cells[room]) == (start == 0), "heads waited"
+                assert is_idle(db)
+            found.append((seen, db.rows("c")))
+    assert found[0] == found[1]
+
+
 def test_a_load_over_its_bound_leaves_no_head_waiting() -> None:
     ring = [(x, (x + 1) % 30) for x in range(30)]
     with deltafix.connect(CLOSURE, max_rows=300) as db:

@@ -253,7 +253,7 @@ def test_check_says_of_keys_what_it_does_not_look_at(books: Books, monkeypatch) 
     assert said() == "looked at 3 rows)"
     books.write()
     books.say("1.csv", "+,1,2026-01-31,1,a")
-    assert said() == "looked at 1 rows)"
+    assert said() == "looked at 1 row)"
     books.run()
     assert said().endswith("(nothing new)")
     books.say("2.csv", "+,2,2026-01-31,1,a")

@@ -1,9 +1,15 @@
-"""What `make release` refuses: each check by itself, on a small repository."""
+"""What `make release` refuses, on a small repository; and its upload, to a server of our own."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.util
+import re
 import subprocess
+import threading
+import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -95,3 +101,71 @@ def test_only_files_of_the_version_are_to_be_uploaded(tree):
         with pytest.raises(FileNotFoundError, match="1\\.2\\.3"):
             release.built(tree, "1.2.3")
         (tree / "elsewhere").rename(tree / name)
+
+
+FIELD = rb'name="(\w+)"[^\r]*(?:\r\n[^\r]+)*\r\n\r\n(.*?)\r\n--'
+
+
+class Index(BaseHTTPRequestHandler):
+    """What a package index takes: who comes, and the fields of the form."""
+
+    taken: list[tuple[str, dict[str, bytes]]]
+
+    def do_POST(self):
+        chunked = self.headers.get("Transfer-Encoding") == "chunked"
+        size = int(self.headers.get("Content-Length", 0))
+        form = b"".join(self.chunks()) if chunked else self.rfile.read(size)
+        fields = dict(re.findall(FIELD, form, re.S))
+        who = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
+        self.taken.append((who, {name.decode(): text for name, text in fields.items()}))
+        self.send_response(200)
+        self.end_headers()
+
+    def chunks(self):
+        while size := int(self.rfile.readline(), 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def index(monkeypatch):
+    handler = type("Own", (Index,), {"taken": []})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("UV_PUBLISH_URL", f"http://127.0.0.1:{server.server_port}/legacy/")
+        yield handler.taken
+        server.shutdown()
+
+
+@pytest.fixture
+def wheel(tmp_path):
+    path = tmp_path / "deltafix-1.2.3-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        about = "Metadata-Version: 2.1\nName: deltafix\nVersion: 1.2.3\n"
+        archive.writestr("deltafix-1.2.3.dist-info/METADATA", about)
+    return path
+
+
+def test_a_token_is_all_that_an_upload_needs(index, wheel, monkeypatch):
+    pytest.importorskip("uv")
+    monkeypatch.setenv("UV_PUBLISH_TOKEN", "pypi-secret")
+    assert release.upload([wheel]) == 0
+    ((who, fields),) = index
+    assert who == "__token__:pypi-secret"
+    assert (fields["name"], fields["version"]) == (b"deltafix", b"1.2.3")
+    assert fields["sha256_digest"].decode() == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert fields["content"] == wheel.read_bytes()
+
+
+def test_without_a_token_nothing_is_uploaded(index, wheel, monkeypatch, capsys):
+    for token in (None, ""):
+        if token is None:
+            monkeypatch.delenv("UV_PUBLISH_TOKEN", raising=False)
+        else:
+            monkeypatch.setenv("UV_PUBLISH_TOKEN", token)
+        assert release.upload([wheel]) == 0
+        assert "nothing is uploaded" in capsys.readouterr().out
+    assert index == []

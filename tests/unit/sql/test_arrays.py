@@ -316,3 +316,36 @@ def test_a_lateral_view_of_spark_is_an_unnest() -> None:
             assert len(one) == 3
         with pytest.raises(deltafix.sql.NotSupportedError, match="not maintained"):
             db.execute("SELECT k FROM t LATERAL VIEW POSEXPLODE(xs) x AS p, k")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call", "why"),
+    [
+        ("duckdb", "LIST_TRANSFORM(ns, lambda e: (SELECT MAX(id) FROM r))", "of one row"),
+        ("duckdb", "LIST_TRANSFORM(ns, lambda e: SUM(e))", "is not maintained"),
+        ("duckdb", "LIST_TRANSFORM(id, lambda e: e)", "it takes an array"),
+        ("duckdb", "LIST_FILTER(ns, lambda e: e + 1)", "it takes BOOLEAN"),
+        ("duckdb", "LIST_TRANSFORM(ns, lambda e: f)", "unknown column 'f'"),
+        ("duckdb", "LIST_TRANSFORM(ns, id)", "lambda|x ->"),
+        ("postgres", "LIST_TRANSFORM(ns, e -> e)", "no lambdas|is not maintained"),
+    ],
+)
+def test_a_lambda_that_is_none_of_one_row_is_refused(dialect: str, call: str, why: str) -> None:
+    with deltafix.sql.connect(dialect=dialect) as db:
+        db.execute("CREATE TABLE r (id INTEGER PRIMARY KEY, ns INTEGER[])")
+        with pytest.raises(deltafix.sql.DatabaseError, match=why):
+            db.execute(f"CREATE VIEW v AS SELECT {call} AS x FROM r")
+
+
+def test_a_lambda_reads_the_row_around_it_and_follows_it() -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE r (id INTEGER PRIMARY KEY, ns INTEGER[], k INTEGER)")
+        db.execute(
+            "CREATE VIEW v AS SELECT id, LIST_TRANSFORM(ns, lambda K, i: k * i + r.k) AS x FROM r"
+        )
+        db.execute("INSERT INTO r VALUES (1, [5, NULL, 7], 1), (2, [1], 2), (3, NULL, 3)")
+        assert db.execute("SELECT * FROM v").fetchall() == [
+            (1, [6, None, 22]), (2, [3]), (3, None)
+        ]  # fmt: skip
+        db.execute("UPDATE r SET k = 10 WHERE id = 1")
+        assert db.delta("v").added == [(1, [15, None, 31])]

@@ -223,3 +223,28 @@ def test_what_changes_the_catalog_alone_leaves_the_engine_as_it_is() -> None:
         db.execute("INSERT INTO t (id, a) VALUES (5, 2)")
         assert [(one.removed, one.added) for one in told] == [([(2, 2)], [(2, 3)])]
         assert (5, 2, "x", 2.0) in [*db.execute("SELECT * FROM t")]
+
+
+@pytest.mark.parametrize(
+    ("query", "reads"),
+    [
+        ("SELECT t.b FROM t JOIN (SELECT * FROM u) AS d ON d.c = t.b", False),
+        ("SELECT d.* FROM t JOIN u AS d ON d.c = t.b", False),
+        ("SELECT COUNT(*) AS n FROM t", False),
+        ("SELECT * FROM t JOIN u ON u.c = t.b", True),
+        ("SELECT t.* FROM t JOIN u ON u.c = t.b", True),
+        ("SELECT d.b FROM (SELECT * FROM t) AS d", True),
+        ("WITH w AS (SELECT * FROM t) SELECT b FROM w", True),
+    ],
+)
+def test_a_column_is_read_by_the_star_of_its_own_table(query: str, reads: bool) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INTEGER, b INTEGER); CREATE TABLE u (c INTEGER)")
+        db.execute(f"CREATE VIEW v AS {query}")
+        if reads:
+            with pytest.raises(deltafix.sql.ProgrammingError, match="a is read by v"):
+                db.execute("ALTER TABLE t ALTER COLUMN a TYPE TEXT")
+        else:
+            db.execute("ALTER TABLE t ALTER COLUMN a TYPE TEXT")
+            db.execute("INSERT INTO t VALUES ('x', 1); INSERT INTO u VALUES (1)")
+            assert len(db.execute("SELECT * FROM v").fetchall()) == 1

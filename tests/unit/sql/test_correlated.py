@@ -207,3 +207,47 @@ def test_why_a_row_of_a_lateral_is_there() -> None:
         lines = [line for (line,) in db.execute("EXPLAIN WHY SELECT * FROM v WHERE id = 1")]
         assert lines[0] == "v: id = 1 AND n = 1"
         assert any("t: id = 1" in line for line in lines)
+
+
+NAMED = (
+    "SELECT id, b AS x FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = x)",
+    "SELECT id, b AS c FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = c)",
+    "SELECT id, b AS x FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = x AND EXISTS "
+    "(SELECT 1 FROM u AS w WHERE w.c = x))",
+    "SELECT id, b AS x FROM t AS w WHERE w.a IN (SELECT w.a FROM u AS w WHERE w.c <> x)",
+    "SELECT id, a AS c, ROW_NUMBER() OVER (PARTITION BY b ORDER BY id, a, s) AS n FROM t "
+    "QUALIFY n = 1 AND EXISTS (SELECT 1 FROM u WHERE c = 3)",
+    "SELECT id, b AS x, ROW_NUMBER() OVER (PARTITION BY b ORDER BY id, a, s) AS n FROM t "
+    "QUALIFY n = 1 AND EXISTS (SELECT 1 FROM u WHERE u.c = x)",
+    "SELECT (SELECT MAX(a) FROM u) AS x, COUNT(*) AS n FROM t GROUP BY (SELECT MAX(a) FROM u)",
+    "SELECT SUM((SELECT MIN(x.a) FROM u AS x WHERE x.a >= a)) AS s, "
+    "SUM((SELECT MIN(x.a) FROM u AS x WHERE x.a >= t.a)) AS r FROM t",
+    "SELECT LAG((SELECT MIN(x.a) FROM u AS x WHERE x.a >= a)) OVER (ORDER BY id, b, s) AS s, "
+    "LAG((SELECT MIN(x.a) FROM u AS x WHERE x.a >= t.a)) OVER (ORDER BY id, b, s) AS r FROM t",
+)
+
+
+@pytest.mark.parametrize("query", NAMED)
+def test_oracle_a_name_in_a_subquery_is_first_a_column_of_it(query: str, warm_kernel: None) -> None:
+    assert changes_followed(TABLES, query, EDITS) > 1
+
+
+@pytest.mark.parametrize(
+    ("dialect", "query"),
+    [
+        ("duckdb", "SELECT id, a + b AS x FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = x)"),
+        ("postgres", "SELECT id, b AS x FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = x)"),
+        ("duckdb", "SELECT id, a AS x FROM t AS w WHERE EXISTS (SELECT 1 FROM u AS w WHERE "
+         "w.c = x)"),
+        ("duckdb", "SELECT a, COUNT(*) AS n FROM t GROUP BY a HAVING EXISTS "
+         "(SELECT 1 FROM u WHERE c = n)"),
+    ],
+)  # fmt: skip
+def test_a_name_of_select_that_a_subquery_does_not_see_is_said_with_what_to_write(
+    dialect: str, query: str
+) -> None:
+    with deltafix.sql.connect(dialect=dialect) as db:
+        for one in TABLES:
+            db.execute(one)
+        with pytest.raises(deltafix.sql.DatabaseError, match="repeat it"):
+            db.execute(query)

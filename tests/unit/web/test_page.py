@@ -49,10 +49,10 @@ def served(tmp_path, warm_kernel):
 
 @pytest.fixture
 def large(warm_kernel):
-    """The page of a server of 5,000 rows."""
+    """The page of a server of a million rows."""
     with deltafix.connect(".decl cost(x: symbol, n: number)\n.input cost\n") as db:
         with db.transaction() as tx:
-            tx.insert("cost", [(f"c{i}", i) for i in range(5000)])
+            tx.insert("cost", [(f"c{i}", i) for i in range(1_000_000)])
         with running(Server(db, port=0, writable=False, title="costs.dl")) as url:
             yield url
 
@@ -218,14 +218,16 @@ def test_rows_are_searched_sorted_and_turned_over(tmp_path, large):
     with Browser(large) as browser:
         browser.wait("document.querySelector('#status').textContent === 'live'")
         browser.wait("document.querySelectorAll('#rows tbody tr').length === 200")
-        assert browser.text("#rows .hint") == "1 to 200 of 5,000"
+        assert browser.text("#rows .hint") == "1 to 200 of 1,000,000"
         browser.click("[data-sort='1']")
         browser.wait("!!document.querySelector('th[aria-sort=ascending]')")
         browser.click("[data-sort='1']")
         browser.wait("!!document.querySelector('th[aria-sort=descending]')")
-        assert browser.text("#rows tbody tr td:last-child") == "4999"
+        assert browser.text("#rows tbody tr td:last-child") == "999999"
         browser.type("[name=where1]", "< 1000")
-        browser.wait("document.querySelector('#rows .hint').innerText.includes('of 1,000')")
+        browser.wait(
+            "document.querySelector('#rows .hint').innerText.includes('of 1,000, filtered')"
+        )
         browser.click("#rows .bar button:nth-of-type(2)")  # next
         browser.wait("document.querySelector('#rows .hint').innerText.includes('201 to 400')")
         assert browser.text("#rows tbody tr td:last-child") == "799"

@@ -25,8 +25,8 @@ from deltafix.analyses.dead_code.findings import (
     Finding,
     findings_of,
 )
+from deltafix.analyses.dead_code.frameworks import frameworks_named
 from deltafix.analyses.dead_code.policy import NAMED_POLICIES, policy_facts
-from deltafix.analyses.dead_code.profiles import profiles_named
 from deltafix.analyses.dead_code.report import Assumption, Change
 from deltafix.analyses.dead_code.unused_findings import Unused
 from deltafix.analyses.dead_code.why import Explainer
@@ -50,13 +50,13 @@ class DeadCode:
             fnmatch. Without any, a library is told from an application, see `assumption`.
         tests: whether tests are roots.
         pure_decorators: dotted names of decorators that do not register anything.
-        profiles: names of `profiles.PROFILES`, for frameworks in use.
+        frameworks: names of `frameworks.FRAMEWORKS`, for frameworks in use.
         ran: ids of symbols that a measured run reached (see `coverage`); they are roots.
         confidence: which findings to tell: `sure` ones alone, or `likely` ones too.
         also: what else to tell of living code if nothing reads it; the fragments are then those
             of `UNUSED.extract`.
 
-    Raises UnknownProfileError.
+    Raises UnknownFrameworkError.
     """
 
     def __init__(
@@ -65,14 +65,14 @@ class DeadCode:
         roots: Sequence[str] = (),
         tests: bool = True,
         pure_decorators: Sequence[str] = (),
-        profiles: Sequence[str] = (),
+        frameworks: Sequence[str] = (),
         ran: Members[str] = frozenset(),
         confidence: Confidence = "sure",
         also: Sequence[Also] = (),
     ) -> None:
         self.analysis = UNUSED if also else DEAD_CODE
         self._told = "sure" if confidence == "sure" else "dead"
-        self._profiles = profiles_named(profiles)
+        self._frameworks = frameworks_named(frameworks)
         self._ran = frozenset(ran)
         policies = {root for root in roots if root in NAMED_POLICIES}
         if not roots:
@@ -81,8 +81,8 @@ class DeadCode:
         if tests:
             policies.add("tests")
         self._patterns = tuple(root for root in roots if root not in NAMED_POLICIES)
-        pure = {*pure_decorators, *(name for one in self._profiles for name in one.pure)}
-        enlisters = {name for one in self._profiles for name in one.enlists}
+        pure = {*pure_decorators, *(name for one in self._frameworks for name in one.pure)}
+        enlisters = {name for one in self._frameworks for name in one.enlists}
         tables = [*policy_facts(policies, pure, enlisters)]
         tables += [("also", (kind.removesuffix("s"),)) for kind in also]
         self._job = Job(self.analysis, facts=self._rows, tables=tables)
@@ -157,9 +157,9 @@ class DeadCode:
                     yield "given_root", (place.symbol, f"--roots {pattern}")
             if place.symbol in self._ran:
                 yield "given_root", (place.symbol, "ran under coverage")
-        for profile in self._profiles:
-            for symbol in profile.roots(path, _symbol_places(fragment)):
-                yield "given_root", (symbol, f"looked up by {profile.name}")
+        for framework in self._frameworks:
+            for symbol in framework.roots(path, _symbol_places(fragment)):
+                yield "given_root", (symbol, f"looked up by {framework.name}")
 
     def _misplace(self, old: Mapping[str, Fragment]) -> None:
         """Take out the symbols of files by what they said before."""
@@ -254,8 +254,8 @@ class DeadCode:
             notes.append(
                 f"{share:.0%} of the symbols are dead, which is seldom true: their users may be "
                 "outside this folder (try the folder above, with scripts and tests), they may be a "
-                "library's (--roots public), or a framework's (--profile), or name what is alive: "
-                "--roots 'pkg.mod:*'"
+                "library's (--roots public), or a framework's (--framework), or name what is "
+                "alive: --roots 'pkg.mod:*'"
             )
         return tuple(notes)
 

@@ -171,7 +171,7 @@ def is_test_file(path: str) -> bool:
 def policy_facts(
     policies: Iterable[str], pure_decorators: Iterable[str] = (), enlisters: Iterable[str] = ()
 ) -> Iterator[Fact]:
-    """The tables as facts, with the policies in force and what users and profiles add to them."""
+    """The tables as facts, with the policies in force and what users and frameworks add to them."""
     for name in sorted(policies):
         yield "policy", (name,)
     for name in sorted(PURE_DECORATORS.union(pure_decorators)):

@@ -15,8 +15,9 @@ from typing import Any
 
 from deltafix.analyses.dead_code.findings import UNUSED_KINDS, Finding
 from deltafix.analyses.job import Work
+from deltafix.diagnostics import plural
 
-__all__ = ["Assumption", "Change", "Report", "plural"]
+__all__ = ["Assumption", "Change", "Report"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,9 @@ class Report:
                 f"note: {plural(len(self.stale), 'baseline entry', 'baseline entries')} no longer "
                 "dead; write the baseline anew"
             )
-        more = f"; {self.likely:,} more are likely (--confidence likely)" if self.likely else ""
+        verb = "is" if self.likely == 1 else "are"
+        likely = f"; {self.likely:,} more {verb} likely (--confidence likely)"
+        more = likely if self.likely else ""
         known = f" and {self.known} known from the baseline" if self.known else ""
         lines.append(
             f"{plural(len(self.dead), 'dead symbol')}{known} among {self.symbols:,} "
@@ -202,11 +205,6 @@ class Change:
             work=asdict(self.work),
             recomputed=self.recomputed,
         )
-
-
-def plural(number: int, noun: str, many: str | None = None) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number:,} {noun if number == 1 else many or noun + 's'}"
 
 
 def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:

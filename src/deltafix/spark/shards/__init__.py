@@ -6,12 +6,10 @@ data), `syntax`. Inside a shard: `shard` (a superstep), `step` (what goes in and
 comes out), `wire` and `hashing` (signed rows, routing). Around it: `files` (journals and the
 manifest), `resident` (a worker's shards in memory), `here` and `onspark` (who runs a superstep),
 `schedule` (which comes next), `epoch` (an attempt and its commit), `choose`, `frames`, `database`
-(the door). Many supersteps in one job: `rest` (of an epoch) and `rendezvous`. An epoch that derives
-everything, of a program of numbers: `load` (who takes part, and a shard's steps), `bulkrules` and
-`columns` (joins in numpy).
+(the door). Many supersteps in one job: `rest` (of an epoch) and `rendezvous`. A shard whose epoch
+derives everything: `load`.
 
-Invariant: changes are the engine's, in every shard, as in any database. A load by columns leaves
-what the engine would have, so the two are each other's check.
+Invariant: what a shard derives is the engine's, as in any database.
 """
 
 from __future__ import annotations

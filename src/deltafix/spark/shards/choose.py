@@ -17,7 +17,7 @@ SMALL = 1_000_000
 """Changed rows up to which the driver takes an epoch: 8 s at 8 us a row, as ten supersteps cost."""
 
 LOAD = 20_000
-"""Changed rows from which an epoch that derives everything works on columns (`load`)."""
+"""Changed rows from which an epoch that derives everything is a load (`load`)."""
 
 MEMORY_SHARE = 0.25
 """Share of the driver's memory that a state may take there."""
@@ -26,7 +26,7 @@ RECOMPUTE_SHARE = 0.3
 """Share of the given rows from which on a change is recomputed (as the engine's `auto` does)."""
 
 REMOVED_SHARE = 0.04
-"""The same for rows taken away where a load works on columns: each has others judged again.
+"""The same for rows taken away where shards send each other messages: each has others judged again.
 
 Reach, 2 M edges in 4 shards, seconds: a load 2.1 to 2.6, and as much again beside all else for the
 engines; 2, 5, 10 and 20 % taken away 2.4, 7.5, 9.4 and 7.0; as many added 0.6, 0.9, 1.5 and 1.6.
@@ -99,7 +99,7 @@ def choose(sizes: Sizes, *, spark: bool, memory: int | None = None) -> Choice:
 
 
 def recomputed(sizes: Sizes) -> Choice | None:
-    """The choice to derive all anew by columns in the shards, if a change in them costs more."""
+    """The choice to derive all anew in the shards, if a change in them costs more."""
     if not sizes.given or sizes.changed is None or sizes.changed < LOAD:
         return None
     if sizes.changed >= sizes.given * RECOMPUTE_SHARE:

@@ -36,7 +36,6 @@ from deltafix.rules.schemas import row_schemas
 from deltafix.spark.filed import Filed, NetFolder
 from deltafix.spark.scans import pieces_of
 from deltafix.spark.shards.balance import is_uneven, outgrown
-from deltafix.spark.shards.bulkrules import bulk_rules
 from deltafix.spark.shards.carry import adopted, carried, spec_of
 from deltafix.spark.shards.choose import LOAD, Choice, Sizes, choose, recomputed
 from deltafix.spark.shards.epoch import Attempt, Executor
@@ -605,8 +604,9 @@ class ShardedDatabase:
         """Run an attempt to its end, which is not committed yet; `given` as for `Attempt.run`."""
         choice = attempt.choice
         recompute = choice.executor == "recompute"
-        if self._loads(changed, recompute) and attempt.load():
-            attempt.choice = choice._replace(why=f"{choice.why}; all derived anew, by columns")
+        given = None if recompute else given
+        if self._loads(changed, recompute) and attempt.load(given):
+            attempt.choice = choice._replace(why=f"{choice.why}; all derived anew, in a load")
         else:
             attempt.run(recompute=recompute, given=given)
 
@@ -666,13 +666,12 @@ class ShardedDatabase:
         else:
             choice = Choice(self._executor, "asked for")
         anew = recomputed(sizes) if choice.executor == "shards" else None
-        return choice if anew is None or bulk_rules(self.layout) is None else anew
+        return anew if anew is not None and self.layout.shuffles else choice
 
     def _loads(self, changed: int | None, recompute: bool) -> bool:
-        """Whether an epoch is to be a load: all is derived, and enough that columns pay."""
+        """Whether an epoch is to be a load: all is derived, and enough to make engines later."""
         large = changed is None or changed >= LOAD
-        is_load = large and (recompute or not self._manifest.given)
-        return is_load and bulk_rules(self.layout) is not None
+        return large and self.layout.shuffles and (recompute or not self._manifest.given)
 
     def _require(self, relation: str) -> None:
         if relation not in self.schemas:

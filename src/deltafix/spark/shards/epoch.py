@@ -18,9 +18,8 @@ from deltafix.errors import StateError
 from deltafix.spark.common import require_here
 from deltafix.spark.shards.choose import Choice
 from deltafix.spark.shards.files import Ledger, Manifest
-from deltafix.spark.shards.load import Loaded, RefusedError
-from deltafix.spark.shards.resident import Changed, Place, Spec, Task
-from deltafix.spark.shards.rest import RestTask
+from deltafix.spark.shards.resident import Changed, Spec, Task
+from deltafix.spark.shards.rest import Done, RefusedError, RestTask
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
 from deltafix.spark.shards.step import Command, Judging, Verdict
 
@@ -34,10 +33,7 @@ class Executor(Protocol):
     def run(self, task: Task) -> list[dict[str, Any]]:
         """Run it; the shards' reports, in any order."""
 
-    def load(self, task: Place) -> Loaded:
-        """Run a whole epoch by columns. Raises RefusedError; the first messages are kept."""
-
-    def rest(self, task: RestTask) -> Loaded:
+    def rest(self, task: RestTask) -> Done:
         """Run the supersteps that are left, of all of them or behind one.
 
         Raises RefusedError; the messages are kept.
@@ -53,7 +49,7 @@ class Attempt:
     Attributes:
         choice: where it runs and why.
         work: what it has cost.
-        loaded: whether workers derived all by columns, so that they have no engines yet.
+        loaded: whether it was a load, so that the shards have no engines yet.
         whole: the rows of each shard, if it wrote them whole.
     """
 
@@ -112,29 +108,26 @@ class Attempt:
         """Whether what was judged changes nothing, and no superstep has begun."""
         return not (self._begun or self._is_run or self.work.messages)
 
-    def load(self) -> bool:
-        """Derive everything by columns, not committed yet; whether that was possible."""
-        place = Place(self._files, self._name, self._number)
-        self._number += 1
-        try:
-            loaded = self._executor.load(place)
-        except RefusedError:
+    def load(self, given: Collection[str] | None) -> bool:
+        """Derive everything in one go, not committed yet; whether that was possible.
+
+        `given`: the only relations of which there are rows (None: any may have some).
+        """
+        work = self._at_once(given, loads=True)
+        if work is None:
             return False
-        self.work += loaded.work
-        self._compacted = True
-        self.loaded = True
-        self._note(loaded.notes)
+        self.work += work
         return True
 
     def run(self, *, recompute: bool, given: Collection[str] | None = None) -> None:
         """Run the supersteps of the epoch, not committed yet.
 
         `recompute`: derive all anew; `given`: the only relations of which rows are given or taken
-        away (None: any may).
+        away (None: any may, as where all is derived anew).
         """
         self._fresh = recompute
         if not (self._begun or self._is_run):
-            self._begin(None if recompute else given)
+            self._begin(given)
         epoch = self._epoch
         if not (self._is_run or epoch.is_over or self._rest(last=epoch.last, begun=epoch.begun)):
             epoch.finish()
@@ -150,20 +143,29 @@ class Attempt:
         """Take the supersteps that are left in one go; whether that was possible."""
         if self._is_large():
             return False
-        only = None if given is None else frozenset(given)
-        task = RestTask(self._files, self._name, self._number, given=only, **what)
-        try:
-            rest = self._executor.rest(task)
-        except RefusedError:
+        work = self._at_once(given, **what)
+        if work is None:
             return False
+        self._epoch.work += work
         self._judging, self._fresh = None, False
         self._is_run = True
-        self._number += 1
-        self._epoch.work += rest.work
-        self._note(rest.notes)
         if self._is_large():
             self._epoch.step("commit")
         return True
+
+    def _at_once(self, given: Collection[str] | None, **what: Any) -> Work | None:
+        """Have the executor take supersteps in one go; what that cost, if it was possible."""
+        only = None if given is None else frozenset(given)
+        task = RestTask(self._files, self._name, self._number, given=only, **what)
+        try:
+            done = self._executor.rest(task)
+        except RefusedError:
+            return None
+        self._number += 1
+        if task.loads:
+            self.loaded = self._compacted = True
+        self._note(done.notes)
+        return done.work
 
     def compact(self) -> None:
         """Write every shard whole, as an epoch that changes nothing; not committed yet."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from deltafix.spark.shards.load import Alone, FailedError, Loaded, run_load
-from deltafix.spark.shards.resident import Place, Spec, Task, run_step, stands, warm
-from deltafix.spark.shards.rest import RestTask, run_rest
+from deltafix.spark.shards.resident import Spec, Task, run_step, stands, warm
+from deltafix.spark.shards.rest import Alone, Done, FailedError, RestTask, run_rest
 from deltafix.spark.shards.step import First
 from deltafix.spark.wire import Batch
 
@@ -44,22 +43,16 @@ class Here:
             notes.append(note)
         return notes
 
-    def load(self, task: Place) -> Loaded:
-        """A whole epoch by columns."""
-        return self._alone(run_load, task)
-
-    def rest(self, task: RestTask) -> Loaded:
+    def rest(self, task: RestTask) -> Done:
         """The supersteps that are left of an epoch."""
-        make_engines(self._spec, task.files)
-        done = self._alone(run_rest, task)
-        self._parcels = []
-        return done
-
-    def _alone(self, run: Callable[..., Loaded], task: Place) -> Loaded:
+        if not task.loads:
+            make_engines(self._spec, task.files)
         try:
-            return run(self._spec, task, self._came(), Alone())
+            done = run_rest(self._spec, task, self._came(), Alone())
         except FailedError as failed:
             raise failed.error from failed
+        self._parcels = []
+        return done
 
     def _came(self) -> dict[int, list[Batch]]:
         """The messages by shard."""

@@ -1,6 +1,6 @@
 """A superstep as a Spark job, or many: one `mapInArrow` over shards, one shuffle before it.
 
-A job of many has tasks that run together (`load`, `rest`) and exchange through the state's folder
+A job of many has tasks that run together (`rest`) and exchange through the state's folder
 (`rendezvous`); Spark gives such a job up when a task of it is lost, and it is run again from here.
 Else messages are rows (destination, bytes). Spark sends them to the partition of their shard, keeps
 what a step gave on the executors' disks until the epoch ends, and runs a task again, from the step
@@ -29,17 +29,17 @@ import pyarrow as pa
 
 from deltafix.errors import DeltafixError, SparkJobError
 from deltafix.spark.errors import error_of, note_of, spark_errors
-from deltafix.spark.shards.load import (
+from deltafix.spark.shards.rendezvous import APART, Rendezvous, leave_mark
+from deltafix.spark.shards.resident import Spec, Task, run_step, told, warm
+from deltafix.spark.shards.rest import (
+    Done,
     FailedError,
     Link,
-    Loaded,
     RefusedError,
+    RestTask,
     exchanged,
-    run_load,
+    run_rest,
 )
-from deltafix.spark.shards.rendezvous import APART, Rendezvous, leave_mark
-from deltafix.spark.shards.resident import Place, Spec, Task, run_step, told, warm
-from deltafix.spark.shards.rest import RestTask, run_rest
 from deltafix.spark.shards.schedule import Report, Work
 from deltafix.spark.shards.step import First, Parcel
 from deltafix.spark.wire import Batch, pack, unpack
@@ -177,32 +177,23 @@ class OnSpark:
             return _first_frame(self._session, self._spec.shards, self._waiting)
         return self._waiting.where(f"target <> {CONTROL}")
 
-    def load(self, task: Place) -> Loaded:
-        """A whole epoch by columns, as one job whose tasks run together.
+    def rest(self, task: RestTask) -> Done:
+        """The supersteps that are left of an epoch, as one job whose tasks run together.
 
         Raises RefusedError, also where Spark cannot start tasks together now.
         """
-        return self._together(run_load, task)
-
-    def rest(self, task: RestTask) -> Loaded:
-        """The supersteps that are left of an epoch, likewise. Raises RefusedError."""
-        done = self._together(run_rest, task)
-        self._waiting = First()
-        return done
-
-    def _together(self, run: Callable[..., Loaded], task: Place) -> Loaded:
         for tried in range(1, _TRIES):
             try:
-                return self._at_once(run, task)
+                return self._at_once(task)
             except SparkJobError as error:
                 if APART in str(error.__cause__):
                     raise RefusedError from error
                 if _LOST not in str(error.__cause__):
                     raise
                 _LOG.info("tasks that run together are run again, try %d: %s", tried + 1, error)
-        return self._at_once(run, task)
+        return self._at_once(task)
 
-    def _at_once(self, run: Callable[..., Loaded], task: Place) -> Loaded:
+    def _at_once(self, task: RestTask) -> Done:
         tasks = min(self._spec.shards, _slots(self._session))
         if tasks < 1:
             raise RefusedError
@@ -217,14 +208,15 @@ class OnSpark:
         # Of its own: a task of a run that was given up may still be at work.
         parcels = f"{task.attempt}/{PARCELS}-{uuid4().hex[:8]}"
         first = replace(first, frame=None)
-        one = _Together(self._spec, partial(run, self._spec, task), parcels, tasks, first)
+        one = _Together(self._spec, task, parcels, tasks, first)
         try:
             leave_mark(self._spec.place / parcels)
             notes = _reports(rows.mapInArrow(one, MESSAGES, barrier=True))
         finally:
             self._spec.place.remove_folder(parcels)
+        self._waiting = First()
         works = [note for note in notes if "supersteps" in note]
-        return Loaded(Work(**works[0]), [note for note in notes if "supersteps" not in note])
+        return Done(Work(**works[0]), [note for note in notes if "supersteps" not in note])
 
     def close(self) -> None:
         """Let go of the messages of the epoch."""
@@ -302,7 +294,7 @@ class _Together:
     """
 
     spec: Spec
-    run: Callable[..., Loaded]
+    task: RestTask
     parcels: str
     tasks: int
     first: First
@@ -316,7 +308,7 @@ class _Together:
         inboxes = {n: came.get(n, []) for n in range(me, self.spec.shards, self.tasks)}
         try:
             self._open(self.first, inboxes, me, link)
-            done = self.run(inboxes, link)
+            done = run_rest(self.spec, self.task, inboxes, link)
         except FailedError as failed:
             yield from _told([{"error": note_of(failed.error)}])
             return

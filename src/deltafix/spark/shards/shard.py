@@ -27,7 +27,9 @@ from deltafix.engine.database import Database
 from deltafix.engine.outside import Users
 from deltafix.engine.run import Budget
 from deltafix.engine.state.image import CachedImage
+from deltafix.engine.transaction import Transaction
 from deltafix.facts.arrow import to_numpy
+from deltafix.plan.normalize import Core
 from deltafix.spark.hashing import Key, hash_rows
 from deltafix.spark.shards.layout import Derived, Layout
 from deltafix.spark.shards.seat import SAID, Seat
@@ -56,6 +58,7 @@ class Shard:
     """Shard `number` of `shards`, empty. Not safe for threads; a failed step leaves it unusable."""
 
     def __init__(self, layout: Layout, number: int, shards: int, users: Users = _NO_USERS) -> None:
+        core = self.core(layout)
         self.layout = layout
         self.number = number
         self.shards = shards
@@ -64,7 +67,7 @@ class Shard:
         self._attempt = ""
         self.db = Database(
             layout.program,
-            core=layout.core,
+            core=core,
             strategy="wavefront" if layout.shuffles else "auto",
             budget=Budget(threads=1),  # Spark runs a task a processor
             users=users,
@@ -72,7 +75,7 @@ class Shard:
         # Functions may be others when an image is taken up; only Spark's workers have images.
         self.image: CachedImage | None = None
         if not users.functors and not users.reducers:
-            self.image = CachedImage(self.db, str(layout.core))
+            self.image = CachedImage(self.db, str(core))
         self.journal: list[Entry] = []
         self._waiting: list[Entry] = []
         self._held: dict[str, list[pa.Table]] = {}
@@ -87,6 +90,10 @@ class Shard:
         for made in layout.derived.values():
             self._strata.setdefault(made.stratum, []).append(made)
         self._outbox: dict[tuple[int, str], list[pa.Table]] = {}
+
+    def core(self, layout: Layout) -> Core:
+        """What the engine runs."""
+        return layout.core
 
     def step(
         self,
@@ -276,14 +283,19 @@ class Shard:
                 table = fold(tables)
                 self.journal.append(Entry("edit", Batch(name, table)))
                 gone, come = split(table)
-                tx.delete(name, gone)
-                tx.insert(name, come)
+                self._enter(tx, name, gone, come)
                 made = self._ranks.get(name)
                 if made is not None and come.num_rows:
                     highest = int(to_numpy(come.column(made.arity)).max())
                     self.clock = max(self.clock, highest >> RANK_BITS)
         for name, part in tx.delta.items():
             self._changed(name, part.to_arrow)
+
+    def _enter(self, tx: Transaction, name: str, gone: pa.Table, come: pa.Table) -> None:
+        """Edit the engine's rows of a local relation."""
+        if gone.num_rows:
+            tx.delete(name, gone)
+        tx.insert(name, come)
 
     def _changed(self, name: str, load: Callable[[], pa.Table]) -> None:
         """Keep what a local relation's change means to others."""
@@ -367,14 +379,22 @@ class Shard:
 
     def _coming(self, made: Derived) -> pa.Table | None:
         """The rows that some vote holds up and that are not there, with their new ranks."""
-        name = made.part("new")
-        if not self.db.count(name):
+        rows = self._new(made)
+        if rows is None:
             return None
-        rows = self.db.to_arrow(name)
         ranks = rank_rows(hash_rows(rows, range(made.arity)), self.clock)
         columns = [*rows.columns, pa.array(ranks)]
         types = self.layout.types[made.part("now")]
         return signed(pa.table(columns, names=[f"c{n}" for n in range(len(types))]), types, 1)
+
+    def _new(self, made: Derived) -> pa.Table | None:
+        """The rows that are to come, if there are any, without ranks."""
+        name = made.part("new")
+        return self.db.to_arrow(name) if self.db.count(name) else None
+
+    def _to_move(self, made: Derived) -> int:
+        """How many rows are to go and to come."""
+        return self.db.count(made.part("lost")) + self.db.count(made.part("new"))
 
     # --- the ends ----------------------------------------------------------------------------
 
@@ -394,7 +414,7 @@ class Shard:
             for made in relations:
                 count += sum(t.num_rows for t in self._held.get(made.part("out"), ()))
                 if made.ranked:
-                    count += self.db.count(made.part("lost")) + self.db.count(made.part("new"))
+                    count += self._to_move(made)
             if count:
                 found[stratum] = count
         return found

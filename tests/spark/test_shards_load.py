@@ -1,26 +1,34 @@
-"""Loads by columns: they leave what the engine's supersteps leave, and the engine goes on from it.
+"""Loads: they leave what supersteps leave, and engines made of their files go on from it.
 
-Sees: derivations missed or invented by the joins, ranks that let a cycle hold itself up, votes
-that the engine made from a load's files does not have.
+Sees: rows that a load takes to hold and no vote does, or the other way round, ranks that let a
+cycle hold itself up, votes that an engine made from a load's files does not have.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
-from tests.spark.test_shards_agree import CLOSURE, SAME_GENERATION, agree, edits, random_edits
+from tests.spark.test_shards_agree import (
+    CLOSURE,
+    SAME_GENERATION,
+    agree,
+    agree_random,
+    edits,
+    random_edits,
+)
 
 import deltafix
 from deltafix.facts.delta import Delta
 from deltafix.spark.hashing import Heavy
-from deltafix.spark.shards import ShardedDatabase, columns, database, here, resident
-from deltafix.spark.shards.bulkrules import bulk_rules
+from deltafix.spark.shards import ShardedDatabase, database, here, resident
 from deltafix.spark.shards.core import prepare
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.localize import localize
@@ -43,10 +51,33 @@ found(x, 5) :- edge(x, x), any().
 found(x, y) :- edge(x, y), edge(y, x), x < y, !pair(x, y).
 reach(9). edge(9, 1).
 """
+VALUES = """
+.decl edge(x: number, y: number)
+.decl root(x: number)
+.decl dist(x: number, n: number)
+.decl best(x: number, n: number)
+.decl short(x: number, n: number)
+.decl named(s: symbol, x: number)
+.decl degree(x: number, n: number)
+.decl busy(n: number)
+.decl half(x: number, f: float)
+dist(x, 0) :- root(x).
+dist(y, n + 1) :- dist(x, n), edge(x, y), n < 5.
+best(x, n) :- dist(x, _), n = min m : { dist(x, m) }.
+short(x, 0) :- root(x).
+short(y, n + 1) :- short(x, n), edge(x, y).
+short(x, n) <= short(x, m) :- m <= n.
+named(cat("n", to_string(x)), y) :- best(x, _), edge(x, y).
+named(s, z) :- named(s, y), edge(y, z).
+degree(x, n) :- edge(x, _), n = count : { edge(x, _) }.
+busy(n) :- n = max d : { degree(_, d) }.
+half(x, as(n, float) / 2.0) :- degree(x, n), !short(x, n).
+"""
 PROGRAMS = {
     "closure": (CLOSURE, {"edge": 2}),
     "same generation": (SAME_GENERATION, {"up": 2, "same": 2}),
     "mixed": (MIXED, {"edge": 2, "root": 1, "dead": 1, "pair": 2}),
+    "values": (VALUES, {"edge": 2, "root": 1}),
 }
 
 
@@ -60,8 +91,8 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     done: Counter[str] = Counter()
     real = database.Attempt.load
 
-    def counted(attempt: database.Attempt) -> bool:
-        loaded = real(attempt)
+    def counted(attempt: database.Attempt, given: Collection[str] | None) -> bool:
+        loaded = real(attempt, given)
         done["loaded" if loaded else "refused"] += 1
         return loaded
 
@@ -99,6 +130,16 @@ def test_agree_loads_of_which_half_of_all_keys_are_shared(
     monkeypatch.setattr(database, "plan_layout", lambda program, _=(): general(program, (0,)))
     monkeypatch.setattr(Heavy, "rows", lambda self, hashes: hashes & np.uint64(64) > 0)
     test_agree_loads_then_changes_then_a_restart_then_more(name, 3, loads, tmp_path)
+
+
+@pytest.mark.parametrize("executor", ["driver", "recompute"])
+@pytest.mark.parametrize("shards", [2, 4])
+def test_agree_random_programs_that_are_loaded(
+    shards: int, executor: Literal["driver", "recompute"], loads: Counter[str], tmp_path: Path
+) -> None:
+    agree_random(Random(f"loads {shards} {executor}"), shards, executor, tmp_path)
+    assert loads["loaded"]
+    assert not loads["refused"]
 
 
 @pytest.mark.parametrize("wait", [True, False])
@@ -178,87 +219,38 @@ def check_engines(db: ShardedDatabase) -> None:
         resident._RESIDENTS[db._spec.key(number)].shard.db.check_invariants()
 
 
-def test_a_load_leaves_the_rows_votes_and_ranks_that_supersteps_leave(
-    loads: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_load_takes_the_steps_of_single_epochs_and_leaves_the_same_rows_votes_and_ranks(
+    name: str, heavy: bool, loads: Counter[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = CLOSURE.replace("path(x, y), edge(y, z)", "edge(x, y), path(y, z)")
-    rng = np.random.default_rng(7)
-    edges = [tuple(row) for row in np.unique(rng.integers(0, 40, (90, 2)), axis=0).tolist()]
-    cut = edges[::9]
-    left, work = {}, {}
-    for way, least in (("columns", 0), ("supersteps", 1 << 40)):
+    if heavy:
+        monkeypatch.setattr(database, "plan_layout", lambda program, _=(): general(program, (0,)))
+        monkeypatch.setattr(Heavy, "rows", lambda self, hashes: hashes & np.uint64(64) > 0)
+    text, relations = PROGRAMS[name]
+    program = deltafix.Program.parse(text)
+    schemas = deltafix.connect(program).schemas.values()
+    first, *more = random_edits(Random(f"{name} {heavy}"), relations, 12, 4)
+    found = {}
+    for way, least in (("load", 0), ("epoch", 1 << 40)):
         monkeypatch.setattr(database, "LOAD", least)
-        with ShardedDatabase(text, shards=3, state=tmp_path / way, executor="driver") as db:
-            db.apply(Delta.of({"edge": (edges, [])}))
-            work[way] = db.work
-            left[way] = [
+        with ShardedDatabase(program, shards=3, state=tmp_path / way, executor="driver") as db:
+            delta = db.apply(Delta.of(edits(program, first), schemas))
+            work = replace(db.work, loads=0, bytes=0)  # engines are made for an epoch
+            left = [
                 {name: sorted(one.db.rows(name)) for name in db.layout.types if one.db.count(name)}
                 for one in (shard_of_files(db, number) for number in range(3))
             ]
-            assert db.apply(Delta.of({"edge": ([], cut)}))["path"].removed
+            later = [db.apply(Delta.of(edits(program, epoch), schemas)) for epoch in more]
             check_engines(db)
-    assert left["columns"] == left["supersteps"]
-    # Supersteps know what was given, and end with the step that finds nothing left to do.
-    first, *between, last = work["columns"].actions
-    assert (first, between, last) == ("apply", work["supersteps"].actions, "commit")
-    # Votes are a set where they arrive; columns may send one in two blocks.
-    steps = work["supersteps"].messages
-    assert 0 < steps <= work["columns"].messages <= 1.1 * steps
-    assert (loads["loaded"], loads["refused"]) == (2, 0), "its epoch 0, and the load itself"
+        found[way] = (delta, left, work, later)
+    for load, epoch in zip(found["load"], found["epoch"], strict=True):
+        assert load == epoch
+    assert found["load"][2].messages
+    assert loads["loaded"] in (1, 2), "perhaps of epoch 0, and the load itself"
+    assert not loads["refused"]
 
 
 def shard_of_files(db: ShardedDatabase, number: int) -> resident.Shard:
     resident.forget(db._spec.folder)
     return resident._stand_on(db._spec, number, db._manifest.files[number])[0].shard
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        ".decl r(x: number, n: number)\nr(x, n) :- edge(x, _), n = count : { edge(x, _) }.",
-        ".decl r(x: number)\nr(x + 1) :- edge(x, _).\nr(y) :- r(x), edge(x, y).",
-        ".decl s(x: symbol)\n.decl r(x: symbol)\nr(x) :- s(x), edge(_, _).",
-    ],
-)
-def test_programs_with_more_than_numbers_and_comparisons_are_left_to_the_engine(
-    rules: str,
-) -> None:
-    program = deltafix.Program.parse(f".decl edge(x: number, y: number)\n{rules}")
-    assert bulk_rules(general(program)) is None
-
-
-def test_seen_gives_each_row_once_whatever_the_batches() -> None:
-    rng = np.random.default_rng(3)
-    seen, known = columns.Seen(), set()
-    for size in (1, 50, 3, 400, 2, 2, 900, 7):
-        batch = rng.integers(-3, 25, (size, 2))
-        rows = [tuple(row) for row in batch.tolist()]
-        fresh = seen.add((batch[:, 0].copy(), batch[:, 1].copy()))
-        found = list(zip(*(column.tolist() for column in fresh), strict=True))
-        assert sorted(found) == sorted(set(rows) - known)
-        known |= set(rows)
-
-
-def test_run_meets_what_a_nested_loop_meets_in_blocks_of_any_size(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rng = np.random.default_rng(4)
-    table = rng.integers(0, 6, (60, 3))
-    probes = rng.integers(-1, 7, (20, 2))
-    run = columns.Run(tuple(table[:, n].copy() for n in range(3)))
-    keys = tuple(probes[:, n].copy() for n in range(2))
-    expected = Counter(
-        (n, int(row[0]))
-        for n, probe in enumerate(probes)
-        for row in table
-        if (row[2], row[1]) == tuple(probe)
-    )
-    for block in (1, 4, 1 << 22):
-        monkeypatch.setattr(columns, "BLOCK", block)
-        met = Counter(
-            pair
-            for which, rows in run.meet((2, 1), keys, 20, [0])
-            for pair in zip(which.tolist(), rows[0].tolist(), strict=True)
-        )
-        assert met == expected
-    assert run.has((2, 1), keys, 20).tolist() == [n in {k for k, _ in expected} for n in range(20)]

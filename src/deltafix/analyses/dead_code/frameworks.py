@@ -1,11 +1,11 @@
-"""Profiles: what a framework looks up by name, as tables that a user switches on by name.
+"""What a framework looks up by name, as tables that a user switches on by name.
 
-    deltafix dead-code PATH --profile django --profile pytest
+    deltafix dead-code PATH --framework django --framework pytest
 
-A profile says three things: which decorators hand on what they decorate without telling anybody
+A `Framework` says three things: which decorators hand on what they decorate without telling anybody
 (so an unused view is dead although it requires a login), which bases notice that they are derived
-from, and which names in which files the framework looks up. Invariant: a profile is data; what
-follows from it is decided by `program.dl`. Without a profile a decorator that is not known keeps
+from, and which names in which files the framework looks up. Invariant: it is data; what
+follows from it is decided by `program.dl`. Without one a decorator that is not known keeps
 what it decorates alive.
 """
 
@@ -22,14 +22,14 @@ from deltafix.diagnostics import suggest
 from deltafix.errors import FactError
 
 
-class UnknownProfileError(FactError, LookupError):
-    """There is no profile of this name; the message lists those there are."""
+class UnknownFrameworkError(FactError, LookupError):
+    """There is no framework of this name; the message lists those there are."""
 
     code = "DF653"
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
+class Framework:
     """What one framework does with names.
 
     `pure` and `enlists` are full dotted names of decorators and of base classes. `looks_up` is a
@@ -58,7 +58,7 @@ def _fits(name: str, pattern: str) -> bool:
     return name == pattern or ("." not in name and fnmatchcase(name, pattern))
 
 
-_DJANGO = Profile(
+_DJANGO = Framework(
     "django",
     pure=frozenset(
         """
@@ -102,7 +102,7 @@ _DJANGO = Profile(
     ),
 )
 
-_FLASK = Profile(
+_FLASK = Framework(
     "flask",
     pure=frozenset(
         """
@@ -118,7 +118,7 @@ _FLASK = Profile(
     ),
 )
 
-_PYTEST = Profile(
+_PYTEST = Framework(
     "pytest",
     pure=frozenset({"pytest.fixture", "pytest_asyncio.fixture"}),
     looks_up=(
@@ -128,7 +128,7 @@ _PYTEST = Profile(
     ),
 )
 
-_CLICK = Profile(
+_CLICK = Framework(
     "click",
     pure=frozenset(
         """
@@ -138,20 +138,21 @@ _CLICK = Profile(
     ),
 )
 
-PROFILES: Mapping[str, Profile] = MappingProxyType(
+FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(
     {one.name: one for one in (_CLICK, _DJANGO, _FLASK, _PYTEST)}
 )
-"""The profiles by name."""
+"""The frameworks by name."""
 
 
-def profiles_named(names: Iterable[str]) -> tuple[Profile, ...]:
-    """The profiles of these names, each once, sorted. Raises UnknownProfileError."""
+def frameworks_named(names: Iterable[str]) -> tuple[Framework, ...]:
+    """The frameworks of these names, each once, sorted. Raises UnknownFrameworkError."""
     wanted = sorted(set(names))
     for name in wanted:
-        if name not in PROFILES:
-            close = suggest(name, sorted(PROFILES))
+        if name not in FRAMEWORKS:
+            close = suggest(name, sorted(FRAMEWORKS))
             help_ = f"did you mean {close!r}? " if close else ""
-            raise UnknownProfileError(
-                f"there is no profile {name!r}; {help_}there are {', '.join(PROFILES)}", name=name
+            raise UnknownFrameworkError(
+                f"there is no framework {name!r}; {help_}there are {', '.join(FRAMEWORKS)}",
+                name=name,
             )
-    return tuple(PROFILES[name] for name in wanted)
+    return tuple(FRAMEWORKS[name] for name in wanted)

@@ -1,4 +1,4 @@
-"""What frameworks look up by name: each profile against trees judged by hand."""
+"""What frameworks look up by name: each framework against trees judged by hand."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ import pytest
 
 from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.extract import extract
+from deltafix.analyses.dead_code.frameworks import (
+    FRAMEWORKS,
+    UnknownFrameworkError,
+    frameworks_named,
+)
 from deltafix.analyses.dead_code.job import DeadCode
-from deltafix.analyses.dead_code.profiles import PROFILES, UnknownProfileError, profiles_named
 from deltafix.analyses.reading import read_fragments
 
 MAIN = 'if __name__ == "__main__": '
 
 
-def dead(tree: dict[str, str], *profiles: str) -> list[str]:
-    with DeadCode(roots=["entry-points"], profiles=profiles, confidence="likely") as job:
+def dead(tree: dict[str, str], *frameworks: str) -> list[str]:
+    with DeadCode(roots=["entry-points"], frameworks=frameworks, confidence="likely") as job:
         job.update([extract(path, text.encode()) for path, text in tree.items()])
         job.check_invariants()
         return [finding.symbol for finding in job.dead()]
@@ -49,7 +53,7 @@ def test_django_looks_up_settings_urls_models_migrations_and_commands() -> None:
     ]
 
 
-def test_without_the_profile_models_die_and_every_decorated_view_lives() -> None:
+def test_without_the_framework_models_die_and_every_decorated_view_lives() -> None:
     without = dead(DJANGO)
     assert {"shop.models:Cart", "shop.urls:urlpatterns", "shop.settings:DEBUG"} <= set(without)
     assert "shop.views:old" not in without
@@ -62,7 +66,7 @@ def test_flask_finds_factories_and_applications() -> None:
         "factory.py": "def create_app(): return make()\ndef make(): ...\ndef application(): ...\n",
     }
     assert dead(tree, "flask") == ["app:unused", "factory:application"]
-    # A route keeps its view and the names its decorator uses; a factory needs the profile.
+    # A route keeps its view and the names its decorator uses; a factory needs the framework.
     assert "factory:create_app" in dead(tree)
 
 
@@ -83,7 +87,7 @@ def test_a_fixture_that_nobody_asks_for_is_dead() -> None:
 
 
 def test_a_fixture_dies_with_the_last_test_that_asks_for_it() -> None:
-    with DeadCode(profiles=["pytest"], confidence="likely") as job:
+    with DeadCode(frameworks=["pytest"], confidence="likely") as job:
         job.update([extract(path, text.encode()) for path, text in PYTEST.items()])
         change = job.update([extract("test_it.py", b"def test_a(asked, by_name): ...\n")])
         assert [one.symbol for one in change.became_dead] == ["conftest:base", "conftest:tree"]
@@ -99,7 +103,7 @@ def test_a_click_command_in_no_group_is_dead() -> None:
     assert dead(tree) == []
 
 
-def test_the_rules_of_thumb_need_no_profile() -> None:
+def test_the_rules_of_thumb_need_no_framework() -> None:
     # exports, properties, overrides of what stands outside, protocols of the language
     tree = {
         "m.py": "import json\n__all__ = ['api']\ndef api(): return Shape().area, Enc()\n"
@@ -110,17 +114,20 @@ def test_the_rules_of_thumb_need_no_profile() -> None:
     assert dead(tree) == ["m:Shape.idle"]
 
 
-def test_an_unknown_profile_is_told_with_those_there_are() -> None:
-    with pytest.raises(UnknownProfileError, match=r"did you mean 'django'.*click, django, flask"):
-        DeadCode(profiles=["djano"])
-    assert profiles_named(["pytest", "click", "pytest"]) == (PROFILES["click"], PROFILES["pytest"])
+def test_an_unknown_framework_is_told_with_those_there_are() -> None:
+    with pytest.raises(UnknownFrameworkError, match=r"did you mean 'django'.*click, django, flask"):
+        DeadCode(frameworks=["djano"])
+    assert frameworks_named(["pytest", "click", "pytest"]) == (
+        FRAMEWORKS["click"],
+        FRAMEWORKS["pytest"],
+    )
 
 
 def test_this_repositorys_own_tests_ask_for_all_their_fixtures() -> None:
     """Its fixtures are judged: those in use are alive, and none of them only for its decorator."""
     tree = DEAD_CODE.tree(Path(__file__).parents[1] / "cli")
     fragments = list(read_fragments(tree, list(tree.scan().files), DEAD_CODE.extract))
-    with DeadCode(profiles=["pytest"], confidence="likely") as job:
+    with DeadCode(frameworks=["pytest"], confidence="likely") as job:
         job.update(fragments)
         fixtures = {row[0] for row in job.rows("fixture")}
         assert "conftest:deltafix" in fixtures
