@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import closing
+from decimal import Decimal
 from random import Random
 
 import duckdb
@@ -25,7 +26,8 @@ POOLS = {
     "'nan'::DOUBLE|NULL::DOUBLE|0.5::DOUBLE|1|-3|8.0::DOUBLE",
     "D": "DATE '2026-01-31'|DATE '2024-02-29'|DATE '2025-12-29'|DATE '1969-07-20'|NULL::DATE",
     "M": "TIMESTAMP '2026-01-31 10:20:30.5'|TIMESTAMP '2024-02-29 23:59:59.999999'|"
-    "TIMESTAMP '1969-07-20 00:00:00'|NULL::TIMESTAMP|TIMESTAMP '2026-03-01 00:00:00.000001'",
+    "TIMESTAMP '1969-07-20 00:00:00'|TIMESTAMP '1969-01-01 00:00:00.0005'|"
+    "TIMESTAMP '2025-01-01 00:00:00.0015'|TIMESTAMP '1969-01-01 00:00:00.0006'|NULL::TIMESTAMP|TIMESTAMP '2026-03-01 00:00:00.000001'",
     "B": "'abc'::BLOB|NULL::BLOB|''::BLOB",
     "P": "1.25|-1.75|100.00|NULL::DECIMAL(6,2)",
     "I": "INTERVAL '40' DAY|INTERVAL '-1' YEAR|INTERVAL '1' MONTH|INTERVAL '0' DAY|"
@@ -45,6 +47,14 @@ POOLS = {
     "G": "0.15::DOUBLE|2.675::DOUBLE|-1.005::DOUBLE|2.5::DOUBLE|0.49999999999999994::DOUBLE|"
     "55555.678::DOUBLE|-15::DOUBLE|1e300::DOUBLE|'inf'::DOUBLE|'nan'::DOUBLE|NULL::DOUBLE|"
     "4503599627370497.5::DOUBLE",
+    "Y": "0|1|2|5|6|9|-1|-2|-5|-6|-9|NULL::INTEGER",
+    # what is text of a number in DuckDB: rounded for a whole one, with marks between digits
+    "Z": "'7'|'1.5'|'2.5'|'-1.5'|'-0.4'|'.5'|'1.'|'.'|''|'1e3'|'1E+3'|'125e-1'|'1e-400'|'1e400'|"
+    "'1e'|'+1'|'1_000'|'1__0'|'_1'|'1_'|'1_0.5_0'|'1._5'|'1e1_0'|'0x1F'|'0X1_f'|'0b11'|'-0x1'|"
+    "' 0x1 '|' 1.5 '|'1.5x'|'32767.5'|'32767.4'|'9223372036854775807.4'|'nan'|'1 0'|'2147483647.5'",
+    # letters whose other case is two letters, or depends on what is beside; kinds of blanks
+    "C": "'straße'|'ŉǰΐև'|'ﬁx'|'İI'|'ΑΣ ΟΣ'|'ǅ'|'Åßẞ'|'ÿµı'|' a '|CONCAT(chr(160),'a')|CONCAT(chr(12288),'b',chr(5760))|"
+    "CONCAT(chr(9),'a',chr(10))|CONCAT(chr(133),'a',chr(8203))|CONCAT('ﬁ',chr(8239),chr(8287))",
     "V": "0|1|3|31|-1|NULL::INTEGER",  # of negative ones from the 32nd bit on it differs
     "U": "'day'|'month'|'year'|'quarter'|'hour'|'minute'|'second'|'millisecond'|'microsecond'|"
     "'decade'",
@@ -52,6 +62,15 @@ POOLS = {
 FORMS = (
     *("LPAD({T},{N},{T})", "RPAD({T},{N},{T})", "TRANSLATE({T},{T},{T})", "SPLIT({T},{T})"),
     *("STRING_SPLIT({T},{T})", "CONCAT_WS({T},{T},{T})", "REVERSE({T})", "REPEAT({T},{N})"),
+    *("SUBSTRING({T},{Y})", "SUBSTRING({T},{Y},{Y})", "SUBSTRING({T},{Y},{Y})", "LEFT({T},{Y})"),
+    *("RIGHT({T},{Y})", "UPPER({C})", "LOWER({C})", "TRIM({C})", "LTRIM({C})", "RTRIM({C})"),
+    *(f"TRY_CAST({{Z}} AS {kind})" for kind in ("INTEGER", "SMALLINT", "BIGINT", "DOUBLE")),
+    *(
+        "TRY_CAST({Z} AS DECIMAL(8,2))",
+        "{C} ILIKE 'STRASSE'",
+        "{C} ILIKE '%ας%'",
+        "UPPER({C}) = LOWER({C})",
+    ),
     *("LTRIM({T})", "RTRIM({T})", "TRIM({T},{T})", "LTRIM({T},{T})", "RTRIM({T},{T})"),
     *("ASCII({T})", "UNICODE({T})", "ORD({T})", "CHR({N})", "CONTAINS({T},{T})"),
     *("ENDS_WITH({T},{T})", "SUFFIX({T},{T})", "PREFIX({T},{T})", "STRLEN({T})"),
@@ -127,9 +146,8 @@ def test_every_function_that_is_offered_is_tried_somewhere() -> None:
     called = {one.split("(")[0] for one in FORMS}
     # those of values, arrays and binary values, in tests of their own and on the page of SQL
     elsewhere = (
-        "CARDINALITY COALESCE DECODE ENCODE GREATEST HEX LEAST LEFT LENGTH LN LOWER NULLIF "
-        "OCTET_LENGTH REPLACE RIGHT SHA2 SPLIT_PART STRPOS SUBSTRING "
-        "UNHEX UPPER"
+        "CARDINALITY COALESCE DECODE ENCODE GREATEST HEX LEAST LENGTH LN NULLIF "
+        "OCTET_LENGTH REPLACE SHA2 SPLIT_PART STRPOS UNHEX"
     )
     assert {*NAMES.split(", ")} - called == {*elsewhere.split()}
 
@@ -156,6 +174,16 @@ def test_every_function_that_is_offered_is_tried_somewhere() -> None:
         ("postgres", r"'A_B' ILIKE 'a\_b' AND 'a_b' LIKE 'a!_b' ESCAPE '!'", True),
         ("spark", r"'a_b' LIKE r'a\_b' AND NOT 'axb' LIKE r'a\_b'", True),
         ("postgres", r"E'a\tb'", "a\tb"),
+        ("postgres", "SUBSTRING('hello', -1, 3)", "h"),
+        ("postgres", "SUBSTRING('hello', -6, 2)", ""),
+        ("spark", "SUBSTRING('hello', -6, 2)", "h"),
+        ("spark", "SUBSTRING('hello', 0, 2)", "he"),
+        ("spark", "SUBSTRING('hello', 3, -1)", ""),
+        ("spark", "UPPER('stra\u00dfe')", "STRASSE"),
+        ("postgres", "ROUND(25, -1)", 30),
+        ("spark", "ROUND(-45, -1)", -50),
+        ("postgres", "CAST(CAST('2.675' AS DOUBLE PRECISION) AS DECIMAL(8, 2))", Decimal("2.68")),
+        ("spark", "CAST(CAST('1.005' AS DOUBLE) AS DECIMAL(8, 2))", Decimal("1.01")),
     ],
 )
 def test_what_dialects_have_in_their_own_way(dialect: str, call: str, wanted: object) -> None:

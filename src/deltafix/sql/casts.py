@@ -21,6 +21,7 @@ from deltafix.sql.types import (
     DATE,
     DECIMALS,
     DOUBLE,
+    MOST_DIGITS,
     NULL,
     TEXT,
     TIMESTAMP,
@@ -31,9 +32,11 @@ from deltafix.sql.types import (
     fits,
 )
 
-__all__ = ["assigned", "cast", "cut", "from_text", "rounded"]
+__all__ = ["assigned", "cast", "cut", "from_text", "in_wholes", "rounded"]
 
 _NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+_MARK: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
+_BASED: Final = re.compile(r"0[xX][0-9a-fA-F]+(_[0-9a-fA-F]+)*|0[bB][01]+(_[01]+)*")
 _HOUR: Final = re.compile(r"\s*(\d{4}-\d\d-\d\d[ T]\d\d)\s*", re.ASCII)
 """A moment as ISO 8601 and Arrow have it, and no dialect of SQL."""
 _TRUTH = {
@@ -72,13 +75,13 @@ def cast(
         from_text = partial(_text_to_truth, dialect=dialect)
         return from_text if given is TEXT else bool if given.is_numeric else None
     if wanted is DOUBLE:
-        return _text_to_float if given is TEXT else float
+        return partial(_text_to_float, dialect=dialect) if given is TEXT else float
     if wanted.is_decimal:
         if given is DOUBLE:
             return _float_to_decimal(wanted, dialect)
-        return _to_decimal(given, wanted)
+        return _to_decimal(given, wanted, dialect)
     if given is TEXT:
-        return _text_to_whole
+        return _text_to_rounded if dialect == "duckdb" else _text_to_whole
     if given.is_decimal:
         return lambda value: int(DECIMALS.to_integral_value(value))  # half away from zero
     return _round if given is DOUBLE else int
@@ -246,11 +249,30 @@ def _text_to_whole(text: str) -> int:
         raise ValueError(f"{text!r} is no whole number") from None
 
 
-def _text_to_float(text: str) -> float:
+def _text_to_rounded(text: str) -> int:
+    """As DuckDB: half away from zero, with exponents, marks between digits, and other bases."""
+    if _BASED.fullmatch(text):
+        return int(text, 0)
     try:
-        return float(_plain(text))
+        exact = Decimal(_plain(_unmarked(text)))
+    except (ValueError, InvalidOperation):
+        raise ValueError(f"{text!r} is no whole number") from None
+    if not exact.is_finite() or exact.adjusted() > MOST_DIGITS:
+        raise OverflowError(f"{shown(text)} is no whole number of 64 bits")
+    return int(exact.to_integral_value(context=DECIMALS))
+
+
+def _text_to_float(text: str, dialect: str) -> float:
+    try:
+        return float(_plain(_unmarked(text)) if dialect == "duckdb" else _plain(text))
     except ValueError:
         raise ValueError(f"{text!r} is no number") from None
+
+
+def in_wholes(value: int, unit: int) -> int:
+    """How many units a whole number is, half away from zero."""
+    found = (2 * abs(value) + unit) // (2 * unit)
+    return found if value > 0 else -found
 
 
 def rounded(value: float, digits: int = 0) -> float:
@@ -297,12 +319,16 @@ def _float_to_decimal(wanted: SqlType, dialect: str) -> Callable[[Any], Decimal]
     return found
 
 
-def _to_decimal(given: SqlType, wanted: SqlType) -> Callable[[Any], Decimal]:
+def _to_decimal(
+    given: SqlType, wanted: SqlType, dialect: str = binary.FILES
+) -> Callable[[Any], Decimal]:
     unit = Decimal(1).scaleb(-wanted.scale)
 
     def convert(value: Any) -> Decimal:
         try:
-            exact = _plain(value) if given is TEXT else value
+            exact = value
+            if given is TEXT:
+                exact = _plain(_unmarked(value) if dialect == "duckdb" else value)
             found = DECIMALS.quantize(Decimal(exact), unit)
         except (ValueError, InvalidOperation):
             raise ValueError(f"{value!r} is no {wanted.name}") from None
@@ -317,6 +343,11 @@ def _plain(text: str) -> str:
     if "_" in text or not text.isascii():
         raise ValueError(text)
     return text.strip()
+
+
+def _unmarked(text: str) -> str:
+    """Without the marks between digits."""
+    return _MARK.sub("", text)
 
 
 def _text_to_truth(text: str, *, dialect: str) -> bool:

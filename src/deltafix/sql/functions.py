@@ -285,7 +285,7 @@ def function_of(node: exp.Expr, dialect: str) -> Function | None:
     if type(node) is exp.Concat:  # CONCAT_WS is one, too
         return CONCAT[bool(node.args.get("coalesce"))]
     if isinstance(node, exp.Trim):
-        return text_functions.TRIMS.get(str(node.args.get("position") or ""))
+        return text_functions.TRIMS.get((str(node.args.get("position") or ""), dialect))
     if isinstance(node, exp.Like | exp.ILike):
         return text_functions.LIKES[dialect, isinstance(node, exp.ILike)]
     if isinstance(node, exp.Pad):
@@ -293,7 +293,7 @@ def function_of(node: exp.Expr, dialect: str) -> Function | None:
     if isinstance(node, exp.Initcap):
         return text_functions.INITCAP.get(dialect)
     found = NAMED.get(node.name.upper()) if isinstance(node, exp.Anonymous) else None
-    found = found or FUNCTIONS.get(type(node))
+    found = found or text_functions.OWN.get((type(node), dialect)) or FUNCTIONS.get(type(node))
     return found if found is not None and dialect in (found.only or (dialect,)) else None
 
 
@@ -301,7 +301,12 @@ NAMES: Final = ", ".join(
     sorted(
         {
             one.usage.split("(")[0]
-            for one in (*FUNCTIONS.values(), *NAMED.values(), *text_functions.PADS.values())
+            for one in (
+                *FUNCTIONS.values(),
+                *NAMED.values(),
+                *text_functions.PADS.values(),
+                *text_functions.OWN.values(),
+            )
             if "(" in one.usage
         }
         | {"CONCAT", "NULLIF", "TRIM"}

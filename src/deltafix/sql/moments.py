@@ -6,9 +6,11 @@ A day is not a moment: what has hours makes it one. The calendar is `sql.times`'
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from deltafix.sql import times
+from deltafix.sql.casts import in_wholes
 from deltafix.sql.literals import Scalar, literal, strict
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, DATE, DOUBLE, NULL, TEXT, TIMESTAMP, TIMESTAMPTZ
@@ -103,7 +105,8 @@ def since(scalars: Scalars, node: exp.Expr) -> Scalar:
         raise scalars.statement.refused("TO_TIMESTAMP of a number", node, "add an INTERVAL to 1970")
     if unit is None:
         return Scalar(strict(lambda micros: micros / 1e6, found.compute), DOUBLE, found.nullable)
-    return Scalar(strict(lambda micros: micros // unit, found.compute), BIGINT, found.nullable)
+    whole = partial(in_wholes, unit=unit) if name == "unixtotime" else lambda n: n // unit
+    return Scalar(strict(whole, found.compute), BIGINT, found.nullable)
 
 
 def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:

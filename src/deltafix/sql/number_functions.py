@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
-from deltafix.sql.casts import cut, rounded
+from deltafix.sql.casts import cut, in_wholes, rounded
 from deltafix.sql.signatures import Function, doubles, number, of_types
 from deltafix.sql.text import exp
 from deltafix.sql.types import (
@@ -161,8 +161,7 @@ def _round(value: Any, digits: int = 0) -> Any:
     if isinstance(value, Decimal):
         return _cut(value, digits, ROUND_HALF_UP)
     scale = 10 ** min(max(-digits, 0), 20)
-    whole = (2 * abs(value) + scale) // (2 * scale) * scale
-    return whole if value > 0 else -whole
+    return in_wholes(value, scale) * scale
 
 
 def _cut(value: Decimal, digits: int, rounding: str) -> Decimal:

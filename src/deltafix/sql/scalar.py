@@ -258,7 +258,8 @@ class Scalars:
         if mark is None or mark.type is not TEXT or len(mark.compute(())) > 1:
             raise self.statement.wrong("ESCAPE of this", node.expression, "write one character")
         folds = isinstance(node.this, exp.ILike)
-        return self.function(node.this, text_functions.like(mark.compute(()), folds=folds))
+        escape, dialect = mark.compute(()), self.statement.dialect
+        return self.function(node.this, text_functions.like(escape, folds=folds, dialect=dialect))
 
     def checked(self, compute: Compute, kind: SqlType, nullable: bool) -> Scalar:
         """A Scalar whose whole numbers and decimals are those of its type, or an error."""

@@ -18,7 +18,7 @@ from deltafix.sql.signatures import Function, of_types, texts, texts_or_bytes
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, BLOB, BOOLEAN, INTEGER, NULL, TEXT, SqlType, array_type
 
-__all__ = ["INITCAP", "LIKES", "NAMED", "PADS", "TEXTS", "TRIMS", "like"]
+__all__ = ["INITCAP", "LIKES", "NAMED", "OWN", "PADS", "TEXTS", "TRIMS", "like"]
 
 _LONGEST: Final = 1 << 24
 
@@ -29,12 +29,55 @@ def _fitting(length: int) -> int:
     return length
 
 
-def _substring(text: str, start: int, length: int | None = None) -> str:
+def _between(text: str, first: int, last: int) -> str:
+    """The characters at these places, counted from 1, the last one not; there is none before 1."""
+    return text[max(0, first - 1) : max(0, last - 1)]
+
+
+def _part_of_duckdb(text: str, start: int, length: int | None = None) -> str:
+    """From the end where the start is negative, and before the start where the length is."""
+    first = start if start >= 0 else len(text) + start + 1
+    last = len(text) + 1 if length is None else first + length
+    return _between(text, min(first, last), max(first, last))
+
+
+def _part_of_spark(text: str, start: int, length: int | None = None) -> str:
+    """From the end where the start is negative; nothing where the length is; 0 is 1."""
+    first = len(text) + start + 1 if start < 0 else max(start, 1)
+    return _between(text, first, len(text) + 1 if length is None else first + length)
+
+
+def _part_of_postgres(text: str, start: int, length: int | None = None) -> str:
+    """A start before the text counts places that are not there."""
     if length is not None and length < 0:
         raise ValueError(f"a substring of negative length: {length}")
-    first = start if start >= 0 else max(1, len(text) + start + 1)
-    last = len(text) + 1 if length is None else first + length
-    return text[max(0, first - 1) : max(0, last - 1)]
+    return _between(text, start, len(text) + 1 if length is None else start + length)
+
+
+def _simple(letter: str, cased: str) -> str:
+    """The one letter that is another's in the other case; itself where it would be several."""
+    if len(cased) == 1:
+        return cased
+    title = letter.title()
+    return _OWN.get(letter, title if len(title) == 1 and cased[0].isupper() else letter)
+
+
+_OWN: Final = {"\u00df": "\u1e9e", "\u0130": "i"}
+"""Where DuckDB has one letter for what Unicode has two: sharp s, and I with a dot."""
+
+
+def _upper(text: str) -> str:
+    """Letter by letter, as DuckDB has it; Python makes two of some."""
+    if text.isascii():
+        return text.upper()
+    return "".join([_simple(letter, letter.upper()) for letter in text])
+
+
+def _lower(text: str) -> str:
+    """Letter by letter, as DuckDB has it; to Python a sigma at the end of a word is another one."""
+    if text.isascii():
+        return text.lower()
+    return "".join([_simple(letter, letter.lower()) for letter in text])
 
 
 def _left(text: str, count: int) -> str:
@@ -111,12 +154,15 @@ def _like(pattern: str, escape: str) -> Callable[[str], bool]:
     return found
 
 
-def like(escape: str, *, folds: bool) -> Function:
+def like(escape: str, *, folds: bool, dialect: str) -> Function:
     """LIKE, and ILIKE, which `folds`; `escape` takes the next character as it is, if it is one."""
+    lower = _lower if dialect == "duckdb" else str.lower
 
     def known(pattern: str) -> Callable[[str], bool]:
-        test = _like(pattern.lower() if folds else pattern, escape.lower() if folds else escape)
-        return (lambda text: test(text.lower())) if folds else test
+        if not folds:
+            return _like(pattern, escape)
+        test = _like(lower(pattern), lower(escape))
+        return lambda text: test(lower(text))
 
     return Function(
         f"text {'I' * folds}LIKE 'a%_'",
@@ -129,7 +175,7 @@ def like(escape: str, *, folds: bool) -> Function:
 
 
 LIKES: Final = {
-    (dialect, folds): like("" if dialect == "duckdb" else "\\", folds=folds)
+    (dialect, folds): like("" if dialect == "duckdb" else "\\", folds=folds, dialect=dialect)
     for dialect in ("duckdb", "postgres", "spark")
     for folds in (False, True)
 }
@@ -214,23 +260,43 @@ def _padded_type(types: Sequence[SqlType]) -> SqlType | None:
     return TEXT if is_fit and texts((types[0], *types[2:])) else None
 
 
-def _trim(cut: Callable[..., str]) -> Function:
+_BLANKS: Final = "".join(map(chr, (32, 160, 5760, *range(8192, 8203), 8239, 8287, 12288)))
+"""What TRIM takes for blanks in DuckDB: Unicode's separators of spaces, no tabs, no line ends."""
+
+
+def _trim(cut: Callable[..., str], blanks: str) -> Function:
     return Function(
         "TRIM(text, characters)",
         ("this", "expression"),
         texts,
-        lambda text, characters=" ": cut(text, characters) if characters else text,
+        lambda text, characters=blanks: cut(text, characters) if characters else text,
         flags=("position",),
     )
 
 
 TRIMS: Final = {
-    "LEADING": _trim(str.lstrip),
-    "TRAILING": _trim(str.rstrip),
-    "": _trim(str.strip),
-    "BOTH": _trim(str.strip),
-}
-"""TRIM, LTRIM and RTRIM, by the side that is cut."""
+    (side, dialect): _trim(cut, _BLANKS if dialect == "duckdb" else " ")
+    for side, cut in {
+        "LEADING": str.lstrip, "TRAILING": str.rstrip, "": str.strip, "BOTH": str.strip
+    }.items()
+    for dialect in ("duckdb", "postgres", "spark")
+}  # fmt: skip
+"""TRIM, LTRIM and RTRIM, by the side that is cut and the dialect."""
+
+OWN: Final = {
+    (kind, dialect): Function(usage, arguments, result, compute, least=least)
+    for kind, usage, arguments, result, least, computes in (
+        (exp.Lower, "LOWER(text)", ("this",), texts, 1, (_lower, str.lower, str.lower)),
+        (exp.Upper, "UPPER(text)", ("this",), texts, 1, (_upper, str.upper, str.upper)),
+        (
+            exp.Substring, "SUBSTRING(text, start, length)", ("this", "start", "length"),
+            of_types([TEXT, BIGINT, BIGINT], TEXT), 2,
+            (_part_of_duckdb, _part_of_postgres, _part_of_spark),
+        ),
+    )
+    for dialect, compute in zip(("duckdb", "postgres", "spark"), computes, strict=True)
+}  # fmt: skip
+"""What each dialect has in its own way, by node and dialect."""
 
 PADS: Final = {
     is_left: Function(
@@ -251,15 +317,6 @@ INITCAP: Final = {
 """By dialect: words are of letters and digits in PostgreSQL, and parted by spaces in Spark."""
 
 TEXTS: Final[dict[type, Function]] = {
-    exp.Lower: Function("LOWER(text)", ("this",), texts, str.lower),
-    exp.Upper: Function("UPPER(text)", ("this",), texts, str.upper),
-    exp.Substring: Function(
-        "SUBSTRING(text, start, length)",
-        ("this", "start", "length"),
-        of_types([TEXT, BIGINT, BIGINT], TEXT),
-        _substring,
-        least=2,
-    ),
     exp.Left: Function(
         "LEFT(text, count)", ("this", "expression"), of_types([TEXT, BIGINT], TEXT), _left, least=2
     ),

@@ -23,6 +23,7 @@ OTHER_ROWS = (
     "`MODE`",
     "`ANY_VALUE` without",
     "a negative number beyond its bits",
+    "texts backwards",
 )
 """Where DuckDB's answer is another one, as the row says."""
 EDITS = (
