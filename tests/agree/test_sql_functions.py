@@ -27,7 +27,8 @@ POOLS = {
     "D": "DATE '2026-01-31'|DATE '2024-02-29'|DATE '2025-12-29'|DATE '1969-07-20'|NULL::DATE",
     "M": "TIMESTAMP '2026-01-31 10:20:30.5'|TIMESTAMP '2024-02-29 23:59:59.999999'|"
     "TIMESTAMP '1969-07-20 00:00:00'|TIMESTAMP '1969-01-01 00:00:00.0005'|"
-    "TIMESTAMP '2025-01-01 00:00:00.0015'|TIMESTAMP '1969-01-01 00:00:00.0006'|NULL::TIMESTAMP|TIMESTAMP '2026-03-01 00:00:00.000001'",
+    "TIMESTAMP '2025-01-01 00:00:00.0015'|TIMESTAMP '1969-01-01 00:00:00.0006'|NULL::TIMESTAMP|"
+    "TIMESTAMP '2026-03-01 00:00:00.000001'",
     "B": "'abc'::BLOB|NULL::BLOB|''::BLOB",
     "P": "1.25|-1.75|100.00|NULL::DECIMAL(6,2)",
     "I": "INTERVAL '40' DAY|INTERVAL '-1' YEAR|INTERVAL '1' MONTH|INTERVAL '0' DAY|"
@@ -53,7 +54,8 @@ POOLS = {
     "'1e'|'+1'|'1_000'|'1__0'|'_1'|'1_'|'1_0.5_0'|'1._5'|'1e1_0'|'0x1F'|'0X1_f'|'0b11'|'-0x1'|"
     "' 0x1 '|' 1.5 '|'1.5x'|'32767.5'|'32767.4'|'9223372036854775807.4'|'nan'|'1 0'|'2147483647.5'",
     # letters whose other case is two letters, or depends on what is beside; kinds of blanks
-    "C": "'straße'|'ŉǰΐև'|'ﬁx'|'İI'|'ΑΣ ΟΣ'|'ǅ'|'Åßẞ'|'ÿµı'|' a '|CONCAT(chr(160),'a')|CONCAT(chr(12288),'b',chr(5760))|"
+    "C": "'straße'|'ŉǰΐև'|'ﬁx'|'İI'|'ΑΣ ΟΣ'|'ǅ'|'Åßẞ'|'ÿµı'|' a '|"
+    "CONCAT(chr(160),'a')|CONCAT(chr(12288),'b',chr(5760))|"
     "CONCAT(chr(9),'a',chr(10))|CONCAT(chr(133),'a',chr(8203))|CONCAT('ﬁ',chr(8239),chr(8287))",
     "V": "0|1|3|31|-1|NULL::INTEGER",  # of negative ones from the 32nd bit on it differs
     "U": "'day'|'month'|'year'|'quarter'|'hour'|'minute'|'second'|'millisecond'|'microsecond'|"

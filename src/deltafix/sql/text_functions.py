@@ -283,18 +283,26 @@ TRIMS: Final = {
 }  # fmt: skip
 """TRIM, LTRIM and RTRIM, by the side that is cut and the dialect."""
 
-OWN: Final = {
-    (kind, dialect): Function(usage, arguments, result, compute, least=least)
-    for kind, usage, arguments, result, least, computes in (
-        (exp.Lower, "LOWER(text)", ("this",), texts, 1, (_lower, str.lower, str.lower)),
-        (exp.Upper, "UPPER(text)", ("this",), texts, 1, (_upper, str.upper, str.upper)),
-        (
-            exp.Substring, "SUBSTRING(text, start, length)", ("this", "start", "length"),
-            of_types([TEXT, BIGINT, BIGINT], TEXT), 2,
-            (_part_of_duckdb, _part_of_postgres, _part_of_spark),
-        ),
-    )
-    for dialect, compute in zip(("duckdb", "postgres", "spark"), computes, strict=True)
+_PARTS: Final[dict[str, Callable[..., str]]] = {
+    "duckdb": _part_of_duckdb,
+    "postgres": _part_of_postgres,
+    "spark": _part_of_spark,
+}
+_OF_TEXT: Final = of_types([TEXT, BIGINT, BIGINT], TEXT)
+OWN: Final[dict[tuple[type, str], Function]] = {
+    **{
+        (exp.Substring, dialect): Function(
+            "SUBSTRING(text, start, length)", ("this", "start", "length"), _OF_TEXT, part, least=2
+        )
+        for dialect, part in _PARTS.items()
+    },
+    **{
+        (kind, dialect): Function(f"{name}(text)", ("this",), texts, own if is_own else python)
+        for kind, name, own, python in (
+            (exp.Lower, "LOWER", _lower, str.lower), (exp.Upper, "UPPER", _upper, str.upper),
+        )
+        for dialect, is_own in (("duckdb", True), ("postgres", False), ("spark", False))
+    },
 }  # fmt: skip
 """What each dialect has in its own way, by node and dialect."""
 
