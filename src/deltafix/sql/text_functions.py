@@ -59,10 +59,10 @@ def _simple(letter: str, cased: str) -> str:
     if len(cased) == 1:
         return cased
     title = letter.title()
-    return _OWN.get(letter, title if len(title) == 1 and cased[0].isupper() else letter)
+    return _ONE_LETTER.get(letter, title if len(title) == 1 and cased[0].isupper() else letter)
 
 
-_OWN: Final = {"\u00df": "\u1e9e", "\u0130": "i"}
+_ONE_LETTER: Final = {"\u00df": "\u1e9e", "\u0130": "i"}
 """Where DuckDB has one letter for what Unicode has two: sharp s, and I with a dot."""
 
 
