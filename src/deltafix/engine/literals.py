@@ -7,7 +7,7 @@ here too, with the same errors and carets. Nothing here evaluates rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import EllipsisType
 from typing import TYPE_CHECKING
 
@@ -135,7 +135,12 @@ def _atoms(text: str) -> tuple[Atom, ...]:
                 span = rule.span if fact else getattr(rule.body, "span", None)
                 found.append(Diagnostic("DF103", "expected facts only", span))
         except SyntaxFault as fault:
-            found.append(fault.diagnostic)
+            wrong = fault.diagnostic
+            if ended != text and wrong.span is not None and wrong.span.start >= len(text):
+                # The dot is ours.
+                said = wrong.message.replace("found `.`", "found the end of the text")
+                wrong = replace(wrong, message=said)
+            found.append(wrong)
     if not isinstance(rule, Rule) or found:
         raise ProgramError("\n".join(render(item, text) for item in found), found)
     return rule.heads

@@ -80,6 +80,8 @@ def test_equal_variables_keep_rows_with_equal_values():
         ('edge("a")', ProgramError, r"has 2 column\(s\), 1 given"),
         ('edge("a", 1)', TypeMismatchError, "column 'y'"),
         ("edge(X, Y), edge(Y, Z)", ProgramError, "a query is one atom"),
+        ('edge("a", 1', ProgramError, "found the end of the text"),
+        ('edge("a" 1', ProgramError, "found `1`"),
         ("at(X, Y + 1)", ProgramError, "expected a constant"),
         ("edgy(X, Y)", UnknownRelationError, "did you mean 'edge'"),
     ],
