@@ -439,6 +439,16 @@ class Database(Reading):
         self.budget = budget
         set_budget(self._arena, budget)
 
+    @contextmanager
+    def unbounded(self) -> Iterator[None]:
+        """Epochs inside have no bounds: for rows that are put back, which came within them."""
+        budget = self.budget
+        self._bound(Budget(threads=budget.threads))
+        try:
+            yield
+        finally:
+            self._bound(budget)
+
     def _epoch(self) -> None:
         """Run the program. Raises BudgetError with the relations that were computed then."""
         try:

@@ -154,7 +154,8 @@ class Editing(Transactions):
         """The engine's rows with these values: by a key in O(1), else by a pattern."""
         table = self.catalog.tables.get(found.name)
         for key in table.keys if table is not None else ():
-            if table is not None and all(place in fixed for place in key.places):
+            # Rows without a value are of no key, and many may be.
+            if table is not None and all(fixed.get(place) is not None for place in key.places):
                 return self.rows_with(table, key, [tuple(fixed[n] for n in key.places)]).values()
         self._settle_edits()
         if not fixed:

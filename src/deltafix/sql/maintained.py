@@ -96,13 +96,14 @@ class Maintained:
         if durable.WITHOUT in db.marks or durable.REMADE in db.marks:
             rows = durable.rows_of(db.marks.get(durable.REMADE, {}))
             self._reach(db, self.catalog.copy(), rows)
-        for mark in durable.left(db.marks):
-            step = db.marks[mark]
-            if isinstance(step, list):
-                before = durable.catalog_of(step[0], self.catalog)
-                self._reach(db, before, durable.rows_of(step[1]), done=mark)
-            else:
-                durable.take_back(db, mark)
+        with db.unbounded():
+            for mark in durable.left(db.marks):
+                step = db.marks[mark]
+                if isinstance(step, list):
+                    before = durable.catalog_of(step[0], self.catalog)
+                    self._reach(db, before, durable.rows_of(step[1]), done=mark)
+                else:
+                    durable.take_back(db, mark)
         durable.count_on(db, self.catalog)
 
     def _define(
@@ -154,7 +155,8 @@ class Maintained:
         while self._known is not before or self._steps[count:]:
             try:
                 if self._known is not before:
-                    self._reach(db, before, step.rows, done=f"{durable.UNDO}{count}")
+                    with db.unbounded():
+                        self._reach(db, before, step.rows, done=f"{durable.UNDO}{count}")
                 self._steps = self._steps[:count]
             except KeyboardInterrupt as error:
                 interrupt = error
@@ -201,8 +203,8 @@ class Maintained:
             # old ones: rebuilt from the rows there are, it does not.
             db.compact()
             delta = self._follow(db, catalog, marks).delta
-        if rows:
-            with db.transaction() as tx:
+        if rows:  # which were there
+            with db.unbounded(), db.transaction() as tx:
                 for name, some in rows.items():
                     tx.insert(name, some)
                 self._note(tx, {durable.REMADE: None, **({done: None} if done else {})})
@@ -270,7 +272,8 @@ class Maintained:
             and isinstance(cause, ArithmeticError | ValueError)
             and not isinstance(cause, SqlError)
         ):
-            return statement.error(SqlDataError, f"{cause}; the transaction was rolled back")
+            gone = "" if self._open else "; the transaction was rolled back"
+            return statement.error(SqlDataError, f"{cause}{gone}")
         return None
 
     def _require_open(self) -> None:

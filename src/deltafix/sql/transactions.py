@@ -113,7 +113,9 @@ class Transactions(Maintained):
         if self._open:
             self._forget_made()
         while self._steps:
-            self._undo_step(self._engine(), self._steps[-1])
+            db = self._engine()
+            with db.unbounded():
+                self._undo_step(db, self._steps[-1])
             self._steps, self._undoing = self._steps[:-1], None
         self._open, self._ending = False, None
         self._forget_unknown()
