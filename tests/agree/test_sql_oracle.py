@@ -146,7 +146,7 @@ def test_the_generator_reaches_every_construct() -> None:
         " ALL (SELECT", " SOME (SELECT", "(ROW(", "DROP NOT NULL", " TYPE TEXT", " TYPE DOUBLE",
         "USING LENGTH", " PRIMARY KEY (", ", ADD COLUMN", " PIVOT (", " WHERE c0 ", "HAVING c1 ",
     )  # fmt: skip
-    for seed in range(600):
+    for seed in range(1000):
         script = case_of(seed).script()
         words.update(word for word in wanted if word in script)
     assert [word for word in wanted if words[word] < 3] == []
