@@ -10,7 +10,7 @@ from typing import Self
 
 import deltafix
 
-_SPARED = ("with ", "try:", "self._telling = False")
+_SPARED = ("with ", "try:", "self._telling = False", "if is_news:", "tell(told)")
 _WHOLE = frozenset({"Watch._pass", "Transaction.__del__"})
 
 
@@ -19,7 +19,8 @@ class Interrupt:
 
     Not where Python handles no signal, since no call has ended there: between the lines of
     `Watch._pass`, at a `try`, at a `with` whose body has been left, and at the one line of a
-    `finally`. Nor in a destructor, where it can only be printed.
+    `finally`; between taking a delta off a list and passing it on. Nor in a destructor, where it
+    can only be printed.
     """
 
     def __init__(self, after: int, folder: str) -> None:

@@ -141,10 +141,10 @@ def test_a_dropped_transaction_is_rolled_back_and_keeps_nobody_out() -> None:
     assert db.rows("edge") == [(3, 4)]
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(8))
 def test_sql_told_of_interrupted_statements_adds_up_to_its_rows(seed: int, tmp_path) -> None:
     random, seen = Random(f"interrupted sql {seed}"), Counter[str]()
-    db = deltafix.sql.connect(tmp_path / "s" if seed else ":memory:")
+    db = deltafix.sql.connect(tmp_path / "s" if seed % 4 == 1 else ":memory:")
     db.execute(
         "CREATE TABLE t (k INT, v INT); CREATE VIEW w AS SELECT k, SUM(v) s FROM t GROUP BY k"
     )

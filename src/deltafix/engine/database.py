@@ -308,16 +308,16 @@ class Database(Reading):
         self._writer.acquire()
         try:
             self._require_no_edits()
+            changes = self._last() if self._last is not None else None
+            if changes is not None:  # before anything is open: a rollback forgets them
+                changes.freeze()
+            self._begun = self._arena.cells[at.EPOCHS], self.epoch
             transaction._state, self._open = "open", opened
         except BaseException:  # an interrupt, too, must not keep others out
             if self._open is not opened:
                 transaction._state = "not begun"
                 self._writer.release()
             raise
-        self._begun = self._arena.cells[at.EPOCHS], self.epoch
-        changes = self._last() if self._last is not None else None
-        if changes is not None:
-            changes.freeze()
 
     def _require_no_edits(self) -> None:
         """See `Reading`."""

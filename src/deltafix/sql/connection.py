@@ -80,8 +80,10 @@ class Connection(Definitions):
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """
         statement, found = self._edited("INSERT INTO", table)
-        with Transaction(self, statement):
-            return self._edit(statement, given(statement, found, rows, columns))
+        with Transaction(self, statement) as own:
+            count = self._edit(statement, given(statement, found, rows, columns))
+            own.end()
+        return count
 
     def replace(self, table: str, rows: Any) -> int:
         """Make these the rows of a table, given as to `insert`; returns how many differ.
@@ -93,9 +95,11 @@ class Connection(Definitions):
             SqlProgrammingError, SqlDataError, SqlIntegrityError: as `insert`; nothing has changed.
         """
         statement, found = self._edited("REPLACE", table)
-        with Transaction(self, statement):
+        with Transaction(self, statement) as own:
             there = self.rows_of(found.relation.name)
-            return self._edit(statement, replaced(statement, found, rows, there))
+            count = self._edit(statement, replaced(statement, found, rows, there))
+            own.end()
+        return count
 
     def _edited(self, verb: str, table: str) -> tuple[Statement, Table]:
         """A table that is edited without a statement, and one for errors."""
@@ -143,11 +147,12 @@ class Connection(Definitions):
         self._require_open()
         (statement,) = remembered(sql, self.dialect)
         total = 0
-        with Transaction(self, statement):
+        with Transaction(self, statement) as own:
             for row in rows:
                 with bound(statement, row) as one:
                     result = self._one(one)
                 total += result if isinstance(result, int) else 0
+            own.end()
         self._follow_made(None)
         return total
 
@@ -155,8 +160,10 @@ class Connection(Definitions):
         node = statement.node
         if type(node) in _CONTROL:
             return self._control(statement)
-        with Transaction(self, statement):
-            return self._one(statement)
+        with Transaction(self, statement) as own:
+            result = self._one(statement)
+            own.end()
+        return result
 
     def _one(self, statement: Statement) -> Any:
         if statement.explain:

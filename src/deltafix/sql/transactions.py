@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.errors import SqlOperationalError
 from deltafix.sql import durable
@@ -280,20 +280,20 @@ class Transaction:
         self._connection, self._statement = connection, statement
         self._alone, self._mark = not connection._open, len(connection._journal)
 
-    def __enter__(self) -> None:
-        pass
+    def __enter__(self) -> Self:
+        return self
+
+    def end(self) -> None:
+        """Commit what is a transaction of its own: the last that is done inside.
+
+        Not in `__exit__`: an interrupt that came as that began would leave the edits waiting.
+        """
+        if self._alone:
+            self._connection.commit()
 
     def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
-        if error is not None:
-            self._fail(error)
-        elif self._alone:
-            try:
-                self._connection.commit()
-            except BaseException as failed:
-                self._fail(failed)
-                raise
-
-    def _fail(self, error: BaseException) -> None:
+        if error is None:
+            return
         connection = self._connection
         if self._alone:
             connection.rollback()

@@ -256,6 +256,7 @@ def test_an_interrupt_at_any_line_leaves_no_thread_in_the_arena(
 ) -> None:
     """At lines all over an epoch, in relations that had rows."""
     edges, running = graph(module), []
+    half = len(edges) // 2
 
     def count_calls(real):
         def counted(*args):
@@ -269,23 +270,23 @@ def test_an_interrupt_at_any_line_leaves_no_thread_in_the_arena(
 
     for name in ("maintain", "sort_keys", "enter_keys", "count_zone", "place_zone"):
         monkeypatch.setattr(lanes, name, count_calls(getattr(lanes, name)))
-    with load(edges[:12], lanes=3) as db:
+    with load(edges[:half], lanes=3) as db:
         before = {name: db.rows(name) for name in ("edge", "path", "from", "deep")}
         whole = Interrupt(1 << 40, f"engine/{module}.py")
-        with load(edges[:12], lanes=3) as twin, whole, twin.transaction() as tx:
-            tx.insert("edge", edges[12:])
+        with load(edges[:half], lanes=3) as twin, whole, twin.transaction() as tx:
+            tx.insert("edge", edges[half:])
         lines = (1 << 40) - whole.after
         assert lines > 100
         for line in range(0, lines, -(-lines // (4 if JIT_DISABLED else 25))):
             interrupt = Interrupt(line, f"engine/{module}.py")
             with pytest.raises(KeyboardInterrupt), interrupt, db.transaction() as tx:
-                tx.insert("edge", edges[12:])
+                tx.insert("edge", edges[half:])
             assert running == []
             assert db._arena.cells[at.JOBS] == db._arena.cells[at.SHARED] == 0
             assert {name: db.rows(name) for name in before} == before
             db.check_invariants()
         with db.transaction() as tx:
-            tx.insert("edge", edges[12:])
+            tx.insert("edge", edges[half:])
         with load(edges, lanes=1) as single:
             assert all(db.rows(name) == single.rows(name) for name in before)
 
