@@ -33,8 +33,12 @@ def passing(
         if len(read) == 1:
             fits = _by_value(table, shape, read[0], test)
         else:
-            columns = [_decoded(table, shape, place) if place in read else None
-                       for place in range(len(shape))]  # fmt: skip
+            columns = [
+                (_decoded(table, shape, place), table.places[place].tolist())
+                if place in read
+                else None
+                for place in range(len(shape))
+            ]
             fits = np.fromiter(
                 (
                     test([None if one is None else one[0][one[1][n]] for one in columns]) is True
@@ -50,23 +54,19 @@ def passing(
 def _by_value(
     table: OrderedRows[Value], shape: Sequence[Column], place: int, test: Callable[[Any], Any]
 ) -> Any:
-    own = table.places[place]
-    there = np.zeros(len(table.values[place]), dtype=np.bool_)
-    there[own] = True
+    fits = np.zeros(len(table.values[place]), dtype=np.bool_)
     row: list[SqlValue] = [None] * len(shape)
-    for number in np.flatnonzero(there).tolist():
-        row[place] = decode(table.values[place][number], shape[place])
-        there[number] = test(row) is True
-    return there[own]
+    for number, value in _decoded(table, shape, place).items():
+        row[place] = value
+        fits[number] = test(row) is True
+    return fits[table.places[place]]
 
 
-def _decoded(
-    table: OrderedRows[Value], shape: Sequence[Column], place: int
-) -> tuple[dict[int, SqlValue], list[int]]:
-    own = table.places[place]
-    used = np.unique(own).tolist()
-    values = {number: decode(table.values[place][number], shape[place]) for number in used}
-    return values, own.tolist()
+def _decoded(table: OrderedRows[Value], shape: Sequence[Column], place: int) -> dict[int, SqlValue]:
+    """The values of a column that occur, by where they stand among those it has."""
+    values, column = table.values[place], shape[place]
+    used = np.unique(table.places[place]).tolist()
+    return {number: decode(values[number], column) for number in used}
 
 
 def shown(
@@ -82,13 +82,12 @@ def _ranked(
     table: OrderedRows[Value], shape: Sequence[Column], place: int
 ) -> tuple[list[SqlValue], Any]:
     """The values of a column that occur, ascending, and where among them each row has its own."""
-    own = table.places[place]
-    used = np.unique(own)
-    values = [decode(table.values[place][number], shape[place]) for number in used.tolist()]
+    found = _decoded(table, shape, place)
+    used, values = [*found], [*found.values()]
     order = sorted(range(len(values)), key=_key(values))
     ranks = np.zeros(len(table.values[place]), dtype=np.int32)
-    ranks[used[order]] = np.arange(len(order), dtype=np.int32)
-    return [values[number] for number in order], ranks[own]
+    ranks[[used[number] for number in order]] = np.arange(len(order), dtype=np.int32)
+    return [values[number] for number in order], ranks[table.places[place]]
 
 
 def _key(values: list[SqlValue]) -> Callable[[int], Any]:
