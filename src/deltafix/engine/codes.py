@@ -1,8 +1,10 @@
 """Values to column codes and back: the only place that knows both.
 
-A symbol's code is its id in the symbol table; the other types follow `kernel.values`. Rows cross
-as one flat int32 array. Invariant: `decode(encode(v)) == v` for every value of the type, with one
-zero and one NaN for floats. The table only grows; ids are never reused while the database lives.
+A symbol's code is its id in the symbol table; the other types follow `kernel.values`. A record of
+one field has the field's code, and `nil` one that no value has; other records are numbered. Rows
+cross as one flat int32 array. Invariant: `decode(encode(v)) == v` for every value of the type, with
+one zero and one NaN for floats. The table only grows; ids are never reused while the database
+lives.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from deltafix.errors import LimitError, TypeMismatchError
 from deltafix.facts.ordered import OrderedRows, ordered
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import (
+    CONSTRUCTED,
+    OPTIONAL,
     BaseType,
     Branch,
     Value,
@@ -30,7 +34,7 @@ from deltafix.facts.values import (
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.kernel.entries import intern
-from deltafix.kernel.values import WIDE_BASE
+from deltafix.kernel.values import NIL, WIDE_BASE
 from deltafix.plan.clause import Compare
 from deltafix.plan.ir import Plan
 
@@ -39,7 +43,7 @@ VALUE_TYPES: dict[BaseType, int] = {
     "unsigned": at.T_UNSIGNED,
     "float": at.T_FLOAT,
     "symbol": at.T_SYMBOL,
-    "record": at.T_SYMBOL,  # numbers without order, as symbols are
+    **dict.fromkeys(CONSTRUCTED, at.T_SYMBOL),  # numbers without order, as symbols are
 }
 _NAN = 0x7FF8000000000000
 _WHOLE = ("number", "unsigned")
@@ -137,6 +141,8 @@ class Codes:
         """The code of a value, or None if no row can contain it (an unknown symbol)."""
         if kind == "symbol":
             return self._ids.get(str(value))
+        if kind in OPTIONAL and isinstance(value, tuple):
+            return self.known(OPTIONAL[kind], value[0])
         return self.code(kind, value)
 
     def code(self, kind: BaseType, value: Value) -> int:
@@ -149,6 +155,8 @@ class Codes:
             return value  # type: ignore[return-value]
         if kind == "unsigned" and value < WIDE_BASE:  # type: ignore[operator]
             return value  # type: ignore[return-value]
+        if kind in OPTIONAL:
+            return self.code(OPTIONAL[kind], value[0]) if isinstance(value, tuple) else NIL
         return int(intern(self._arena.cells, VALUE_TYPES[kind], _pattern(kind, value)))
 
     def encode_few(self, schema: Schema, rows: list[Any]) -> Words | None:
@@ -202,9 +210,15 @@ class Codes:
     def encode(self, kind: BaseType, values: list[Any]) -> Words:
         """The codes of values that fit their type. O(values)."""
         if kind == "record":
-            return self.records.numbers(values)
+            return np.array([self.records.number(value) for value in values], dtype=np.int32)
         if len(values) < _MANY:
             return np.array([self.code(kind, value) for value in values], dtype=np.int32)
+        if kind in OPTIONAL:
+            found = np.full(len(values), NIL, dtype=np.int32)
+            there = [value is not None for value in values]
+            fields = [value[0] for value in values if value is not None]
+            found[there] = self.encode(OPTIONAL[kind], fields)
+            return found
         if kind == "symbol":
             return self._symbols(values)
         return self._encode_numbers(kind, np.array(values, dtype=_NUMPY[kind]))
@@ -213,7 +227,7 @@ class Codes:
         """A checked Arrow table as a flat array of codes. No Python object per cell."""
         out = np.empty((table.num_rows, schema.arity), dtype=np.int32)
         for c, kind in enumerate(schema.types):
-            if kind == "record":
+            if kind in CONSTRUCTED:
                 out[:, c] = self._read_column(schema, c, table.column(c))
             else:
                 out[:, c] = self._encode_column(kind, table.column(c))
@@ -233,16 +247,21 @@ class Codes:
         """
         out = np.empty(codes.shape, dtype=np.int32)
         for c, kind in enumerate(schema.types):
-            column = codes[:, c]
-            if kind in _WHOLE and column.max(initial=0) < WIDE_BASE:
-                out[:, c] = column
-                continue
-            used, places = other._used(column)
-            if kind in _NUMPY:
-                out[:, c] = self._encode_numbers(kind, other.decode_numbers(kind, used))[places]
-            else:
-                out[:, c] = self.encode(kind, other.decode(kind, used))[places]
+            out[:, c] = self._taken(kind, codes[:, c], other)
         return out.reshape(-1)
+
+    def _taken(self, kind: BaseType, column: Words, other: Codes) -> Words:
+        if kind in OPTIONAL:
+            there = column != NIL
+            out = np.full(len(column), NIL, dtype=np.int32)
+            out[there] = self._taken(OPTIONAL[kind], column[there], other)
+            return out
+        if kind in _WHOLE and column.max(initial=0) < WIDE_BASE:
+            return column
+        used, places = _used(column)
+        if kind in _NUMPY:
+            return self._encode_numbers(kind, other.decode_numbers(kind, used))[places]
+        return self.encode(kind, other.decode(kind, used))[places]
 
     def decode(self, kind: BaseType, codes: Words) -> list[Value]:
         """Python values of a column of codes."""
@@ -255,6 +274,10 @@ class Codes:
         if kind == "record":
             values = self.records.values
             return [values[code] for code in codes.tolist()]
+        if kind in OPTIONAL:
+            there = codes != NIL
+            fields = zip(self.decode(OPTIONAL[kind], codes[there]))
+            return [next(fields) if is_there else None for is_there in there.tolist()]
         numbers = self.decode_numbers(kind, codes)
         found: list[Value] = numbers.tolist()
         if kind == "float":
@@ -270,6 +293,8 @@ class Codes:
             return code
         if kind == "record":
             return self.records.values[code]
+        if kind in OPTIONAL:
+            return None if code == NIL else (self.value(OPTIONAL[kind], code),)
         pattern = int(self._arena.take(at.WIDE)[code - WIDE_BASE])
         if kind == "float":
             return canonical(float(np.int64(pattern).view(np.float64)))
@@ -301,10 +326,10 @@ class Codes:
         """The rows of a table of codes (n, arity), in order, by column."""
         values, places = [], []
         for c, kind in enumerate(schema.types):
-            used, own = self._used(codes[:, c])
+            used, own = _used(codes[:, c])
             found = self.decode(kind, used)
-            if kind in ("symbol", "record"):
-                texts = [*map(show_value if kind == "record" else str, found)]
+            if kind == "symbol" or kind in CONSTRUCTED:
+                texts = [*map(str if kind == "symbol" else show_value, found)]
                 order = np.array(sorted(range(len(texts)), key=texts.__getitem__), dtype=np.int32)
             elif kind == "float":
                 order = np.argsort(self.places(used), kind="stable").astype(np.int32)
@@ -330,10 +355,10 @@ class Codes:
         arrays = []
         for c, kind in enumerate(schema.types):
             column = np.ascontiguousarray(codes[:, c])
-            if kind in ("symbol", "record"):
-                used, places = self._used(column)
+            if kind == "symbol" or kind in CONSTRUCTED:
+                used, places = _used(column)
                 values: Any = self.decode(kind, used)
-                texts = map(write_value, values) if kind == "record" else values
+                texts = values if kind == "symbol" else map(write_value, values)
                 names = pa.array(list(texts), pa.string())
                 arrays.append(
                     pa.DictionaryArray.from_arrays(pa.array(places), names).cast(pa.string())
@@ -341,20 +366,6 @@ class Codes:
             else:
                 arrays.append(pa.array(self.decode_numbers(kind, column)))
         return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
-
-    def _used(self, column: Words) -> tuple[Words, Words]:
-        """The distinct codes of a column, ascending, and where among them each is."""
-        least = int(column.min(initial=0))
-        known = int(column.max(initial=-1)) + 1 - least
-        if known > 16 * len(column):
-            used, where = np.unique(column, return_inverse=True)
-            return used, where.astype(np.int32)
-        # Marking them all costs less than sorting.
-        places = np.zeros(known, dtype=np.int32)
-        places[column - least] = 1
-        used = np.flatnonzero(places).astype(np.int32)
-        places[used] = np.arange(len(used), dtype=np.int32)
-        return used + np.int32(least), places[column - least]
 
     def _read_column(self, schema: Schema, place: int, column: Any) -> Words:
         """Records from their text, or from structs of their one field. Raises TypeMismatchError.
@@ -367,14 +378,13 @@ class Codes:
         from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
         from deltafix.facts.groups import dictionary_of  # noqa: PLC0415
 
-        if pa.types.is_struct(column.type):
-            coded = dictionary_of(pc.struct_field(column, 0))
-            single = self.records.single(coded.dictionary.to_pylist())
-            numbers: Words = np.append(single, np.int32(0))
-            places = to_numpy(pc.fill_null(coded.indices, -1))
-            chosen: Words = numbers[places]
-            return chosen
         described = schema.columns[place]
+        if pa.types.is_struct(column.type):
+            fields = pc.struct_field(column, 0)
+            there = to_numpy(pc.is_valid(fields).cast("int8")).astype(bool)
+            chosen = np.full(len(there), NIL, dtype=np.int32)
+            chosen[there] = self._encode_column(OPTIONAL[described.type], fields.drop_null())
+            return chosen
         coded = dictionary_of(column)
         places = to_numpy(coded.indices)
         found = []
@@ -384,7 +394,7 @@ class Codes:
             except ValueError as error:
                 row = int(np.argmax(places == number))
                 raise schema.mismatch(described, row, text, str(error)) from None
-            found.append(self.records.number(value))
+            found.append(self.code(described.type, value))
         codes: Words = np.array(found, dtype=np.int32)[places]
         return codes
 
@@ -438,6 +448,21 @@ class Codes:
             data.ljust(words * 4, b"\0"), dtype=np.int32
         )
         intern(self._arena.cells, at.T_SYMBOL, (start << 24) | len(data))
+
+
+def _used(column: Words) -> tuple[Words, Words]:
+    """The distinct codes of a column, ascending, and where among them each is."""
+    least = int(column.min(initial=0))
+    known = int(column.max(initial=-1)) + 1 - least
+    if known > 16 * len(column):
+        used, where = np.unique(column, return_inverse=True)
+        return used, where.astype(np.int32)
+    # Marking them all costs less than sorting.
+    places = np.zeros(known, dtype=np.int32)
+    places[column - least] = 1
+    used = np.flatnonzero(places).astype(np.int32)
+    places[used] = np.arange(len(used), dtype=np.int32)
+    return used + np.int32(least), places[column - least]
 
 
 def _flipped(patterns: Cells) -> Cells:

@@ -15,7 +15,7 @@ import numpy as np
 
 from deltafix.engine.codes import VALUE_TYPES, Codes
 from deltafix.engine.tables import Groups, Memo, Piece, Tables
-from deltafix.facts.values import BaseType
+from deltafix.facts.values import OPTIONAL, BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
 from deltafix.plan.clause import (
@@ -113,7 +113,7 @@ def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) 
 def _is_shared(stage: Stage) -> bool:
     """Whether lanes may evaluate a stratum (`kernel.lanes`): it makes no values, asks for none."""
     literals = (literal for clause in stage.clauses for literal in clause.body)
-    return not any(isinstance(one, Apply) for one in literals)
+    return all(one.is_coded for one in literals if isinstance(one, Apply))
 
 
 def _clauses(stage: Stage) -> list[Clause]:
@@ -392,6 +392,10 @@ class Writer:
     def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> int:
         """A functor application; a conversion to its own type is a move or a comparison."""
         args = [n for arg in literal.args for n in self.operand(arg, slots)]
+        if literal.is_opening:
+            return self.put(
+                [at.CHECK_OPEN, int(binds), *self.operand(literal.target, slots), *args]
+            )
         functor, count = self.functor(literal), len(args) // 2
         if functor is None:
             memo = self.memo(Memo(literal.functor, literal.types, literal.result))
@@ -408,7 +412,7 @@ class Writer:
     def functor(self, literal: Apply) -> int | None:
         """The kernel's own functor, or that the value is as it is; None: Python's."""
         of = literal.types[0] if literal.types else literal.result
-        if literal.functor in _SAME and of == literal.result:
+        if (literal.functor in _SAME and of == literal.result) or literal.is_coded:
             return _AS_IT_IS
         found = _CONVERSIONS.get((literal.functor, of))
         if found is None and "symbol" not in literal.types:
@@ -446,6 +450,8 @@ class Writer:
         for literal in literals:
             if isinstance(literal, Match | Absent):
                 coded: Iterable[Argument] = slots_of(literal)
+            elif isinstance(literal, Apply) and literal.result in OPTIONAL:
+                coded = (literal.target, *literal.args)
             elif isinstance(literal, Apply) and self.functor(literal) is None:
                 coded = (literal.target,)
             else:

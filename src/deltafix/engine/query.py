@@ -19,6 +19,7 @@ from deltafix.engine.link import Linked
 from deltafix.engine.store import codes_where, group_of, relation_cell, rows_of_group
 from deltafix.errors import FactError
 from deltafix.facts.schema import Pattern, Schema
+from deltafix.facts.values import CONSTRUCTED
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import find_slot, lookup
@@ -45,7 +46,7 @@ def select(
     number = linked.ids[schema.relation]
     wanted: dict[int, int] = {}
     for column, value in enumerate(pattern):
-        if value is ... or (value is None and schema.types[column] != "record"):
+        if value is ... or (value is None and schema.types[column] not in CONSTRUCTED):
             continue
         checked = schema.check_value(schema.columns[column], 0, value)
         code = codes.known(schema.types[column], checked)

@@ -1,5 +1,7 @@
 """Constructed values by number: what a column of records holds in the kernel.
 
+Records of one field that is none have no number: they are coded as the field is (`engine.codes`).
+
 A value's number stands for its branch and the codes of its fields, so equal values have one number
 and a list shares its tail with every list that ends in it. Invariant: `values[number]` is the value
 and never changes; `nil` is 0. Nothing here recurses: values may be nested as deep as memory allows.
@@ -9,8 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
-
-import numpy as np
 
 from deltafix.facts.values import Branch, Value, canonical
 
@@ -41,27 +41,6 @@ class Records:
                 if not stack:
                     return number
                 stack[-1][2].append(_Part(number))
-
-    def numbers(self, values: list[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """The numbers of values that fit their type, entered where new. O(their size)."""
-        there = [value for value in values if value is not None]
-        if all(type(value) is tuple and len(value) == 1 for value in there):
-            fields = [value[0] for value in there]
-            if not any(isinstance(field, tuple | Branch) for field in fields):
-                found = np.zeros(len(values), dtype=np.int32)
-                found[[value is not None for value in values]] = self.single(fields)
-                return found
-        return np.array([self.number(value) for value in values], dtype=np.int32)
-
-    def single(self, values: list[Any]) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """The numbers of records of one field, which is no record, entered where new. O(values)."""
-        known, made = self._numbers, self.values
-        parts = [canonical(one) if isinstance(one, float) else one for one in values]
-        keys = [("", one) for one in zip(map(type, parts), parts, strict=True)]
-        new = [key for key in dict.fromkeys(keys) if key not in known]
-        known.update(zip(new, range(len(made), len(made) + len(new)), strict=True))
-        made.extend((part,) for _, (_, part) in new)
-        return np.array([known[key] for key in keys], dtype=np.int32)
 
     def to_json(self) -> list[list[Any]]:
         """The values in the order of their numbers, `nil` left out: branch, then fields.

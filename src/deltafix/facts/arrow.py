@@ -21,14 +21,14 @@ from deltafix.facts.schema import (
     Row,
     Schema,
 )
-from deltafix.facts.values import WORD, BaseType, canonical, write_value
+from deltafix.facts.values import CONSTRUCTED, WORD, BaseType, canonical, write_value
 
 ARROW_TYPES: Final[dict[BaseType, pa.DataType]] = {
     "number": pa.int64(),
     "unsigned": pa.uint64(),
     "float": pa.float64(),
     "symbol": pa.string(),
-    "record": pa.string(),
+    **dict.fromkeys(CONSTRUCTED, pa.string()),
 }
 """The Arrow type of each base type; a constructed value is its text, as in a fact file."""
 
@@ -53,7 +53,7 @@ def table_from_rows(schema: Schema, rows: Sequence[Row]) -> pa.Table:
     columns: list[Any] = list(zip(*rows, strict=True)) or [() for _ in schema.columns]
     arrays = [
         pa.array(
-            values if column.type != "record" else list(map(write_value, values)),
+            values if column.type not in CONSTRUCTED else list(map(write_value, values)),
             ARROW_TYPES[column.type],
         )
         for column, values in zip(schema.columns, columns, strict=True)
@@ -260,7 +260,7 @@ def in_range(column: Column, array: pa.ChunkedArray) -> bool:
 
 
 def _fits(kind: pa.DataType, base: BaseType) -> bool:
-    if base in ("symbol", "record"):
+    if base == "symbol" or base in CONSTRUCTED:
         return bool(
             pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
         )

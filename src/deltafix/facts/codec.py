@@ -25,7 +25,15 @@ from deltafix.facts.schema import (
     Row,
     Schema,
 )
-from deltafix.facts.values import Value, fitting, read_real, read_whole, shown, write_value
+from deltafix.facts.values import (
+    CONSTRUCTED,
+    Value,
+    fitting,
+    read_real,
+    read_whole,
+    shown,
+    write_value,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,7 +133,7 @@ def read_facts(
             f"{len(form.columns)} of them, but {schema.show()} has {schema.arity}"
         )
         raise FactError(message, relation=schema.relation, value=form.columns)
-    if not schema.columns or "record" in schema.types:
+    if not schema.columns or not CONSTRUCTED.isdisjoint(schema.types):
         return list(_read_lines(data, schema, form, label, told))
     from deltafix.facts.arrow import table_from_rows  # noqa: PLC0415  pyarrow is slow to import
 
@@ -146,7 +154,7 @@ def write_facts(
         FactError: without `rfc4180`, a symbol that holds the delimiter or a line break, since
             it could not be read back.
     """
-    plain = write_value if "record" in schema.types else str
+    plain = str if CONSTRUCTED.isdisjoint(schema.types) else write_value
     spell = _quoted(form, plain) if form.rfc4180 else plain
     if form.headers:
         stream.write(form.delimiter.join(map(spell, schema.names)) + "\n")
@@ -339,7 +347,7 @@ def _plain_lines(text: str, form: FactFormat, schema: Schema) -> Iterator[tuple[
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    records = "record" in schema.types
+    records = not CONSTRUCTED.isdisjoint(schema.types)
     for number, line in enumerate(lines, start=1):
         cells = line.removesuffix("\r").split(form.delimiter)
         yield number, _records_whole(cells, form.delimiter, schema) if records else cells
@@ -357,7 +365,7 @@ def _records_whole(parts: list[str], delimiter: str, schema: Schema) -> list[str
             cells[-1] += delimiter + part
         else:
             cells.append(part)
-        if len(cells) <= schema.arity and schema.types[len(cells) - 1] == "record":
+        if len(cells) <= schema.arity and schema.types[len(cells) - 1] in CONSTRUCTED:
             bare = _QUOTES.sub("", part)
             depth += sum(map(bare.count, "[(")) - sum(map(bare.count, "])"))
     return cells

@@ -20,6 +20,7 @@ from deltafix.errors import FactError, TypeMismatchError, UnknownRelationError
 from deltafix.facts.logical import Logical
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import (
+    CONSTRUCTED,
     RANGES,
     WORD,
     BaseType,
@@ -253,7 +254,7 @@ class Schema:
             "unsigned": "1",
             "float": "1.0",
             "symbol": '"a"',
-            "record": "(1,)",
+            **dict.fromkeys(CONSTRUCTED, "(1,)"),
         }
         inside = ", ".join(samples.get(base, "1") for base in self.types)
         return f"({inside},)" if self.arity == 1 else f"({inside})"

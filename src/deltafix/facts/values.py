@@ -17,8 +17,25 @@ from dataclasses import dataclass
 from numbers import Number
 from typing import Any, Final, Literal, TypeAlias, cast
 
-BaseType: TypeAlias = Literal["number", "unsigned", "float", "symbol", "record"]
-"""The base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string, constructed."""
+BaseType: TypeAlias = Literal[
+    "number", "unsigned", "float", "symbol", "record", "number?", "unsigned?", "float?", "symbol?"
+]
+"""The base types: 64-bit signed, 64-bit unsigned, IEEE double, interned string, constructed.
+
+Those with a `?` are constructed, too: records of one field, of the type before it, and `nil`. The
+engine holds such a value as it holds the field's, so it costs no more than that.
+"""
+
+OPTIONAL: Final[dict[BaseType, BaseType]] = {
+    "number?": "number",
+    "unsigned?": "unsigned",
+    "float?": "float",
+    "symbol?": "symbol",
+}
+"""By the type of a record of one field, the field's."""
+
+CONSTRUCTED: Final[frozenset[BaseType]] = frozenset(("record", *OPTIONAL))
+"""The types whose values are made of others, or `nil`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +58,7 @@ A record is a tuple of its fields, or None for `nil`; a value of an algebraic da
 _VALID: Final[dict[str, str]] = {
     "float": "a float, or an int that a float holds exactly",
     "symbol": "a str without lone surrogates",
-    "record": "a tuple of field values, a Branch, or None for nil",
+    **dict.fromkeys(CONSTRUCTED, "a tuple of field values, a Branch, or None for nil"),
 }
 
 WORD: Final = 64
@@ -224,9 +241,9 @@ def sorted_rows(types: Sequence[BaseType], rows: Iterable[Any]) -> list[Any]:
 
 def row_order(types: Sequence[BaseType]) -> Callable[[Any], Any] | None:
     """The key by which `sorted_rows` orders; None where rows compare as they are."""
-    if not {"record", "float"} & set(types):
+    if not {*CONSTRUCTED, "float"} & set(types):
         return None
-    records = [place for place, kind in enumerate(types) if kind == "record"]
+    records = [place for place, kind in enumerate(types) if kind in CONSTRUCTED]
     floats = [place for place, kind in enumerate(types) if kind == "float"]
 
     def key(row: tuple[Value, ...]) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find
 from deltafix.kernel.memory import push
 from deltafix.kernel.values import (
+    NIL,
     call,
     compare,
     compare_patterns,
@@ -131,6 +132,17 @@ def run_check(A, L, P, c):
         return _absent(A, L, P, c)
     if op == at.CHECK_ASK:
         return _ask(A, L, P, c)
+    if op == at.CHECK_OPEN:
+        code = operand(A, L, P, c + 4)
+        if code == NIL:
+            return np.int64(0)
+        if P[c + 1] == 0:
+            return np.int64(1) if operand(A, L, P, c + 2) == code else np.int64(0)
+        if P[c + 2] == at.O_VAR:
+            A[L[at.VARS] + P[c + 3]] = code
+        else:
+            L[(L[at.VARS] >> 1) - 1 - P[c + 3]] = decode(L, code)
+        return np.int64(1)
     if P[c + 1] == at.O_VAR:
         A[L[at.VARS] + P[c + 2]] = operand(A, L, P, c + 3)
     else:

@@ -345,6 +345,7 @@ CHECK_CALL = 1  # type, functor, bind?, destination (kind, value), n, (kind, val
 CHECK_ABSENT = 2  # relation, class, n, (kind, value)...
 CHECK_MOVE = 3  # destination (kind, value), (kind, value)
 CHECK_ASK = 4  # memo, bind?, destination variable, n, (kind, value)...
+CHECK_OPEN = 5  # bind?, destination (kind, value), (kind, value): the field of a record of one
 # value types
 T_NUMBER = 0
 T_UNSIGNED = 1

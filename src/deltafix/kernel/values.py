@@ -2,9 +2,10 @@
 
 A symbol is its id. A number or unsigned below 2**30 (and down to -2**31) is its own code; any
 other 64-bit pattern, and every float, is interned in the table of wide values and coded as
-2**30 + its place. Equal values have equal codes, so joins never decode. What a body computes on the
-way, and joins with nothing, is no code: the patterns themselves are computed with (`O_RAW`), and
-none of them is interned.
+2**30 + its place. A record of one field has the field's code, and `nil` the greatest code, which
+no value has: so many do not fit into memory. Equal values have equal codes, so joins never decode.
+What a body computes on the way, and joins with nothing, is no code: the patterns themselves are
+computed with (`O_RAW`), and none of them is interned.
 
 Invariant: the table of wide values only grows. Comparisons and functors follow 64-bit
 wrap-around; division and modulo truncate towards zero; by zero they have no value, and the
@@ -21,6 +22,7 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.memory import block, discard, push
 
 WIDE_BASE = 1 << 30
+NIL = (1 << 31) - 1
 NO_VALUE = -(1 << 40)  # not a code: a total beyond its bound
 _SIGN = -(1 << 63)
 _MAGNITUDE = (1 << 63) - 1
@@ -61,6 +63,12 @@ def _intern(L, v):
     """Place of a 64-bit pattern in the wide table, entered if new."""
     n = L[at.WIDE + 1]
     cap = L[at.WIDE_CAP]
+    s = (_wide_hash(v) * cap) >> at.HASH_BITS
+    while L[L[at.WIDE_SLOTS] + s] != 0:  # a lane finds what it looks for, and nothing grows there
+        place = L[L[at.WIDE_SLOTS] + s] - 1
+        if L[L[at.WIDE] + place] == v:
+            return place
+        s = s + 1 if s + 1 < cap else 0
     if (n + 1) * 4 > cap * 3:
         new_cap = cap * 2
         new = block(L, new_cap * 2) // 2
@@ -73,12 +81,9 @@ def _intern(L, v):
         L[at.WIDE_SLOTS] = new
         L[at.WIDE_CAP] = new_cap
         cap = new_cap
-    s = (_wide_hash(v) * cap) >> at.HASH_BITS
-    while L[L[at.WIDE_SLOTS] + s] != 0:
-        place = L[L[at.WIDE_SLOTS] + s] - 1
-        if L[L[at.WIDE] + place] == v:
-            return place
-        s = s + 1 if s + 1 < cap else 0
+        s = (_wide_hash(v) * cap) >> at.HASH_BITS
+        while L[L[at.WIDE_SLOTS] + s] != 0:
+            s = s + 1 if s + 1 < cap else 0
     push(L, at.WIDE, v)
     L[L[at.WIDE_SLOTS] + s] = n + 1
     return n

@@ -26,6 +26,7 @@ from deltafix.errors import KeyBreachError, SinkError
 from deltafix.facts.delta import Delta
 from deltafix.facts.logical import logical_rows
 from deltafix.facts.schema import Schema
+from deltafix.facts.values import CONSTRUCTED
 from deltafix.pipeline import keeper
 from deltafix.pipeline.augment import NOTHING, Additions, augment, kept_as, key_checks
 from deltafix.pipeline.change import (
@@ -296,7 +297,7 @@ class Maintainer:
                 schema = self.schemas[key.table]
                 columns = tuple(one for one in schema.columns if one.name in key.columns)
                 held = tuple(
-                    (value,) if one.type == "record" else value
+                    (value,) if one.type in CONSTRUCTED else value
                     for one, value in zip(columns, delta[name].added[0], strict=True)
                 )
                 (row,) = logical_rows(Schema(key.table, columns), [held])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from deltafix.facts.values import (
+    OPTIONAL,
     BaseType,
     Value,
     show_value,
@@ -93,6 +94,17 @@ class Apply:
     types: tuple[BaseType, ...]
     result: BaseType
     fields: int = 0
+
+    @property
+    def is_coded(self) -> bool:
+        """Whether it makes or opens a record of one field, which is coded as the field is."""
+        is_made = self.result in OPTIONAL and self.functor[0] == "[" and not self.fields
+        return is_made or self.is_opening
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether it opens a record of one field; `nil` has none."""
+        return self.fields == 1 and self.types[0] in OPTIONAL
 
     def __str__(self) -> str:
         return f"{self.target} = {self.functor}({', '.join(map(str, self.args))})"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from deltafix.facts.values import BaseType
 from deltafix.plan.clause import Apply, Code, Compare, Slot
 from deltafix.rules.ast import Comparison, Formula
+from deltafix.rules.infer import term_type
 from deltafix.rules.scope import grounded_by, needed
 from deltafix.rules.terms import Call, Const, Term, Var, Wildcard, constant
 from deltafix.rules.walk import is_constructor, subterms
@@ -29,7 +30,7 @@ def as_constant(term: Term) -> Term:
     if not is_constructor(term):
         return term
     try:
-        return Const(constant(term), "record")
+        return Const(constant(term))
     except ValueError:
         return term
 
@@ -107,8 +108,9 @@ def field_types(outer: Flattening, term: Call) -> tuple[BaseType, ...]:
 def unpack(outer: Flattening, value: Slot, pattern: Call) -> None:
     """Append the literals that hold where `value` was made by the pattern's constructor."""
     kinds = field_types(outer, pattern)
+    whole = term_type(pattern, outer.types, outer.program)
     if not pattern.args:
-        outer.body.append(Compare("=", "record", value, Code(constant(pattern), "record")))
+        outer.body.append(Compare("=", whole, value, Code(constant(pattern), whole)))
     read = False
     for place, (arg, kind) in enumerate(zip(pattern.args, kinds, strict=True)):
         last = place == len(kinds) - 1
@@ -118,7 +120,7 @@ def unpack(outer: Flattening, value: Slot, pattern: Call) -> None:
         field = Slot(arg.name) if isinstance(arg, Var) else outer.fresh(kind)
         outer.types[field.name] = kind
         functor = f"{pattern.functor}.{place}"
-        outer.body.append(Apply(field, functor, (value,), ("record",), kind, len(kinds)))
+        outer.body.append(Apply(field, functor, (value,), (whole,), kind, len(kinds)))
         _fit(outer, field, arg, kind)
 
 

@@ -308,10 +308,11 @@ class Flattening:
 
     def taken_apart(self, value: Term, pattern: Call) -> None:
         """Flatten `value = [x, y]` where the record is a pattern."""
-        found = self.argument(value, "record")
-        slot = found if isinstance(found, Slot) else self.fresh("record")
+        kind = term_type(pattern, self.types, self.program)
+        found = self.argument(value, kind)
+        slot = found if isinstance(found, Slot) else self.fresh(kind)
         if slot is not found:
-            self.body.append(Compare("=", "record", slot, found))
+            self.body.append(Compare("=", kind, slot, found))
         unpack(self, slot, pattern)
 
     def comparison(self, op: str, left: Term, right: Term, *, holds: bool = True) -> None:

@@ -406,7 +406,7 @@ def _read(literal: Apply, known: Set[Slot]) -> tuple[Apply, ...]:
     width, name = len(literal.args), literal.functor
     places = {arg: n for n, arg in enumerate(literal.args) if isinstance(arg, Slot)}
     return tuple(
-        Apply(slot, f"{name}.{n}", (literal.target,), ("record",), literal.types[n], width)
+        Apply(slot, f"{name}.{n}", (literal.target,), (literal.result,), literal.types[n], width)
         for slot, n in places.items()
         if slot not in known
     )
@@ -428,4 +428,4 @@ def _made(literal: Apply, others: Iterable[Literal], known: Set[Slot]) -> tuple[
     if len(read) < len(found):
         return ()
     kinds = tuple(one.result for one in read)
-    return (Apply(source, name, tuple(one.target for one in read), kinds, "record"),)
+    return (Apply(source, name, tuple(one.target for one in read), kinds, literal.types[0]),)

@@ -228,7 +228,7 @@ class Repair:
         for arg, column in zip(literal.args, schema.columns, strict=True):
             is_free = arg is None or (isinstance(arg, Slot) and arg not in bound)
             has_nil = column.shape is not None and column.shape.has_nil
-            args.append(Code(None, "record") if is_free and has_nil else arg)
+            args.append(Code(None, column.type) if is_free and has_nil else arg)
         return ground(replace(literal, args=tuple(args)), env)
 
     def _others(

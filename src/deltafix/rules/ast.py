@@ -283,7 +283,14 @@ class Program:
     def base_type(self, type_name: str) -> BaseType:
         """The base type behind a type name. Raises KeyError for an undeclared type."""
         kind = self.kind(type_name)
-        return "record" if kind not in BASES else kind  # type: ignore[return-value]
+        if kind in BASES:
+            return kind  # type: ignore[return-value]
+        (first, *others) = self.declared_type(kind).branches
+        if not first.name and not others and len(first.fields) == 1:
+            field = self.kind(first.fields[0].type)
+            if field in BASES:
+                return f"{field}?"  # type: ignore[return-value]
+        return "record"
 
     def kind(self, type_name: str) -> str:
         """What values of a type are compared as: a base type's or a constructed type's name.

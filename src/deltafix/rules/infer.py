@@ -267,7 +267,8 @@ class _Inference:
                 hint = "compare it with a column or field of a record type"
                 self.report("DF150", "this `nil` belongs to no type", constant.span, hint)
                 self.variables[leaf.name].root().allowed = self.any
-            return replace(constant, type="record")
+            kind = kind and self.program.base_type(kind)
+            return replace(constant, type=kind or "record")
         base = self.program.base_type(kind)
         if base == "float" and isinstance(value, int):
             value = float(value)
@@ -473,7 +474,9 @@ def term_type(term: Term, variables: Mapping[str, BaseType], program: Program) -
             named = term.args[1]
             assert isinstance(named, Const)  # noqa: S101  the parser's and the checker's shape
             return program.base_type(str(named.value))
-        if term.functor[0] in "[$":
+        if term.functor[0] == "[":
+            return program.base_type(term.functor[1:-1])
+        if term.functor[0] == "$":
             return "record"
         if term.functor[0] == "@":
             return program.base_type(program.declared_functor(term.functor[1:]).result)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from deltafix.errors import SourceError
+from deltafix.facts.values import CONSTRUCTED
 from deltafix.pipeline.manifest import Manifest, read_deltas, read_manifest, read_view
 from deltafix.pipeline.targets.target import spark_type
 
@@ -47,7 +48,7 @@ _TYPES = {
     "number": pa.int64(),
     "unsigned": pa.decimal128(20, 0),
     "float": pa.float64(),
-    "record": pa.string(),
+    **dict.fromkeys(CONSTRUCTED, pa.string()),
     "sign": pa.int8(),
     "epoch": pa.int64(),
     "SMALLINT": pa.int16(),

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from deltafix.errors import DriftError, PipelineError, ReplicationError
 from deltafix.facts.logical import Logical, logical_rows
 from deltafix.facts.schema import Column, Schema
-from deltafix.facts.values import read_whole, write_value
+from deltafix.facts.values import CONSTRUCTED, read_whole, write_value
 from deltafix.pipeline.columns import fit
 from deltafix.pipeline.keyed import KEYED
 from deltafix.pipeline.policy import Policy
@@ -107,7 +107,7 @@ def kinds_of(schema: Schema, table: Table, names: Sequence[str], origin: str) ->
 
 
 def _kind(column: ServerColumn, wanted: Column) -> str | None:
-    if wanted.type in ("symbol", "record"):
+    if wanted.type == "symbol" or wanted.type in CONSTRUCTED:
         return "bool" if column.base == _BOOL else "text"
     if column.base in _INTS:
         return "int"
@@ -411,7 +411,7 @@ def _told(kind: str, column: Column, value: Any) -> Any:
     """A value that is held, as a reader of this kind gives it. Only long ones are asked for."""
     if kind != "text":
         return value
-    return write_value(value) if column.type == "record" and not column.nullable else str(value)
+    return write_value(value) if column.type in CONSTRUCTED and not column.nullable else str(value)
 
 
 def _parsed(data: bytes) -> Begin | Commit | Relation | Change | Truncate | None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from deltafix.errors import ConfigError, MissingDependencyError, SinkError
 from deltafix.facts.schema import Column, Schema
+from deltafix.facts.values import CONSTRUCTED
 from deltafix.pipeline.sink import beside
 from deltafix.pipeline.targets.target import EpochRows, failing, whole
 
@@ -31,7 +32,7 @@ _TYPES = {
     "unsigned": "numeric(20)",
     "float": "double precision",
     "symbol": "text",
-    "record": "text",
+    **dict.fromkeys(CONSTRUCTED, "text"),
 }
 
 

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from deltafix.diagnostics import Diagnostic
 from deltafix.errors import ProgramError
 from deltafix.facts.schema import Row
+from deltafix.facts.values import CONSTRUCTED
 from deltafix.plan.build import is_bounded, lower
 from deltafix.plan.clause import (
     Absent,
@@ -225,7 +226,7 @@ def column_kinds(core: Core, program: Program) -> dict[str, tuple[str, ...]]:
     for relation in core.relations:
         declared = schemas.columns.get(relation.name)
         known = [kind for _, kind in declared] if declared else [*relation.types]
-        kinds[relation.name] = ["" if kind == "record" else kind for kind in known]
+        kinds[relation.name] = ["" if kind in CONSTRUCTED else kind for kind in known]
 
     def learn(name: str, place: int, kind: str) -> bool:
         if kind and not kinds[name][place]:

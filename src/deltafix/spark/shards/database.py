@@ -28,7 +28,7 @@ from deltafix.engine.state.marks import Marks
 from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, table_from_rows
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, unknown_relation
-from deltafix.facts.values import sorted_rows, write_value
+from deltafix.facts.values import CONSTRUCTED, sorted_rows, write_value
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.signed import Signed
 from deltafix.rules.ast import Program
@@ -483,7 +483,7 @@ class ShardedDatabase:
         for part in self.tables(relation):
             table = part
             for name, column, value in zip(schema.names, schema.columns, pattern, strict=True):
-                is_record = column.type == "record"
+                is_record = column.type in CONSTRUCTED
                 if value is not ... and (value is not None or is_record):
                     told = write_value(value) if is_record else value
                     wanted = pa.scalar(told, ARROW_TYPES[column.type])
