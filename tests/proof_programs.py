@@ -107,7 +107,10 @@ MOST_CLAUSES = 300
 
 
 def loaded(rng: Random, features: frozenset[str]) -> tuple[deltafix.Database, dict]:
-    """A database over a random program, after a random script, and its input facts."""
+    """A database over a random program, after a random script, and its input facts.
+
+    Some were asked for proofs before and compacted: what questions remember must not outlive that.
+    """
     while True:
         try:
             program = random_program(rng, rng.choice([2, 3, 4]), features)
@@ -119,11 +122,17 @@ def loaded(rng: Random, features: frozenset[str]) -> tuple[deltafix.Database, di
             continue
         script = random_script(rng, db.program, epochs=3, edits=5)
         *_, inputs = replay(db.program, script)
+        past = Random(text)
         try:
             for epoch in script:
                 with db.transaction() as tx:
                     for sign, name, row in epoch:
                         (tx.insert if sign == "+" else tx.delete)(name, [row])
+                if past.random() < 0.3:
+                    asked = [(name, db.rows(name)) for name in db.schemas if db.count(name)]
+                    for name, rows in asked[:3]:
+                        db.why(name, rows[0])
+                    db.compact()
         except CyclicDataError:  # an aggregate of a recursion, behind a relation that is inlined
             db.close()
             continue

@@ -145,9 +145,12 @@ class Words:
 
     @classmethod
     def of(cls, db: Database) -> Words:
-        """The words of a database's program; made once a program."""
+        """The words of a database's program; made once a program, and again by `compact`.
+
+        That keeps the plan and makes the codes anew: a proof would name values that were there before.
+        """
         found = _WORDS.get(db)
-        if found is None or found.plan is not db.plan:
+        if found is None or found.plan is not db.plan or found._codes is not db._codes:
             found = _WORDS[db] = cls(db.program, db.plan, db._codes)
         return found
 
