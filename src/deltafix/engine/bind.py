@@ -28,7 +28,7 @@ from deltafix.facts.values import (
 from deltafix.rules.ast import BASES, FunctorDecl, Program
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.terms import Aggregate, Call, Term
-from deltafix.rules.values import NO_VALUE
+from deltafix.rules.values import NATIVE, NO_VALUE
 from deltafix.rules.walk import subterms, terms_of
 
 _EXACT = {"number": int, "unsigned": int, "float": float, "symbol": str}
@@ -127,6 +127,7 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
     arguments, or a name belongs to no functor.
     """
     declared = {functor.name: functor for functor in program.functors}
+    functions = {**functions, **{name: NATIVE[name] for name in declared if name in NATIVE}}
     for name in functions:
         if name not in declared:
             hint = did_you_mean(name, declared, f"declared: {', '.join(declared)}", "'")

@@ -31,6 +31,7 @@ from deltafix.plan.clause import (
     slots_of,
 )
 from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
+from deltafix.rules.values import NATIVE
 
 __all__ = ["Linked", "Writer", "link"]
 
@@ -50,6 +51,8 @@ _TOTALS = {"count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "mean": at.FOLD_MEAN}
 _MANY = 6
 """Variants from which looking into a filter is cheaper than probing the index of each."""
 _AS_IT_IS = -1
+_NATIVE = -2
+_OPENS = {"@~present": at.OPEN_PRESENT, "@~or_zero": at.OPEN_OR_ZERO}
 _NUMBERS = frozenset(("number", "unsigned", "float"))
 _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 """Conversions that do nothing to a value of their result's type."""
@@ -392,28 +395,30 @@ class Writer:
     def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> int:
         """A functor application; a conversion to its own type is a move or a comparison."""
         args = [n for arg in literal.args for n in self.operand(arg, slots)]
-        if literal.is_opening:
-            return self.put(
-                [at.CHECK_OPEN, int(binds), *self.operand(literal.target, slots), *args]
-            )
+        target = self.operand(literal.target, slots)
+        opens = at.OPEN_FIELD if literal.is_opening else _OPENS.get(literal.functor)
+        if opens is not None:
+            return self.put([at.CHECK_OPEN, opens, int(binds), *target, *args])
+        if literal.functor == "@~when":
+            return self.put([at.CHECK_WHEN, int(binds), *target, *args])
         functor, count = self.functor(literal), len(args) // 2
         if functor is None:
             memo = self.memo(Memo(literal.functor, literal.types, literal.result))
-            target = slots[literal.target]
-            return self.put([at.CHECK_ASK, memo, int(binds), target, count, *args])
-        pair = self.operand(literal.target, slots)
+            return self.put([at.CHECK_ASK, memo, int(binds), target[1], count, *args])
         kind = VALUE_TYPES[literal.types[0] if literal.types else literal.result]
         if functor != _AS_IT_IS:
-            return self.put([at.CHECK_CALL, kind, functor, int(binds), *pair, count, *args])
+            return self.put([at.CHECK_CALL, kind, functor, int(binds), *target, count, *args])
         if binds:
-            return self.put([at.CHECK_MOVE, *pair, *args])
-        return self.put([at.CHECK_COMPARE, kind, at.EQ, *pair, *args])
+            return self.put([at.CHECK_MOVE, *target, *args])
+        return self.put([at.CHECK_COMPARE, kind, at.EQ, *target, *args])
 
     def functor(self, literal: Apply) -> int | None:
-        """The kernel's own functor, or that the value is as it is; None: Python's."""
+        """The kernel's own functor, or what else it does by itself; None: Python's."""
         of = literal.types[0] if literal.types else literal.result
         if (literal.functor in _SAME and of == literal.result) or literal.is_coded:
             return _AS_IT_IS
+        if literal.functor[1:] in NATIVE:
+            return _NATIVE
         found = _CONVERSIONS.get((literal.functor, of))
         if found is None and "symbol" not in literal.types:
             found = _FUNCTORS.get(literal.functor)

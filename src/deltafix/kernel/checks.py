@@ -101,9 +101,21 @@ def _ask(A, L, P, c):
     return np.int64(1) if A[L[at.VARS] + P[c + 3]] == A[offset + at.COLS + n] else np.int64(0)
 
 
+@kernel("i:ALPii")
+def _given(A, L, P, p, code):
+    """Bind or test a destination, of which `p` says whether it is bound: 1 if it holds."""
+    if P[p] == 0:
+        return np.int64(1) if operand(A, L, P, p + 1) == code else np.int64(0)
+    if P[p + 1] == at.O_VAR:
+        A[L[at.VARS] + P[p + 2]] = code
+    else:
+        L[(L[at.VARS] >> 1) - 1 - P[p + 2]] = decode(L, code)
+    return np.int64(1)
+
+
 @kernel("i:ALPi")
 def run_check(A, L, P, c):
-    """Run one check: 1 if it holds, -1 if it must wait. CALL, MOVE and ASK may bind a variable."""
+    """Run one check: 1 if it holds, -1 if it must wait. All but two may bind a variable."""
     op = P[c]
     if op == at.CHECK_CALL:
         t = np.int64(P[c + 1])
@@ -133,16 +145,19 @@ def run_check(A, L, P, c):
     if op == at.CHECK_ASK:
         return _ask(A, L, P, c)
     if op == at.CHECK_OPEN:
-        code = operand(A, L, P, c + 4)
-        if code == NIL:
-            return np.int64(0)
-        if P[c + 1] == 0:
-            return np.int64(1) if operand(A, L, P, c + 2) == code else np.int64(0)
-        if P[c + 2] == at.O_VAR:
-            A[L[at.VARS] + P[c + 3]] = code
-        else:
-            L[(L[at.VARS] >> 1) - 1 - P[c + 3]] = decode(L, code)
-        return np.int64(1)
+        code = operand(A, L, P, c + 5)
+        if P[c + 1] == at.OPEN_PRESENT:
+            code = np.int64(0) if code == NIL else np.int64(1)
+        elif code == NIL:
+            if P[c + 1] == at.OPEN_FIELD:
+                return np.int64(0)
+            code = np.int64(0)
+        return _given(A, L, P, c + 2, code)
+    if op == at.CHECK_WHEN:
+        code = np.int64(NIL)
+        if pattern(A, L, P, c + 4) != 0:
+            code = operand(A, L, P, c + 6)
+        return _given(A, L, P, c + 1, code)
     if P[c + 1] == at.O_VAR:
         A[L[at.VARS] + P[c + 2]] = operand(A, L, P, c + 3)
     else:

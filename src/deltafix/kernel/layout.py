@@ -345,7 +345,12 @@ CHECK_CALL = 1  # type, functor, bind?, destination (kind, value), n, (kind, val
 CHECK_ABSENT = 2  # relation, class, n, (kind, value)...
 CHECK_MOVE = 3  # destination (kind, value), (kind, value)
 CHECK_ASK = 4  # memo, bind?, destination variable, n, (kind, value)...
-CHECK_OPEN = 5  # bind?, destination (kind, value), (kind, value): the field of a record of one
+CHECK_OPEN = 5  # way, bind?, destination (kind, value), (kind, value): of a record of one field
+CHECK_WHEN = 6  # bind?, destination (kind, value), condition and field (kind, value): such a record
+# ways to open a record of one field
+OPEN_FIELD = 0  # the field; nil has none
+OPEN_PRESENT = 1  # 1, of nil 0
+OPEN_OR_ZERO = 2  # the field, of nil 0
 # value types
 T_NUMBER = 0
 T_UNSIGNED = 1

@@ -147,7 +147,7 @@ class Words:
     def of(cls, db: Database) -> Words:
         """The words of a database's program; made once a program, and again by `compact`.
 
-        That keeps the plan and makes the codes anew: a proof would name values that were there before.
+        That keeps the plan and makes the codes anew: a proof would name values of before.
         """
         found = _WORDS.get(db)
         if found is None or found.plan is not db.plan or found._codes is not db._codes:

@@ -248,6 +248,17 @@ _REAL_TESTS: Final[dict[str, Test]] = {
 }
 
 
+NATIVE: Final[dict[str, Function]] = {
+    "~present": lambda value: int(value is not None),
+    "~or_zero": lambda value: 0 if value is None else value[0],
+    "~when": lambda condition, value: (value,) if condition else None,
+}
+"""User functors that every program may declare, of numbers and records of one: the kernel's own.
+
+No text can spell them; SQL computes with nullable numbers so.
+"""
+
+
 def comparison(op: str, of: values.BaseType) -> Test:
     """The meaning of `left op right` on values of type `of`. Raises KeyError for no such test.
 

@@ -141,6 +141,8 @@ class Builder:
     reducers: dict[str, tuple[FunctorDecl, UserReducer]] = field(default_factory=dict)
     """By a name that says what they compute: equal names mean the same."""
     types: dict[str, TypeDecl] = field(default_factory=dict)
+    native: set[str] = field(default_factory=set)
+    """Those of `types.NULLABLE_FUNCTORS` that are called."""
     made: dict[int, Relation] = field(default_factory=dict)
     """Parts of the query that are relations already, by the identity of their node."""
     alive: list[exp.Expr] = field(default_factory=list)
@@ -309,6 +311,11 @@ class Builder:
             self.functors.append(FunctorDecl(name, attributes, result.engine_type))
             self.functions[name] = function(scalar, columns, result, exact=exact)
         return Call(f"@{name}", tuple(arg.term for arg in args))
+
+    def own(self, name: str, *args: Term) -> Call:
+        """A call of one of the engine's own functors of nullable numbers."""
+        self.native.add(name)
+        return Call(f"@{name}", args)
 
     def reducer(self, name: str, found: UserReducer, argument: str, result: str) -> str:
         """A reducer from one of the engine's types to another, as an aggregate's name."""

@@ -28,6 +28,7 @@ from deltafix.sql.scope import Scope
 from deltafix.sql.text import Statement, exp, statements
 from deltafix.sql.types import (
     BIGINT,
+    NULLABLE_FUNCTORS,
     NULLABLE_TYPES,
     Column,
     SqlType,
@@ -392,11 +393,16 @@ def program(given: Iterable[Relation], builders: Iterable[Builder]) -> Program:
     made = [one for part in parts for one in part.relations]
     reducers = {name: one for part in parts for name, (one, _) in part.reducers.items()}
     types = {name: one for part in parts for name, one in part.types.items()}
+    native = {name for part in parts for name in part.native}
     return Program(
         relations=tuple(one.declaration for one in (*given, *made)),
         rules=tuple(rule for part in parts for rule in part.rules),
         types=(*NULLABLE_TYPES, *types.values()),
-        functors=(*reducers.values(), *(f for part in parts for f in part.functors)),
+        functors=(
+            *(NULLABLE_FUNCTORS[name] for name in sorted(native)),
+            *reducers.values(),
+            *(f for part in parts for f in part.functors),
+        ),
     )
 
 

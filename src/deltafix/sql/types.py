@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 from deltafix.facts.logical import as_json
 from deltafix.facts.schema import Row
 from deltafix.facts.values import BaseType, encodable, plain_text
-from deltafix.rules.ast import Attribute, Constructor, TypeDecl
+from deltafix.rules.ast import Attribute, Constructor, FunctorDecl, TypeDecl
 from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.text import Statement, exp
 
@@ -37,6 +37,7 @@ __all__ = [
     "INTEGER",
     "MOST_DIGITS",
     "NULL",
+    "NULLABLE_FUNCTORS",
     "NULLABLE_TYPES",
     "SMALLINT",
     "TEXT",
@@ -367,6 +368,20 @@ NULLABLE_TYPES: Final = tuple(
     for base, name in _NULLABLE.items()
 )
 """The engine's types of nullable columns: every program has them."""
+
+NULLABLE_FUNCTORS: Final = {
+    one.name: one
+    for one in (
+        FunctorDecl("~present", (Attribute("value", _NULLABLE["number"]),), "number"),
+        FunctorDecl("~or_zero", (Attribute("value", _NULLABLE["number"]),), "number"),
+        FunctorDecl(
+            "~when",
+            (Attribute("condition", "number"), Attribute("value", "number")),
+            _NULLABLE["number"],
+        ),
+    )
+}
+"""What the engine does with nullable numbers by itself: 1 or 0, the number or 0, one or NULL."""
 
 _TIMES: Final = (DATE, TIMESTAMP, TIMESTAMPTZ)
 """Each converts to those after it; a timestamp without a zone is one of UTC."""
