@@ -176,6 +176,14 @@ class Codes:
                 return None
             for kind, value in zip(types, row, strict=True):
                 code: int | None
+                whole = value
+                if kind in OPTIONAL:
+                    if value is None:
+                        codes[place] = NIL
+                        place += 1
+                        continue
+                    if type(value) is tuple and len(value) == 1:
+                        kind, value = OPTIONAL[kind], value[0]  # noqa: PLW2901
                 if type(value) is int and 0 <= value < WIDE_BASE and kind in _WHOLE:
                     code = value
                 elif kind == "symbol":
@@ -189,10 +197,10 @@ class Codes:
                         new.append((place, value))
                 else:
                     try:
-                        held = schema.check_value(schema.columns[place % width], 0, value)
+                        held = schema.check_value(schema.columns[place % width], 0, whole)
                     except TypeMismatchError:
                         return None
-                    code = self.code(kind, held)
+                    code = self.code(types[place % width], held)
                 codes[place] = code
                 place += 1
         for place, text in new:  # all rows fit
