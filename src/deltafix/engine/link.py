@@ -18,6 +18,7 @@ from deltafix.engine.tables import Groups, Memo, Piece, Tables
 from deltafix.facts.values import OPTIONAL, BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
+from deltafix.kernel.values import NIL
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -31,7 +32,7 @@ from deltafix.plan.clause import (
     slots_of,
 )
 from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
-from deltafix.rules.values import NATIVE
+from deltafix.rules.values import native
 
 __all__ = ["Linked", "Writer", "link"]
 
@@ -52,7 +53,10 @@ _MANY = 6
 """Variants from which looking into a filter is cheaper than probing the index of each."""
 _AS_IT_IS = -1
 _NATIVE = -2
-_OPENS = {"@~present": at.OPEN_PRESENT, "@~or_zero": at.OPEN_OR_ZERO}
+_NATIVES = {
+    "there": at.CHECK_THERE, "or": at.CHECK_OR, "when": at.CHECK_PICK, "pick": at.CHECK_PICK,
+}  # fmt: skip
+_TESTS = {"same": at.EQ, "less": at.LT}
 _NUMBERS = frozenset(("number", "unsigned", "float"))
 _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 """Conversions that do nothing to a value of their result's type."""
@@ -396,11 +400,15 @@ class Writer:
         """A functor application; a conversion to its own type is a move or a comparison."""
         args = [n for arg in literal.args for n in self.operand(arg, slots)]
         target = self.operand(literal.target, slots)
-        opens = at.OPEN_FIELD if literal.is_opening else _OPENS.get(literal.functor)
-        if opens is not None:
-            return self.put([at.CHECK_OPEN, opens, int(binds), *target, *args])
-        if literal.functor == "@~when":
-            return self.put([at.CHECK_WHEN, int(binds), *target, *args])
+        if literal.is_opening:
+            return self.put([at.CHECK_OPEN, int(binds), *target, *args])
+        name = native(literal.functor)
+        if name in _TESTS:
+            kind = VALUE_TYPES[literal.types[0]]
+            return self.put([at.CHECK_TEST, int(binds), *target, kind, _TESTS[name], *args])
+        if name:
+            last = (at.O_CONST, NIL) if name == "when" else ()
+            return self.put([_NATIVES[name], int(binds), *target, *args, *last])
         functor, count = self.functor(literal), len(args) // 2
         if functor is None:
             memo = self.memo(Memo(literal.functor, literal.types, literal.result))
@@ -417,7 +425,7 @@ class Writer:
         of = literal.types[0] if literal.types else literal.result
         if (literal.functor in _SAME and of == literal.result) or literal.is_coded:
             return _AS_IT_IS
-        if literal.functor[1:] in NATIVE:
+        if native(literal.functor):
             return _NATIVE
         found = _CONVERSIONS.get((literal.functor, of))
         if found is None and "symbol" not in literal.types:
@@ -456,7 +464,7 @@ class Writer:
             if isinstance(literal, Match | Absent):
                 coded: Iterable[Argument] = slots_of(literal)
             elif isinstance(literal, Apply) and literal.result in OPTIONAL:
-                coded = (literal.target, *literal.args)
+                coded = (literal.target, *(literal.args if literal.is_coded else ()))
             elif isinstance(literal, Apply) and self.functor(literal) is None:
                 coded = (literal.target,)
             else:

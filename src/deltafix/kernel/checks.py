@@ -102,15 +102,51 @@ def _ask(A, L, P, c):
 
 
 @kernel("i:ALPii")
-def _given(A, L, P, p, code):
-    """Bind or test a destination, of which `p` says whether it is bound: 1 if it holds."""
+def _given(A, L, P, p, s):
+    """Bind or test a destination, `p` says which, by the operand at `s`: 1 if it holds."""
     if P[p] == 0:
-        return np.int64(1) if operand(A, L, P, p + 1) == code else np.int64(0)
+        return np.int64(1) if operand(A, L, P, p + 1) == operand(A, L, P, s) else np.int64(0)
     if P[p + 1] == at.O_VAR:
-        A[L[at.VARS] + P[p + 2]] = code
+        A[L[at.VARS] + P[p + 2]] = operand(A, L, P, s)
     else:
-        L[(L[at.VARS] >> 1) - 1 - P[p + 2]] = decode(L, code)
+        L[(L[at.VARS] >> 1) - 1 - P[p + 2]] = pattern(A, L, P, s)
     return np.int64(1)
+
+
+@kernel("i:ALPii")
+def _told(A, L, P, p, truth):
+    """Bind or test a destination, `p` says which, by a number that is 0 or 1: 1 if it holds."""
+    if P[p] == 0:
+        return np.int64(1) if pattern(A, L, P, p + 1) == truth else np.int64(0)
+    if P[p + 1] == at.O_VAR:
+        A[L[at.VARS] + P[p + 2]] = truth
+    else:
+        L[(L[at.VARS] >> 1) - 1 - P[p + 2]] = truth
+    return np.int64(1)
+
+
+@kernel("i:ALPi")
+def _chosen(A, L, P, c):
+    """Run a check about a record of one field, or about what is true: 1 if it holds."""
+    op = P[c]
+    if op == at.CHECK_PICK:
+        where = 6 if pattern(A, L, P, c + 4) != 0 else 8
+        return _given(A, L, P, c + 1, c + where)
+    if op == at.CHECK_TEST:
+        t = np.int64(P[c + 4])
+        if P[c + 6] < at.O_RAW and P[c + 8] < at.O_RAW:
+            a = operand(A, L, P, c + 6)
+            b = operand(A, L, P, c + 8)
+            return _told(A, L, P, c + 1, compare(A, L, t, np.int64(P[c + 5]), a, b))
+        u = pattern(A, L, P, c + 6)
+        v = pattern(A, L, P, c + 8)
+        return _told(A, L, P, c + 1, compare_patterns(t, np.int64(P[c + 5]), u, v))
+    is_nil = operand(A, L, P, c + 4) == NIL
+    if op == at.CHECK_THERE:
+        return _told(A, L, P, c + 1, np.int64(0) if is_nil else np.int64(1))
+    if not is_nil:
+        return _given(A, L, P, c + 1, c + 4)
+    return np.int64(0) if op == at.CHECK_OPEN else _given(A, L, P, c + 1, c + 6)
 
 
 @kernel("i:ALPi")
@@ -144,20 +180,8 @@ def run_check(A, L, P, c):
         return _absent(A, L, P, c)
     if op == at.CHECK_ASK:
         return _ask(A, L, P, c)
-    if op == at.CHECK_OPEN:
-        code = operand(A, L, P, c + 5)
-        if P[c + 1] == at.OPEN_PRESENT:
-            code = np.int64(0) if code == NIL else np.int64(1)
-        elif code == NIL:
-            if P[c + 1] == at.OPEN_FIELD:
-                return np.int64(0)
-            code = np.int64(0)
-        return _given(A, L, P, c + 2, code)
-    if op == at.CHECK_WHEN:
-        code = np.int64(NIL)
-        if pattern(A, L, P, c + 4) != 0:
-            code = operand(A, L, P, c + 6)
-        return _given(A, L, P, c + 1, code)
+    if op >= at.CHECK_OPEN:
+        return _chosen(A, L, P, c)
     if P[c + 1] == at.O_VAR:
         A[L[at.VARS] + P[c + 2]] = operand(A, L, P, c + 3)
     else:

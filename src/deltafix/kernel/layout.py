@@ -345,12 +345,12 @@ CHECK_CALL = 1  # type, functor, bind?, destination (kind, value), n, (kind, val
 CHECK_ABSENT = 2  # relation, class, n, (kind, value)...
 CHECK_MOVE = 3  # destination (kind, value), (kind, value)
 CHECK_ASK = 4  # memo, bind?, destination variable, n, (kind, value)...
-CHECK_OPEN = 5  # way, bind?, destination (kind, value), (kind, value): of a record of one field
-CHECK_WHEN = 6  # bind?, destination (kind, value), condition and field (kind, value): such a record
-# ways to open a record of one field
-OPEN_FIELD = 0  # the field; nil has none
-OPEN_PRESENT = 1  # 1, of nil 0
-OPEN_OR_ZERO = 2  # the field, of nil 0
+# of a record of one field, which is coded as the field is, and of what is true
+CHECK_OPEN = 5  # bind?, destination (kind, value), record (kind, value): its field; nil has none
+CHECK_THERE = 6  # bind?, destination, record: 1, of nil 0
+CHECK_OR = 7  # bind?, destination, record, (kind, value): its field, or this
+CHECK_PICK = 8  # bind?, destination, number, (kind, value) x 2: the second where the number is 0
+CHECK_TEST = 9  # bind?, destination, type, comparison, (kind, value) x 2: 1 or 0
 # value types
 T_NUMBER = 0
 T_UNSIGNED = 1

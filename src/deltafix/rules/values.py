@@ -248,15 +248,34 @@ _REAL_TESTS: Final[dict[str, Test]] = {
 }
 
 
-NATIVE: Final[dict[str, Function]] = {
-    "~present": lambda value: int(value is not None),
-    "~or_zero": lambda value: 0 if value is None else value[0],
-    "~when": lambda condition, value: (value,) if condition else None,
-}
-"""User functors that every program may declare, of numbers and records of one: the kernel's own.
+def _natives(of: values.BaseType) -> dict[str, Function]:
+    tests = _REAL_TESTS if of == "float" else _TESTS
+    same, less = tests["="], tests["<"]
+    return {
+        f"~there_{of}": lambda record: int(record is not None),
+        f"~or_{of}": lambda record, other: other if record is None else record[0],
+        f"~when_{of}": lambda condition, value: (value,) if condition else None,
+        f"~pick_{of}": lambda condition, one, other: one if condition else other,
+        f"~same_{of}": lambda left, right: int(same(left, right)),
+        f"~less_{of}": lambda left, right: int(less(left, right)),
+    }
 
-No text can spell them; SQL computes with nullable numbers so.
+
+NATIVE: Final[dict[str, Function]] = {
+    **_natives("number"),
+    **_natives("float"),
+    **_natives("symbol"),
+}
+"""Functors that every program may declare as a user's, and the kernel computes.
+
+They are about values, conditions that are 1 or 0, and records of one field, or `nil`. No text can
+spell them; SQL computes with NULL so.
 """
+
+
+def native(functor: str) -> str:
+    """What one of `NATIVE` does, as a call names it: `there` of `@~there_float`; else no text."""
+    return functor[2:].partition("_")[0] if functor[1:] in NATIVE else ""
 
 
 def comparison(op: str, of: values.BaseType) -> Test:

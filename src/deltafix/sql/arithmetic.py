@@ -67,7 +67,7 @@ def computed(formulas: Formulas, node: exp.Expr) -> Operand | None:
     result = Operand(formulas.builder.fresh("f"), scalar.type, bool(found.present))
     term = found.term
     if found.present:
-        term = formulas.builder.own("~when", _all(found.present), term)
+        term = formulas.builder.engine("when", "number", _all(found.present), term)
     formulas.body.append(equal(result.term, term))
     if found.doubts:
         _judged(formulas, scalar, args, found.doubts)
@@ -107,8 +107,9 @@ def _if_doubtful(builder: Builder, arg: Operand, doubt: Term) -> Term:
         return arg.term
     if not arg.nullable:
         return Call("*", (arg.term, doubt))
-    there = Call("land", (builder.own("~present", arg.term), doubt))
-    return builder.own("~when", there, builder.own("~or_zero", arg.term))
+    there = Call("land", (builder.engine("there", "number", arg.term), doubt))
+    value = builder.engine("or", "number", arg.term, _number(0))
+    return builder.engine("when", "number", there, value)
 
 
 def _number(value: int) -> Const:
@@ -136,10 +137,8 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         if not (kind.is_integer or kind.is_decimal):
             return None
         if leaf.nullable:
-            own = formulas.builder.own
-            value, there = own("~or_zero", leaf.term), own("~present", leaf.term)
-            present = (_bound(formulas, there),)
-            return _Whole(_bound(formulas, value), kind.scale, _limit(kind), present=present)
+            value, there = opened(formulas, leaf)
+            return _Whole(value, kind.scale, _limit(kind), present=(there,))
         if isinstance(leaf.term, Const):
             assert isinstance(leaf.term.value, int)  # noqa: S101  of a whole type
             return _Whole(leaf.term, kind.scale, abs(leaf.term.value))
@@ -167,6 +166,13 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
     if found is None or not found.doubts:
         return found
     return replace(found, term=_bound(formulas, found.term))  # it will be asked about
+
+
+def opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
+    """The value of a nullable operand, or a zero of its type, and 1 or 0: whether it has one."""
+    base, engine = operand.type.base, formulas.builder.engine
+    value = engine("or", base, operand.term, Const(operand.type.zero, base))
+    return _bound(formulas, value), _bound(formulas, engine("there", base, operand.term))
 
 
 def _bound(formulas: Formulas, term: Term) -> Term:
@@ -274,16 +280,14 @@ def _chosen(formulas: Formulas, chosen: Term, one: _Whole, other: _Whole) -> _Wh
     """One where `chosen` is 1, the other where it is 0; in doubt where either is."""
     present: tuple[Term, ...] = ()
     if one.present or other.present:
-        present = (_either(formulas, chosen, _all(one.present), _all(other.present)),)
-    term = _either(formulas, chosen, one.term, other.term)
+        present = (_pick(formulas, chosen, _all(one.present), _all(other.present)),)
+    term = _pick(formulas, chosen, one.term, other.term)
     doubts = (*one.doubts, *other.doubts)
     return _Whole(term, one.scale, max(one.most, other.most), doubts, present)
 
 
-def _either(formulas: Formulas, chosen: Term, one: Term, other: Term) -> Term:
-    """`y + c * (x - y)`."""
-    other = _bound(formulas, other)
-    return Call("+", (other, Call("*", (chosen, Call("-", (one, other))))))
+def _pick(formulas: Formulas, chosen: Term, one: Term, other: Term) -> Term:
+    return formulas.builder.engine("pick", "number", chosen, one, other)
 
 
 def _all(present: Sequence[Term]) -> Term:

@@ -142,7 +142,7 @@ class Builder:
     """By a name that says what they compute: equal names mean the same."""
     types: dict[str, TypeDecl] = field(default_factory=dict)
     native: set[str] = field(default_factory=set)
-    """Those of `types.NULLABLE_FUNCTORS` that are called."""
+    """Those of `types.NATIVE_FUNCTORS` that are called."""
     made: dict[int, Relation] = field(default_factory=dict)
     """Parts of the query that are relations already, by the identity of their node."""
     alive: list[exp.Expr] = field(default_factory=list)
@@ -312,10 +312,10 @@ class Builder:
             self.functions[name] = function(scalar, columns, result, exact=exact)
         return Call(f"@{name}", tuple(arg.term for arg in args))
 
-    def own(self, name: str, *args: Term) -> Call:
-        """A call of one of the engine's own functors of nullable numbers."""
-        self.native.add(name)
-        return Call(f"@{name}", args)
+    def engine(self, name: str, base: str, *args: Term) -> Call:
+        """A call of one of `types.NATIVE_FUNCTORS`, on values of one of the engine's types."""
+        self.native.add(f"~{name}_{base}")
+        return Call(f"@~{name}_{base}", args)
 
     def reducer(self, name: str, found: UserReducer, argument: str, result: str) -> str:
         """A reducer from one of the engine's types to another, as an aggregate's name."""

@@ -28,7 +28,7 @@ from deltafix.sql.scope import Scope
 from deltafix.sql.text import Statement, exp, statements
 from deltafix.sql.types import (
     BIGINT,
-    NULLABLE_FUNCTORS,
+    NATIVE_FUNCTORS,
     NULLABLE_TYPES,
     Column,
     SqlType,
@@ -399,7 +399,7 @@ def program(given: Iterable[Relation], builders: Iterable[Builder]) -> Program:
         rules=tuple(rule for part in parts for rule in part.rules),
         types=(*NULLABLE_TYPES, *types.values()),
         functors=(
-            *(NULLABLE_FUNCTORS[name] for name in sorted(native)),
+            *(NATIVE_FUNCTORS[name] for name in sorted(native)),
             *reducers.values(),
             *(f for part in parts for f in part.functors),
         ),

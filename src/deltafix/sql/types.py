@@ -36,8 +36,8 @@ __all__ = [
     "DOUBLE",
     "INTEGER",
     "MOST_DIGITS",
+    "NATIVE_FUNCTORS",
     "NULL",
-    "NULLABLE_FUNCTORS",
     "NULLABLE_TYPES",
     "SMALLINT",
     "TEXT",
@@ -369,19 +369,24 @@ NULLABLE_TYPES: Final = tuple(
 )
 """The engine's types of nullable columns: every program has them."""
 
-NULLABLE_FUNCTORS: Final = {
-    one.name: one
-    for one in (
-        FunctorDecl("~present", (Attribute("value", _NULLABLE["number"]),), "number"),
-        FunctorDecl("~or_zero", (Attribute("value", _NULLABLE["number"]),), "number"),
-        FunctorDecl(
-            "~when",
-            (Attribute("condition", "number"), Attribute("value", "number")),
-            _NULLABLE["number"],
-        ),
+
+def _native(base: str, nullable: str) -> tuple[FunctorDecl, ...]:
+    value, record = Attribute("value", base), Attribute("record", nullable)
+    other, condition = Attribute("other", base), Attribute("condition", "number")
+    return (
+        FunctorDecl(f"~there_{base}", (record,), "number"),
+        FunctorDecl(f"~or_{base}", (record, other), base),
+        FunctorDecl(f"~when_{base}", (condition, value), nullable),
+        FunctorDecl(f"~pick_{base}", (condition, value, other), base),
+        FunctorDecl(f"~same_{base}", (value, other), "number"),
+        FunctorDecl(f"~less_{base}", (value, other), "number"),
     )
+
+
+NATIVE_FUNCTORS: Final = {
+    one.name: one for base, nullable in _NULLABLE.items() for one in _native(base, nullable)
 }
-"""What the engine does with nullable numbers by itself: 1 or 0, the number or 0, one or NULL."""
+"""What the engine does with conditions and nullable values by itself (`rules.values.NATIVE`)."""
 
 _TIMES: Final = (DATE, TIMESTAMP, TIMESTAMPTZ)
 """Each converts to those after it; a timestamp without a zone is one of UTC."""
