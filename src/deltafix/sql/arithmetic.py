@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.rules.ast import FunctorDecl
 from deltafix.rules.terms import Call, Const, Term
+from deltafix.sql import conditions
 from deltafix.sql.builder import NIL, Operand, equal, function
 from deltafix.sql.literals import Scalar
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, Column, SqlType
+from deltafix.sql.types import BIGINT, BOOLEAN, NULL, Column, SqlType
 
 if TYPE_CHECKING:
     from deltafix.sql.builder import Builder
@@ -33,6 +34,8 @@ _END: Final = 1 << 63
 _LONG: Final = 150
 """Nodes from which on an expression is one function: its terms would nest as deep as it is long."""
 _OPERATORS: Final[dict[type, str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+
+_NODES: Final = (*_OPERATORS, exp.Neg, exp.Case, exp.Cast, exp.Coalesce)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,11 @@ class _Whole:
 def computed(formulas: Formulas, node: exp.Expr) -> Operand | None:
     """An expression as a term of the engine; None for what Python has to compute."""
     node = node.unnest()
-    if not isinstance(node, (*_OPERATORS, exp.Neg, exp.Case, exp.Cast, exp.Coalesce)):
-        return None
     if len(list(islice(node.walk(), _LONG))) == _LONG:
         return None
-    if isinstance(node, exp.Case) and all(formulas.leaf(one) is not None for one in _values(node)):
-        return None  # a function of what its conditions are about
+    other = conditions.chosen(formulas, node)
+    if other is not None or not isinstance(node, _NODES):
+        return other
     body = len(formulas.body)
     found = _whole(formulas, node)
     if found is None:
@@ -116,7 +118,7 @@ def _number(value: int) -> Const:
     return Const(value, "number")
 
 
-def _values(node: exp.Case) -> list[exp.Expr]:
+def values(node: exp.Case) -> list[exp.Expr]:
     """What a CASE may give."""
     default = node.args.get("default")
     return [*(one.args["true"] for one in node.args["ifs"]), default or exp.Null()]
@@ -166,6 +168,17 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
     if found is None or not found.doubts:
         return found
     return replace(found, term=_bound(formulas, found.term))  # it will be asked about
+
+
+def alike(formulas: Formulas, *nodes: exp.Expr) -> list[tuple[Term, Term]] | None:
+    """Numbers with equally many digits behind the point, each with 1 or 0: whether it is there.
+
+    None where Python has to compute one, or where one may leave its type.
+    """
+    found = _alike(formulas, nodes)
+    if found is None or any(one.doubts for one in found):
+        return None
+    return [(one.term, _all(one.present)) for one in found]
 
 
 def opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
@@ -229,26 +242,38 @@ def _sum(op: str, left: _Whole, right: _Whole) -> _Whole:
     return _Whole(term, scale, min(most, _END - 1), doubts, present)
 
 
-def _truth(test: Scalar) -> Scalar:
-    """1 where a condition is true, else 0."""
+def asked(node: exp.Case, one: exp.If) -> exp.Expr:
+    """The condition of a branch of CASE."""
+    subject = node.args.get("this")
+    return one.this if subject is None else exp.EQ(this=subject, expression=one.this)
+
+
+def _truth(formulas: Formulas, node: exp.Expr) -> Term | None:
+    """1 where a condition is true, else 0; None for one about nothing."""
+    test, args = formulas.scalar(node)
+    if not args or test.type not in (BOOLEAN, NULL):
+        return None
+    found = conditions.flags(formulas, node)
+    if found is not None:
+        return _bound(formulas, found.true)
     compute = test.compute
-    return Scalar(lambda row: int(compute(row) is True), BIGINT, nullable=False)
+    asked = Scalar(lambda row: int(compute(row) is True), BIGINT, nullable=False)
+    return formulas.builder.apply(asked, args, formulas.body).term
 
 
 def _case(formulas: Formulas, node: exp.Case) -> _Whole | None:
     """`CASE WHEN c THEN x ELSE y END`."""
-    known = _alike(formulas, _values(node))
+    if all(formulas.leaf(one) is not None for one in values(node)):
+        return None  # else a function of what its conditions are about, and nothing more
+    known = _alike(formulas, values(node))
     if known is None:
         return None
     found = known[-1]
-    subject = node.args.get("this")
     for one, value in reversed(list(zip(node.args["ifs"], known, strict=False))):
-        asked = one.this if subject is None else exp.EQ(this=subject, expression=one.this)
-        test, args = formulas.scalar(asked)
-        if not args:
+        chosen = _truth(formulas, asked(node, one))
+        if chosen is None:
             return None
-        chosen = formulas.builder.apply(_truth(test), args, formulas.body)
-        found = _chosen(formulas, chosen.term, value, found)
+        found = _chosen(formulas, chosen, value, found)
     return found
 
 

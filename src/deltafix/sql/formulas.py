@@ -231,15 +231,36 @@ class Formulas:
         """A comparison: the engine's own, where both sides are there already."""
         op = COMPARISONS[type(node)]
         here = self.within()
-        sides = [here.leaf(one) or here.fixed(one) for one in (node.this, node.expression)]
         joins = op == "=" and truth is True
-        if None in sides and not joins:
+        sides = here.pair(node, joins=joins)
+        if sides is None:
             return self.computed(node, truth)
-        left = sides[0] or here.operand(node.this)
-        right = sides[1] or here.operand(node.expression)
+        left, right = sides
+        if NULL in (left.type, right.type) or NIL in (left.term, right.term):
+            return TRUE if truth is None else FALSE
+        if truth is None:
+            nulls = [equal(side.term, NIL) for side in sides if side.nullable]
+            return conjunction((*here.body, disjunction(nulls)))
+        if joins and left.nullable and right.nullable:
+            parts = (equal(left.term, right.term), Comparison("!=", left.term, NIL))
+            return conjunction((*here.body, *parts))
+        written = op if truth else _NEGATED[op]
+        terms = [here.opened(side) for side in sides]
+        return conjunction((*here.body, Comparison(written, terms[0], terms[1])))
+
+    def pair(self, node: exp.Expr, *, joins: bool) -> tuple[Operand, Operand] | None:
+        """Both sides of a comparison as the engine compares them; None where Python has to.
+
+        They are there already; where they are to join, they may be computed.
+        """
+        sides = [self.leaf(one) or self.fixed(one) for one in (node.this, node.expression)]
+        if None in sides and not joins:
+            return None
+        left = sides[0] or self.operand(node.this)
+        right = sides[1] or self.operand(node.expression)
         if left.type is not right.type:
             left, right = (
-                here.operand(other) if other is not one else side
+                self.operand(other) if other is not one else side
                 for one, other, side in (
                     (node.this, typed(node.this, right.type), left),
                     (node.expression, typed(node.expression, left.type), right),
@@ -248,27 +269,18 @@ class Formulas:
         left, right = _as_days(left, right), _as_days(right, left)
         kind = common_type(left.type, right.type)
         if kind is None:
-            return self.computed(node, truth)  # which says what is wrong
-        if NULL in (left.type, right.type) or NIL in (left.term, right.term):
-            return TRUE if truth is None else FALSE
-        if left.type.code != right.type.code:
-            bare = any(isinstance(side.term, Const) for side in (left, right))
-            if not (joins or bare) or not all(holds_all(kind, s.type) for s in (left, right)):
-                return self.computed(node, truth)
-            convert, body = self.builder.converted, here.body
-            left, right = (
-                side if side.type.code == kind.code else convert(side, kind, body)
-                for side in (left, right)
-            )
-        if truth is None:
-            nulls = [equal(side.term, NIL) for side in (left, right) if side.nullable]
-            return conjunction((*here.body, disjunction(nulls)))
-        if joins and left.nullable and right.nullable:
-            parts = (equal(left.term, right.term), Comparison("!=", left.term, NIL))
-            return conjunction((*here.body, *parts))
-        written = op if truth else _NEGATED[op]
-        terms = [here.opened(side) for side in (left, right)]
-        return conjunction((*here.body, Comparison(written, terms[0], terms[1])))
+            return None  # what computes it says what is wrong
+        unknown = NULL in (left.type, right.type) or NIL in (left.term, right.term)
+        if unknown or left.type.code == right.type.code:
+            return left, right
+        bare = any(isinstance(side.term, Const) for side in (left, right))
+        if not (joins or bare) or not all(holds_all(kind, s.type) for s in (left, right)):
+            return None
+        one, two = (
+            side if side.type.code == kind.code else self.builder.converted(side, kind, self.body)
+            for side in (left, right)
+        )
+        return one, two
 
     def distinct(self, node: exp.Expr, truth: bool | None) -> Formula:
         """IS [NOT] DISTINCT FROM: the engine's own where both sides are there, of one type."""
@@ -305,7 +317,12 @@ class Formulas:
         return conjunction((*here.body, Comparison("=" if truth else "!=", operand.term, NIL)))
 
     def computed(self, node: exp.Expr, truth: bool | None) -> Formula:
-        """A condition as one function: its value is 1, 0, or 2 for unknown."""
+        """A condition that computes: terms of the engine, or one function.
+
+        The function's value is 1, 0, or 2 for unknown.
+        """
+        from deltafix.sql.conditions import flags  # noqa: PLC0415  the two need each other
+
         here = self.within()
         scalar, args = here.scalar(node)
         if scalar.type not in (BOOLEAN, NULL):
@@ -319,6 +336,9 @@ class Formulas:
             return conjunction((*here.body, self.column(args[0], truth)))
         if truth is None and not scalar.nullable:
             return FALSE
+        found = flags(here, node)
+        if found is not None:
+            return conjunction((*here.body, found.as_formula(truth)))
         compute = scalar.compute
         says = ("truth", scalar.says)
         coded = Scalar(lambda row: _CODES[compute(row)], BIGINT, nullable=False, says=says)
