@@ -1,7 +1,7 @@
 """Conditions as terms of the engine: 1 or 0, in SQL's three-valued logic.
 
 `flags(formulas, node)` gives two terms, whether a condition is true and whether it is false; where
-neither, it is unknown. `chosen(formulas, node)` is such a condition as a value, or CASE or COALESCE.
+neither, it is unknown. `chosen(formulas, node)` is one of them as a value, or CASE or COALESCE.
 Comparisons, IS NULL, IN and BETWEEN of columns, constants and arithmetic that cannot leave its type
 are such terms, with AND, OR and NOT of them; None says that a condition is a function in Python
 (300,000 rows of `a IS NULL OR b = 3`: 0.64 s there, 0.1 here). Invariant: a term has no error: each
