@@ -1,7 +1,8 @@
-"""Arithmetic of whole numbers and decimals: the engine's in views, Python's in a SELECT of rows.
+"""Arithmetic and conditions: the engine's in views, Python's in a SELECT of rows.
 
-A view over columns that are NOT NULL wraps around at 64 bits and asks Python where that may matter;
-the SELECT of one table computes each row in Python. Both give the same value, or both refuse.
+A view wraps around at 64 bits and asks Python where that may matter, has a 0 where a value is NULL,
+and conditions that are 1 or 0; the SELECT of one table computes each row in Python. Both give the
+same value, or both refuse.
 """
 
 from __future__ import annotations
@@ -24,37 +25,86 @@ COLUMNS = {
     "e": ("DECIMAL(18, 6)", ("0.000001", "-3.5", "999999999999.999999")),
     "f": ("DECIMAL(4, 4)", ("0.0001", "-0.0700", "0.9999")),
 }
+TEXTS = ("x", "y")
+OTHERS = dict.fromkeys(TEXTS, ("TEXT", ("x", "y", "z"))) | {"t": ("BOOLEAN", (True, False))}
 
 
 def _expression(random: Random, depth: int) -> str:
-    if depth == 0 or random.random() < 0.15:
+    if depth <= 0 or random.random() < 0.15:
         return random.choice((*COLUMNS, *COLUMNS, "1", "-1", "100", "0.5", "2.25"))
     one, two = _expression(random, depth - 1), _expression(random, depth - 1)
     kind = random.random()
     if kind < 0.12:
-        return f"CASE WHEN {random.choice('abc')} > 0 THEN {one} ELSE {two} END"
-    if kind < 0.18:
+        return f"CASE WHEN {_condition(random, depth - 1)} THEN {one} ELSE {two} END"
+    if kind < 0.15:
+        return f"CASE WHEN {_condition(random, depth - 1)} THEN {one} END"
+    if kind < 0.2:
         return f"CASE a WHEN 1 THEN {one} WHEN 7 THEN {two} ELSE {random.choice('bcd')} END"
     if kind < 0.26:
         return f"(- {one})"
     if kind < 0.34:
         return f"CAST({one} AS {random.choice(('BIGINT', 'INTEGER', 'DECIMAL(18, 2)'))})"
+    if kind < 0.44:
+        return f"COALESCE({one}, {two})"
     return f"({one} {random.choice('+-**')} {two})"
 
 
-def _row(random: Random) -> tuple[Any, ...]:
-    return tuple(
-        Decimal(value) if isinstance(value, str) else value
-        for value in (random.choice(values) for _, values in COLUMNS.values())
+def _condition(random: Random, depth: int) -> str:
+    kind = random.random()
+    if depth > 0 and kind < 0.4:
+        one, two = _condition(random, depth - 1), _condition(random, depth - 1)
+        return f"({one} {random.choice(('AND', 'OR'))} {random.choice(('', 'NOT '))}{two})"
+    one, two = _expression(random, depth - 1), random.choice((*COLUMNS, "7", "-1", "0.5"))
+    column, text = random.choice((*COLUMNS,)), random.choice((*TEXTS, "'x'", "'y'"))
+    last = random.choice(("'y'", "'z'", "NULL"))
+    return random.choice(
+        (
+            f"{one} {random.choice(('=', '<>', '<', '<=', '>', '>='))} {two}",
+            f"{column} {random.choice(('=', '<>', '<', '<=', '>', '>='))} {two}",
+            f"{random.choice(TEXTS)} {random.choice(('=', '<>'))} {text}",
+            f"{random.choice((*COLUMNS, *TEXTS))} IS {random.choice(('', 'NOT '))}NULL",
+            f"{column} BETWEEN {random.choice((*COLUMNS, '-1'))} AND {two}",
+            f"{column} IN (1, 7, {random.choice(('0', '-2', 'NULL'))})",
+            f"{random.choice(TEXTS)} NOT IN ('x', {last})",
+            random.choice(("t", "NOT t", "t IS NULL", "t = (a > 0)")),
+        )
     )
 
 
-def test_oracle_arithmetic_of_views_is_that_of_rows() -> None:
-    columns = ", ".join(f"{name} {kind} NOT NULL" for name, (kind, _) in COLUMNS.items())
+def _shown(random: Random) -> str:
+    """A number, a truth or a text, of columns."""
+    kind = random.random()
+    if kind < 0.6:
+        return _expression(random, 3)
+    if kind < 0.8:
+        return _condition(random, 2)
+    texts = (*TEXTS, "'x'", "NULL")
+    if kind < 0.9:
+        return f"COALESCE({random.choice(TEXTS)}, {random.choice(texts)})"
+    one, two = random.choice(texts), random.choice(TEXTS)
+    return f"CASE WHEN {_condition(random, 2)} THEN {one} ELSE {two} END"
+
+
+def _row(random: Random, nullable: set[str]) -> tuple[Any, ...]:
+    found = []
+    for name, (kind, values) in (COLUMNS | OTHERS).items():
+        value = None if name in nullable and random.random() < 0.3 else random.choice(values)
+        is_number = isinstance(value, str) and kind != "TEXT"
+        found.append(Decimal(value) if is_number else value)
+    return tuple(found)
+
+
+def test_oracle_expressions_of_views_are_those_of_rows() -> None:
     random = Random(64)
-    values = refused = played = 0
+    values = refused = played = nulls = native = 0
     while played < EXPRESSIONS:
-        shown = f"SELECT id, {_expression(random, 3)} AS x FROM t"
+        shown = f"SELECT id, {_shown(random)} AS x FROM t"
+        all_of = random.choice((0, 0, 1))
+        nullable = {name for name in COLUMNS | OTHERS if all_of or random.random() < 0.3}
+        columns = ", ".join(
+            f"{name} {kind}{'' if name in nullable else ' NOT NULL'}"
+            for name, (kind, _) in (COLUMNS | OTHERS).items()
+        )
         with deltafix.sql.connect() as rows, deltafix.sql.connect() as views:
             for db in (rows, views):
                 db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
@@ -63,8 +113,9 @@ def test_oracle_arithmetic_of_views_is_that_of_rows() -> None:
             except deltafix.sql.ProgrammingError:
                 continue  # a product of more digits than a DECIMAL has
             played += 1
+            native += "~" in "".join(one.name for one in views.catalog.program().functors)
             for number in range(12):
-                row = (number, *_row(random))
+                row = (number, *_row(random, nullable))
                 rows.execute("DELETE FROM t")
                 rows.insert("t", [row])
                 try:
@@ -76,10 +127,13 @@ def test_oracle_arithmetic_of_views_is_that_of_rows() -> None:
                     continue
                 views.insert("t", [row])
                 values += 1
+                nulls += wanted[0][1] is None
                 found = views.execute("SELECT * FROM v WHERE id = ?", [number]).fetchall()
                 assert (shown, row, found) == (shown, row, wanted)
     assert values > EXPRESSIONS
-    assert refused > EXPRESSIONS
+    assert refused > EXPRESSIONS // 2
+    assert nulls > EXPRESSIONS // 2
+    assert native > EXPRESSIONS // 3
 
 
 LEAST = -(2**63)
