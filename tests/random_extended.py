@@ -150,6 +150,38 @@ def records(draw: Draw, lines: list[str]) -> None:
             f"{many}([y, l]) :- {many}(l), l = [x, _], {draw.atom(y='number')}, y > x, y < 5."
         )
         lines.append(f"{ends}(x) :- {many}([x, [_, _]]).")
+    if draw.rng.random() < 0.7:
+        optional(draw, lines, kind)
+
+
+def optional(draw: Draw, lines: list[str], kind: str) -> None:
+    """Records of one field, which are coded as it is: opened, made, absent, and within another."""
+    rng, name, made = draw.rng, f"{draw.name}maybe", f"{draw.name}maybe".upper()
+    there, none = draw.own("there", "number", kind), draw.own("none", "number")
+    lines.append(f".type {made} = [v: {kind}] .decl {name}(k: number, o: {made})")
+    lines.append(f".decl {there}(k: number, v: {kind}) .decl {none}(k: number)")
+    lines.append(f"{name}(k, [x]) :- {draw.atom(k='number', x=kind)}.")
+    lines.append(f"{name}(k, nil) :- {draw.atom(k='number')}, k {rng.choice(('<', '>'))} 2.")
+    opened = ("{0}(k, [x])", "{0}(k, o), o = [x]", "{0}(k, o), o != nil, [x] = o")
+    lines.append(f"{there}(k, x) :- {rng.choice(opened).format(name)}.")
+    absent = (f"{name}(k, nil)", f"{name}(k, _), !{name}(k, [_])", f"{name}(k, o), !(o = [_])")
+    lines.append(f"{none}(k) :- {rng.choice(absent)}.")
+    if rng.random() < 0.5:
+        carried = (f"{name}(k, o)", f"{name}(k, [x]), o = [x]")
+        edge = draw.atom(k="number", l="number")
+        lines.append(f"{name}(l, o) :- {rng.choice(carried)}, {edge}.")
+    if kind == "number" and rng.random() < 0.5:
+        lines.append(f"{name}(k, [z]) :- {name}(k, [x]), z = (x + 3) % 5.")
+    if rng.random() < 0.6:
+        both = draw.own("same", "number", "number")
+        joins = (f"{name}(k, o), {name}(l, o)", f"{name}(k, [x]), o = [x], {name}(l, o)")
+        lines.append(f".decl {both}(k: number, l: number)")
+        lines.append(f"{both}(k, l) :- {rng.choice(joins)}.")
+    if rng.random() < 0.5:
+        box, flat = f"{name}box", draw.own("boxed", kind)
+        lines.append(f".type {box.upper()} = [o: {made}] .decl {box}(b: {box.upper()})")
+        lines.append(f"{box}([o]) :- {name}(_, o). .decl {flat}(v: {kind})")
+        lines.append(f"{flat}(x) :- {box}([[x]]), {box}([o]), o {rng.choice(('=', '!='))} nil.")
 
 
 def branches(draw: Draw, lines: list[str]) -> None:

@@ -338,7 +338,7 @@ class Flattening:
     def negation(self, part: Not) -> None:
         """Flatten `!…`: a ground row directly, anything else through a hidden relation."""
         body = part.body
-        if isinstance(body, Comparison):
+        if isinstance(body, Comparison) and not has_wildcard((body.left, body.right)):
             if body.op in CONSTRAINTS:
                 self.comparison(body.op, body.left, body.right, holds=False)
             else:
