@@ -253,6 +253,8 @@ class Formulas:
 
         They are there already; where they are to join, they may be computed.
         """
+        if any(isinstance(one.unnest(), exp.Interval) for one in (node.this, node.expression)):
+            return None  # how far moments are apart: no type of a column
         sides = [self.leaf(one) or self.fixed(one) for one in (node.this, node.expression)]
         if None in sides and not joins:
             return None
