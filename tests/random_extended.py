@@ -226,6 +226,13 @@ def founded(draw: Draw, lines: list[str]) -> None:
     kind = rng.choice(["number", *(one for one in draw.kinds if one == "float")])
     pair = draw.atom(x="number", y="number")
     edge = f"{pair}, {rng.choice(('y < x', 'x < y', 'y < x, y != 3', 'x < y, !( y = 2 ; x = 1 )'))}"
+    guard: list[str] = []
+    if rng.random() < 0.4:  # what is not asked for may need itself
+        guard = [rng.choice((f"x > {rng.randrange(3)}", f"{draw.name}in(x)"))]
+        edge = f"( {edge} ; {draw.atom(x='number', y='number')}, !( {guard[0]} ) )"
+        if "in(" in guard[0]:
+            lines.append(f".decl {draw.name}in(x: number)")
+            lines.append(f"{draw.name}in(x) :- {draw.atom(x='number')}, x != {rng.randrange(4)}.")
     name, over = f"{draw.name}up", f"{draw.name}{'up' if rng.random() < 0.5 else 'over'}"
     more = {"z": draw.type()} if two else {}
     at, below = (", ".join([one, *more]) for one in "xy")
@@ -244,7 +251,7 @@ def founded(draw: Draw, lines: list[str]) -> None:
         if rng.random() < 0.2:
             inner = f"({inner} ; {draw.atom(x='number', y='number')}, {inner})"
         value = f"{op}{'' if op == 'count' else ' w'} : {{ {inner} }}"
-        body = [draw.atom(x="number", **more), f"v = {value}"]
+        body = [draw.atom(x="number", **more), *guard, f"v = {value}"]
         if rng.random() < 0.3:
             body.append(rng.choice((f"!{name}({below}, v)", f"!{over}({below}, _)")))
             body.insert(1, edge)
@@ -252,7 +259,8 @@ def founded(draw: Draw, lines: list[str]) -> None:
     if rng.random() < 0.5:
         lost = f"{draw.name}lost"
         lines += [f".decl {lost}(x: number)", f".output {lost}"]
-        lines.append(f"{lost}(x) :- {draw.atom(x='number')}, 0 = count : {{ {edge}, {lost}(y) }}.")
+        body = [draw.atom(x="number"), *guard, f"0 = count : {{ {edge}, {lost}(y) }}"]
+        lines.append(f"{lost}(x) :- {', '.join(body)}.")
 
 
 GROUPS: dict[str, Callable[[Draw, list[str]], None]] = {
