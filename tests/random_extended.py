@@ -225,14 +225,16 @@ def founded(draw: Draw, lines: list[str]) -> None:
     rng, two = draw.rng, draw.rng.random() < 0.3
     kind = rng.choice(["number", *(one for one in draw.kinds if one == "float")])
     pair = draw.atom(x="number", y="number")
-    edge = f"{pair}, {rng.choice(('y < x', 'x < y', 'y < x, y != 3', 'x < y, !( y = 2 ; x = 1 )'))}"
+    order = rng.choice(("y < x", "x < y", "y < x, y != 3", "x < y, !( y = 2 ; x = 1 )"))
     guard: list[str] = []
-    if rng.random() < 0.4:  # what is not asked for may need itself
-        guard = [rng.choice((f"x > {rng.randrange(3)}", f"{draw.name}in(x)"))]
-        edge = f"( {edge} ; {draw.atom(x='number', y='number')}, !( {guard[0]} ) )"
+    other = Random(pair)  # the draws below are as they were
+    if other.random() < 0.4:  # what is not asked for may need itself
+        guard = [other.choice((f"x > {other.randrange(3)}", f"{draw.name}in(x)"))]
+        order = f"( {order} ; !( {guard[0]} ) )"
         if "in(" in guard[0]:
             lines.append(f".decl {draw.name}in(x: number)")
-            lines.append(f"{draw.name}in(x) :- {draw.atom(x='number')}, x != {rng.randrange(4)}.")
+            lines.append(f"{draw.name}in(x) :- {pair}, x != {other.randrange(4)}.")
+    edge = f"{pair}, {order}"
     name, over = f"{draw.name}up", f"{draw.name}{'up' if rng.random() < 0.5 else 'over'}"
     more = {"z": draw.type()} if two else {}
     at, below = (", ".join([one, *more]) for one in "xy")

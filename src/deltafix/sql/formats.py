@@ -60,7 +60,7 @@ _NAMES: Final[dict[str, _Write]] = {
 
 _KNOWN: Final = {
     "duckdb": "YymdHIMSfgjGVuwaAbBp%",
-    "postgres": "YymdHIMSj",
+    "postgres": "YymdHIMSfj",
     "spark": "YymdHIMSaAbBp",
 }
 """What each dialect has of these."""
