@@ -78,6 +78,8 @@ def element_of(
 def array(scalars: Scalars, node: exp.Expr) -> Scalar:
     """`[a, b]`, `ARRAY[a, b]`."""
     values = [scalars.compile(one) for one in node.expressions]
+    if len(values) == 1 and isinstance(node.expressions[0], exp.Comprehension):
+        return values[0]
     kind = scalars.one_type(node, values)
     made = array_of(kind, scalars.statement, node)
     parts = [scalars.converted(value, kind).compute for value in values]

@@ -188,10 +188,8 @@ class Scalars:
             close = suggest(name.upper(), functions.NAMES.split(", "), 0.75)
             way_out = functions.instead_of(name.upper(), self.statement.dialect)
             way_out = f"did you mean {close}?" if close else way_out
-            if node.find(exp.Lambda, exp.Comprehension):
+            if node.find(exp.Lambda):
                 way_out = "UNNEST the array, and ARRAY_AGG what becomes of its elements"
-            if isinstance(node, exp.Comprehension):
-                raise self.statement.refused("a list comprehension", node, way_out)
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)
 
@@ -630,6 +628,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.DateAdd: moments.later,
     (exp.TimestampTrunc, exp.DateTrunc): moments.truncated,
     exp.Array: nested.array,
+    exp.Comprehension: lambdas.comprehension,
     exp.ArrayContains: nested.contains,
     exp.Bracket: nested.at,
     exp.Struct: nested.struct,
