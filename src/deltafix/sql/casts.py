@@ -224,7 +224,7 @@ def _to_text(given: SqlType, dialect: str) -> Callable[[Any], str]:
     if given.is_decimal:
         return lambda value: f"{value or abs(value):f}"
     if given in (TIMESTAMP, TIMESTAMPTZ):
-        return _moment_to_text
+        return _local_to_text if dialect == "spark" else _moment_to_text
     return str
 
 
@@ -279,6 +279,11 @@ def _moment_to_text(value: datetime) -> str:
     if value.microsecond:
         text += f".{value.microsecond:06}".rstrip("0")
     return f"{value.date()} {text}{'' if value.tzinfo is None else '+00'}"
+
+
+def _local_to_text(value: datetime) -> str:
+    """Spark's, without the zone, which is that of the session: UTC."""
+    return _moment_to_text(value.replace(tzinfo=None))
 
 
 def _of_bytes(given: SqlType, wanted: SqlType, dialect: str) -> Callable[[Any], Any] | None:

@@ -174,7 +174,8 @@ def _java(value: float) -> str:
         raise ValueError("a number that is too large for JSON")
     convert = cast(DOUBLE, TEXT, dialect="spark")
     assert convert is not None  # noqa: S101  numbers have a text
-    return str(convert(value))
+    is_negative_zero = value == 0 and math.copysign(1, value) < 0
+    return f"{'-' * is_negative_zero}{convert(value)}"
 
 
 def _numeric(text: str) -> Decimal:

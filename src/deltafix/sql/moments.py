@@ -274,4 +274,5 @@ def truncated(scalars: Scalars, node: exp.Expr) -> Scalar:
 
 def moment(scalars: Scalars, node: exp.Expr) -> exp.Expr:
     """What Spark's functions of days are asked about: sqlglot notes that it is cast to one."""
-    return node.this if isinstance(node, exp.TsOrDsToDate) else node
+    is_noted = isinstance(node, exp.TsOrDsToDate) and not node.args.get("safe")
+    return node.this if is_noted else node

@@ -622,6 +622,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     json_paths.NODES: json_paths.extracted,
     exp.TimeToStr: formats.written,
     (exp.StrToTime, exp.StrToDate): formats.read,
+    exp.TsOrDsToDate: formats.day,
     exp.DateDiff: moments.difference,
     (exp.LastDay, exp.Dayname, exp.Monthname): moments.of_day,
     exp.DateFromParts: moments.made,
