@@ -257,7 +257,16 @@ def founded(draw: Draw, lines: list[str]) -> None:
     rng, two = draw.rng, draw.rng.random() < 0.3
     kind = rng.choice(["number", *(one for one in draw.kinds if one == "float")])
     pair = draw.atom(x="number", y="number")
-    edge = f"{pair}, {rng.choice(('y < x', 'x < y', 'y < x, y != 3', 'x < y, !( y = 2 ; x = 1 )'))}"
+    order = rng.choice(("y < x", "x < y", "y < x, y != 3", "x < y, !( y = 2 ; x = 1 )"))
+    guard: list[str] = []
+    other = Random(pair)  # the draws below are as they were
+    if other.random() < 0.4:  # what is not asked for may need itself
+        guard = [other.choice((f"x > {other.randrange(3)}", f"{draw.name}in(x)"))]
+        order = f"( {order} ; !( {guard[0]} ) )"
+        if "in(" in guard[0]:
+            lines.append(f".decl {draw.name}in(x: number)")
+            lines.append(f"{draw.name}in(x) :- {pair}, x != {other.randrange(4)}.")
+    edge = f"{pair}, {order}"
     name, over = f"{draw.name}up", f"{draw.name}{'up' if rng.random() < 0.5 else 'over'}"
     more = {"z": draw.type()} if two else {}
     at, below = (", ".join([one, *more]) for one in "xy")
@@ -276,7 +285,7 @@ def founded(draw: Draw, lines: list[str]) -> None:
         if rng.random() < 0.2:
             inner = f"({inner} ; {draw.atom(x='number', y='number')}, {inner})"
         value = f"{op}{'' if op == 'count' else ' w'} : {{ {inner} }}"
-        body = [draw.atom(x="number", **more), f"v = {value}"]
+        body = [draw.atom(x="number", **more), *guard, f"v = {value}"]
         if rng.random() < 0.3:
             body.append(rng.choice((f"!{name}({below}, v)", f"!{over}({below}, _)")))
             body.insert(1, edge)
@@ -284,7 +293,8 @@ def founded(draw: Draw, lines: list[str]) -> None:
     if rng.random() < 0.5:
         lost = f"{draw.name}lost"
         lines += [f".decl {lost}(x: number)", f".output {lost}"]
-        lines.append(f"{lost}(x) :- {draw.atom(x='number')}, 0 = count : {{ {edge}, {lost}(y) }}.")
+        body = [draw.atom(x="number"), *guard, f"0 = count : {{ {edge}, {lost}(y) }}"]
+        lines.append(f"{lost}(x) :- {', '.join(body)}.")
 
 
 GROUPS: dict[str, Callable[[Draw, list[str]], None]] = {

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tests.oracle import evaluate
 
 import deltafix
 from deltafix.datalog.program import Program
@@ -245,6 +246,55 @@ def test_agree_needs_stay_in_order_whatever_comes_and_goes(seed: int) -> None:
         assert {node[1][0] for node in places} == {node for edge in edges for node in edge}
     assert cycles > EDITS // 20
     assert undone > EDITS // 20
+
+
+GUARDED = """
+.decl uses(p: number, q: number)
+.decl off(p: number)
+.decl node(p: number)
+.decl height(p: number, h: number)
+.decl total(p: number, n: number)
+.decl each(p: number, n: number)
+.input uses, off, node
+.output height, total, each
+height(p, 0) :- node(p).
+height(p, h + 1) :- node(p), p > 1, !off(p), h = max d : { uses(p, q), height(q, d) }.
+each(p, n) :- uses(p, q), total(q, n).
+total(p, n + 1) :- node(p), p > 1, !off(p), n = sum m : { each(p, m) }.
+"""
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_oracle_a_group_that_no_rule_asks_for_may_need_itself(seed: int) -> None:
+    rng, program = Random(f"guarded {seed}"), Program.parse(GUARDED)
+    given: dict[str, set[tuple]] = {"uses": set(), "off": {(3,)}, "node": {(p,) for p in range(7)}}
+    refused = looping = 0
+    with deltafix.connect(program) as db:
+        with db.transaction() as tx:
+            for name, rows in given.items():
+                tx.insert(name, sorted(rows))
+        for _ in range(EDITS):
+            name = rng.choice(("uses",) * 6 + ("off", "node"))
+            row = tuple(rng.randrange(7) for _ in range(1 + (name == "uses")))
+            after = {**given, name: given[name] ^ {row}}
+            asked = {p for (p,) in after["node"] - after["off"] if p > 1}
+            used = {(p, q, 1) for p, q in after["uses"] if p in asked}
+            try:
+                with db.transaction() as tx:
+                    (tx.delete if row in given[name] else tx.insert)(name, [row])
+            except CyclicDataError:
+                assert is_cyclic(used), after
+                refused += 1
+            else:
+                assert not is_cyclic(used), after
+                given = after
+                looping += is_cyclic({(*pair, 1) for pair in given["uses"]})
+            db.check_invariants()
+            expected = evaluate(program, given)
+            for relation in ("height", "total", "each"):
+                assert set(db.rows(relation)) == expected[relation]
+    assert refused > EDITS // 40
+    assert looping > EDITS // 4
 
 
 LOWEST = ".decl l(x: number, v: number <min>) l(x, v) :- e(x, _), v = sum w : { e(x, y), l(y, w) }."

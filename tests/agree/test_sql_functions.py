@@ -83,6 +83,7 @@ FORMS = (
     *("COSH({F})", "TANH({F})", "DEGREES({F})", "RADIANS({F})", "PI()", "TRUNC({F})", "TRUNC({P})"),
     *("ROUND({H})", "ROUND({H},{R})", "ROUND({H},{R})", "ROUND({H},{R})", "TRUNC({H},{R})"),
     *("ROUND({X})", "ROUND({X},{Q})", "TRUNC({X},{Q})", "ROUND({G})", "ROUND({G},{R})"),
+    *("ROUND({X},{Q}) || ''", "TRUNC({X},{Q}) || ''", "CEIL({X}) || ''", "{G} || ''"),
     *("FLOOR({X})", "CEIL({X})", "FLOOR({G})", "CEIL({G})", "CEIL({H})", "ABS({X})", "SIGN({G})"),
     *("TRUNC({G},{R})", "CAST({G} AS DECIMAL(12,1))", "CAST({G} AS DECIMAL(12,2))"),
     *("TRUNC({N})", "TRUNC({P},1)", "TRUNC({F},1)", "TRUNC({N},-1)", "FACTORIAL({N})"),

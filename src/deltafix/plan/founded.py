@@ -7,11 +7,12 @@ never leads back to itself the rules have one solution, found from the bottom up
 *modularly stratified* (Ross, "Modular stratification and magic sets for Datalog programs with
 negation", JACM 41(6), 1994, https://doi.org/10.1145/195613.195646; the aggregates are those of
 "Fixing incremental computation", section 6, "Extensions to Datalog"). A *key* is the columns that a
-relation is asked for by. Two relations where the one asks the other for its own key are a family,
-computed in a fixed order (`~k` before `height` for each `n`); all else is a `need`, a clause over
-relations of lower strata alone:
+relation is asked for by. A call is a `need`, a clause over relations of lower strata alone, which
+holds for the keys that make it: what these relations rule out asks for nothing. Only where they do
+not say which key asks (a fold asks its source for each of its groups) the two relations are a
+family, computed in a fixed order for each key (`~1`, the bindings, before `~2`, their maximum):
 
-    height 0 <- height 0      (n, c) :- child(n, c).
+    ~1[n] needs height[c] :- child(n, c).        height[n] needs ~2[n] :- child(n, _).
 
 Invariant: the rows of a key follow from lower relations and from the rows of the keys it needs,
 whatever these are. So the solution is unique where needs have no cycle, which is for the executor
@@ -97,11 +98,10 @@ class _Calls:
         needs: list[Need] = []
         for clause, body, bound in zip(self.clauses, self.lower, self.bound, strict=True):
             for literal in self._within(clause):
-                pair = self._pair(clause, literal)
-                if pair is not None and self._follows(pair):
-                    continue
                 if not self._known(clause, literal, bound):
-                    return None
+                    if self._pair(clause, literal) is None:
+                        return None
+                    continue  # a family, as `_same` says
                 args = (
                     *(clause.args[column] for column in self.keys[clause.head]),
                     *self._asked(literal),
@@ -218,10 +218,6 @@ class _Calls:
                 if pair is not None and not self._known(clause, literal, bound):
                     yield pair
 
-    def _follows(self, pair: _Pair) -> bool:
-        """Whether a relation can follow another in one family; not where that would go round."""
-        return not self._reaches(pair[1], pair[0]) and self._join(pair)
-
     def _join(self, pair: _Pair) -> bool:
         """Make one family of two, keys in one order; False if they are one, and in another."""
         name, other, columns = pair
@@ -243,17 +239,6 @@ class _Calls:
     def _aligned(self, name: str, other: str, columns: tuple[tuple[int, int], ...]) -> bool:
         of = dict(columns)
         return tuple(of[column] for column in self.keys[name]) == self.keys[other]
-
-    def _reaches(self, name: str, goal: str) -> bool:
-        """Whether one relation asks for another within families, however far on."""
-        seen, todo = {name}, [name]
-        while todo:
-            here = todo.pop()
-            if here == goal:
-                return True
-            todo += self.asks[here] - seen
-            seen |= self.asks[here]
-        return False
 
 
 def _is(arg: Argument | None, known: Container[Argument]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -37,6 +37,7 @@ __all__ = ["assigned", "cast", "cut", "from_text", "in_wholes", "rounded"]
 _NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _MARK: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
 _BASED: Final = re.compile(r"0[xX][0-9a-fA-F]+(_[0-9a-fA-F]+)*|0[bB][01]+(_[01]+)*")
+_BASED_OF_POSTGRES: Final = re.compile(r"[+-]?0(?:[xX][0-9a-fA-F]+|[oO][0-7]+|[bB][01]+)", re.ASCII)
 _HOUR: Final = re.compile(r"\s*(\d{4}-\d\d-\d\d[ T]\d\d)\s*", re.ASCII)
 """A moment as ISO 8601 and Arrow have it, and no dialect of SQL."""
 _TRUTH = {
@@ -66,11 +67,17 @@ def cast(
     if BLOB in (given, wanted):
         return _of_bytes(given, wanted, dialect)
     if wanted is TEXT:
-        return _to_text(given)
+        return _to_text(given, dialect)
     if wanted.is_time:
+        if given is TEXT and dialect == "spark":
+            return _OF_SPARK[wanted]
         return _MOMENTS.get((given, wanted))
     if given.is_time:
         return None
+    if dialect == "postgres" and BOOLEAN in (given, wanted):
+        other = given if wanted is BOOLEAN else wanted
+        if other.is_numeric and other.bits != 32:
+            return None  # INTEGER alone is one of these there
     if wanted is BOOLEAN:
         from_text = partial(_text_to_truth, dialect=dialect)
         return from_text if given is TEXT else bool if given.is_numeric else None
@@ -81,10 +88,12 @@ def cast(
             return _float_to_decimal(wanted, dialect)
         return _to_decimal(given, wanted, dialect)
     if given is TEXT:
-        return _text_to_rounded if dialect == "duckdb" else _text_to_whole
+        return _TEXT_TO_WHOLE.get(dialect, _text_to_whole)
+    if dialect == "spark":  # which cuts
+        return _finite_to_whole if given is DOUBLE else int
     if given.is_decimal:
         return lambda value: int(DECIMALS.to_integral_value(value))  # half away from zero
-    return _round if given is DOUBLE else int
+    return partial(_finite_to_whole, step=round) if given is DOUBLE else int  # half to even
 
 
 def from_text(text: str, kind: SqlType) -> Any:
@@ -206,16 +215,62 @@ def _fitting(
 # --- to text -------------------------------------------------------------------------------------
 
 
-def _to_text(given: SqlType) -> Callable[[Any], str]:
+def _to_text(given: SqlType, dialect: str) -> Callable[[Any], str]:
     if given is BOOLEAN:
         return lambda value: "true" if value else "false"
     if given is DOUBLE:
-        return lambda value: repr(value + 0.0)  # no negative zero
+        show = _FLOAT_TO_TEXT.get(dialect, repr)
+        return lambda value: show(value + 0.0)  # no negative zero
     if given.is_decimal:
-        return lambda value: f"{value:f}"
+        return lambda value: f"{value or abs(value):f}"
     if given in (TIMESTAMP, TIMESTAMPTZ):
-        return _moment_to_text
+        return _local_to_text if dialect == "spark" else _moment_to_text
     return str
+
+
+def _digits(value: float) -> tuple[str, str, int]:
+    """The sign, the shortest digits, and the exponent of ten of the first one."""
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)  # noqa: S101  it is finite
+    text = "".join(map(str, digits)).strip("0") or "0"
+    first = len(digits) + exponent - 1 if value else 0
+    return "-" * sign, text, first
+
+
+def _plainly(sign: str, digits: str, first: int) -> str:
+    """Digits with a point in their midst, or zeros beside them."""
+    if first < 0:
+        return f"{sign}0.{'0' * (-first - 1)}{digits}"
+    whole, rest = digits[: first + 1].ljust(first + 1, "0"), digits[first + 1 :]
+    return f"{sign}{whole}{'.' * bool(rest)}{rest}"
+
+
+_ENDLESS: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+
+
+def _float_of_postgres(value: float) -> str:
+    """`1e+15`, `-0.0001`, `7`."""
+    if not math.isfinite(value):
+        return _ENDLESS[str(value)]
+    sign, digits, first = _digits(value)
+    if -5 < first < 15:
+        return _plainly(sign, digits, first)
+    return f"{sign}{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{first:+03}"
+
+
+def _float_of_spark(value: float) -> str:
+    """`1.0E7`, `1.0E-4`, `7.0`, as Java has it."""
+    if not math.isfinite(value):
+        return _ENDLESS[str(value)]
+    sign, digits, first = _digits(value)
+    if -4 < first < 7:
+        found = _plainly(sign, digits, first)
+        return found if "." in found else f"{found}.0"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{first}"
+
+
+_FLOAT_TO_TEXT: Final = {"postgres": _float_of_postgres, "spark": _float_of_spark}
+"""By dialect; DuckDB's is Python's."""
 
 
 def _moment_to_text(value: datetime) -> str:
@@ -224,6 +279,11 @@ def _moment_to_text(value: datetime) -> str:
     if value.microsecond:
         text += f".{value.microsecond:06}".rstrip("0")
     return f"{value.date()} {text}{'' if value.tzinfo is None else '+00'}"
+
+
+def _local_to_text(value: datetime) -> str:
+    """Spark's, without the zone, which is that of the session: UTC."""
+    return _moment_to_text(value.replace(tzinfo=None))
 
 
 def _of_bytes(given: SqlType, wanted: SqlType, dialect: str) -> Callable[[Any], Any] | None:
@@ -236,10 +296,10 @@ def _of_bytes(given: SqlType, wanted: SqlType, dialect: str) -> Callable[[Any], 
 # --- to numbers ----------------------------------------------------------------------------------
 
 
-def _round(value: float) -> int:
+def _finite_to_whole(value: float, step: Callable[[float], int] = int) -> int:
     if not math.isfinite(value):
         raise ValueError(f"{value} is no whole number")
-    return round(value)  # half to even
+    return step(value)
 
 
 def _text_to_whole(text: str) -> int:
@@ -247,6 +307,13 @@ def _text_to_whole(text: str) -> int:
         return int(_plain(text))
     except ValueError:
         raise ValueError(f"{text!r} is no whole number") from None
+
+
+def _text_of_postgres(text: str) -> int:
+    """With marks between digits, and in other bases."""
+    plain = _plain(_unmarked(text))
+    based = _BASED_OF_POSTGRES.fullmatch(plain)
+    return _text_to_whole(plain) if based is None else int(plain, 0)
 
 
 def _text_to_rounded(text: str) -> int:
@@ -262,11 +329,20 @@ def _text_to_rounded(text: str) -> int:
     return int(exact.to_integral_value(context=DECIMALS))
 
 
+_TEXT_TO_WHOLE: Final = {"duckdb": _text_to_rounded, "postgres": _text_of_postgres}
+
+
 def _text_to_float(text: str, dialect: str) -> float:
+    if dialect == "spark":  # Java's, with the letter of a type behind
+        text = re.sub(r"(?<=[0-9.])[dDfF](?=\s*\Z)", "", text)
     try:
-        return float(_plain(_unmarked(text)) if dialect == "duckdb" else _plain(text))
+        found = float(_plain(_unmarked(text)) if dialect == "duckdb" else _plain(text))
     except ValueError:
         raise ValueError(f"{text!r} is no number") from None
+    is_beyond = math.isinf(found) or found == 0
+    if is_beyond and dialect == "postgres" and _NUMBER.fullmatch(text) and Decimal(text.strip()):
+        raise OverflowError(f"{shown(text)} is out of the range of a DOUBLE")
+    return found
 
 
 def in_wholes(value: int, unit: int) -> int:
@@ -301,7 +377,7 @@ def _half_up(value: float) -> int:
 
 
 def _float_to_decimal(wanted: SqlType, dialect: str) -> Callable[[Any], Decimal]:
-    """As ROUND has it in DuckDB; PostgreSQL and Spark take the shortest text of the float."""
+    """As ROUND has it in DuckDB; PostgreSQL takes 15 digits, Spark the shortest text."""
     unit = Decimal(1).scaleb(-wanted.scale)
 
     def found(value: float) -> Decimal:
@@ -311,7 +387,8 @@ def _float_to_decimal(wanted: SqlType, dialect: str) -> Callable[[Any], Decimal]
         if dialect == "duckdb":
             exact = Decimal(_half_up(scaled)).scaleb(-wanted.scale, DECIMALS)
         else:
-            exact = DECIMALS.quantize(Decimal(repr(value)), unit)
+            text = f"{value:.15g}" if dialect == "postgres" else repr(value)
+            exact = DECIMALS.quantize(Decimal(text), unit)
         if not fits(exact, wanted):
             raise OverflowError(f"{value} is no {wanted.name}")
         return exact
@@ -328,7 +405,9 @@ def _to_decimal(
         try:
             exact = value
             if given is TEXT:
-                exact = _plain(_unmarked(value) if dialect == "duckdb" else value)
+                exact = _plain(value if dialect == "spark" else _unmarked(value))
+                if dialect == "postgres" and _BASED_OF_POSTGRES.fullmatch(exact):
+                    exact = int(exact, 0)
             found = DECIMALS.quantize(Decimal(exact), unit)
         except (ValueError, InvalidOperation):
             raise ValueError(f"{value!r} is no {wanted.name}") from None
@@ -418,3 +497,51 @@ _MOMENTS: Final[dict[tuple[SqlType, SqlType], Callable[[Any], Any]]] = {
     (TIMESTAMPTZ, TIMESTAMP): lambda value: _in_utc(value).replace(tzinfo=None),
 }
 """A timestamp without a zone is taken for one of UTC."""
+
+_LOOSE: Final = re.compile(
+    r"\s*(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](?P<rest>.*?))?)?)?\s*", re.ASCII | re.DOTALL
+)
+_LOOSE_CLOCK: Final = re.compile(
+    r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,6})\d*)?)?\s*(Z|UTC|[+-]\d\d?(?::?\d\d)?)?",
+    re.ASCII,
+)
+
+
+def _loose_day(text: str) -> tuple[date, str]:
+    """Spark's days: a year or a month may stand alone; with what follows behind a blank or T."""
+    found = _LOOSE.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no DATE; write 2026-01-31")
+    year, month, day = (int(one or 1) for one in found.groups()[:3])
+    return date(year, month, day), found["rest"] or ""
+
+
+def _loose_moment(text: str) -> datetime:
+    """A moment of Spark's, with a zone if there is one."""
+    day, rest = _loose_day(text)
+    if not rest:
+        return _midnight(day)
+    found = _LOOSE_CLOCK.fullmatch(rest)
+    if found is None:
+        raise ValueError(f"{text!r} is no TIMESTAMP; write 2026-01-31 23:59:59")
+    hour, minute, second, part, zone = found.groups(default="")
+    clock = time(int(hour), int(minute), int(second or 0), int(part.ljust(6, "0") or 0))
+    moment = datetime.combine(day, clock)
+    if not zone:
+        return moment
+    digits = zone.lstrip("+-").replace(":", "")
+    if zone in ("Z", "UTC"):
+        digits = "0"
+    size = 2 if len(digits) > 2 else 0
+    away = timedelta(
+        hours=int(digits[: len(digits) - size]), minutes=int(digits[-size:] if size else 0)
+    )
+    return moment.replace(tzinfo=timezone(-away if zone.startswith("-") else away))
+
+
+_OF_SPARK: Final[dict[SqlType, Callable[[str], Any]]] = {
+    DATE: lambda text: _loose_day(text)[0],
+    TIMESTAMP: lambda text: _loose_moment(text).replace(tzinfo=None),
+    TIMESTAMPTZ: lambda text: _in_utc(_loose_moment(text)),
+}
+"""What a text is in Spark, which takes less than ISO 8601 asks for."""

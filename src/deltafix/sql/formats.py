@@ -2,26 +2,28 @@
 
 sqlglot writes every dialect's format in the letters of C's strftime; here they are computed.
 Invariant: a letter is here only for the dialects whose text for it is the same for every moment;
-any other is refused. Text to a moment is DuckDB's alone: the others read what is not in the format.
+any other is refused. Text to a moment is DuckDB's, and Spark's of numbers, which is NULL where it
+does not fit; PostgreSQL reads what is not in the format.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from deltafix.sql import times
 from deltafix.sql.literals import Scalar, constant, strict
 from deltafix.sql.moments import moment
-from deltafix.sql.text import exp
-from deltafix.sql.types import NULL, TEXT, TIMESTAMP
+from deltafix.sql.text import data_type, exp
+from deltafix.sql.types import DATE, NULL, TEXT, TIMESTAMP, TIMESTAMPTZ, SqlType
 
 if TYPE_CHECKING:
     from deltafix.sql.scalar import Scalars
 
-__all__ = ["read", "written"]
+__all__ = ["day", "read", "written"]
 
 _Write: TypeAlias = Callable[[Any], str]
 
@@ -60,7 +62,7 @@ _NAMES: Final[dict[str, _Write]] = {
 
 _KNOWN: Final = {
     "duckdb": "YymdHIMSfgjGVuwaAbBp%",
-    "postgres": "YymdHIMSj",
+    "postgres": "YymdHIMSfj",
     "spark": "YymdHIMSaAbBp",
 }
 """What each dialect has of these."""
@@ -158,6 +160,8 @@ def read(scalars: Scalars, node: exp.Expr) -> Scalar:
             way_out = "write TRY_STRPTIME(text, format)"
             raise scalars.statement.wrong("TRY_STRPTIME of this", node, way_out)
         node = exp.StrToTime(this=args[0], format=args[1])
+    if scalars.statement.dialect == "spark":
+        return _strictly(scalars, node, TIMESTAMPTZ)
     if scalars.statement.dialect != "duckdb":
         way_out = "CAST(text AS DATE), or AS TIMESTAMP, of 2026-01-31 12:00:00"
         raise scalars.statement.refused("a moment in a format", node, way_out)
@@ -186,6 +190,49 @@ def read(scalars: Scalars, node: exp.Expr) -> Scalar:
     return Scalar(
         strict(attempt if tries else compute, inner.compute), TIMESTAMP, inner.nullable or tries
     )
+
+
+def day(scalars: Scalars, node: exp.TsOrDsToDate) -> Scalar:
+    """Spark's TO_DATE(x, 'dd.MM.yyyy'), and TO_DATE(x), which is a CAST."""
+    if node.args.get("format"):
+        return _strictly(scalars, node, DATE)
+    return scalars.compile(exp.TryCast(this=node.this, to=data_type("DATE")))
+
+
+def _strictly(scalars: Scalars, node: exp.Expr, kind: SqlType) -> Scalar:
+    """A text in a format of Spark's, of numbers: as many digits as letters, or of one letter."""
+    inner = scalars.compile(node.this)
+    word = scalars.statement.called(node)
+    if inner.type not in (TEXT, NULL):
+        raise scalars.statement.wrong(f"{word} of {inner.type.name}", node, "it takes a text")
+    parts = _parts(scalars, node)
+    letters = [letter for letter, _, _ in parts if letter]
+    loose = any(bare and following for (_, bare, _), (following, *_) in pairwise(parts))
+    whole = {"y" if one == "Y" else one for one in letters} >= {"y", "m", "d"}
+    if set(letters) - set(_STRICT) or len({*letters}) < len(letters) or loose or not whole:
+        way_out = "write 'yyyy-MM-dd HH:mm:ss' or parts of it: a year, a month and a day at least"
+        raise scalars.statement.refused("this format", node, way_out)
+    shapes = (
+        f"(?P<{letter}>[0-9]{{{'1,' * bare}{_SIZES[letter]}}})" if letter else re.escape(between)
+        for letter, bare, between in parts
+    )
+    match = re.compile("".join(shapes)).fullmatch
+
+    def compute(text: str) -> Any:
+        found = match(text)
+        given = {} if found is None else {key: int(one) for key, one in found.groupdict().items()}
+        year = given.get("Y", given.get("y", 0) + 2000)
+        month, day, hour, minute, second = (given.get(one, 0) for one in "mdHMS")
+        try:
+            moment = datetime(year, month, day, hour, minute, second)
+        except ValueError:
+            return None
+        return moment.date() if kind is DATE else moment.replace(tzinfo=UTC)
+
+    return Scalar(strict(compute, inner.compute), kind, nullable=True)
+
+
+_STRICT: Final = "YymdHMS"
 
 
 def _read(text: str, parts: Sequence[tuple[str, bool, str]]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
@@ -24,6 +24,7 @@ from deltafix.sql.types import (
     BLOB,
     DECIMALS,
     DOUBLE,
+    NULL,
     TEXT,
     SqlType,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "FUNCTIONS",
     "NAMES",
     "Function",
+    "bounded",
     "is_utf8",
     "itself",
     "order_of",
@@ -139,6 +141,22 @@ DIVISION: Final = {
 }
 """`/` with a result of DOUBLE, by what division by zero gives."""
 
+
+def bounded(operate: Callable[[float, float], float]) -> Callable[[float, float], float]:
+    """PostgreSQL's arithmetic of floats: what is too large or too small for one is an error."""
+    keeps = operate is not operator.add and operate is not operator.sub
+
+    def found(a: float, b: float) -> float:
+        value = operate(a, b)
+        if math.isfinite(a) and math.isfinite(b):
+            lost = value == 0 and keeps and a != 0 and b != 0
+            if math.isinf(value) or lost:
+                raise OverflowError(f"out of the range of a DOUBLE: of {a} and {b}")
+        return value
+
+    return found
+
+
 ARITHMETIC: Final[dict[type, Callable[[Any, Any], Any]]] = {
     exp.Add: operator.add,
     exp.Sub: operator.sub,
@@ -184,9 +202,9 @@ def _joined(*values: Any) -> str:
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
-    def found(order: Callable[[Any], Any], *values: Any) -> Any:
+    def found(kind: SqlType, *values: Any) -> Any:
         known = [value for value in values if value is not None]
-        return choose(known, key=order) if known else None
+        return choose(known, key=order_of(kind)) if known else None
 
     return found
 
@@ -217,7 +235,7 @@ FUNCTIONS: Final[dict[type, Function]] = {
         _extreme(max),
         strict=False,
         unites=True,
-        orders=True,
+        of_type=True,
         nullable=all,
         flags=("ignore_nulls",),
     ),
@@ -228,7 +246,7 @@ FUNCTIONS: Final[dict[type, Function]] = {
         _extreme(min),
         strict=False,
         unites=True,
-        orders=True,
+        of_type=True,
         nullable=all,
         flags=("ignore_nulls",),
     ),
@@ -280,6 +298,26 @@ CONCAT: Final = {
 """CONCAT, by whether it takes NULL for the empty text (DuckDB, PostgreSQL) or not (Spark)."""
 
 
+def _length(array: Sequence[Any] | None, dimension: int | None = 1) -> int | None:
+    """ARRAY_LENGTH(array, 1): of an empty array there is none."""
+    return None if array is None or dimension != 1 else len(array) or None
+
+
+OWN: Final = {
+    **text_functions.OWN,
+    **number_functions.OWN,
+    (exp.ArraySize, "postgres"): Function(
+        "CARDINALITY(array), ARRAY_LENGTH(array, 1)",
+        ("this", "expression"),
+        lambda t: sized(t[:1]) if len(t) == 1 or t[1].is_integer or t[1] is NULL else None,
+        lambda array, *one: _length(array, *one) if one else None if array is None else len(array),
+        strict=False,
+        nullable=lambda nullable: len(nullable) > 1 or nullable[0],
+    ),
+}
+"""What each dialect has in its own way, by node and dialect."""
+
+
 def function_of(node: exp.Expr, dialect: str) -> Function | None:
     """The function of a node; None where there is none in a dialect."""
     if type(node) is exp.Concat:  # CONCAT_WS is one, too
@@ -289,11 +327,11 @@ def function_of(node: exp.Expr, dialect: str) -> Function | None:
     if isinstance(node, exp.Like | exp.ILike):
         return text_functions.LIKES[dialect, isinstance(node, exp.ILike)]
     if isinstance(node, exp.Pad):
-        return text_functions.PADS[bool(node.args.get("is_left"))]
+        return text_functions.PADS[bool(node.args.get("is_left")), dialect]
     if isinstance(node, exp.Initcap):
         return text_functions.INITCAP.get(dialect)
     found = NAMED.get(node.name.upper()) if isinstance(node, exp.Anonymous) else None
-    found = found or text_functions.OWN.get((type(node), dialect)) or FUNCTIONS.get(type(node))
+    found = found or OWN.get((type(node), dialect)) or FUNCTIONS.get(type(node))
     return found if found is not None and dialect in (found.only or (dialect,)) else None
 
 
@@ -305,7 +343,7 @@ NAMES: Final = ", ".join(
                 *FUNCTIONS.values(),
                 *NAMED.values(),
                 *text_functions.PADS.values(),
-                *text_functions.OWN.values(),
+                *OWN.values(),
             )
             if "(" in one.usage
         }

@@ -1,33 +1,45 @@
-"""Lambdas over arrays: `LIST_TRANSFORM(ns, x -> x + 1)`, `LIST_FILTER(ns, (x, i) -> i < 3)`.
+"""Lambdas over arrays: `LIST_TRANSFORM(ns, x -> x + 1)`, `[x for x in ns if x > 2]`, LIST_REDUCE.
 
 The body is an expression as any other, of one row, in which the lambda's names are an element and
-its place; it is compiled once, and computed for each element. Invariant: names of the lambda hide
-nothing but columns of the same name, and nothing outside of it sees them. Bodies with subqueries,
-aggregates and windows are refused.
+its place, of LIST_REDUCE what is there so far before these; it is compiled once, and computed for
+each element. Invariant: names of the lambda hide nothing but columns of the same name, and nothing
+outside of it sees them. Bodies with subqueries, aggregates and windows are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.sql.literals import Given, Scalar
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, BOOLEAN, NULL, SqlType, array_type
+from deltafix.sql.types import (
+    BIGINT,
+    BOOLEAN,
+    MOST_DIGITS,
+    NULL,
+    SqlType,
+    array_type,
+    common_type,
+    decimal_type,
+)
 
 if TYPE_CHECKING:
     from deltafix.sql.scalar import Scalars
 
-__all__ = ["NODES", "compiled", "named"]
+__all__ = ["NODES", "compiled", "comprehension", "named"]
 
-NODES: Final = (exp.Transform, exp.ArrayFilter)
+NODES: Final = (exp.Transform, exp.ArrayFilter, exp.Reduce)
 
-_NAMES: Final = {
-    "LIST_APPLY": exp.Transform,
-    "ARRAY_APPLY": exp.Transform,
-    "ARRAY_TRANSFORM": exp.Transform,
-    "ARRAY_FILTER": exp.ArrayFilter,
+_NAMES: Final[dict[str, tuple[Any, tuple[str, ...]]]] = {
+    **dict.fromkeys(
+        ("LIST_APPLY", "ARRAY_APPLY", "ARRAY_TRANSFORM"), (exp.Transform, ("this", "expression"))
+    ),
+    "ARRAY_FILTER": (exp.ArrayFilter, ("this", "expression")),
+    **dict.fromkeys(("LIST_REDUCE", "ARRAY_REDUCE"), (exp.Reduce, ("this", "merge", "initial"))),
 }
+"""Functions that sqlglot has no node for: the one that they are, and its arguments in order."""
 
 
 def named(node: exp.Expr) -> bool:
@@ -36,33 +48,71 @@ def named(node: exp.Expr) -> bool:
 
 
 def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
-    """The array that a lambda makes of one. Raises SqlProgrammingError, SqlRefusedError."""
-    statement = scalars.statement
-    word, usage = statement.called(node), "LIST_TRANSFORM(array, x -> ...)"
+    """What a lambda makes of an array. Raises SqlProgrammingError, SqlRefusedError."""
+    statement, word = scalars.statement, scalars.statement.called(node)
+    usage = "LIST_TRANSFORM(array, x -> ...)"
     if isinstance(node, exp.Anonymous):
-        node = _NAMES[node.name.upper()](
-            **dict(zip(("this", "expression"), node.expressions, strict=False))
-        )
-    body, keeps = node.args.get("expression"), isinstance(node, exp.ArrayFilter)
-    if not isinstance(body, exp.Lambda) or not 0 < len(body.expressions) <= 2:
+        kind, keys = _NAMES[node.name.upper()]
+        node = kind(**dict(zip(keys, node.expressions, strict=False)))
+    reduces = isinstance(node, exp.Reduce)
+    body = node.args.get("merge" if reduces else "expression")
+    least, most = (2, 3) if reduces else (1, 2)
+    if reduces:
+        usage = "LIST_REDUCE(array, (x, y) -> ...)"
+    if not isinstance(body, exp.Lambda) or not least <= len(body.expressions) <= most:
         raise statement.wrong(f"{word} of this", node, f"write {usage}")
     if statement.dialect == "postgres":
         way_out = "PostgreSQL has no lambdas: UNNEST the array, and ARRAY_AGG what is left"
         raise statement.refused(f"{word}(...)", node, way_out)
-    if body.find(exp.Query, exp.AggFunc, exp.Window):
-        way_out = "UNNEST the array, and ARRAY_AGG what is left"
-        raise statement.refused("a lambda that is no expression of one row", body, way_out)
-    array = scalars.compile(node.this)
+    if reduces:
+        return _reduced(scalars, node, body, word)
+    keeps = isinstance(node, exp.ArrayFilter)
+    value = body.expressions[0] if keeps else body.this
+    condition = body.this if keeps else None
+    return _made(scalars, _Over(word, node.this, body.expressions, value, condition))
+
+
+def comprehension(scalars: Scalars, node: exp.Comprehension) -> Scalar:
+    """`[x + i for x, i in array if x > 2]`."""
+    names = [one for one in (node.args["expression"], node.args.get("position")) if one]
+    iterator, condition = node.args["iterator"], node.args.get("condition")
+    return _made(scalars, _Over("a list comprehension", iterator, names, node.this, condition))
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """A value for each element of an array for which a condition, if there is one, is true.
+
+    `names` are those of the element and of its place; `word` is what errors call it.
+    """
+
+    word: str
+    array: exp.Expr
+    names: Sequence[exp.Expr]
+    value: exp.Expr
+    condition: exp.Expr | None
+
+
+def _array(scalars: Scalars, node: exp.Expr, word: str) -> tuple[Scalar, SqlType]:
+    """An array that is taken, and the type of its elements."""
+    array = scalars.compile(node)
     element = NULL if array.type is NULL else array.type.element
     if element is None:
-        raise statement.wrong(f"{word} of {array.type.name}", node.this, "it takes an array")
-    if array.type is NULL:
-        return array
-    places = [Given() for _ in body.expressions]
-    kinds: tuple[SqlType, ...] = (element, BIGINT)
+        raise scalars.statement.wrong(f"{word} of {array.type.name}", node, "it takes an array")
+    return array, element
+
+
+def _inside(
+    scalars: Scalars,
+    names: Sequence[exp.Expr],
+    kinds: Sequence[SqlType],
+    bodies: Sequence[exp.Expr],
+) -> tuple[list[Given], list[Scalar]]:
+    """Where the values of a lambda's names are put, and its bodies."""
+    places = [Given() for _ in names]
     known = {
-        name.name.lower(): Scalar(_read(place), kind, nullable=kind is element)
-        for name, place, kind in zip(body.expressions, places, kinds, strict=False)
+        name.name.lower(): Scalar(_read(place), kind, nullable=True)
+        for name, place, kind in zip(names, places, kinds, strict=False)
     }
 
     def leaf(part: exp.Expr) -> Scalar | None:
@@ -73,29 +123,98 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
         found = known.get(part.name.lower()) if is_name else None
         return scalars.leaf(part) if found is None else found
 
-    made = type(scalars)(statement, leaf).compile(body.this)
-    if keeps and made.type not in (BOOLEAN, NULL):
-        message = f"{word} by {made.type.name}"
-        raise statement.wrong(message, body, "it takes BOOLEAN: compare with something")
-    first = 0 if statement.dialect == "spark" else 1
+    for body in bodies:
+        if body.find(exp.Query, exp.AggFunc, exp.Window):
+            way_out = "UNNEST the array, and ARRAY_AGG what is left"
+            message = "a lambda that is no expression of one row"
+            raise scalars.statement.refused(message, body, way_out)
+    within = type(scalars)(scalars.statement, leaf)
+    return places, [within.compile(body) for body in bodies]
+
+
+def _made(scalars: Scalars, over: _Over) -> Scalar:
+    array, element = _array(scalars, over.array, over.word)
+    if array.type is NULL:
+        return array
+    bodies = [one for one in (over.value, over.condition) if one is not None]
+    places, (made, *tests) = _inside(scalars, over.names, (element, BIGINT), bodies)
+    if tests and tests[0].type not in (BOOLEAN, NULL):
+        message = f"{over.word} by {tests[0].type.name}"
+        way_out = "it takes BOOLEAN: compare with something"
+        raise scalars.statement.wrong(message, bodies[1], way_out)
+    first = 0 if scalars.statement.dialect == "spark" else 1
 
     def compute(row: Any) -> tuple[Any, ...] | None:
         values = array.compute(row)
         if values is None:
             return None
         found = []
-        for number, value in enumerate(values, first):
-            for place, one in zip(places, (value, number), strict=False):
-                place.value = one
-            one = made.compute(row)
-            if not keeps:
-                found.append(one)
-            elif one is True:
-                found.append(value)
+        for number, one in enumerate(values, first):
+            for place, given in zip(places, (one, number), strict=False):
+                place.value = given
+            if all(test.compute(row) is True for test in tests):
+                found.append(made.compute(row))
         return tuple(found)
 
-    result = array.type if keeps else array_type(made.type)
-    return Scalar(compute, result, array.nullable)
+    return Scalar(compute, array_type(made.type), array.nullable)
+
+
+def _reduced(scalars: Scalars, node: exp.Expr, body: exp.Lambda, word: str) -> Scalar:
+    """LIST_REDUCE(array, (x, y, i) -> ..., first); Spark's REDUCE(array, first, merge, finish)."""
+    array, element = _array(scalars, node.this, word)
+    if array.type is NULL:
+        return array
+    initial = node.args.get("initial")
+    first = None if initial is None else scalars.compile(initial)
+    kind = element if first is None else first.type
+    while True:  # types only widen
+        kind = decimal_type(MOST_DIGITS, kind.scale) if kind.is_decimal else kind
+        places, (made,) = _inside(scalars, body.expressions, (kind, element, BIGINT), [body.this])
+        both = common_type(kind, made.type)
+        both = decimal_type(MOST_DIGITS, both.scale) if both and both.is_decimal else both
+        if both is None or (scalars.statement.dialect == "spark" and both is not kind):
+            message = f"{word} that makes {made.type.name} of {kind.name}"
+            raise scalars.statement.wrong(message, body, "CAST(... AS ...) one of them")
+        if both is kind:
+            break
+        kind = both
+    step = scalars.converted(made, kind)
+    start = None if first is None else scalars.converted(first, kind)
+    convert = (
+        scalars.converted(Scalar(_itself, element, nullable=True), kind) if not first else None
+    )
+    finish = node.args.get("finish")
+    ends, last = [Given()], None
+    if finish is not None:
+        if not isinstance(finish, exp.Lambda) or len(finish.expressions) != 1:
+            raise scalars.statement.wrong(f"{word} of this", finish, "write x -> ...")
+        ends, (last,) = _inside(scalars, finish.expressions, (kind,), [finish.this])
+
+    def compute(row: Any) -> Any:
+        values = array.compute(row)
+        if values is None:
+            return None
+        rest = enumerate(values, 1)
+        if start is not None:
+            found = start.compute(row)
+        elif values:
+            found = convert.compute(next(rest)[1]) if convert else None
+        else:
+            raise ValueError("LIST_REDUCE of an empty array: say what is first")
+        for number, one in rest:
+            for place, given in zip(places, (found, one, number), strict=False):
+                place.value = given
+            found = step.compute(row)
+        if last is None:
+            return found
+        ends[0].value = found
+        return last.compute(row)
+
+    return scalars.checked(compute, kind if last is None else last.type, nullable=True)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _read(place: Given) -> Callable[[Any], Any]:

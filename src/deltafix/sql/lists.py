@@ -313,7 +313,10 @@ _SPARK: Final[dict[Any, _Form]] = {
     exp.ArrayMax: _MAX,
     exp.ArrayToString: _TEXT,
     exp.Flatten: _Form("A", "E", _flat_or_null),
-    exp.GenerateSeries: _Form("NN", array_type(BIGINT), partial(_series, last=True)),
+    exp.GenerateSeries: _Form(
+        "NN", array_type(BIGINT),
+        lambda key, start, end: _series(key, start, end, 1 if start <= end else -1, last=True),
+    ),
 }  # fmt: skip
 
 _FORMS: Final = {"duckdb": _DUCKDB, "postgres": _POSTGRES, "spark": _SPARK}
@@ -368,6 +371,12 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     statement = scalars.statement
     if isinstance(node, exp.GenerateSeries) and isinstance(node.args.get("step"), exp.Interval):
         return _moments(scalars, node)
+    if isinstance(node, exp.DPipe) and statement.dialect == "postgres":
+        left, right = (scalars.compile(one).type for one in (node.this, node.expression))
+        if right.element is None and right is not NULL:
+            node = exp.ArrayAppend(this=node.this, expression=node.expression)
+        elif left.element is None and left is not NULL:
+            node = exp.ArrayPrepend(this=node.expression, expression=node.this)
     name = _name(node)
     word = node.name.upper() if isinstance(node, exp.Anonymous) else node.key.upper()
     if isinstance(node, exp.DPipe | exp.Concat):
@@ -448,7 +457,7 @@ def _of_one_type(
     for value, letter in zip(values, takes, strict=False):
         wanted = {"A": to, "J": to, "E": kind}.get(letter, value.type)
         if letter == "J" and value.type not in (to, NULL):
-            convert = cast(value.type, to)
+            convert = cast(value.type, to, dialect=statement.dialect)
             assert convert is not None  # noqa: S101  all have a text
             found.append(Scalar(strict(convert, value.compute), to, value.nullable))
         else:

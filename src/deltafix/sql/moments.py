@@ -5,8 +5,10 @@ A day is not a moment: what has hours makes it one. The calendar is `sql.times`'
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, timedelta
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final
 
 from deltafix.sql import times
@@ -29,9 +31,18 @@ def moved(scalars: Scalars, node: exp.Expr) -> Scalar:
         raise scalars.statement.wrong(message, node, way_out)
     kind = TIMESTAMP if left.type is DATE else left.type
     start = scalars.converted(left, kind)
+    if left.type is DATE and scalars.statement.dialect == "spark" and _is_of_days(node.expression):
+        kind = DATE
     sign = 1 if isinstance(node, exp.Add) else -1
     compute = strict(lambda moment: times.moved(moment, step, sign), start.compute)
+    if kind is DATE:
+        compute = strict(datetime.date, compute)
     return Scalar(compute, kind, left.nullable)
+
+
+def _is_of_days(interval: exp.Expr) -> bool:
+    """Whether an INTERVAL is written in days, weeks, months and years alone."""
+    return not re.search("HOUR|MINUTE|SECOND", interval.sql().upper())
 
 
 def days(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scalar:
@@ -40,6 +51,9 @@ def days(scalars: Scalars, node: exp.Expr, left: Scalar, right: Scalar) -> Scala
     if isinstance(node, exp.Add) and right.type is DATE:
         left, right = right, left
     if left.type is right.type is DATE and isinstance(node, exp.Sub):
+        if scalars.statement.dialect == "spark":
+            message, way_out = "DATE - DATE, which is an INTERVAL in Spark,", "write DATEDIFF(b, a)"
+            raise scalars.statement.refused(message, node, way_out)
         compute = strict(times.days_between, right.compute, left.compute)
         return Scalar(compute, BIGINT, nullable)
     if left.type is not DATE or not (right.type.is_integer or right.type is NULL):
@@ -105,8 +119,13 @@ def since(scalars: Scalars, node: exp.Expr) -> Scalar:
         raise scalars.statement.refused("TO_TIMESTAMP of a number", node, "add an INTERVAL to 1970")
     if unit is None:
         return Scalar(strict(lambda micros: micros / 1e6, found.compute), DOUBLE, found.nullable)
-    whole = partial(in_wholes, unit=unit) if name == "unixtotime" else lambda n: n // unit
-    return Scalar(strict(whole, found.compute), BIGINT, found.nullable)
+    whole = in_wholes if name == "unixtotime" else _cut
+    return Scalar(strict(partial(whole, unit=unit), found.compute), BIGINT, found.nullable)
+
+
+def _cut(micros: int, unit: int) -> int:
+    """Whole units, cut as Java does for Spark."""
+    return micros // unit if micros >= 0 else -(-micros // unit)
 
 
 def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:
@@ -152,7 +171,8 @@ def part(scalars: Scalars, node: exp.Expr) -> Scalar:
 
 
 _PARTS: Final = {
-    "dayofweek": "DOW", "dayofweekiso": "ISODOW", "dayofyear": "DOY", "weekofyear": "WEEK",
+    "dayofmonth": "DAY", "dayofweek": "DOW", "dayofweekiso": "ISODOW", "dayofyear": "DOY",
+    "weekofyear": "WEEK",
 }  # fmt: skip
 """Functions that have not the name of their part."""
 
@@ -187,8 +207,11 @@ def difference(scalars: Scalars, node: exp.Expr) -> Scalar:
 def of_day(scalars: Scalars, node: exp.Expr) -> Scalar:
     """LAST_DAY(x), DAYNAME(x), MONTHNAME(x)."""
     found = _moment(scalars, node, moment(scalars, node.this))
-    compute, kind = _OF_DAY[node.key]
-    return Scalar(strict(compute, found.compute), kind, found.nullable)
+    of_day, kind = _OF_DAY[node.key]
+    compute = strict(of_day, found.compute)
+    if kind is TEXT and scalars.statement.dialect == "spark":
+        compute = strict(itemgetter(slice(3)), compute)
+    return Scalar(compute, kind, found.nullable)
 
 
 _OF_DAY: Final = {
@@ -209,8 +232,12 @@ def _moment(scalars: Scalars, node: exp.Expr, asked: exp.Expr) -> Scalar:
 
 def made(scalars: Scalars, node: exp.Expr) -> Scalar:
     """MAKE_DATE(year, month, day)."""
-    parts = [scalars.compile(node.args[key]) for key in ("year", "month", "day") if node.args[key]]
-    if len(parts) < 3 or any(not (p.type.is_integer or p.type is NULL) for p in parts):
+    if isinstance(node, exp.Anonymous):
+        given = node.expressions
+    else:
+        given = [node.args[key] for key in ("year", "month", "day") if node.args[key]]
+    parts = [scalars.compile(one) for one in given]
+    if len(parts) != 3 or any(not (p.type.is_integer or p.type is NULL) for p in parts):
         message = "MAKE_DATE of this"
         raise scalars.statement.wrong(message, node, "write MAKE_DATE(year, month, day)")
     compute = strict(date, *(one.compute for one in parts))
@@ -231,17 +258,21 @@ def truncated(scalars: Scalars, node: exp.Expr) -> Scalar:
     unit = node.args["unit"].name.upper()
     unit = unit.removesuffix("S")
     cut = times.TRUNCATED.get(unit)
-    if cut is None:
+    is_of_spark = scalars.statement.dialect == "spark"
+    if cut is None or (is_of_spark and unit == "DECADE"):
         way_out = f"units are {', '.join(times.TRUNCATED)}"
         raise scalars.statement.refused(f"DATE_TRUNC of {unit}", node, way_out)
     if not inner.type.is_time:
         message = f"DATE_TRUNC of {inner.type.name}"
         raise scalars.statement.wrong(message, node, "CAST(... AS DATE) it")
     kind = TIMESTAMP if inner.type is DATE else inner.type
-    start = scalars.converted(inner, kind)
-    return Scalar(strict(cut, start.compute), kind, inner.nullable)
+    compute = strict(cut, scalars.converted(inner, kind).compute)
+    if is_of_spark and isinstance(node, exp.DateTrunc):  # its TRUNC(x, 'month')
+        return Scalar(strict(datetime.date, compute), DATE, inner.nullable)
+    return Scalar(compute, kind, inner.nullable)
 
 
 def moment(scalars: Scalars, node: exp.Expr) -> exp.Expr:
     """What Spark's functions of days are asked about: sqlglot notes that it is cast to one."""
-    return node.this if isinstance(node, exp.TsOrDsToDate) else node
+    is_noted = isinstance(node, exp.TsOrDsToDate) and not node.args.get("safe")
+    return node.this if is_noted else node

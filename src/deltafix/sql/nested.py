@@ -24,16 +24,17 @@ _END: Final = (1 << 63) - 1
 
 
 def any_of(scalars: Scalars, node: exp.Expr) -> Scalar:
-    """`x = ANY (array)`: unknown where only a NULL may be equal; an array NULL has nothing."""
+    """`x = ANY (array)`: unknown where only a NULL may be equal; DuckDB's NULL is an empty one."""
     if not isinstance(node, exp.EQ):
         way_out = "write EXISTS (SELECT 1 FROM UNNEST(array) AS u (x) WHERE ...)"
         raise scalars.statement.refused(f"{functions.written(node)} ANY", node, way_out)
     value, array, contains = element_of(scalars, node, node.this, node.expression.this)
+    missing = False if scalars.statement.dialect == "duckdb" else None
 
     def compute(row: Any) -> bool | None:
         found, there = value.compute(row), array.compute(row)
         if not there:
-            return False
+            return missing if there is None else False
         if found is None:
             return None
         return True if contains(found, there) else None if None in there else False
@@ -42,8 +43,14 @@ def any_of(scalars: Scalars, node: exp.Expr) -> Scalar:
 
 
 def contains(scalars: Scalars, node: exp.Expr) -> Scalar:
-    """`LIST_CONTAINS(array, x)`: NULLs in the array are equal to nothing."""
+    """`LIST_CONTAINS(array, x)`: NULLs in the array are equal to nothing, in Spark perhaps."""
     value, array, contains = element_of(scalars, node, node.expression, node.this)
+    if scalars.statement.dialect == "spark":
+
+        def perhaps(one: Any, there: Sequence[Any]) -> bool | None:
+            return True if contains(one, there) else None if None in there else False
+
+        return Scalar(strict(perhaps, value.compute, array.compute), BOOLEAN, nullable=True)
     compute = strict(contains, value.compute, array.compute)
     return Scalar(compute, BOOLEAN, value.nullable or array.nullable)
 
@@ -71,6 +78,8 @@ def element_of(
 def array(scalars: Scalars, node: exp.Expr) -> Scalar:
     """`[a, b]`, `ARRAY[a, b]`."""
     values = [scalars.compile(one) for one in node.expressions]
+    if len(values) == 1 and isinstance(node.expressions[0], exp.Comprehension):
+        return values[0]
     kind = scalars.one_type(node, values)
     made = array_of(kind, scalars.statement, node)
     parts = [scalars.converted(value, kind).compute for value in values]

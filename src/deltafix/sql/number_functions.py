@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
+from dataclasses import replace
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
 from deltafix.sql.casts import cut, in_wholes, rounded
@@ -28,11 +29,15 @@ from deltafix.sql.types import (
     decimal_type,
 )
 
-__all__ = ["NAMED", "NUMBERS"]
+__all__ = ["NAMED", "NUMBERS", "OWN"]
 
 
 def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
+
+
+def _sign_or_nan(value: float) -> float:
+    return value if math.isnan(value) else float(_sign(value))
 
 
 def _sqrt(value: Any) -> float:
@@ -121,6 +126,27 @@ def _bits(usage: str, compute: Callable[[int, int], int]) -> Function:
     return Function(usage, ("this", "expression"), _integers, compute, least=2)
 
 
+def _shift(usage: str, compute: Callable[[SqlType, int, int], int]) -> Function:
+    """PostgreSQL's and Spark's: the type is the first's, whose bits go round."""
+    return Function(
+        usage,
+        ("this", "expression"),
+        lambda t: t[0] if len(t) > 1 and _integers(t) and t[0].is_integer else None,
+        compute,
+        least=2,
+        of_type=True,
+    )
+
+
+def _left_round(kind: SqlType, number: int, by: int) -> int:
+    half = 1 << kind.bits - 1
+    return ((number << by % kind.bits) + half) % (2 * half) - half
+
+
+def _right_round(kind: SqlType, number: int, by: int) -> int:
+    return number >> by % kind.bits
+
+
 def _even(number: float) -> float:
     if not math.isfinite(number):
         return float(number)
@@ -171,6 +197,66 @@ def _cut(value: Decimal, digits: int, rounding: str) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-max(digits, -MOST_DIGITS - 1)), rounding, DECIMALS)
 
 
+def _breaking(compute: Callable[..., float]) -> Callable[..., float]:
+    """PostgreSQL's: an error where IEEE 754 has NaN, infinity or nothing left."""
+
+    def found(*values: Any) -> float:
+        value = compute(*values)
+        known = [float(one) for one in values]
+        finite = all(map(math.isfinite, known))
+        if math.isnan(value) and not any(map(math.isnan, known)):
+            raise ValueError(f"there is no value for {', '.join(map(str, values))}")
+        if finite and (math.isinf(value) or (value == 0 and compute in _NEVER_ZERO and known[0])):
+            raise OverflowError(f"out of range for {', '.join(map(str, values))}")
+        return value
+
+    return found
+
+
+_NEVER_ZERO: Final = (_exp, _power)
+
+
+def _positive(compute: Callable[..., float]) -> Callable[..., float | None]:
+    """Spark's logarithms: NULL where IEEE 754 has NaN or -infinity."""
+    return lambda *values: (
+        None if None in values or any(one <= 0 for one in values) else compute(*values)
+    )
+
+
+def _to_even(value: float) -> float:
+    return float(round(value)) + 0.0 if math.isfinite(value) else value
+
+
+def _round_of_postgres(value: Any, digits: int = 0) -> Any:
+    is_plain = isinstance(value, float) and digits == 0
+    return _to_even(value) if is_plain else _round(value, digits)
+
+
+def _round_of_spark(value: Any, digits: int = 0) -> Any:
+    """Of a DOUBLE the shortest text is rounded."""
+    if not isinstance(value, float) or not math.isfinite(value) or digits > 400:
+        return _round(value, digits)
+    exact = Decimal(repr(value))
+    if exact.adjusted() + digits < -1:
+        return 0.0
+    return float(exact.quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP, _WIDE)) + 0.0
+
+
+_WIDE: Final = Context(prec=800, Emin=-999999, Emax=999999)
+
+
+def _within_bits(step: Callable[[Any], int]) -> Callable[[Any], int]:
+    """Spark's CEIL and FLOOR of a DOUBLE: the last BIGINT where there are no more, of NaN 0."""
+
+    def found(value: Any) -> int:
+        if isinstance(value, float) and not math.isfinite(value):
+            value = 0 if math.isnan(value) else math.copysign(1 << 63, value)
+        whole = step(value)
+        return min(max(whole, -1 << 63), (1 << 63) - 1) if isinstance(value, float) else whole
+
+    return found
+
+
 def _whole(step: Callable[[Any], int]) -> Callable[[Any], Any]:
     def found(value: Any) -> Any:
         if isinstance(value, int) or not math.isfinite(value):
@@ -188,6 +274,17 @@ def _with_carry(types: Sequence[SqlType]) -> SqlType | None:
     return decimal_type(found.digits + 1, found.scale)
 
 
+def _of_wholes(types: Sequence[SqlType]) -> SqlType | None:
+    """That of the first, of a DECIMAL one without digits behind the point."""
+    found = _with_carry(types)
+    return decimal_type(found.digits - found.scale, 0) if found and found.is_decimal else found
+
+
+def _of_wholes_in_spark(types: Sequence[SqlType]) -> SqlType | None:
+    found = _of_wholes(types)
+    return BIGINT if found is DOUBLE else found
+
+
 NUMBERS: Final[dict[type, Function]] = {
     exp.Sqrt: Function("SQRT(number)", ("this",), doubles, _sqrt),
     exp.Ln: Function("LN(number)", ("this",), doubles, _ln),
@@ -195,8 +292,8 @@ NUMBERS: Final[dict[type, Function]] = {
     exp.Pow: Function("POWER(base, exponent)", ("this", "expression"), doubles, _power, least=2),
     exp.Abs: Function("ABS(number)", ("this",), number, abs),
     exp.Sign: Function("SIGN(number)", ("this",), lambda t: INTEGER if number(t) else None, _sign),
-    exp.Floor: Function("FLOOR(number)", ("this",), _with_carry, _whole(math.floor)),
-    exp.Ceil: Function("CEIL(number)", ("this",), _with_carry, _whole(math.ceil)),
+    exp.Floor: Function("FLOOR(number)", ("this",), _of_wholes, _whole(math.floor)),
+    exp.Ceil: Function("CEIL(number)", ("this",), _of_wholes, _whole(math.ceil)),
     exp.Round: Function(
         "ROUND(number, digits)",
         ("this", "decimals"),
@@ -239,6 +336,47 @@ NUMBERS: Final[dict[type, Function]] = {
     exp.IsInf: _test("ISINF", math.isinf, "this"),
 }
 """By sqlglot's node."""
+
+_BREAKING: Final = (
+    exp.Sqrt, exp.Ln, exp.Exp, exp.Pow, exp.Log, exp.Sin, exp.Cos, exp.Tan, exp.Asin, exp.Acos,
+    exp.Sinh, exp.Cosh, exp.Acosh,
+)  # fmt: skip
+
+OWN: Final[dict[tuple[type, str], Function]] = {
+    **{
+        (kind, "postgres"): replace(NUMBERS[kind], compute=_breaking(NUMBERS[kind].compute))
+        for kind in _BREAKING
+    },
+    (exp.Atanh, "postgres"): replace(
+        NUMBERS[exp.Atanh],
+        compute=lambda x: _breaking(_real(_atanh))(x) if abs(x) != 1 else _atanh(x),
+    ),
+    **{
+        (kind, "spark"): replace(
+            NUMBERS[kind], compute=_positive(NUMBERS[kind].compute), strict=False,
+            nullable=lambda _: True,
+        )
+        for kind in (exp.Ln, exp.Log)
+    },
+    **{
+        (kind, dialect): _shift(usage, compute)
+        for kind, usage, compute in (
+            (exp.BitwiseLeftShift, "a << b", _left_round),
+            (exp.BitwiseRightShift, "a >> b", _right_round),
+        )
+        for dialect in ("postgres", "spark")
+    },
+    (exp.Sign, "spark"): Function("SIGN(number)", ("this",), doubles, _sign_or_nan),
+    (exp.Round, "postgres"): replace(NUMBERS[exp.Round], compute=_round_of_postgres),
+    (exp.Round, "spark"): replace(NUMBERS[exp.Round], compute=_round_of_spark),
+    **{
+        (kind, "spark"): replace(
+            NUMBERS[kind], result=_of_wholes_in_spark, compute=_within_bits(step)
+        )
+        for kind, step in ((exp.Floor, math.floor), (exp.Ceil, math.ceil))
+    },
+}  # fmt: skip
+"""What each dialect has in its own way, by node and dialect."""
 
 NAMED: Final[dict[str, Function]] = {
     "SIGNBIT": _test("SIGNBIT", lambda x: math.copysign(1, x) < 0, "expressions"),

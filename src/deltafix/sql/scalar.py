@@ -32,7 +32,7 @@ from deltafix.sql import (
     tuples,
 )
 from deltafix.sql.casts import cast
-from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed
+from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed, whole
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
     BIGINT,
@@ -131,6 +131,10 @@ class Scalars:
             return nested.at(self, exp.Bracket(this=array, expressions=places, offset=1))
         if isinstance(node, exp.Anonymous) and node.name.upper() == "DATE_PART":
             return moments.part_named(self, node)
+        if json_paths.named(node, self.statement.dialect):
+            return json_paths.extracted(self, node)
+        if isinstance(node, exp.Anonymous) and node.name.upper() == "MAKE_DATE":
+            return moments.made(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "TRY_STRPTIME":
             return formats.read(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
@@ -184,10 +188,8 @@ class Scalars:
             close = suggest(name.upper(), functions.NAMES.split(", "), 0.75)
             way_out = functions.instead_of(name.upper(), self.statement.dialect)
             way_out = f"did you mean {close}?" if close else way_out
-            if node.find(exp.Lambda, exp.Comprehension):
+            if node.find(exp.Lambda):
                 way_out = "UNNEST the array, and ARRAY_AGG what becomes of its elements"
-            if isinstance(node, exp.Comprehension):
-                raise self.statement.refused("a list comprehension", node, way_out)
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)
 
@@ -204,7 +206,8 @@ class Scalars:
             args.extend(value if isinstance(value, list) else [value] if value != () else [])
         values = [self.compile(arg) for arg in args]
         if isinstance(node, exp.DPipe | exp.Concat | exp.ConcatWs):
-            values = [self.as_text(value, values) for value in values]
+            short = self.statement.dialect == "postgres" and not isinstance(node, exp.DPipe)
+            values = [self.as_text(value, values, short=short) for value in values]
         kind = function.result([value.type for value in values])
         if function.unites and kind is not None:
             values = [self.converted(value, kind) for value in values]
@@ -213,6 +216,7 @@ class Scalars:
             message = f"{self.statement.called(node)}({types}) has no meaning"
             raise self.statement.wrong(message, node, f"write {function.usage}")
         nullable = any(value.nullable for value in values)
+        body = partial(function.compute, kind) if function.of_type else function.compute
         fixed = [constant(one) is not None for one in args[1:]]
         if (
             function.strict
@@ -226,12 +230,9 @@ class Scalars:
                 raise self.statement.wrong(str(error), args[1], f"write {function.usage}") from None
             compute = strict(known, values[0].compute)
         elif function.strict:
-            compute = strict(function.compute, *(value.compute for value in values))
+            compute = strict(body, *(value.compute for value in values))
         else:
             parts = [value.compute for value in values]
-            body = function.compute
-            if function.orders:
-                body = partial(body, functions.order_of(kind))
 
             def compute(row: Any) -> Any:
                 return body(*(part(row) for part in parts))
@@ -239,14 +240,43 @@ class Scalars:
             nullable = function.nullable([value.nullable for value in values])
         return self.checked(compute, kind, nullable)
 
-    def as_text(self, scalar: Scalar, beside: Sequence[Scalar]) -> Scalar:
-        """A number, a day or a moment that is put together with a text, as CAST makes it one."""
+    def rounded(self, node: exp.Expr) -> Scalar:
+        """ROUND and TRUNC: a DECIMAL has so many digits behind the point then as are written."""
+        function = functions.function_of(node, self.statement.dialect)
+        assert function is not None  # noqa: S101  all dialects have them
+        found = self.function(node, function)
+        digits = node.args.get("decimals")
+        if not found.type.is_decimal or isinstance(digits, exp.Null):
+            return found
+        count = 0 if digits is None else whole(digits)
+        if count is None or isinstance(digits, exp.Placeholder):
+            way_out = "write it, ROUND(x, 2), or CAST(x AS DOUBLE)"
+            message = (
+                f"{self.statement.called(node)} of a DECIMAL to a number of digits that varies"
+            )
+            raise self.statement.refused(message, node, way_out)
+        before, scale = found.type.digits - found.type.scale, max(count, 0)
+        if self.statement.dialect != "postgres":
+            scale = min(scale, found.type.scale)
+        if scale > MOST_DIGITS:
+            message = f"a DECIMAL of {scale} digits behind the point"
+            raise self.statement.wrong(message, node, f"{MOST_DIGITS} are the most")
+        return self.checked(found.compute, decimal_type(before + scale, scale), found.nullable)
+
+    def as_text(self, scalar: Scalar, beside: Sequence[Scalar], *, short: bool) -> Scalar:
+        """A number, a day or a moment that is put together with a text, as CAST makes it one.
+
+        A BOOLEAN is its first letter if it is to be `short`.
+        """
         kind = scalar.type
         is_plain = kind.is_numeric or kind in (DATE, TIMESTAMP)
-        is_plain |= kind is BOOLEAN and self.statement.dialect != "postgres"  # there it is t or f
-        convert = cast(kind, TEXT) if is_plain and any(one.type is TEXT for one in beside) else None
-        if convert is None:
+        is_plain |= kind is BOOLEAN
+        if not is_plain or not any(one.type is TEXT for one in beside):
             return scalar
+        convert = cast(kind, TEXT, dialect=self.statement.dialect)
+        assert convert is not None  # noqa: S101  all of these have a text
+        if kind is BOOLEAN and short:
+            convert = _LETTER.__getitem__
         return Scalar(strict(convert, scalar.compute), TEXT, scalar.nullable)
 
     def escaped(self, node: exp.Expr) -> Scalar:
@@ -313,6 +343,8 @@ class Scalars:
         safe = name is exp.Div and bool(node.args.get("safe"))
         if name is exp.Div and kind == DOUBLE:
             operate = functions.DIVISION["null" if safe else self.by_zero(node)]
+        if kind == DOUBLE and name is not exp.Mod and self.statement.dialect == "postgres":
+            operate = functions.bounded(operate)
         compute = strict(operate, left.compute, right.compute)
         return self.checked(compute, kind, left.nullable or right.nullable or safe)
 
@@ -491,7 +523,11 @@ class Scalars:
         return Scalar(attempt, kind, nullable=True)
 
     def choice(self, node: exp.Expr) -> Scalar:
-        """CASE, and IF(condition, then, else)."""
+        """CASE, IF(condition, then, else), and Spark's NVL2(x, there, missing)."""
+        if isinstance(node, exp.Nvl2):
+            known = exp.Not(this=exp.Is(this=node.this, expression=exp.Null()))
+            one = exp.If(this=known, true=node.args["true"])
+            return self.cases(node, [one], node.args.get("false"), None)
         if isinstance(node, exp.If):
             return self.cases(node, [node], node.args.get("false"), None)
         return self.cases(node, node.args["ifs"], node.args.get("default"), node.args.get("this"))
@@ -547,8 +583,12 @@ class Scalars:
         return kind
 
 
+_LETTER: Final = {True: "t", False: "f"}
+"""BOOLEANs as PostgreSQL shows them, in CONCAT too."""
+
 _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     tuple(functions.ARITHMETIC): Scalars.arithmetic,
+    (exp.Round, exp.Trunc): Scalars.rounded,
     exp.Neg: Scalars.negative,
     tuple(functions.COMPARE): Scalars.comparison,
     (exp.And, exp.Or): Scalars.both,
@@ -559,7 +599,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     exp.Between: Scalars.between,
     exp.In: Scalars.member,
     exp.Cast: Scalars.cast,
-    (exp.Case, exp.If): Scalars.choice,
+    (exp.Case, exp.If, exp.Nvl2): Scalars.choice,
     exp.Nullif: Scalars.nullif,
     (
         exp.Extract,
@@ -567,6 +607,7 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
         exp.Quarter,
         exp.Month,
         exp.Day,
+        exp.DayOfMonth,
         exp.DayOfWeek,
         exp.DayOfWeekIso,
         exp.DayOfYear,
@@ -578,15 +619,17 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     ): moments.part,
     (exp.TimeToUnix, exp.StrToUnix, exp.UnixToTime): moments.since,
     (exp.TsOrDsAdd, exp.AddMonths): moments.day_later,
-    (exp.JSONExtract, exp.JSONExtractScalar): json_paths.extracted,
+    json_paths.NODES: json_paths.extracted,
     exp.TimeToStr: formats.written,
     (exp.StrToTime, exp.StrToDate): formats.read,
+    exp.TsOrDsToDate: formats.day,
     exp.DateDiff: moments.difference,
     (exp.LastDay, exp.Dayname, exp.Monthname): moments.of_day,
     exp.DateFromParts: moments.made,
     exp.DateAdd: moments.later,
     (exp.TimestampTrunc, exp.DateTrunc): moments.truncated,
     exp.Array: nested.array,
+    exp.Comprehension: lambdas.comprehension,
     exp.ArrayContains: nested.contains,
     exp.Bracket: nested.at,
     exp.Struct: nested.struct,

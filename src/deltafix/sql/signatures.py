@@ -35,7 +35,7 @@ class Function:
         flags: arguments of the node that change nothing here.
         least: the least number of arguments.
         unites: whether the arguments are converted to the type of the value first.
-        orders: whether `compute` takes, before the arguments, the `order_of` the type.
+        of_type: whether `compute` takes, before the arguments, the type of the value.
         only: the dialects that have it so, if not all do.
         fixed: `compute` of the first argument, for constants in place of the others.
     """
@@ -49,7 +49,7 @@ class Function:
     flags: tuple[str, ...] = ()
     least: int = 1
     unites: bool = False
-    orders: bool = False
+    of_type: bool = False
     only: tuple[str, ...] = ()
     fixed: Callable[..., Callable[[Any], Any]] | None = None
 

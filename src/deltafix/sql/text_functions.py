@@ -54,16 +54,16 @@ def _part_of_postgres(text: str, start: int, length: int | None = None) -> str:
     return _between(text, start, len(text) + 1 if length is None else start + length)
 
 
-def _simple(letter: str, cased: str) -> str:
+def _simple(letter: str, cased: str, sharp: str = "\u1e9e") -> str:
     """The one letter that is another's in the other case; itself where it would be several."""
     if len(cased) == 1:
         return cased
+    if letter == "\u0130":  # I with a dot
+        return "i"
     title = letter.title()
-    return _ONE_LETTER.get(letter, title if len(title) == 1 and cased[0].isupper() else letter)
-
-
-_ONE_LETTER: Final = {"\u00df": "\u1e9e", "\u0130": "i"}
-"""Where DuckDB has one letter for what Unicode has two: sharp s, and I with a dot."""
+    return (
+        title if len(title) == 1 and cased[0].isupper() else sharp if letter == "\u00df" else letter
+    )
 
 
 def _upper(text: str) -> str:
@@ -73,11 +73,20 @@ def _upper(text: str) -> str:
     return "".join([_simple(letter, letter.upper()) for letter in text])
 
 
+def _upper_of_postgres(text: str) -> str:
+    """Letter by letter, where sharp s has no capital."""
+    return "".join([_simple(letter, letter.upper(), "\u00df") for letter in text])
+
+
 def _lower(text: str) -> str:
-    """Letter by letter, as DuckDB has it; to Python a sigma at the end of a word is another one."""
+    """Letter by letter, but in Spark; to Python a sigma at the end of a word is another one."""
     if text.isascii():
         return text.lower()
     return "".join([_simple(letter, letter.lower()) for letter in text])
+
+
+_UPPER: Final = {"duckdb": _upper, "postgres": _upper_of_postgres, "spark": str.upper}
+_LOWER: Final = {"duckdb": _lower, "postgres": _lower, "spark": str.lower}
 
 
 def _left(text: str, count: int) -> str:
@@ -92,6 +101,11 @@ def _right(text: str, count: int) -> str:
         if count >= 0
         else text[-count:]
     )
+
+
+def _counted(part: Callable[[str, int], str]) -> Callable[[str, int], str]:
+    """Spark's, in which a count below 0 is none."""
+    return lambda text, count: part(text, max(count, 0))
 
 
 def _segments(pattern: str, escape: str) -> list[list[str]]:
@@ -156,7 +170,7 @@ def _like(pattern: str, escape: str) -> Callable[[str], bool]:
 
 def like(escape: str, *, folds: bool, dialect: str) -> Function:
     """LIKE, and ILIKE, which `folds`; `escape` takes the next character as it is, if it is one."""
-    lower = _lower if dialect == "duckdb" else str.lower
+    lower = _LOWER[dialect]
 
     def known(pattern: str) -> Callable[[str], bool]:
         if not folds:
@@ -183,7 +197,17 @@ LIKES: Final = {
 
 
 def _split_part(text: str, delimiter: str, place: int) -> str:
-    parts = text.split(delimiter) if delimiter else list(text)
+    return _part_at(text.split(delimiter) if delimiter else list(text), place)
+
+
+def _part_of_whole(text: str, delimiter: str, place: int) -> str:
+    """PostgreSQL's and Spark's: nothing parts a text, and no part is the one at 0."""
+    if place == 0:
+        raise ValueError("SPLIT_PART counts from 1, or from the end below 0")
+    return _part_at(text.split(delimiter) if delimiter else [text], place)
+
+
+def _part_at(parts: list[str], place: int) -> str:
     at = place - 1 if place > 0 else len(parts) + place
     return parts[at] if place and 0 <= at < len(parts) else ""
 
@@ -194,11 +218,13 @@ def _split(text: str | None, delimiter: str | None) -> tuple[str, ...] | None:
     return tuple(text.split(delimiter) if delimiter else text or ("",))
 
 
-def _padded(*, left: bool) -> Callable[..., str]:
+def _padded(*, left: bool, fills: bool) -> Callable[..., str]:
     def found(text: str, length: int, fill: str = " ") -> str:
         missing = _fitting(length) - len(text)
         if missing <= 0:
             return text[: max(length, 0)]
+        if not fill and not fills:
+            return text
         if not fill:
             raise ValueError("LPAD and RPAD need something to fill up with")
         more = (fill * (missing // len(fill) + 1))[:missing]
@@ -222,15 +248,33 @@ def _joined_by(delimiter: str | None, *values: str | None) -> str | None:
     return None if delimiter is None else delimiter.join(v for v in values if v is not None)
 
 
+def _character_but_nul(code: int) -> str:
+    if code == 0:
+        raise ValueError("no text of PostgreSQL has the character 0")
+    return _character(code)
+
+
+def _latin(code: int) -> str:
+    """Spark's, of the lowest eight bits."""
+    return chr(code % 256) if code >= 0 else ""
+
+
 def _character(code: int) -> str:
     if not 0 <= code <= 0x10FFFF or 0xD800 <= code < 0xE000:
         raise ValueError(f"{code} is no character of Unicode")
     return chr(code)
 
 
-def _capitals(word: str) -> Callable[[str], str]:
-    words = re.compile(word)
-    return lambda text: words.sub(lambda one: one[0][:1].upper() + one[0][1:].lower(), text)
+_WORDS: Final = {"postgres": re.compile(r"[^\W_]+"), "spark": re.compile(r"[^ ]+")}
+"""Words are of letters and digits in PostgreSQL, and parted by spaces in Spark."""
+
+
+def _capitals(dialect: str) -> Callable[[str], str]:
+    """Each word as in lower case, but for its first letter."""
+    lower, upper, words = _LOWER[dialect], _upper_of_postgres, _WORDS[dialect]
+    return lambda text: words.sub(
+        lambda one: upper(one[0][:1]) + lower(one[0])[len(lower(one[0][:1])) :], text
+    )
 
 
 def _bytes(value: str | bytes) -> bytes:
@@ -297,44 +341,64 @@ OWN: Final[dict[tuple[type, str], Function]] = {
         for dialect, part in _PARTS.items()
     },
     **{
-        (kind, dialect): Function(f"{name}(text)", ("this",), texts, own if is_own else python)
-        for kind, name, own, python in (
-            (exp.Lower, "LOWER", _lower, str.lower), (exp.Upper, "UPPER", _upper, str.upper),
+        (kind, dialect): Function(f"{name}(text)", ("this",), texts, compute)
+        for kind, name, by_dialect in (
+            (exp.Lower, "LOWER", _LOWER), (exp.Upper, "UPPER", _UPPER),
         )
-        for dialect, is_own in (("duckdb", True), ("postgres", False), ("spark", False))
+        for dialect, compute in by_dialect.items()
+    },
+    **{
+        (exp.SplitPart, dialect): Function(
+            "SPLIT_PART(text, delimiter, place)", ("this", "delimiter", "part_index"),
+            of_types([TEXT, TEXT, BIGINT], TEXT), part, least=3,
+        )
+        for dialect, part in (
+            ("duckdb", _split_part), ("postgres", _part_of_whole), ("spark", _part_of_whole),
+        )
+    },
+    **{
+        (exp.Chr, dialect): Function("CHR(code)", ("expressions",), of_types([BIGINT], TEXT), one)
+        for dialect, one in (
+            ("duckdb", _character), ("postgres", _character_but_nul), ("spark", _latin),
+        )
+    },
+    **{
+        (kind, dialect): Function(
+            f"{name}(text, count)", ("this", "expression"), of_types([TEXT, BIGINT], TEXT),
+            _counted(part) if dialect == "spark" else part, least=2,
+        )
+        for kind, name, part in ((exp.Left, "LEFT", _left), (exp.Right, "RIGHT", _right))
+        for dialect in ("duckdb", "postgres", "spark")
+    },
+    **{
+        (exp.ByteLength, dialect): Function(
+            "OCTET_LENGTH(text)", ("this",), lambda t: BIGINT if texts_or_bytes(t) else None,
+            lambda value: len(_bytes(value)),
+        )
+        for dialect in ("postgres", "spark")
     },
 }  # fmt: skip
 """What each dialect has in its own way, by node and dialect."""
 
 PADS: Final = {
-    is_left: Function(
+    (is_left, dialect): Function(
         f"{name}(text, length, fill)",
         ("this", "expression", "fill_pattern"),
         _padded_type,
-        _padded(left=is_left),
+        _padded(left=is_left, fills=dialect == "duckdb"),
         flags=("is_left",),
         least=2,
     )
     for is_left, name in ((True, "LPAD"), (False, "RPAD"))
+    for dialect in ("duckdb", "postgres", "spark")
 }
 
 INITCAP: Final = {
-    dialect: Function("INITCAP(text)", ("this",), texts, _capitals(word), flags=("expression",))
-    for dialect, word in (("postgres", r"[^\W_]+"), ("spark", r"[^ ]+"))
+    dialect: Function("INITCAP(text)", ("this",), texts, _capitals(dialect), flags=("expression",))
+    for dialect in _WORDS
 }
-"""By dialect: words are of letters and digits in PostgreSQL, and parted by spaces in Spark."""
 
 TEXTS: Final[dict[type, Function]] = {
-    exp.Left: Function(
-        "LEFT(text, count)", ("this", "expression"), of_types([TEXT, BIGINT], TEXT), _left, least=2
-    ),
-    exp.Right: Function(
-        "RIGHT(text, count)",
-        ("this", "expression"),
-        of_types([TEXT, BIGINT], TEXT),
-        _right,
-        least=2,
-    ),
     exp.Replace: Function(
         "REPLACE(text, old, new)",
         ("this", "expression", "replacement"),
@@ -356,13 +420,6 @@ TEXTS: Final[dict[type, Function]] = {
         lambda text, part: text.find(part) + 1,
         least=2,
     ),
-    exp.SplitPart: Function(
-        "SPLIT_PART(text, delimiter, place)",
-        ("this", "delimiter", "part_index"),
-        of_types([TEXT, TEXT, BIGINT], TEXT),
-        _split_part,
-        least=3,
-    ),
     exp.Split: Function(
         "SPLIT(text, delimiter)",
         ("this", "expression"),
@@ -379,7 +436,7 @@ TEXTS: Final[dict[type, Function]] = {
         _joined_by,
         strict=False,
         nullable=lambda nullable: nullable[0],
-        flags=("safe", "coalesce"),
+        flags=("safe", "coalesce", "flatten"),
         least=2,
     ),
     exp.Translate: Function(
@@ -412,7 +469,6 @@ TEXTS: Final[dict[type, Function]] = {
         of_types([TEXT], INTEGER),
         lambda text: ord(text[0]) if text else -1,
     ),
-    exp.Chr: Function("CHR(code)", ("expressions",), of_types([BIGINT], TEXT), _character),
     exp.BitLength: Function(
         "BIT_LENGTH(text)", ("this",), of_types([TEXT], BIGINT), lambda text: 8 * len(text.encode())
     ),

@@ -337,12 +337,18 @@ def test_a_lambda_that_is_none_of_one_row_is_refused(dialect: str, call: str, wh
             db.execute(f"CREATE VIEW v AS SELECT {call} AS x FROM r")
 
 
-def test_a_lambda_reads_the_row_around_it_and_follows_it() -> None:
+@pytest.mark.parametrize(
+    "made",
+    [
+        "LIST_TRANSFORM(ns, lambda K, i: k * i + r.k)",
+        "[k * i + r.k FOR K, i IN ns]",
+        "LIST_REDUCE(ns, lambda K, e, i: LIST_APPEND(k, e * i + r.k), []::INTEGER[])",
+    ],
+)
+def test_a_lambda_reads_the_row_around_it_and_follows_it(made: str) -> None:
     with deltafix.sql.connect() as db:
         db.execute("CREATE TABLE r (id INTEGER PRIMARY KEY, ns INTEGER[], k INTEGER)")
-        db.execute(
-            "CREATE VIEW v AS SELECT id, LIST_TRANSFORM(ns, lambda K, i: k * i + r.k) AS x FROM r"
-        )
+        db.execute(f"CREATE VIEW v AS SELECT id, {made} AS x FROM r")
         db.execute("INSERT INTO r VALUES (1, [5, NULL, 7], 1), (2, [1], 2), (3, NULL, 3)")
         assert db.execute("SELECT * FROM v").fetchall() == [
             (1, [6, None, 22]), (2, [3]), (3, None)

@@ -62,7 +62,8 @@ class FoundedStratum(Stratum):
         self._needs = Needs()
         self._agenda = _Agenda(self._needs)
         super().__init__(layer, relations, meaning, watch)
-        self._hidden = {relation.name for relation in relations if relation.hidden}
+        hidden = {relation.name for relation in relations if relation.hidden}
+        self._told = [name for name in self.writes if name not in hidden]
         for need in self._calls.needs:
             self._wiring.sink(need.clause, self._count(need, 1), self._count(need, -1))
 
@@ -158,7 +159,9 @@ class FoundedStratum(Stratum):
             settled += len(found)
 
     def _cyclic(self, nodes: Sequence[Node]) -> CyclicDataError:
-        cycle = [self._shown(node) for node in nodes]
+        own = {self._calls.families[name] for name in self._told}
+        cycle = [self._shown(node) for node in nodes[1:] if node[0] in own]
+        cycle.insert(0, cycle[-1])
         last = next(n for n, one in enumerate(cycle[1:], 1) if one == cycle[0])
         cycle = cycle[: last + 1]
         steps = [
@@ -178,8 +181,7 @@ class FoundedStratum(Stratum):
     def _shown(self, node: Node) -> tuple[str, tuple[Any, ...]]:
         """A key as a row of the first relation of its family that was declared."""
         family, key = node
-        members = [name for name in self.writes if self._calls.families[name] == family]
-        name = next((name for name in members if name not in self._hidden), members[0])
+        name = next(name for name in self._told if self._calls.families[name] == family)
         row: list[Any] = [...] * self._widths[name]
         for column, value in zip(self._calls.keys[name], key, strict=True):
             row[column] = value
