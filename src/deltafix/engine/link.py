@@ -7,9 +7,10 @@ the same plan twice gives the same program. Nothing is compiled here: programs a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -50,6 +51,8 @@ _TOTALS = {"count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "mean": at.FOLD_MEAN}
 _MANY = 6
 """Variants from which looking into a filter is cheaper than probing the index of each."""
 _AS_IT_IS = -1
+T = TypeVar("T")
+W = TypeVar("W")
 _NUMBERS = frozenset(("number", "unsigned", "float"))
 _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 """Conversions that do nothing to a value of their result's type."""
@@ -157,6 +160,7 @@ class Writer:
         self.folds: dict[str, int] = {}
         self.unread: Collection[Argument] = ()
         self.raw: Mapping[Argument, BaseType] = {}
+        self.written: dict[tuple[int, str], Any] = {}
 
     def program(self) -> Words:
         """Write every stage; returns the program."""
@@ -251,15 +255,17 @@ class Writer:
         outer, self.out = self.out, []
         self.asked.clear()
         self.lookups.clear()
+        self.written.clear()
         record = self.variant(stage, variant)
         out, self.out = self.out, outer
+        placed = [n for n, word in enumerate(out) if type(word) is not int]
         return Piece(
             variant.nodes,
             stage.relations,
             np.array(out, dtype=np.int32),
             record,
-            np.array([n for n, word in enumerate(out) if type(word) is Offset], dtype=np.int64),
-            tuple((n, word.relation) for n, word in enumerate(out) if isinstance(word, InIndex)),
+            np.array([n for n in placed if isinstance(out[n], Offset)], dtype=np.int64),
+            tuple((n, word.relation) for n in placed if isinstance(word := out[n], InIndex)),
             tuple(self.asked.items()),
             tuple(self.lookups),
         )
@@ -346,7 +352,7 @@ class Writer:
 
     def node(self, start: int, node: Node, starts: Sequence[int], slots: dict[Slot, int]) -> None:
         """Fill in one node record."""
-        checks = [self.check(check, slots) for check in node.checks]
+        checks = [self.once(check, self.check, slots) for check in node.checks]
         candidates = [self.candidate(c, starts, slots) for c in node.candidates]
         self.out[start : start + 4] = [
             len(checks), self.put(checks), len(candidates), self.put(candidates)
@@ -362,8 +368,8 @@ class Writer:
             method, index = at.BY_INDEX, self.index(name, option.index)
         else:
             method, index = at.BY_SCAN, 0
-        keys = self.put([n for key in option.keys for n in self.operand(key, slots)])
-        count, binds = self.binds(option.binds, slots)
+        keys = self.once(option.keys, self.keys, slots)
+        count, binds = self.once(option.binds, self.binds, slots)
         return self.put(
             [
                 self.ids[name], method, index, option.sees.value, starts[option.child],
@@ -371,7 +377,21 @@ class Writer:
             ]
         )  # fmt: skip
 
-    def check(self, check: Check, slots: dict[Slot, int]) -> int:
+    def once(
+        self, thing: T, write: Callable[[T, dict[Slot, int]], W], slots: dict[Slot, int]
+    ) -> W:
+        """Where that is which nodes of a variant have in common, by identity: written once."""
+        place = id(thing), write.__name__
+        if place not in self.written:  # as long as the variant holds the thing
+            self.written[place] = write(thing, slots)
+        found: W = self.written[place]
+        return found
+
+    def keys(self, keys: Sequence[Argument], slots: dict[Slot, int]) -> Offset:
+        """Operand pairs, one a key column."""
+        return self.put([n for key in keys for n in self.operand(key, slots)])
+
+    def check(self, check: Check, slots: dict[Slot, int]) -> Offset:
         """A check record."""
         literal = check.literal
         if isinstance(literal, Absent):
@@ -389,7 +409,7 @@ class Writer:
             return self.put([at.CHECK_COMPARE, kind, op, *left, *right])
         return self.apply(literal, check.binds is not None, slots)
 
-    def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> int:
+    def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> Offset:
         """A functor application; a conversion to its own type is a move or a comparison."""
         args = [n for arg in literal.args for n in self.operand(arg, slots)]
         functor, count = self.functor(literal), len(args) // 2
@@ -467,7 +487,7 @@ class Writer:
 
     def binds(
         self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]
-    ) -> tuple[int, int]:
+    ) -> tuple[int, Offset]:
         """How many match triples, and where: column, kind, argument."""
         out: list[int] = []
         for column, arg, is_new in binds:
