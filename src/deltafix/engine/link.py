@@ -377,9 +377,7 @@ class Writer:
             ]
         )  # fmt: skip
 
-    def once(
-        self, thing: T, write: Callable[[T, dict[Slot, int]], W], slots: dict[Slot, int]
-    ) -> W:
+    def once(self, thing: T, write: Callable[[T, dict[Slot, int]], W], slots: dict[Slot, int]) -> W:
         """Where that is which nodes of a variant have in common, by identity: written once."""
         place = id(thing), write.__name__
         if place not in self.written:  # as long as the variant holds the thing
