@@ -10,12 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from deltafix.engine.codes import VALUE_TYPES, Codes
-from deltafix.engine.tables import Groups, Memo, Piece, Tables
+from deltafix.engine.tables import Groups, Memo, Piece, Table, Tables
 from deltafix.facts.values import BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
@@ -32,6 +33,9 @@ from deltafix.plan.clause import (
     slots_of,
 )
 from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
+
+if TYPE_CHECKING:
+    from deltafix.plan.build import Prepared
 
 __all__ = ["Linked", "Writer", "link"]
 
@@ -84,15 +88,54 @@ class Linked:
         return self.ids[self.plan.given.get(relation, relation)]
 
 
-def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) -> Linked:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Written:
+    """A program as it was written, and the numbers that it was written with.
+
+    Attributes:
+        tables: the numbers of tables.
+        indexes: the number of each relation's first index.
+        codes: each constant with its code, in the order in which they were asked for.
+        program: the words.
+        memos, pieces, slots, depth: what the writer noted besides.
+    """
+
+    tables: Mapping[Table, int]
+    indexes: tuple[int, ...]
+    codes: tuple[tuple[Code, int], ...]
+    program: Words
+    memos: Mapping[Memo, int]
+    pieces: Mapping[int, Piece]
+    slots: int
+    depth: int
+
+
+_WRITTEN: WeakKeyDictionary[Prepared, _Written] = WeakKeyDictionary()
+
+
+def link(
+    plan: Plan,
+    tables: Tables,
+    codes: Codes,
+    fresh: Collection[int] = (),
+    begun: Prepared | None = None,
+) -> Linked:
     """Lay out the plan's relations and indexes and encode its program.
 
     `fresh` are the strata that each run of the program evaluates from nothing. What the kernel
-    does from now on is what this plan says (`Tables.describe`).
+    does from now on is what this plan says (`Tables.describe`). Of what was `begun` the program
+    is written once, for all databases in which tables and constants have the same numbers: in
+    those that have just been opened.
     """
     tables.lay_out(plan)
     writer = Writer(plan, tables, codes)
-    program = writer.program()
+    known = None if begun is None else _WRITTEN.get(begun)
+    if known is not None and writer.would_write(known):
+        program = known.program.copy()
+    else:
+        known, program = writer.written()
+        if begun is not None:
+            _WRITTEN[begun] = known
     tables.lay_out_memos(writer.memos)
     tables.pieces = writer.pieces
     tables.describe(plan)
@@ -160,7 +203,31 @@ class Writer:
         self.folds: dict[str, int] = {}
         self.unread: Collection[Argument] = ()
         self.raw: Mapping[Argument, BaseType] = {}
-        self.written: dict[tuple[int, str], Any] = {}
+        self.shared: dict[tuple[int, str], Any] = {}
+        self.constants: dict[int, tuple[Code, int]] = {}
+
+    def would_write(self, known: _Written) -> bool:
+        """Whether that is what it would write: then it has what it would note, too."""
+        if self.tables.numbers != known.tables or self.first_indexes() != known.indexes:
+            return False
+        if any(self.codes.code(one.type, one.value) != code for one, code in known.codes):
+            return False
+        self.memos, self.pieces = dict(known.memos), dict(known.pieces)
+        self.slots, self.depth = known.slots, known.depth
+        return True
+
+    def written(self) -> tuple[_Written, Words]:
+        """The program, and how it comes again."""
+        tables, indexes = dict(self.tables.numbers), self.first_indexes()
+        program = self.program()
+        return _Written(
+            tables, indexes, tuple(self.constants.values()), program.copy(),
+            dict(self.memos), self.pieces, self.slots, self.depth,
+        ), program  # fmt: skip
+
+    def first_indexes(self) -> tuple[int, ...]:
+        """The number of each relation's first index."""
+        return tuple(map(self.first_index, self.ids.values()))
 
     def program(self) -> Words:
         """Write every stage; returns the program."""
@@ -255,7 +322,7 @@ class Writer:
         outer, self.out = self.out, []
         self.asked.clear()
         self.lookups.clear()
-        self.written.clear()
+        self.shared.clear()
         record = self.variant(stage, variant)
         out, self.out = self.out, outer
         placed = [n for n, word in enumerate(out) if type(word) is not int]
@@ -380,9 +447,9 @@ class Writer:
     def once(self, thing: T, write: Callable[[T, dict[Slot, int]], W], slots: dict[Slot, int]) -> W:
         """Where that is which nodes of a variant have in common, by identity: written once."""
         place = id(thing), write.__name__
-        if place not in self.written:  # as long as the variant holds the thing
-            self.written[place] = write(thing, slots)
-        found: W = self.written[place]
+        if place not in self.shared:  # as long as the variant holds the thing
+            self.shared[place] = write(thing, slots)
+        found: W = self.shared[place]
         return found
 
     def keys(self, keys: Sequence[Argument], slots: dict[Slot, int]) -> Offset:
@@ -501,7 +568,9 @@ class Writer:
     def operand(self, arg: Argument, slots: dict[Slot, int]) -> tuple[int, int]:
         """An operand pair: kind and variable number or code."""
         if isinstance(arg, Code):
-            return at.O_CONST, self.codes.code(arg.type, arg.value)
+            code = self.codes.code(arg.type, arg.value)
+            self.constants[id(arg)] = arg, code
+            return at.O_CONST, code
         if arg in self.raw:
             return at.O_RAW + VALUE_TYPES[self.raw[arg]], slots[arg]
         return at.O_VAR, slots[arg]
