@@ -322,7 +322,6 @@ class Writer:
         outer, self.out = self.out, []
         self.asked.clear()
         self.lookups.clear()
-        self.shared.clear()
         record = self.variant(stage, variant)
         out, self.out = self.out, outer
         placed = [n for n, word in enumerate(out) if type(word) is not int]
@@ -354,6 +353,7 @@ class Writer:
     def variant(self, stage: Stage, variant: Variant) -> int:
         """A variant record."""
         slots = {slot: number for number, slot in enumerate(variant.slots)}
+        self.shared.clear()
         self.raw = self.raw_of(variant)
         head = self.put([n for arg in variant.clause.args for n in self.operand(arg, slots)])
         self.unread = self.unread_of(variant.clause)
