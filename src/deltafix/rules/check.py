@@ -71,7 +71,20 @@ class CheckedProgram:
 
 def check(program: ast.Program) -> tuple[Diagnostic, ...]:
     """Every error and warning of a program, in text order."""
-    return _run(program)[0]
+    return looked_at(program)[0]
+
+
+def looked_at(program: ast.Program) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...]]:
+    """Every error and warning of a program, and what its rules were found to be; none with errors.
+
+    `typed` does not look at these again for as long as that is held.
+    """
+    diagnostics, rules, _, _ = _run(program)
+    if any(one.severity == "error" for one in diagnostics):
+        return diagnostics, ()
+    now = _Around(program)
+    pairs = zip(program.rules, rules, strict=True)
+    return diagnostics, tuple(now.note(rule, one) for rule, one in pairs)
 
 
 def typed(program: ast.Program) -> CheckedProgram:

@@ -137,3 +137,13 @@ def test_what_nodes_of_a_body_say_alike_is_written_once() -> None:
             keys.add(int(program[place + at.K_KEYS]))
             matches.add(int(program[place + at.K_MATCH]))
     assert len(keys) == len(matches) == len(names) - 1
+
+
+def test_what_reading_a_program_found_of_its_rules_is_not_looked_for_again() -> None:
+    program = Program.parse(TEXT)
+    assert [*map(id, typed(program).rules)] == [*map(id, program._known)]
+    with Program() as written:
+        a, b = written.relation("a", x=int), written.relation("b", x=int)
+        _ = b(1) <= a(1)
+    assert [*map(id, typed(written).rules)] == [*map(id, written._known)]
+    assert (len(program._known), len(written._known)) == (2, 1)
