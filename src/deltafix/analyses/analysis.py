@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import TypeAlias
@@ -57,13 +58,18 @@ class Analysis:
     edges: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
 
     def load_program(self) -> Program:
-        """The rules, checked."""
-        texts = [
-            (resources(f"deltafix.analyses.{package}") / name).read_text(encoding="utf-8")
-            for package, name in self.program
-        ]
-        return Program.parse("\n".join(texts), f"{self.name}.dl")
+        """The rules, checked; the same object each time."""
+        return _read(f"{self.name}.dl", self.program)
 
     def tree(self, path: Path, exclude: Sequence[str] = ()) -> Tree:
         """The files it reads of a folder, or a single file. Raises SourceError if it is neither."""
         return Tree.at(path, exclude, suffixes=self.suffixes, project=self.project, bare=self.bare)
+
+
+@cache
+def _read(name: str, parts: tuple[tuple[str, str], ...]) -> Program:
+    texts = [
+        (resources(f"deltafix.analyses.{package}") / file).read_text(encoding="utf-8")
+        for package, file in parts
+    ]
+    return Program.parse("\n".join(texts), name)

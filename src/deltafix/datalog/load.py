@@ -29,7 +29,8 @@ from deltafix.diagnostics import Diagnostic, did_you_mean, render_all
 from deltafix.errors import ProgramError, SourceError
 from deltafix.facts.values import BaseType
 from deltafix.rules.ast import Program, TypeDecl
-from deltafix.rules.check import check
+from deltafix.rules.check import looked_at
+from deltafix.rules.infer import Typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,15 @@ class Analysis:
 
     `program` is what could be read, also when there are errors. `diagnostics` are errors and
     warnings in text order; `sources` holds every text read, by path, for carets; `missing` are
-    the files that it includes and that could not be read.
+    the files that it includes and that could not be read; `known` is what its rules were found to
+    be, without errors.
     """
 
     program: Program
     diagnostics: tuple[Diagnostic, ...]
     sources: Mapping[str | None, str]
     missing: tuple[Path, ...] = ()
+    known: tuple[Typed, ...] = ()
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -107,9 +110,11 @@ def analyse(text: str | bytes, path: str | None = None, given: Given = NOTHING_G
         tuple(syntax.functors),
         tuple(syntax.lattices),
     )
+    known: tuple[Typed, ...] = ()
     diagnostics = [*found, *tokens.found, *parser.found, *wrong_components, *wrong_types]
     if all(item.severity != "error" for item in diagnostics):
-        diagnostics.extend(check(program))
+        more, known = looked_at(program)
+        diagnostics.extend(more)
     order = list(tokens.sources)
     diagnostics.sort(key=lambda item: _place(item, order))
     if parsed.components:
@@ -118,7 +123,8 @@ def analyse(text: str | bytes, path: str | None = None, given: Given = NOTHING_G
             {(item.code, item.span): item for item in reversed(diagnostics)}.values()
         )
         diagnostics.reverse()
-    return Analysis(program, tuple(diagnostics), tokens.sources, tuple(tokens.missing))
+    missing = tuple(tokens.missing)
+    return Analysis(program, tuple(diagnostics), tokens.sources, missing, known)
 
 
 def _parsed(source: Source, path: str | None, given: Given) -> tuple[Preprocessed, Parser, Syntax]:

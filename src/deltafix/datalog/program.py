@@ -31,8 +31,9 @@ from deltafix.rules.builder import (
     current_builder,
     open_builder,
 )
-from deltafix.rules.check import check
+from deltafix.rules.check import looked_at
 from deltafix.rules.expressions import AtomExpr, FormulaExpr, Operand
+from deltafix.rules.infer import Typed
 from deltafix.rules.show import show
 
 
@@ -62,6 +63,7 @@ class Program(ast.Program):
     """
 
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
+    _known: tuple[Typed, ...] = field(default=(), compare=False, repr=False, kw_only=True)
     _builder: Builder | None = field(default=None, compare=False, repr=False)
     _outer: Token[Builder | None] | None = field(default=None, compare=False, repr=False)
 
@@ -115,6 +117,7 @@ class Program(ast.Program):
             read.functors,
             read.lattices,
             found.warnings,
+            _known=found.known,
         )
 
     def show(self) -> str:
@@ -153,7 +156,7 @@ class Program(ast.Program):
         built = builder.build()
         if kind is not None:
             return
-        diagnostics = check(built)
+        diagnostics, known = looked_at(built)
         places = {item.span.path for item in diagnostics if item.span is not None}
         sources: dict[str | None, str] = {
             path: "".join(linecache.getlines(path)) for path in places if path
@@ -164,6 +167,7 @@ class Program(ast.Program):
             object.__setattr__(self, name, getattr(built, name))
         warnings = tuple(item for item in diagnostics if item.severity != "error")
         object.__setattr__(self, "warnings", warnings)
+        object.__setattr__(self, "_known", known)
 
     @property
     def is_open(self) -> bool:

@@ -108,7 +108,7 @@ class Database(Reading):
         self._cache: Cache | None = None  # what planning the last edit of rules made
         self._arena = Arena()
         self._codes = Codes(self._arena, ordered=is_ordered(begun.plan))
-        linked = link(begun.plan, Tables(self._arena), self._codes)
+        linked = link(begun.plan, Tables(self._arena), self._codes, begun=begun)
         self._users = users
         users = Users(bound(program, users.functors), users.reducers)
         self._profile = profile

@@ -7,14 +7,16 @@ the same plan twice gives the same program. Nothing is compiled here: programs a
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from deltafix.engine.codes import VALUE_TYPES, Codes
-from deltafix.engine.tables import Groups, Memo, Piece, Tables
+from deltafix.engine.tables import Groups, Memo, Piece, Table, Tables
 from deltafix.facts.values import OPTIONAL, BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words
@@ -33,6 +35,9 @@ from deltafix.plan.clause import (
 )
 from deltafix.plan.ir import Candidate, Check, Node, Outside, Plan, Stage, Variant
 from deltafix.rules.values import native
+
+if TYPE_CHECKING:
+    from deltafix.plan.build import Prepared
 
 __all__ = ["Linked", "Writer", "link"]
 
@@ -57,6 +62,8 @@ _NATIVES = {
     "there": at.CHECK_THERE, "or": at.CHECK_OR, "when": at.CHECK_PICK, "pick": at.CHECK_PICK,
 }  # fmt: skip
 _TESTS = {"same": at.EQ, "less": at.LT}
+T = TypeVar("T")
+W = TypeVar("W")
 _NUMBERS = frozenset(("number", "unsigned", "float"))
 _SAME = frozenset(("as", "to_number", "to_unsigned", "to_float", "to_string"))
 """Conversions that do nothing to a value of their result's type."""
@@ -88,15 +95,54 @@ class Linked:
         return self.ids[self.plan.given.get(relation, relation)]
 
 
-def link(plan: Plan, tables: Tables, codes: Codes, fresh: Collection[int] = ()) -> Linked:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Written:
+    """A program as it was written, and the numbers that it was written with.
+
+    Attributes:
+        tables: the numbers of tables.
+        indexes: the number of each relation's first index.
+        codes: each constant with its code, in the order in which they were asked for.
+        program: the words.
+        memos, pieces, slots, depth: what the writer noted besides.
+    """
+
+    tables: Mapping[Table, int]
+    indexes: tuple[int, ...]
+    codes: tuple[tuple[Code, int], ...]
+    program: Words
+    memos: Mapping[Memo, int]
+    pieces: Mapping[int, Piece]
+    slots: int
+    depth: int
+
+
+_WRITTEN: WeakKeyDictionary[Prepared, _Written] = WeakKeyDictionary()
+
+
+def link(
+    plan: Plan,
+    tables: Tables,
+    codes: Codes,
+    fresh: Collection[int] = (),
+    begun: Prepared | None = None,
+) -> Linked:
     """Lay out the plan's relations and indexes and encode its program.
 
     `fresh` are the strata that each run of the program evaluates from nothing. What the kernel
-    does from now on is what this plan says (`Tables.describe`).
+    does from now on is what this plan says (`Tables.describe`). Of what was `begun` the program
+    is written once, for all databases in which tables and constants have the same numbers: in
+    those that have just been opened.
     """
     tables.lay_out(plan)
     writer = Writer(plan, tables, codes)
-    program = writer.program()
+    known = None if begun is None else _WRITTEN.get(begun)
+    if known is not None and writer.would_write(known):
+        program = known.program.copy()
+    else:
+        known, program = writer.written()
+        if begun is not None:
+            _WRITTEN[begun] = known
     tables.lay_out_memos(writer.memos)
     tables.pieces = writer.pieces
     tables.describe(plan)
@@ -164,6 +210,31 @@ class Writer:
         self.folds: dict[str, int] = {}
         self.unread: Collection[Argument] = ()
         self.raw: Mapping[Argument, BaseType] = {}
+        self.shared: dict[tuple[int, str], Any] = {}
+        self.constants: dict[int, tuple[Code, int]] = {}
+
+    def would_write(self, known: _Written) -> bool:
+        """Whether that is what it would write: then it has what it would note, too."""
+        if self.tables.numbers != known.tables or self.first_indexes() != known.indexes:
+            return False
+        if any(self.codes.code(one.type, one.value) != code for one, code in known.codes):
+            return False
+        self.memos, self.pieces = dict(known.memos), dict(known.pieces)
+        self.slots, self.depth = known.slots, known.depth
+        return True
+
+    def written(self) -> tuple[_Written, Words]:
+        """The program, and how it comes again."""
+        tables, indexes = dict(self.tables.numbers), self.first_indexes()
+        program = self.program()
+        return _Written(
+            tables, indexes, tuple(self.constants.values()), program.copy(),
+            dict(self.memos), self.pieces, self.slots, self.depth,
+        ), program  # fmt: skip
+
+    def first_indexes(self) -> tuple[int, ...]:
+        """The number of each relation's first index."""
+        return tuple(map(self.first_index, self.ids.values()))
 
     def program(self) -> Words:
         """Write every stage; returns the program."""
@@ -260,13 +331,14 @@ class Writer:
         self.lookups.clear()
         record = self.variant(stage, variant)
         out, self.out = self.out, outer
+        placed = [n for n, word in enumerate(out) if type(word) is not int]
         return Piece(
             variant.nodes,
             stage.relations,
             np.array(out, dtype=np.int32),
             record,
-            np.array([n for n, word in enumerate(out) if type(word) is Offset], dtype=np.int64),
-            tuple((n, word.relation) for n, word in enumerate(out) if isinstance(word, InIndex)),
+            np.array([n for n in placed if isinstance(out[n], Offset)], dtype=np.int64),
+            tuple((n, word.relation) for n in placed if isinstance(word := out[n], InIndex)),
             tuple(self.asked.items()),
             tuple(self.lookups),
         )
@@ -288,6 +360,7 @@ class Writer:
     def variant(self, stage: Stage, variant: Variant) -> int:
         """A variant record."""
         slots = {slot: number for number, slot in enumerate(variant.slots)}
+        self.shared.clear()
         self.raw = self.raw_of(variant)
         head = self.put([n for arg in variant.clause.args for n in self.operand(arg, slots)])
         self.unread = self.unread_of(variant.clause)
@@ -353,7 +426,7 @@ class Writer:
 
     def node(self, start: int, node: Node, starts: Sequence[int], slots: dict[Slot, int]) -> None:
         """Fill in one node record."""
-        checks = [self.check(check, slots) for check in node.checks]
+        checks = [self.once(check, self.check, slots) for check in node.checks]
         candidates = [self.candidate(c, starts, slots) for c in node.candidates]
         self.out[start : start + 4] = [
             len(checks), self.put(checks), len(candidates), self.put(candidates)
@@ -369,8 +442,8 @@ class Writer:
             method, index = at.BY_INDEX, self.index(name, option.index)
         else:
             method, index = at.BY_SCAN, 0
-        keys = self.put([n for key in option.keys for n in self.operand(key, slots)])
-        count, binds = self.binds(option.binds, slots)
+        keys = self.once(option.keys, self.keys, slots)
+        count, binds = self.once(option.binds, self.binds, slots)
         return self.put(
             [
                 self.ids[name], method, index, option.sees.value, starts[option.child],
@@ -378,7 +451,19 @@ class Writer:
             ]
         )  # fmt: skip
 
-    def check(self, check: Check, slots: dict[Slot, int]) -> int:
+    def once(self, thing: T, write: Callable[[T, dict[Slot, int]], W], slots: dict[Slot, int]) -> W:
+        """Where that is which nodes of a variant have in common, by identity: written once."""
+        place = id(thing), write.__name__
+        if place not in self.shared:  # as long as the variant holds the thing
+            self.shared[place] = write(thing, slots)
+        found: W = self.shared[place]
+        return found
+
+    def keys(self, keys: Sequence[Argument], slots: dict[Slot, int]) -> Offset:
+        """Operand pairs, one a key column."""
+        return self.put([n for key in keys for n in self.operand(key, slots)])
+
+    def check(self, check: Check, slots: dict[Slot, int]) -> Offset:
         """A check record."""
         literal = check.literal
         if isinstance(literal, Absent):
@@ -396,7 +481,7 @@ class Writer:
             return self.put([at.CHECK_COMPARE, kind, op, *left, *right])
         return self.apply(literal, check.binds is not None, slots)
 
-    def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> int:
+    def apply(self, literal: Apply, binds: bool, slots: dict[Slot, int]) -> Offset:
         """A functor application; a conversion to its own type is a move or a comparison."""
         args = [n for arg in literal.args for n in self.operand(arg, slots)]
         target = self.operand(literal.target, slots)
@@ -486,7 +571,7 @@ class Writer:
 
     def binds(
         self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]
-    ) -> tuple[int, int]:
+    ) -> tuple[int, Offset]:
         """How many match triples, and where: column, kind, argument."""
         out: list[int] = []
         for column, arg, is_new in binds:
@@ -502,7 +587,9 @@ class Writer:
     def operand(self, arg: Argument, slots: dict[Slot, int]) -> tuple[int, int]:
         """An operand pair: kind and variable number or code."""
         if isinstance(arg, Code):
-            return at.O_CONST, self.codes.code(arg.type, arg.value)
+            code = self.codes.code(arg.type, arg.value)
+            self.constants[id(arg)] = arg, code
+            return at.O_CONST, code
         if arg in self.raw:
             return at.O_RAW + VALUE_TYPES[self.raw[arg]], slots[arg]
         return at.O_VAR, slots[arg]

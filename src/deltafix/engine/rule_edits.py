@@ -239,7 +239,7 @@ class RuleEpoch:
         self._db = db
         self.edits = edits
         self.program = program = changed_program(db.program, edits)
-        self._checked = typed(program, db._checked)
+        self._checked = typed(program)
         cache = db._cache
         self._cache = Cache(cache if cache is not None and cache.core is db._core else None)
         self._core = renamed(lower(self._checked, self._cache), db._core, self._cache)

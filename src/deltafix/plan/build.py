@@ -14,6 +14,7 @@ A program is bounded by inputs that a negation, an aggregate or a merge reads: w
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -186,8 +187,9 @@ class Prepared:
 def prepared(program: Program, core: Core | None = None) -> Prepared:
     """A program, or its core if that is given, as far as it is the same for all who run it.
 
-    Made once for as long as somebody holds it: planning is most of the time in which a small
-    database is opened, and shards of one process have one core. Raises ProgramError.
+    Made once for as long as somebody holds it, or it is one of the last: planning is most of the
+    time in which a small database is opened, and shards of one process have one core. Raises
+    ProgramError.
     """
     if program.is_open:
         raise ProgramError("the program is not complete: its `with` block has not ended")
@@ -199,10 +201,13 @@ def prepared(program: Program, core: Core | None = None) -> Prepared:
             checked = typed(program)
             core = lower(checked)
         found = _PREPARED[key] = Prepared(program, checked, core, plan_core(core))
+        _LAST.append(found)
     return found
 
 
 _PREPARED: WeakValueDictionary[int, Prepared] = WeakValueDictionary()
+_LAST: deque[Prepared] = deque(maxlen=4)
+"""Held for whoever opens one database of a program after another."""
 
 
 class Pass(NamedTuple):

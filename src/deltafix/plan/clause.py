@@ -21,14 +21,18 @@ from deltafix.facts.values import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """A variable, by its name in the rule (or `$n` for an intermediate value)."""
+class Slot(str):
+    """A variable, by its name in the rule (or `$n` for an intermediate value).
 
-    name: str
+    A string, so that sets of variables, which planning mostly is, hash and compare as fast.
+    """
 
-    def __str__(self) -> str:
-        return self.name
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return str(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +119,13 @@ Literal: TypeAlias = Match | Absent | Compare | Apply
 
 def slots_of(literal: Literal) -> tuple[Slot, ...]:
     """The variables of a literal, as often as they occur."""
-    if isinstance(literal, Match | Absent):
+    if isinstance(literal, (Match, Absent)):
         found: tuple[Argument | None, ...] = literal.args
     elif isinstance(literal, Compare):
         found = (literal.left, literal.right)
     else:
         found = (literal.target, *literal.args)
-    return tuple(arg for arg in found if isinstance(arg, Slot))
+    return tuple([arg for arg in found if isinstance(arg, Slot)])
 
 
 @dataclass(frozen=True, slots=True)

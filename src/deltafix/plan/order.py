@@ -15,9 +15,11 @@ literal then tests what it bound, so nothing is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import chain
+from typing import TypeAlias
 
 from deltafix.errors import InternalError
 from deltafix.plan.best import best_of
@@ -38,6 +40,9 @@ from deltafix.plan.derive import changes_with, sees
 from deltafix.plan.ir import HEAD, Candidate, Check, Node, Variant
 
 FREE = 6
+
+_Joined: TypeAlias = tuple[tuple[Argument, ...], tuple[tuple[int, Argument, bool], ...]]
+"""The keys and binds of a `Candidate`."""
 
 
 @dataclass
@@ -86,6 +91,15 @@ class _Builder:
         self.turns = turns
         self.nodes: list[Node | None] = []
         self.made: dict[frozenset[int], int] = {}
+        self.slots = [frozenset(slots_of(literal)) for literal in clause.body]
+        self.states = [sees(layer, clause, trigger, at) for at in range(len(clause.body))]
+        numbered = list(enumerate(clause.body))
+        self.tests = frozenset(n for n, one in numbered if not isinstance(one, Match))
+        self.turnable = frozenset(n for n, one in numbered if turns and _is_made(one))
+        # What a literal is where some of its variables are known is said once for all nodes: the
+        # linker writes it once.
+        self.joined: dict[tuple[int, tuple[int, ...], frozenset[Slot]], _Joined] = {}
+        self.tested: dict[tuple[int, frozenset[Slot]], Check] = {}
 
     def build(self) -> Variant:
         bound: set[Slot] = set()
@@ -104,7 +118,7 @@ class _Builder:
                 todo -= {self.trigger}
             binds = _binding(args, range(len(args)), bound)
         self.node(*self.long(todo, bound))
-        slots = dict.fromkeys(slot for literal in self.clause.body for slot in slots_of(literal))
+        slots = dict.fromkeys(chain.from_iterable(map(slots_of, self.clause.body)))
         slots |= dict.fromkeys(arg for arg in self.clause.args if isinstance(arg, Slot))
         nodes = tuple(node for node in self.nodes if node is not None)
         return Variant(self.clause, self.trigger, binds, tuple(slots), nodes, negated)
@@ -139,12 +153,13 @@ class _Builder:
             assert isinstance(literal, Match)  # noqa: S101  the kind that was asked for
             columns = _known_columns(literal, known)
             ((_, index),) = self.indexed([(position, literal, columns)])
-            option = replace(self.candidate(position, index, known), child=len(self.nodes) + 1)
+            option = self.candidate(position, index, known, len(self.nodes) + 1)
+            known |= self.slots[position]
             self.nodes.append(Node(tuple(checks), (option,)))
             progress.learn(known)
         return progress.left(), frozenset(known)
 
-    def node(self, todo: frozenset[int], bound: frozenset[Slot]) -> int:
+    def node(self, todo: frozenset[int], bound: Set[Slot]) -> int:
         """The node for what is left to do; nodes are shared between orders."""
         if todo in self.made:
             return self.made[todo]
@@ -159,36 +174,42 @@ class _Builder:
             raise InternalError(f"plan: nothing binds the variables of {waiting}")
         candidates = []
         for position, index in options:
-            inner = set(known)
-            found = self.candidate(position, index, inner)
-            child = self.node(left - {position}, frozenset(inner))
-            candidates.append(replace(found, child=child))
+            child = self.node(left - {position}, known | self.slots[position])
+            candidates.append(self.candidate(position, index, known, child))
         self.nodes[number] = Node(tuple(checks), tuple(candidates))
         return number
 
-    def candidate(self, position: int, index: tuple[int, ...], known: set[Slot]) -> Candidate:
-        """A literal found by an index; `known` grows by what it binds. The child is not set."""
+    def candidate(
+        self, position: int, index: tuple[int, ...], known: Set[Slot], child: int
+    ) -> Candidate:
+        """A literal found by an index, where these variables are known; it binds all of its own."""
         literal = self.clause.body[position]
         assert isinstance(literal, Match)  # noqa: S101  checks are done, matches are left
-        keys = tuple(arg for arg in (literal.args[c] for c in index) if arg is not None)
-        rest = [c for c in range(len(literal.args)) if c not in index]
-        binds = _binding(literal.args, rest, known)
-        state = sees(self.layer, self.clause, self.trigger, position)
-        return Candidate(position, literal, state, index, keys, binds, -1)
+        place = position, index, self.slots[position] & known
+        found = self.joined.get(place)
+        if found is None:
+            keys = tuple(arg for arg in (literal.args[c] for c in index) if arg is not None)
+            rest = [c for c in range(len(literal.args)) if c not in index]
+            found = self.joined[place] = keys, _binding(literal.args, rest, set(place[2]))
+        return Candidate(position, literal, self.states[position], index, *found, child)
 
     def check(self, position: int, known: set[Slot]) -> Check:
         """A check that is ready; `known` grows by the variable it binds, if it binds one."""
-        literal = self.clause.body[position]
-        assert not isinstance(literal, Match)  # noqa: S101  matches are no checks
-        binds = ready(literal, known)
-        state = sees(self.layer, self.clause, self.trigger, position)
-        if isinstance(binds, Slot):
-            known.add(binds)
-        return Check(literal, state, binds if isinstance(binds, Slot) else None)
+        place = position, self.slots[position] & known
+        found = self.tested.get(place)
+        if found is None:
+            literal = self.clause.body[position]
+            assert not isinstance(literal, Match)  # noqa: S101  matches are no checks
+            slot = ready(literal, known)
+            binds = slot if isinstance(slot, Slot) else None
+            found = self.tested[place] = Check(literal, self.states[position], binds)
+        if found.binds is not None:
+            known.add(found.binds)
+        return found
 
     def calls(self, position: int, calls: Iterable[Apply], known: set[Slot]) -> Iterator[Check]:
         """What a literal is turned into; `known` grows by what that binds."""
-        state = sees(self.layer, self.clause, self.trigger, position)
+        state = self.states[position]
         for call in calls:
             known.add(call.target)
             yield Check(call, state, call.target)
@@ -199,26 +220,27 @@ class _Builder:
         A constructor is turned only when nothing can run as it stands.
         """
         found: list[Check] = []
-        left = set(todo)
-        progress = True
+        waiting = sorted(todo & self.tests)
+        progress = bool(waiting)
         while progress:
             progress = False
-            for position in sorted(left):
+            for position in tuple(waiting):
                 literal = self.clause.body[position]
                 if isinstance(literal, Match) or ready(literal, known) is False:
                     continue
                 found.append(self.check(position, known))
-                left.remove(position)
+                waiting.remove(position)
                 progress = True
-            if not progress and self.turns:
-                progress = self.turn(found, left, known)
-        return found, frozenset(left)
+            progress = progress or self.turn(found, waiting, known)
+        return found, todo - self.tests | frozenset(waiting)
 
-    def turn(self, found: list[Check], left: Iterable[int], known: set[Slot]) -> bool:
+    def turn(self, found: list[Check], waiting: Sequence[int], known: set[Slot]) -> bool:
         """Turn the first literal that can be; whether one could."""
         body = self.clause.body
-        for position in sorted(left):
-            if calls := turned(body[position], (body[other] for other in left), known):
+        for position in waiting:
+            if position in self.turnable and (
+                calls := turned(body[position], (body[other] for other in waiting), known)
+            ):
                 found.extend(self.calls(position, calls, known))
                 return True
         return False
@@ -346,8 +368,8 @@ class _Progress:
         return frozenset(self.matches | self.tests)
 
 
-def _known_columns(literal: Match, known: set[Slot]) -> tuple[int, ...]:
-    return tuple(c for c, arg in enumerate(literal.args) if isinstance(arg, Code) or arg in known)
+def _known_columns(literal: Match, known: Set[Slot]) -> tuple[int, ...]:
+    return tuple([c for c, arg in enumerate(literal.args) if isinstance(arg, Code) or arg in known])
 
 
 def _binding(
@@ -368,17 +390,16 @@ def _binding(
 
 def ready(literal: Compare | Apply | Absent, known: set[Slot]) -> Slot | bool:
     """False: not yet. True: it tests. A slot: it binds that variable."""
-
-    def has(arg: Argument) -> bool:
-        return isinstance(arg, Code) or arg in known
-
-    if isinstance(literal, Absent):
-        return all(map(has, literal.args))
-    if isinstance(literal, Apply):
-        if not all(map(has, literal.args)):
-            return False
-        return True if literal.target in known else literal.target
-    left, right = has(literal.left), has(literal.right)
+    if isinstance(literal, Compare):
+        left = isinstance(literal.left, Code) or literal.left in known
+        right = isinstance(literal.right, Code) or literal.right in known
+    else:
+        for arg in literal.args:
+            if not (isinstance(arg, Code) or arg in known):
+                return False
+        if isinstance(literal, Absent) or literal.target in known:
+            return True
+        return literal.target
     if left and right:
         return True
     if literal.op == "=" and left and isinstance(literal.right, Slot):
@@ -394,9 +415,14 @@ def turned(literal: Literal, others: Iterable[Literal], known: Set[Slot]) -> tup
     `others` are the literals that wait beside it: a value is made once all its fields are known,
     and each of those is read by a literal of its own.
     """
-    if not isinstance(literal, Apply) or literal.functor[0] not in "[$":
+    if not isinstance(literal, Apply) or not _is_made(literal):
         return ()
     return _made(literal, others, known) if literal.fields else _read(literal, known)
+
+
+def _is_made(literal: Literal) -> bool:
+    """Whether it is between a value and its fields."""
+    return isinstance(literal, Apply) and literal.functor[0] in "[$"
 
 
 def _read(literal: Apply, known: Set[Slot]) -> tuple[Apply, ...]:

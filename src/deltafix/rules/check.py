@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from weakref import WeakValueDictionary
 
 from deltafix.diagnostics import Diagnostic, did_you_mean, render_all
 from deltafix.errors import ProgramError
@@ -70,47 +71,113 @@ class CheckedProgram:
 
 def check(program: ast.Program) -> tuple[Diagnostic, ...]:
     """Every error and warning of a program, in text order."""
-    return _run(program)[0]
+    return looked_at(program)[0]
 
 
-def typed(program: ast.Program, before: CheckedProgram | None = None) -> CheckedProgram:
+def looked_at(program: ast.Program) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...]]:
+    """Every error and warning of a program, and what its rules were found to be; none with errors.
+
+    `typed` does not look at these again for as long as that is held.
+    """
+    diagnostics, rules, _, _ = _run(program)
+    if any(one.severity == "error" for one in diagnostics):
+        return diagnostics, ()
+    now = _Around(program)
+    pairs = zip(program.rules, rules, strict=True)
+    return diagnostics, tuple(now.note(rule, one) for rule, one in pairs)
+
+
+def typed(program: ast.Program) -> CheckedProgram:
     """The program with its types and strata. Raises ProgramError with every error found.
 
-    Rules that are those of a program checked `before`, the very objects, are not looked at again
-    where both declare the same of what they name.
+    A rule, this very object, is looked at once for as long as a checked program that has it is
+    there, in all programs that declare the same of what it names.
     """
-    known = {} if before is None else _known(program, before)
     if program.fed:
         raise ProgramError(
             f"collections feed {', '.join(map(repr, program.fed))} of this program: run it by "
             "deltafix.reactive.fixpoint(program), which follows them"
         )
+    now = _Around(program)
+    known = {id(rule): found for rule in program.rules if (found := now.found(rule)) is not None}
     diagnostics, rules, orders, strata_found = _run(program, known)
     errors = [found for found in diagnostics if found.severity == "error"]
     if errors:
         sources = {} if program.source is None else {program.path: program.source}
         raise ProgramError(render_all(errors, sources), errors)
-    return CheckedProgram(program, rules, strata_found, orders)
+    noted = (known.get(id(r)) or now.note(r, t) for r, t in zip(program.rules, rules, strict=True))
+    return CheckedProgram(program, tuple(noted), strata_found, orders)
 
 
-def _known(program: ast.Program, before: CheckedProgram) -> dict[int, Typed]:
-    """What the rules of a program checked before would be found to be, by the rules' identity.
+_TYPED: WeakValueDictionary[int, Typed] = WeakValueDictionary()
+"""By the identity of the rule, which what is found holds."""
 
-    A rule's types and names depend on the relations that it names, and on what it does not name:
-    types, functors, lattices, pragmas. It names none that were not declared. O(rules).
+
+class _Around:
+    """What a program says that a rule's types and names depend on.
+
+    The relations and functors that the rule names, their types, and what it does not name:
+    lattices, pragmas, and for a rule that makes values or takes them apart all types. A rule that
+    was found sound names none that were not declared.
     """
-    for field in ("types", "functors", "lattices", "pragmas"):
-        if getattr(program, field) != getattr(before.program, field):
-            return {}
-    now = {one.name: one for one in program.relations}
-    changed = {one.name for one in before.program.relations if now.get(one.name) != one}
-    pairs = zip(before.program.rules, before.rules, strict=True)
-    return {id(r): found for r, found in pairs if not (changed and _named(r) & changed)}
+
+    def __init__(self, program: ast.Program) -> None:
+        self.rest = program.lattices, program.pragmas
+        self.declared: dict[str, object] = {f"@{one.name}": one for one in program.functors}
+        self.declared |= {f"<{one.name}>": one for one in reversed(program.types)}
+        self.declared |= {one.name: one for one in reversed(program.relations)}
+        self.declared[_TYPES] = program.types
+
+    def found(self, rule: ast.Rule) -> Typed | None:
+        """What the rule was found to be where the same was said of it. O(what it names)."""
+        one = _TYPED.get(id(rule))
+        if one is None or one.source is not rule or one.around != self.rest:
+            return None
+        alike = all(self.declared.get(name) == said for name, said in one.declared.items())
+        return one if alike else None
+
+    def note(self, rule: ast.Rule, one: Typed) -> Typed:
+        """The same, to be found."""
+        said: dict[str, object] = {}
+        left = list(_named(rule))
+        while left:
+            name = left.pop()
+            if name not in said:
+                said[name] = found = self.declared[name]
+                left += (f"<{kind}>" for kind in _types_in(found) if kind not in ast.BASES)
+        noted = replace(one, source=rule, declared=said, around=self.rest)
+        _TYPED[id(rule)] = noted
+        return noted
+
+
+_TYPES = "<>"
+
+
+def _types_in(declared: object) -> Iterator[str]:
+    """The types that a declaration names."""
+    match declared:
+        case ast.RelationDecl(_, fields):
+            yield from (one.type for one in fields)
+        case ast.FunctorDecl(_, fields, result):
+            yield from (*(one.type for one in fields), result)
+        case ast.TypeDecl(_, base, parents, branches):
+            yield from (base, *parents) if base != "record" else parents
+            yield from (one.type for branch in branches for one in branch.fields)
 
 
 def _named(rule: ast.Rule) -> set[str]:
-    """The relations that a rule names."""
-    return {atom.relation for part in (*rule.heads, rule.body) for atom, _ in walk.uses(part)}
+    """The relations that a rule names, functors with their `@`, and whether it is about types."""
+    found: set[str] = set()
+    for part in (*rule.heads, rule.body):
+        found |= {atom.relation for atom, _ in walk.uses(part)}
+        for term in walk.terms_of(part):
+            for one in walk.subterms(term):
+                if isinstance(one, Aggregate):
+                    found |= {one.op[1:]} if one.op.startswith("@@") else set()
+                elif isinstance(one, Call):
+                    found |= {one.functor} if one.functor[0] == "@" else set()
+                    found |= {_TYPES} if one.functor[0] in "[$" or one.functor == "as" else set()
+    return found
 
 
 def _run(

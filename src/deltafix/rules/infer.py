@@ -13,7 +13,7 @@ type of its width; only then are its fields looked at, outer records before inne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from deltafix.diagnostics import Diagnostic, Span, suggest
@@ -71,12 +71,19 @@ def advice(left: Node, right: Node) -> str:
     return "convert one side with to_number, to_unsigned, to_float or to_string"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Typed:
-    """A rule whose constants all carry their type, and the base type of each variable."""
+    """A rule whose constants all carry their type, and the base type of each variable.
+
+    `source` is the rule that it was found of, `declared` the relations and functors that this one
+    names, by name, and `around` all else that it was found by (`rules.check`).
+    """
 
     rule: Rule
     variables: Mapping[str, BaseType]
+    source: Rule | None = field(default=None, compare=False, repr=False)
+    declared: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
+    around: object = field(default=None, compare=False, repr=False)
 
 
 class _Inference:

@@ -171,10 +171,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view: its relation, and the builder that holds its rules."""
+    """A view: its relation, the builder that holds its rules, and what the check found of them.
+
+    As long as that is held the engine does not check them again.
+    """
 
     relation: Relation
     builder: Builder
+    checked: check.CheckedProgram | None = None
 
     @property
     def reads(self) -> set[str]:
@@ -294,8 +298,8 @@ class Catalog:
                 way_out = f"write CREATE MATERIALIZED VIEW {name} AS SELECT ..."
                 raise statement.wrong(f"view {name!r} has no query", named, way_out)
             view = view_of(statement, name, names, query, self, mark=mark, seen=seen)
-            check_rules(statement, view.builder, self)
-            self.views[name] = view
+            checked = check_rules(statement, view.builder, self)
+            self.views[name] = replace(view, checked=checked)
         self.definitions[name] = Definition(statement.sql, dialect, times, {**seen})
 
     def replace(self, statement: Statement, dialect: str) -> list[str]:
@@ -440,15 +444,19 @@ def view_of(
     return View(found, builder)
 
 
-def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> None:
-    """Refuse recursion through negation or aggregation, which the rules show."""
+def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> check.CheckedProgram:
+    """What the check finds of the rules of a query.
+
+    Refuses recursion through negation or aggregation, which they show.
+    """
     rules = program(used_by(catalog, builder).values(), [builder])
     try:
-        check.typed(rules)
+        checked = check.typed(rules)
         # SQL's recursion sees the rows of the step before: no group there is ever complete.
         over = unstratified(rules, dependencies(rules), aggregates=True)
         if any(one.severity == "error" for one in over):
             raise ProgramError(diagnostics=over)
+        return checked
     except ProgramError as error:
         codes = {found.code for found in error.diagnostics}
         if codes & {"DF140", "DF171", "DF172"}:
