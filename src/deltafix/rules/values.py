@@ -251,14 +251,16 @@ _REAL_TESTS: Final[dict[str, Test]] = {
 def _natives(of: values.BaseType) -> dict[str, Function]:
     tests = _REAL_TESTS if of == "float" else _TESTS
     same, less = tests["="], tests["<"]
-    return {
+    found: dict[str, Function] = {
         f"~there_{of}": lambda record: int(record is not None),
         f"~or_{of}": lambda record, other: other if record is None else record[0],
         f"~when_{of}": lambda condition, value: (value,) if condition else None,
         f"~pick_{of}": lambda condition, one, other: one if condition else other,
         f"~same_{of}": lambda left, right: int(same(left, right)),
-        f"~less_{of}": lambda left, right: int(less(left, right)),
     }
+    if of != "symbol":  # the kernel keeps their order only where rules ask for it
+        found[f"~less_{of}"] = lambda left, right: int(less(left, right))
+    return found
 
 
 NATIVE: Final[dict[str, Function]] = {

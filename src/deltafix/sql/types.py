@@ -24,6 +24,7 @@ from deltafix.facts.logical import as_json
 from deltafix.facts.schema import Row
 from deltafix.facts.values import BaseType, encodable, plain_text
 from deltafix.rules.ast import Attribute, Constructor, FunctorDecl, TypeDecl
+from deltafix.rules.values import NATIVE
 from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.text import Statement, exp
 
@@ -373,14 +374,16 @@ NULLABLE_TYPES: Final = tuple(
 def _native(base: str, nullable: str) -> tuple[FunctorDecl, ...]:
     value, record = Attribute("value", base), Attribute("record", nullable)
     other, condition = Attribute("other", base), Attribute("condition", "number")
-    return (
-        FunctorDecl(f"~there_{base}", (record,), "number"),
-        FunctorDecl(f"~or_{base}", (record, other), base),
-        FunctorDecl(f"~when_{base}", (condition, value), nullable),
-        FunctorDecl(f"~pick_{base}", (condition, value, other), base),
-        FunctorDecl(f"~same_{base}", (value, other), "number"),
-        FunctorDecl(f"~less_{base}", (value, other), "number"),
-    )
+    shapes = {
+        "there": ((record,), "number"),
+        "or": ((record, other), base),
+        "when": ((condition, value), nullable),
+        "pick": ((condition, value, other), base),
+        "same": ((value, other), "number"),
+        "less": ((value, other), "number"),
+    }
+    declared = (FunctorDecl(f"~{name}_{base}", *shape) for name, shape in shapes.items())
+    return tuple(one for one in declared if one.name in NATIVE)
 
 
 NATIVE_FUNCTORS: Final = {
