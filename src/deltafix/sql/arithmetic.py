@@ -16,13 +16,15 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from deltafix.facts.values import BaseType
 from deltafix.rules.ast import FunctorDecl
 from deltafix.rules.terms import Call, Const, Term
 from deltafix.sql import conditions
 from deltafix.sql.builder import NIL, Operand, equal, function
+from deltafix.sql.casts import cast
 from deltafix.sql.literals import Scalar
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, BOOLEAN, NULL, Column, SqlType
+from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, NULL, Column, SqlType, decode, encode
 
 if TYPE_CHECKING:
     from deltafix.sql.builder import Builder
@@ -64,12 +66,15 @@ def computed(formulas: Formulas, node: exp.Expr) -> Operand | None:
     found = _whole(formulas, node)
     if found is None:
         del formulas.body[body:]
+        found = _real(formulas, node)
+    if found is None:
+        del formulas.body[body:]
         return None
     scalar, args = formulas.scalar(node)
     result = Operand(formulas.builder.fresh("f"), scalar.type, bool(found.present))
     term = found.term
     if found.present:
-        term = formulas.builder.engine("when", "number", _all(found.present), term)
+        term = formulas.builder.engine("when", scalar.type.base, _all(found.present), term)
     formulas.body.append(equal(result.term, term))
     if found.doubts:
         _judged(formulas, scalar, args, found.doubts)
@@ -170,15 +175,24 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
     return replace(found, term=_bound(formulas, found.term))  # it will be asked about
 
 
-def alike(formulas: Formulas, *nodes: exp.Expr) -> list[tuple[Term, Term]] | None:
-    """Numbers with equally many digits behind the point, each with 1 or 0: whether it is there.
+def alike(formulas: Formulas, *nodes: exp.Expr) -> tuple[BaseType, list[tuple[Term, Term]] | None]:
+    """Numbers with equally many digits behind the point, or floats, and the engine's type.
 
-    None where Python has to compute one, or where one may leave its type.
+    Each has 1 or 0 beside it: whether it is there. None where Python has to compute one, or where
+    one may leave its type.
     """
+    body = len(formulas.body)
+    base: BaseType = "number"
     found = _alike(formulas, nodes)
     if found is None or any(one.doubts for one in found):
-        return None
-    return [(one.term, _all(one.present)) for one in found]
+        del formulas.body[body:]
+        if all(formulas.scalar(one)[0].type is not DOUBLE for one in nodes):
+            return "number", None  # compared exactly, of any number of digits
+        reals = [_real(formulas, one) for one in nodes]
+        base, found = "float", [one for one in reals if one is not None]
+        if len(found) < len(reals):
+            return "float", None
+    return base, [(one.term, _all(one.present)) for one in found]
 
 
 def opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
@@ -186,6 +200,45 @@ def opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
     base, engine = operand.type.base, formulas.builder.engine
     value = engine("or", base, operand.term, Const(operand.type.zero, base))
     return _bound(formulas, value), _bound(formulas, engine("there", base, operand.term))
+
+
+def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
+    """`+ - *` of DOUBLEs, and of whole numbers beside them; never in doubt.
+
+    Both are IEEE 754's, but that the engine has one zero: so no division, which tells two apart.
+    """
+    node = node.unnest()
+    leaf = formulas.leaf(node)
+    if formulas.scope.statement.dialect == "postgres":
+        return None  # infinity and what is too small are errors there
+    if leaf is not None and isinstance(leaf.term, Const) and leaf.term != NIL:
+        convert = cast(leaf.type, DOUBLE) if leaf.type.is_numeric else None
+        if convert is None:
+            return None
+        value = convert(decode(leaf.term.value, Column("", leaf.type, nullable=False)))
+        return _Whole(Const(encode(value, DOUBLE, nullable=False), "float"), 0, 0)
+    kind = leaf.type if leaf is not None else formulas.scalar(node)[0].type
+    if kind.is_integer:
+        found = _whole(formulas, node)
+        is_sure = found is not None and not found.doubts
+        return replace(found, term=Call("to_float", (found.term,))) if found and is_sure else None
+    if kind is not DOUBLE:
+        return None
+    if leaf is not None:
+        if not leaf.nullable:
+            return _Whole(leaf.term, 0, 0)
+        value, there = opened(formulas, leaf)
+        return _Whole(value, 0, 0, present=(there,))
+    if isinstance(node, exp.Neg):
+        inner = _real(formulas, node.this)
+        return None if inner is None else replace(inner, term=Call("neg", (inner.term,)))
+    if not isinstance(node, tuple(_OPERATORS)):
+        return None
+    left, right = _real(formulas, node.this), _real(formulas, node.expression)
+    if left is None or right is None:
+        return None
+    term, present = Call(_OPERATORS[type(node)], (left.term, right.term)), left.present
+    return _Whole(term, 0, 0, present=(*present, *right.present))
 
 
 def _bound(formulas: Formulas, term: Term) -> Term:

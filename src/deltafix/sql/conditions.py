@@ -38,22 +38,27 @@ _ONE: Final = Const(1, "number")
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Whether a condition is true, and whether it is false: terms that are 1 or 0."""
+    """Whether a condition is true, and whether it is false: terms that are 1 or 0.
+
+    `is_known` says that it is always one of the two.
+    """
 
     true: Term
     false: Term
+    is_known: bool = False
 
     def not_(self) -> Flags:
         """NOT."""
-        return Flags(self.false, self.true)
+        return Flags(self.false, self.true, self.is_known)
 
     def and_(self, other: Flags) -> Flags:
         """AND."""
-        return Flags(_both(self.true, other.true), _either(self.false, other.false))
+        false = _either(self.false, other.false)
+        return Flags(_both(self.true, other.true), false, self.is_known and other.is_known)
 
     def known(self) -> Term:
         """1 where it is true or false."""
-        return _either(self.true, self.false)
+        return _ONE if self.is_known else _either(self.true, self.false)
 
     def as_formula(self, truth: bool | None) -> Formula:
         """That it is true, false or unknown."""
@@ -160,7 +165,7 @@ def _flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
     if operand is None or operand.type is not BOOLEAN:
         return _UNKNOWN if operand is not None and operand.term == NIL else None
     value, there = _opened(formulas, operand)
-    return Flags(_both(there, value), _both(there, Call("lnot", (value,))))
+    return Flags(_both(there, value), _both(there, Call("lnot", (value,))), there == _ONE)
 
 
 def _member(formulas: Formulas, node: exp.In) -> Flags | None:
@@ -169,7 +174,7 @@ def _member(formulas: Formulas, node: exp.In) -> Flags | None:
         return None
     if any(constant(one) is None for one in others):
         return None
-    found = Flags(_ZERO, _ONE)
+    found = Flags(_ZERO, _ONE, is_known=True)
     for one in others:
         same = _flags(formulas, exp.EQ(this=node.this, expression=one))
         if same is None:
@@ -183,9 +188,9 @@ def _is_null(formulas: Formulas, node: exp.Is) -> Flags | None:
     if operand is None:
         return None
     if not operand.nullable:
-        return Flags(_ZERO, _ONE)
+        return Flags(_ZERO, _ONE, is_known=True)
     _, there = _opened(formulas, operand)
-    return Flags(Call("lnot", (there,)), there)
+    return Flags(Call("lnot", (there,)), there, is_known=True)
 
 
 def _comparison(formulas: Formulas, node: exp.Expr) -> Flags | None:
@@ -196,7 +201,7 @@ def _comparison(formulas: Formulas, node: exp.Expr) -> Flags | None:
     op = COMPARISONS[type(node)]
     pair = formulas.pair(node, joins=False)
     if pair is None:
-        base, sides = "number", arithmetic.alike(formulas, node.this, node.expression)
+        base, sides = arithmetic.alike(formulas, node.this, node.expression)
     elif NULL in (pair[0].type, pair[1].type) or NIL in (pair[0].term, pair[1].term):
         return _UNKNOWN
     else:
@@ -211,7 +216,7 @@ def _comparison(formulas: Formulas, node: exp.Expr) -> Flags | None:
     if op in ("!=", "<=", ">="):
         found = found.not_()
     present = _both(there, both)
-    return Flags(_both(present, found.true), _both(present, found.false))
+    return Flags(_both(present, found.true), _both(present, found.false), present == _ONE)
 
 
 def _opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
@@ -231,7 +236,7 @@ def _named(formulas: Formulas, found: Flags) -> Flags:
             named.append(variable)
         else:
             named.append(term)
-    return Flags(*named)
+    return Flags(named[0], named[1], found.is_known)
 
 
 def _both(one: Term, two: Term) -> Term:
