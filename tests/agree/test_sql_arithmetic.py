@@ -12,6 +12,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+import duckdb
 import pytest
 
 import deltafix.sql
@@ -208,3 +209,29 @@ def test_decimals_of_different_scales_compare_exactly_beyond_18_digits() -> None
         "small": [Decimal(0)],
         "whole": [Decimal(0)],
     }
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "COALESCE(b, a + a)",
+        "COALESCE(NULL, b, CAST(s AS INTEGER))",
+        "COALESCE(b, a % 0)",
+        "CASE WHEN b = 1 THEN b ELSE a + a END",
+        "COALESCE(b, CASE WHEN a > 0 THEN a * a ELSE 0 END)",
+    ],
+)
+def test_what_is_not_asked_for_is_no_error(shown: str) -> None:
+    made = "CREATE TABLE t (a INTEGER, b INTEGER, s TEXT)"
+    query = f"SELECT {shown} AS x FROM t"
+    with deltafix.sql.connect() as db, duckdb.connect() as judge:
+        db.execute(made)
+        db.execute(f"CREATE VIEW v AS {query}")
+        judge.execute(made)
+        for one in (db, judge):
+            one.execute("INSERT INTO t VALUES (2147483647, 1, 'x')")
+        wanted = judge.execute(query).fetchall()
+        assert db.execute("SELECT * FROM v").fetchall() == wanted
+        assert db.execute(query).fetchall() == wanted
+        with pytest.raises(deltafix.sql.DataError):
+            db.execute("INSERT INTO t VALUES (2147483647, NULL, 'x')")

@@ -413,7 +413,7 @@ def _to_decimal(
             raise ValueError(f"{value!r} is no {wanted.name}") from None
         if not fits(found, wanted):
             raise OverflowError(f"{value} is no {wanted.name}")
-        return found
+        return found or abs(found)  # one zero
 
     return convert
 

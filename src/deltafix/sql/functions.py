@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
@@ -189,7 +189,7 @@ COMPARE: Final[dict[type, Callable[[Any, Any], bool]]] = {
 # --- functions -----------------------------------------------------------------------------------
 
 
-def _coalesce(*values: Any) -> Any:
+def _coalesce(values: Iterator[Any]) -> Any:
     return next((value for value in values if value is not None), None)
 
 
@@ -216,6 +216,7 @@ FUNCTIONS: Final[dict[type, Function]] = {
         common,
         _coalesce,
         strict=False,
+        lazy=True,
         unites=True,
         nullable=all,
     ),

@@ -235,7 +235,8 @@ class Scalars:
             parts = [value.compute for value in values]
 
             def compute(row: Any) -> Any:
-                return body(*(part(row) for part in parts))
+                asked = (part(row) for part in parts)
+                return body(asked) if function.lazy else body(*asked)
 
             nullable = function.nullable([value.nullable for value in values])
         return self.checked(compute, kind, nullable)
@@ -490,8 +491,13 @@ class Scalars:
         parts = [self.comparison(test) for test in tests]
 
         def compute(row: Any) -> bool | None:
-            found = [part.compute(row) for part in parts]
-            return True if True in found else None if None in found else False
+            found: bool | None = False
+            for part in parts:  # what stands behind one that is equal is not asked for
+                one = part.compute(row)
+                if one is True:
+                    return True
+                found = None if one is None else found
+            return found
 
         return Scalar(compute, BOOLEAN, any(part.nullable for part in parts))
 

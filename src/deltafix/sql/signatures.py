@@ -38,6 +38,7 @@ class Function:
         of_type: whether `compute` takes, before the arguments, the type of the value.
         only: the dialects that have it so, if not all do.
         fixed: `compute` of the first argument, for constants in place of the others.
+        lazy: whether `compute` takes an iterator, and computes no more arguments than it asks for.
     """
 
     usage: str
@@ -52,6 +53,7 @@ class Function:
     of_type: bool = False
     only: tuple[str, ...] = ()
     fixed: Callable[..., Callable[[Any], Any]] | None = None
+    lazy: bool = False
 
 
 def of_types(wanted: Sequence[SqlType], found: SqlType) -> Result:
