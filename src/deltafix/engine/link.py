@@ -454,9 +454,10 @@ class Writer:
     def once(self, thing: T, write: Callable[[T, dict[Slot, int]], W], slots: dict[Slot, int]) -> W:
         """Where that is which nodes of a variant have in common, by identity: written once."""
         place = id(thing), write.__name__
-        if place not in self.shared:  # as long as the variant holds the thing
-            self.shared[place] = write(thing, slots)
-        found: W = self.shared[place]
+        if place not in self.shared:
+            # It is held here: proofs write tuples that nobody else does, and the next had its place.
+            self.shared[place] = thing, write(thing, slots)
+        found: W = self.shared[place][1]
         return found
 
     def keys(self, keys: Sequence[Argument], slots: dict[Slot, int]) -> Offset:
