@@ -455,7 +455,7 @@ class Writer:
         """Where that is which nodes of a variant have in common, by identity: written once."""
         place = id(thing), write.__name__
         if place not in self.shared:
-            # It is held here: proofs write tuples that nobody else does, and the next had its place.
+            # Held here: proofs write tuples that nobody else holds, and the next had the place.
             self.shared[place] = thing, write(thing, slots)
         found: W = self.shared[place][1]
         return found
