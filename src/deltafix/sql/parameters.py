@@ -64,11 +64,11 @@ class Form:
     def bind(self, statement: Statement, values: Sequence[SqlValue]) -> None:
         """Put the values in."""
         kinds: list[SqlType] | None = []
-        for one, value in zip(self.places, values, strict=True):
-            given = one.given
+        for one, said in zip(self.places, values, strict=True):
+            given, value = one.given, said
             kind = None
             if given is not None:
-                given.value = value if one.sign > 0 else -value  # type: ignore[operator]
+                given.value = value = said if one.sign > 0 else -said  # type: ignore[operator]
                 kind = None if one.is_cell else kind_of(given.value)
                 if one.is_cell:
                     continue

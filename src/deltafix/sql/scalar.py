@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache, partial
 from operator import itemgetter
 from typing import Any, Final
@@ -44,6 +45,7 @@ from deltafix.sql.types import (
     NULL,
     TEXT,
     TIMESTAMP,
+    WIDE,
     Column,
     SqlType,
     common_type,
@@ -116,7 +118,7 @@ class Scalars:
         """The expression. Raises SqlProgrammingError, SqlRefusedError."""
         found = self.leaf(node) or constant(node)
         if found is not None:
-            return found
+            return found if found.type is not WIDE else self.narrowed(found, node)
         kind: Any = type(node)  # hashable, which mypy does not see of a class of classes
         method = _method(kind)
         if method is not None:
@@ -190,6 +192,22 @@ class Scalars:
                 raise self.statement.refused("a list comprehension", node, way_out)
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)
+
+    def exactly(self, node: exp.Expr) -> Scalar:
+        """An expression that is compared or cast: a number of any digits, too."""
+        found = constant(node)
+        if found is None or found.type is not WIDE:
+            return self.compile(node)
+        value = Decimal(found.compute(()))
+        return Scalar(lambda _: value, WIDE, nullable=False)
+
+    def narrowed(self, found: Scalar, node: exp.Expr) -> Scalar:
+        """A number of more digits than any type has as a value: a fraction is a DOUBLE."""
+        value = Decimal(found.compute(()))
+        if value.as_tuple().exponent == 0:
+            way_out = f"as a DOUBLE it is {float(value)!r}"
+            raise self.statement.data(f"{value:f} is no BIGINT", node, way_out)
+        return literal(float(value))
 
     def function(self, node: exp.Expr, function: functions.Function) -> Scalar:
         """A function of `sql.functions`."""
@@ -375,9 +393,11 @@ class Scalars:
         self, node: exp.Expr, one: exp.Expr, two: exp.Expr
     ) -> tuple[Scalar, Scalar, Callable[[Any], Any]]:
         """Two sides that are compared, and what makes their values comparable."""
-        left, right = self.compile(one), self.compile(two)
+        left, right = self.exactly(one), self.exactly(two)
         if left.type is not right.type:
-            left, right = self.compile(typed(one, right.type)), self.compile(typed(two, left.type))
+            typed_one, typed_two = typed(one, right.type), typed(two, left.type)
+            left = left if typed_one is one else self.compile(typed_one)
+            right = right if typed_two is two else self.compile(typed_two)
         kind = common_type(left.type, right.type)
         if kind is None:
             raise self.mismatch(node, left, right, "two sides of one type")
@@ -466,7 +486,7 @@ class Scalars:
     def cast(self, node: exp.Expr) -> Scalar:
         """CAST, TRY_CAST."""
         kind = written_type(self.statement, node.args["to"], node)
-        inner = self.compile(typed(node.this, kind) if kind.fields else node.this)
+        inner = self.exactly(typed(node.this, kind) if kind.fields else node.this)
         if node.args.get("format"):
             raise self.statement.refused("CAST with FORMAT", node, "dates are written 2026-01-31")
         tries = isinstance(node, exp.TryCast)

@@ -42,6 +42,7 @@ __all__ = [
     "TEXT",
     "TIMESTAMP",
     "TIMESTAMPTZ",
+    "WIDE",
     "Column",
     "SqlType",
     "SqlValue",
@@ -256,6 +257,12 @@ NULL: Final = SqlType("NULL", "number", "nothing", lambda _: None)
 
 MOST_DIGITS: Final = 18
 """The digits of a DECIMAL: what a number of 64 bits holds of any sign."""
+
+WIDE: Final = SqlType("DECIMAL", "number", "wide", lambda _: None, digits=MOST_DIGITS + 1)
+"""That of numbers as they are written with more digits: they are compared and cast, exactly.
+
+No column has it, and no other expression.
+"""
 
 DECIMALS: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 """Exact for sums and products of decimals, and rounding as SQL does where digits are cut."""
