@@ -399,7 +399,11 @@ def _text_to_moment(text: str) -> datetime:
 
 
 def _in_utc(value: datetime) -> datetime:
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        message = f"{value} is no TIMESTAMPTZ: in UTC its year is not between 1 and 9999"
+        raise OverflowError(message) from None
 
 
 def _midnight(value: date) -> datetime:

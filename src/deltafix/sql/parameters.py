@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -16,7 +16,7 @@ from deltafix.errors import SqlError
 from deltafix.sql.binary import to_text
 from deltafix.sql.literals import Given, literal
 from deltafix.sql.text import Statement, data_type, exp, shown_name
-from deltafix.sql.types import BIGINT, INTEGER, SqlType, SqlValue, Struct, fits
+from deltafix.sql.types import BIGINT, INTEGER, TIMESTAMPTZ, SqlType, SqlValue, Struct, fits
 
 __all__ = [
     "Form", "Parameters", "bound", "equalities", "is_value", "kind_of", "literal_of", "signed",
@@ -68,7 +68,8 @@ class Form:
             given, value = one.given, said
             kind = None
             if given is not None:
-                given.value = value = said if one.sign > 0 else -said  # type: ignore[operator]
+                value = said if one.sign > 0 else -said  # type: ignore[operator]
+                given.value = value = _in_utc(value) if type(value) is datetime else value
                 kind = None if one.is_cell else kind_of(given.value)
                 if one.is_cell:
                     continue
@@ -183,6 +184,13 @@ def is_value(node: exp.Expr) -> bool:
         return inner.arg_key in ("expressions", "where")
     values = one.parent if isinstance(one, exp.Tuple) else None
     return isinstance(values, exp.Values) and isinstance(values.parent, exp.Insert)
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """A moment with a zone, if UTC has its year, as columns have it: months are those of UTC."""
+    if fits(moment, TIMESTAMPTZ):
+        return moment.astimezone(UTC)
+    return moment
 
 
 _KINDS: Final = {type(one): literal(one).type for one in ("", 0.0, True, b"", None)}

@@ -201,12 +201,15 @@ def _days(value: Any) -> Any:
 
 def _moment(epoch: datetime) -> Callable[[Any], Any]:
     zoned = epoch.tzinfo is not None
+    bounds = (one.replace(tzinfo=epoch.tzinfo) - epoch for one in (datetime.min, datetime.max))
+    least, most = (one // _MICROSECOND for one in bounds)
 
     def write(value: Any) -> Any:
         if isinstance(value, datetime) and (value.utcoffset() is not None) is zoned:
             if getattr(value, "nanosecond", 0) != 0:
                 return None  # of pandas, whose moments have more digits
-            return (value - epoch) // _MICROSECOND
+            found = (value - epoch) // _MICROSECOND
+            return found if least <= found <= most else None  # in UTC, where it is shown
         return None
 
     return write
@@ -580,7 +583,7 @@ def _decimals(value: float | str, kind: SqlType) -> str:
 _PYTHON: Final = {
     DATE: "datetime.date",
     TIMESTAMP: "datetime.datetime without a zone",
-    TIMESTAMPTZ: "datetime.datetime with a zone",
+    TIMESTAMPTZ: "datetime.datetime with a zone, of a year between 1 and 9999 in UTC",
     BLOB: "bytes",
 }
 
