@@ -111,21 +111,24 @@ class Maintained:
         db: Database,
         rows: Mapping[str, list[Row]] = MappingProxyType({}),
         among: Collection[str] = (),
+        renamed: Mapping[str, str] = MappingProxyType({}),
     ) -> Told:
         """Have the engine follow the catalog, as a step of the open transaction if there is one.
 
-        `rows` are those of tables that are made anew, and `among` are the views that may have other
-        rows then. Returns what that changes in these. Where it fails all is as before. Alone and
-        without either it costs what the rules derive, else all rows that go and come, too.
+        `rows` are those of tables that are made anew, some of them `renamed`: new names by old
+        ones. `among` are the views that may have other rows then. Returns what that changes in
+        these. Where it fails all is as before. Alone and without either it costs what the rules
+        derive, else all rows that go and come, too.
         """
         before, after, count = self._known, self.catalog.copy(), len(self._steps)
         was, now = before.relations, after.relations
-        changing = {*rows, *among, *(was.keys() ^ now.keys() if self._open else ())}
+        changing = {*rows, *among, *(was.keys() ^ now.keys() if self._open else ())} - {*renamed}
         lost = [name for name in before.tables if name in rows or name not in now]
         if not self._open and not changing:
             lost = []  # one epoch, which stands or does not
         old = {name: db.rows(name) for name in {*lost, *(changing & was.keys())}}
-        step = Step(catalog=before, rows={name: old[name] for name in lost})
+        step = Step(catalog=before, rows={name: old[name] for name in lost}, renamed=renamed)
+        called = {new: name for name, new in renamed.items()}
         try:
             mark = ""
             if self._open:
@@ -133,12 +136,12 @@ class Maintained:
             delta = self._reach(db, after, rows, mark=mark, step=step)
             told: Mapping[str, Change] = {
                 name: Change(
-                    old.get(name, ()),
-                    was[name].columns if name in was else (),
+                    old.get(earlier, ()),
+                    was[earlier].columns if earlier in was else (),
                     db.rows(name) if name in now else (),
                     now[name].columns if name in now else (),
                 )
-                for name in changing
+                for name, earlier in ((one, called.get(one, one)) for one in changing)
             }
             if not self._open:
                 return told if changing or delta is None else delta
