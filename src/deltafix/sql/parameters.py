@@ -74,8 +74,7 @@ class Form:
                 if one.is_cell:
                     continue
             if kind is None:
-                made = literal_of(statement, value)
-                made.meta.update({word: one.node.meta[word] for word in ("start", "end")})
+                made = literal_of(statement, value, one.node)
                 one.parent.set(one.key, made, one.at)
                 kinds = None
                 continue
@@ -232,16 +231,21 @@ def _count(statement: Statement, wanted: int, given: int) -> SqlError:
     return statement.wrong(message, None, "give one value for each ?")
 
 
-def literal_of(statement: Statement, value: SqlValue) -> exp.Expr:
-    """A parameter as an expression. Raises SqlProgrammingError for what no type of SQL holds."""
+def literal_of(statement: Statement, value: SqlValue, place: exp.Expr) -> exp.Expr:
+    """A parameter as an expression, where its mark is.
+
+    Raises SqlProgrammingError for what no type of SQL holds.
+    """
     try:
-        return written(value, statement.dialect)
+        made = written(value, statement.dialect)
     except ValueError as error:
         way_out = (
             "give None, bool, int, float, str, bytes, date, datetime, a Decimal of 18 digits, a "
             "list, or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None
+    made.meta.update({word: place.meta[word] for word in ("start", "end")})
+    return made
 
 
 def equalities(row: Mapping[str, SqlValue], dialect: str) -> str:
