@@ -115,6 +115,8 @@ FORMS = (
     *(f"EXTRACT({part} FROM {{D}})" for part in ("DOW", "DOY", "WEEK", "ISOYEAR", "DECADE")),
     *("EXTRACT(ISODOW FROM {M})", "EXTRACT(SECOND FROM {M})", "DAYOFWEEK({D})", "ISODOW({D})"),
     *("DAYOFYEAR({M})", "WEEKOFYEAR({D})", "WEEK({D})", "DATE_TRUNC('decade',{D})"),
+    *(f"{{F}} {sign} {{F}}" for sign in "+-*/%"),
+    *("{N} % {G}", "{G} % {N}", "{X} % {F}", "- {F}", "ABS({F})", "{F} % 2", "0 - {G} * {F}"),
     *("DATE_TRUNC('millisecond',{M})", "DATE_TRUNC('microseconds',{M})"),
 )
 

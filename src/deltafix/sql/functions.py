@@ -37,6 +37,7 @@ __all__ = [
     "FUNCTIONS",
     "NAMES",
     "Function",
+    "float_remainder",
     "is_utf8",
     "itself",
     "order_of",
@@ -110,8 +111,13 @@ def _remainder(a: Any, b: Any) -> Any:
     if b == 0:
         raise ZeroDivisionError(f"division by zero: {a} % 0")
     if isinstance(a, float) or isinstance(b, float):
-        return math.fmod(a, b)
+        return float_remainder(a, b)
     return a - b * _quotient(a, b)
+
+
+def float_remainder(a: float, b: float) -> float:
+    """`%` of floats as IEEE 754 has it: NaN where there is none."""
+    return math.nan if b == 0 or math.isinf(a) else math.fmod(a, b)
 
 
 def _decimal_remainder(a: Decimal, b: Decimal) -> Decimal:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache, partial
 from operator import itemgetter
@@ -113,9 +113,19 @@ class Scalars:
 
     statement: Statement
     leaf: Callable[[exp.Expr], Scalar | None]
+    _known: dict[int, tuple[exp.Expr, Scalar]] = field(default_factory=dict)
 
     def compile(self, node: exp.Expr) -> Scalar:
-        """The expression. Raises SqlProgrammingError, SqlRefusedError."""
+        """The expression. Raises SqlProgrammingError, SqlRefusedError.
+
+        O(1) where it was compiled before: some ask for the type of an operand first.
+        """
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = node, self._compiled(node)  # the node keeps its id
+        return known[1]
+
+    def _compiled(self, node: exp.Expr) -> Scalar:
         found = self.leaf(node) or constant(node)
         if found is not None:
             return found if found.type is not WIDE else self.narrowed(found, node)
@@ -331,6 +341,8 @@ class Scalars:
         safe = name is exp.Div and bool(node.args.get("safe"))
         if name is exp.Div and kind == DOUBLE:
             operate = functions.DIVISION["null" if safe else self.by_zero(node)]
+        if name is exp.Mod and kind == DOUBLE and self.statement.dialect == "duckdb":
+            operate = functions.float_remainder
         compute = strict(operate, left.compute, right.compute)
         return self.checked(compute, kind, left.nullable or right.nullable or safe)
 
