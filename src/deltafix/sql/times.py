@@ -211,9 +211,7 @@ TRUNCATED: Final[dict[str, Callable[[datetime], datetime]]] = {
     "SECOND": lambda moment: moment.replace(microsecond=0),
     "MILLISECOND": lambda m: m.replace(microsecond=m.microsecond // 1000 * 1000),
     "MICROSECOND": lambda moment: moment,
-    "DECADE": lambda moment: _midnight(moment).replace(
-        year=max(moment.year // 10 * 10, 1), month=1, day=1
-    ),
+    "DECADE": lambda moment: _midnight(moment).replace(year=moment.year // 10 * 10, month=1, day=1),
 }
 """DATE_TRUNC, by its unit. No centuries: DuckDB's begin a year before PostgreSQL's."""
 
