@@ -62,7 +62,7 @@ def test_oracle_texts_of_days_and_moments_are_those_of_duckdb(kind: str) -> None
         for number, text in enumerate(texts):
             asked = f"SELECT CAST(TRY_CAST(? AS {kind}) AS TEXT)"
             (wanted,) = duck.execute(asked, [text]).fetchall()[0]
-            if wanted is not None and (wanted[4] != "-" or not _has_year(text)):
+            if wanted is not None and ("(BC)" in wanted or wanted[4] != "-" or not _has_year(text)):
                 wanted = None
             assert found[number] == wanted, text
             seen[wanted is None] += 1
