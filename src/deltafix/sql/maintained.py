@@ -23,11 +23,13 @@ from deltafix.errors import (
     SqlDataError,
     SqlError,
     SqlOperationalError,
+    SqlProgrammingError,
 )
 from deltafix.sql import durable
 from deltafix.sql.catalog import Catalog
 from deltafix.sql.changes import Change, Told
 from deltafix.sql.steps import NOTHING, Step, as_changes, defined
+from deltafix.sql.text import TOO_DEEP
 
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
@@ -249,14 +251,17 @@ class Maintained:
         """Errors of computing a value inside are errors of SQL; a view without end is named."""
         try:
             yield
-        except (BudgetError, FunctorError) as error:
+        except (BudgetError, FunctorError, RecursionError) as error:
             said = self._said(statement, error)
             if said is None:
                 raise
             raise said from error
 
     def _said(self, statement: Statement, error: BaseException) -> Exception | None:
-        """An error of the engine as one of SQL; None for any other, and for one that says it."""
+        """An error of the engine as one of SQL; None for any other, and for one that says it.
+
+        What takes more of Python's stack than there is, to plan it or to compute it, is one, too.
+        """
         if isinstance(error, BudgetError):
             found: Any = error.values.get("relations", ())
             views = {*found} & {*self.catalog.views}
@@ -270,6 +275,10 @@ class Maintained:
             message = f"{said}, in view {view!r}; rolled back: {ways_out}"
             return BudgetError(message, relations=found)
         cause = error.__cause__
+        if isinstance(error, RecursionError) or (
+            isinstance(error, FunctorError) and isinstance(cause, RecursionError)
+        ):
+            return statement.error(SqlProgrammingError, TOO_DEEP[0], None, TOO_DEEP[1])
         if (
             isinstance(error, FunctorError)
             and isinstance(cause, ArithmeticError | ValueError)

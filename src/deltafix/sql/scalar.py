@@ -435,20 +435,27 @@ class Scalars:
         return found
 
     def both(self, node: exp.Expr) -> Scalar:
-        """AND, OR."""
-        left, right = self.truth(node, node.this), self.truth(node, node.expression)
-        decisive = isinstance(node, exp.Or)
+        """AND, OR: a chain of them at once, which may be long."""
+        sides, rest = list[Scalar](), [node]
+        while rest:
+            one = rest.pop()
+            if type(one) is type(node):
+                rest += [one.expression, one.this]
+            else:
+                sides.append(self.truth(node, one))
+        tests, decisive = [side.compute for side in sides], isinstance(node, exp.Or)
 
         def compute(row: Any) -> Any:
-            one = left.compute(row)
-            if one is decisive:
-                return decisive
-            two = right.compute(row)
-            if two is decisive:
-                return decisive
-            return None if one is None or two is None else not decisive
+            found: bool | None = not decisive
+            for test in tests:
+                value = test(row)
+                if value is decisive:
+                    return decisive
+                if value is None:
+                    found = None
+            return found
 
-        return Scalar(compute, BOOLEAN, left.nullable or right.nullable)
+        return Scalar(compute, BOOLEAN, any(side.nullable for side in sides))
 
     def negation(self, node: exp.Expr) -> Scalar:
         """NOT."""

@@ -89,3 +89,49 @@ def test_a_key_of_forty_parts_is_put_together(way: str) -> None:
         shown = "v" if "VIEW" in way else "t"
         found = db.execute(f"SELECT {'x' if shown == 'v' else 's'} AS x FROM {shown}").fetchall()
         assert (("a" if "SELECT" in way and shown == "t" else "a" * 40),) in found
+
+
+DEEP = {
+    "OR": lambda n: "SELECT a FROM t WHERE " + " OR ".join(f"a = {i}" for i in range(n)),
+    "AND": lambda n: "DELETE FROM t WHERE " + " AND ".join(f"a <> {i}" for i in range(3, n)),
+    "+": lambda n: f"SELECT {'+'.join('a' * n)} AS x FROM t",
+    "||": lambda n: f"UPDATE t SET s = {'||'.join('s' * n)}",
+    "()": lambda n: f"SELECT {'(' * n}a{')' * n} AS x FROM t",
+    "NOT": lambda n: f"SELECT a FROM t WHERE {'NOT ' * n} a = 1",
+    "-": lambda n: f"SELECT {'- ' * n} a AS x FROM t",
+    "[]": lambda n: f"SELECT {'[' * n}a{']' * n} AS x FROM t",
+    "FROM": lambda n: (
+        "SELECT a FROM (" * n + "SELECT a FROM t" + "".join(f") AS q{i}" for i in range(n))
+    ),
+    "UNION": lambda n: " UNION ALL ".join(["SELECT a FROM t"] * n),
+    "VALUES": lambda n: f"INSERT INTO t (a) VALUES ({'+'.join('1' * n)})",
+    "ABS": lambda n: f"SELECT {'ABS(' * n}a{')' * n} AS x FROM t",
+}
+DEPTHS = {"UNION": (20,)}
+
+
+@pytest.mark.parametrize("word", DEEP)
+def test_what_is_nested_too_deep_is_an_error_of_sql(word: str) -> None:
+    """And what is not that deep is planned; whatever it is, tables and views are as before."""
+    counts = Counter[bool]()
+    for n in DEPTHS.get(word, (10, 100, 300, 1000, 5000)):
+        for way in ("{}", "CREATE VIEW v AS {}"):
+            sql = way.format(DEEP[word](n))
+            if way != "{}" and not sql.startswith("CREATE VIEW v AS SELECT"):
+                continue
+            with closing(deltafix.sql.connect()) as db:
+                db.execute("CREATE TABLE t (a INTEGER, s TEXT)")
+                db.execute("CREATE VIEW w AS SELECT COUNT(*) AS n FROM t")
+                db.insert("t", [(1, "")])
+                try:
+                    db.execute(sql)
+                except deltafix.sql.ProgrammingError as error:
+                    assert "too deep" in str(error)
+                    assert db.execute("SELECT a, s FROM t").fetchall() == [(1, "")]
+                    assert [*db.catalog.views] == ["w"]
+                    counts[False] += 1
+                else:
+                    counts[True] += 1
+                db.execute("INSERT INTO t VALUES (7, '')")
+                db.engine.check_invariants()
+    assert counts[True]
