@@ -7,8 +7,13 @@ same value, or both refuse.
 
 from __future__ import annotations
 
+import operator
 import os
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
 from decimal import Decimal
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -235,3 +240,134 @@ def test_what_is_not_asked_for_is_no_error(shown: str) -> None:
         assert db.execute(query).fetchall() == wanted
         with pytest.raises(deltafix.sql.DataError):
             db.execute("INSERT INTO t VALUES (2147483647, NULL, 'x')")
+
+
+NUMBERS = (
+    0, 1, 2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1, 2**53, 2**53 + 1, 10**18 - 1, -5,
+)  # fmt: skip
+FRACTIONS = tuple(map(Decimal, ("0.00", "0.01", "-0.01", "9007199254740993.00", "1.50")))
+FLOATS = (0.0, 2.0**63, -(2.0**63), 2.0**53, 1e300, 0.5)
+
+
+def _long(random: Random) -> str:
+    """A number near to one that columns have, most often with more digits than a type has."""
+    whole = abs(random.choice((*NUMBERS, 100, 2**63, 2**64, 10**30))) + random.choice((0, 0, 1))
+    rest = random.choice(("", "", "", ".0", ".0000", ".00000000000000000001", ".010", ".5"))
+    zeros = random.choice(("", "", "", "000"))
+    return f"{random.choice(('', '-'))}{zeros}{whole}{rest}"
+
+
+def _digits(number: Decimal) -> int:
+    """How many a DECIMAL has, behind the point and before it."""
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    return max(len(digits) + max(exponent, 0), -exponent)
+
+
+TESTS: tuple[tuple[str, Callable[[Any, Any], bool]], ...] = (
+    ("{x} = {n}", operator.eq),
+    ("{n} = {x}", operator.eq),
+    ("{x} <> {n}", operator.ne),
+    ("{x} < {n}", operator.lt),
+    ("{n} >= {x}", operator.le),
+    ("{x} > {n}", operator.gt),
+    ("{x} >= ({n})", operator.ge),
+    ("{x} IN (7, {n})", lambda x, n: x in (7, n)),
+    ("{x} NOT IN ({n}, 7.5)", lambda x, n: x not in (7.5, n)),
+    ("{x} BETWEEN 0 AND {n}", lambda x, n: 0 <= x <= n),
+    ("NOT ({x} BETWEEN {n} AND 0 OR {x} = 1)", lambda x, n: not (n <= x <= 0 or x == 1)),
+    ("{x} IS NOT DISTINCT FROM {n}", operator.eq),
+    ("CASE {x} WHEN {n} THEN TRUE ELSE FALSE END", operator.eq),
+    ("NULLIF({x}, {n}) IS NOT NULL", operator.ne),
+)
+
+
+def test_oracle_comparisons_with_numbers_of_any_digits_are_exact() -> None:
+    """In a SELECT of rows, in a view, and of the rows that a DELETE takes; as parameters, too."""
+    random, seen = Random(19), Counter[object]()
+    columns = "c BIGINT NOT NULL, n BIGINT, d DECIMAL(18, 2), f DOUBLE"
+    rows = [
+        (id_, c, random.choice((*NUMBERS, None)), d, random.choice(FLOATS))
+        for id_, (c, d) in enumerate(product(NUMBERS, FRACTIONS))
+    ]
+    with closing(deltafix.sql.connect()) as db:
+        db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
+        db.insert("t", rows)
+        for played in range(4 * EXPRESSIONS):
+            place = random.randint(1, 4)
+            text, test = random.choice(TESTS)
+            shown, x = _long(random), "cndf"[place - 1]
+            number: Any = Decimal(shown)
+            if x == "f":
+                number = float(number)
+            wanted = {row[0] for row in rows if row[place] is not None and test(row[place], number)}
+            where = text.format(x=x, n=shown)
+            found = [db.execute(f"SELECT id FROM t WHERE {where}").fetchall()]
+            given = [int(shown)] if "." not in shown else []
+            if x != "f" and _digits(number) <= 18:  # beside a DOUBLE it is rounded
+                given += [number, number.normalize()]
+            asked = f"SELECT id FROM t WHERE {text.format(x=x, n='?')}"
+            found += [db.execute(asked, [one]).fetchall() for one in given]
+            seen["given"] += len(given)
+            db.execute(f"CREATE VIEW v AS SELECT id FROM t WHERE {where}")
+            found.append(db.execute("SELECT * FROM v").fetchall())
+            db.execute(f"DROP VIEW v; BEGIN; DELETE FROM t WHERE {where}")
+            left = {row for (row,) in db.execute("SELECT id FROM t").fetchall()}
+            db.execute("ROLLBACK")
+            assert left == {row[0] for row in rows} - wanted, (played, where)
+            for one in found:
+                assert {row for (row,) in one} == wanted, (played, where)
+            seen[bool(wanted), len(wanted) < len(rows)] += 1
+            seen[len(shown) > 20] += 1
+    assert seen[True, True] > EXPRESSIONS
+    assert seen[True] > EXPRESSIONS
+    assert seen["given"] > 2 * EXPRESSIONS
+
+
+def test_oracle_whole_numbers_are_bigints_to_the_last() -> None:
+    """What DuckDB takes for a BIGINT is one; beyond is an error where a value has to be one."""
+    for number in (-(2**63), -(2**63) + 1, 2**63 - 1, 2**63, -(2**63) - 1, 2**64, 10**30):
+        for asked in (
+            f"INSERT INTO t VALUES ({number}, 0)",
+            f"INSERT INTO t VALUES (0, {number})",
+            f"UPDATE t SET c = {number}",
+            f"UPDATE t SET f = {number}",
+            f"ALTER TABLE t ADD COLUMN z BIGINT DEFAULT {number}",
+            f"UPDATE t SET c = - CAST({abs(number) - 1} AS BIGINT) - 1",
+        ):
+            answers = list[Any]()
+            for engine in (deltafix.sql.connect(), duckdb.connect()):
+                with closing(engine) as db:
+                    db.execute("CREATE TABLE t (c BIGINT, f DOUBLE)")
+                    db.execute("INSERT INTO t VALUES (5, 5)")
+                    try:
+                        db.execute(asked)
+                    except (deltafix.sql.DataError, duckdb.ConversionException):
+                        answers.append("error")
+                    answers.append(sorted(db.execute("SELECT * FROM t").fetchall()))
+            half = len(answers) // 2
+            assert answers[:half] == answers[half:], asked
+
+
+@pytest.mark.parametrize("shown", ["9223372036854775808", "-9223372036854775809", "9" * 6000])
+def test_a_whole_number_beyond_64_bits_is_no_value(shown: str) -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE t (c BIGINT)")
+        for query in (
+            f"SELECT {shown} AS x", f"SELECT c + {shown} AS x FROM t", f"SELECT ABS({shown}) AS x",
+            f"CREATE VIEW v AS SELECT COALESCE(c, {shown}) AS x FROM t", f"SELECT [{shown}] AS x",
+            f"SELECT {shown} AS x FROM t UNION ALL SELECT c FROM t",
+        ):  # fmt: skip
+            with pytest.raises(deltafix.sql.DataError, match=f"{shown} is no BIGINT"):
+                db.execute(query)
+        casts = ("TRY_CAST({} AS BIGINT)", "CAST({} AS DOUBLE)", "CAST({} AS TEXT)")
+        query = ", ".join(f"{cast.format(shown)} AS x{n}" for n, cast in enumerate(casts))
+        assert db.execute(f"SELECT {query}").fetchall() == [(None, float(shown), shown)]
+
+
+def test_a_fraction_of_more_digits_is_a_double() -> None:
+    for shown in ("3.14159265358979323846", "-2.0000000000000000000", "9223372036854775808.0"):
+        with closing(deltafix.sql.connect()) as db:
+            db.execute(f"CREATE VIEW v AS SELECT {shown} AS x, 2 * {shown} AS y")
+            for query in (f"SELECT {shown} AS x, 2 * {shown} AS y", "SELECT * FROM v"):
+                assert db.execute(query).fetchall() == [(float(shown), 2 * float(shown))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,86 @@ def test_agree_nanoseconds_of_pandas_are_lost_by_no_door() -> None:
                 db.insert("t", [row])
         db.insert("t", [(day, whole)])
         assert db.execute("SELECT * FROM t").fetchall() == [(day.date(), whole.to_pydatetime())]
+
+
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
+_ZONES = [timezone(timedelta(minutes=minutes)) for minutes in (-720, -300, 0, 1, 330, 840)]
+_WALLS = [
+    *(datetime.min + timedelta(hours=hours) for hours in (0, 1, 13)),
+    *(datetime.max - timedelta(hours=hours) for hours in (0, 1, 13)),
+    datetime(1, 1, 1, 5, 30), datetime(2026, 1, 1, 2), datetime(2024, 3, 1, 0, 30),
+]  # fmt: skip
+
+
+def _in_zone(wall: datetime, zone: timezone) -> datetime | None:
+    """The moment in UTC, if Python has it."""
+    try:
+        return wall.replace(tzinfo=zone).astimezone(UTC)
+    except OverflowError:
+        return None
+
+
+def test_agree_moments_of_python_with_a_zone_by_every_door() -> None:
+    """What no year of UTC has is refused where it comes in: it could not be read any more."""
+    many = [(n, datetime(2026, 1, 1, tzinfo=UTC)) for n in range(1000, 1300)]
+    refused = taken = 0
+    with closing(deltafix.sql.connect()) as db:
+        db.execute(
+            "CREATE TABLE t (id INTEGER, z TIMESTAMPTZ, l TIMESTAMPTZ[], s STRUCT(a TIMESTAMPTZ))"
+        )
+        db.execute("CREATE VIEW v AS SELECT z FROM t WHERE id = 1")
+        told = db.subscribe("v")
+        for wall in _WALLS:
+            for zone in _ZONES:
+                given = wall.replace(tzinfo=zone)
+                doors: tuple[Callable[[], object], ...] = (
+                    lambda given=given: db.execute("INSERT INTO t (id, z) VALUES (1, ?)", [given]),
+                    lambda given=given: db.insert("t", [(1, given)], ["id", "z"]),
+                    lambda given=given: db.insert("t", [{"id": 1, "z": given}]),
+                    lambda given=given: db.insert("t", [(1, given), *many], ["id", "z"]),
+                    lambda given=given: db.insert("t", [(1, None, [given], None)]),
+                    lambda given=given: db.insert("t", [(1, None, None, {"a": given})]),
+                    lambda given=given: db.replace("t", [(1, given, None, None)]),
+                    lambda given=given: db.execute("UPDATE t SET z = ? WHERE id = 0", [given]),
+                )
+                wanted = _in_zone(wall, zone)
+                for door in doors:
+                    db.execute("DELETE FROM t; INSERT INTO t (id) VALUES (0)")
+                    list(told)
+                    try:
+                        door()
+                    except deltafix.sql.DataError as error:
+                        assert wanted is None, given
+                        assert "between 1 and 9999" in str(error)
+                        refused += 1
+                        assert db.execute("SELECT id, z FROM t").fetchall() == [(0, None)]
+                        assert [*told] == []
+                        continue
+                    assert wanted is not None, given
+                    taken += 1
+                    shown = "SELECT COALESCE(z, l[1], s.a) AS m FROM t WHERE id < 2"
+                    assert (wanted,) in db.execute(shown).fetchall()
+                    list(told)
+    assert refused > 80
+    assert taken > 100
+
+
+def test_agree_a_parameter_with_a_zone_is_one_moment_everywhere() -> None:
+    """Where it stands as it is, and where it becomes a literal: months are those of UTC."""
+    texts = (
+        "CAST({} AS TEXT)", "CAST(CAST({} AS DATE) AS TEXT)", "CAST(CAST({} AS TIMESTAMP) AS TEXT)",
+        "CAST({} + INTERVAL '1' MONTH AS TEXT)", "CAST({} - INTERVAL '36' HOUR AS TEXT)",
+    )  # fmt: skip
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE t (z TIMESTAMPTZ, s TEXT)")
+        for wall in _WALLS[7:]:
+            for zone in _ZONES:
+                given = wall.replace(tzinfo=zone)
+                for text in texts:
+                    db.execute("DELETE FROM t; INSERT INTO t VALUES (NULL, NULL)")
+                    db.execute("UPDATE t SET z = ?", [given])
+                    (wanted,) = db.execute(f"SELECT {text.format('z')} AS x FROM t").fetchall()
+                    (asked,) = db.execute(f"SELECT {text.format('?')} AS x", [given]).fetchall()
+                    db.execute(f"UPDATE t SET s = {text.format('?')}", [given])
+                    (found,) = db.execute("SELECT s FROM t").fetchall()
+                    assert wanted == asked == found, (given, text)

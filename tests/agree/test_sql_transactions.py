@@ -44,6 +44,7 @@ class _Script:
         self.since: list[str] = []
         self.count = 0
         self.told: dict[str, deltafix.sql.Subscription] = {}
+        self.called: dict[str, str] = {}  # what was there at BEGIN, by what it is called now
         for name in ("a", "b"):
             self.run(f"CREATE TABLE {name} ({name}1 INTEGER PRIMARY KEY, {name}2 INTEGER)")
         self.run("CREATE TABLE c (c1 INTEGER, c2 INTEGER)")
@@ -88,6 +89,13 @@ class _Script:
             self.back()
             return
         self.seen[kind] += 1
+        words = sql.split()
+        if words[0] == "DROP":
+            self.called.pop(words[2], None)
+        elif words[3:5] == ["RENAME", "TO"]:
+            self.seen[f"renamed {words[2] in self.called}"] += 1
+            if words[2] in self.called:
+                self.called[words[5]] = self.called.pop(words[2])
         self.since.append(sql)
         self.duck.execute(sql.replace(" CASCADE", ""))
 
@@ -145,6 +153,9 @@ class _Script:
         renames = ()
         if table not in read:  # DuckDB's views do not follow
             renames = (f"RENAME TO {fresh}", f"RENAME COLUMN {column} TO {fresh}")
+            if self.random.random() < 0.3:
+                self.run(f"ALTER TABLE {table} RENAME TO {fresh}")
+                return
         how = self.random.choice((
             *(f"ADD COLUMN {fresh} INTEGER", f"ADD COLUMN {fresh} INTEGER DEFAULT 2"),
             *(f"DROP COLUMN {column}", f"ALTER COLUMN {column} TYPE BIGINT", *renames),
@@ -158,6 +169,7 @@ class _Script:
 
     def back(self) -> None:
         """DuckDB is what it was at BEGIN."""
+        self.called = {name: name for name in self.told}
         self.since.clear()
         self.duck.close()
         self.duck = duckdb.connect(config={"threads": 1})
@@ -171,6 +183,7 @@ class _Script:
     def transaction(self) -> None:
         before = self.rows()
         self.told = {name: self.db.subscribe(name) for name in before}
+        self.called = {name: name for name in before}
         heard = list[deltafix.sql.ViewDelta]()
         close = self.db.watch(heard.extend)
         self.db.execute("BEGIN")
@@ -199,13 +212,19 @@ class _Script:
         if self.db.commits == commits:
             assert after == before
         by = {one.view: one for one in heard}
-        for name in before.keys() & after.keys():
-            deltas = [*self.told[name]]
-            assert len(deltas) == (before[name] != after[name]), (name, deltas)
+        if self.db.commits > commits:
+            there = before.keys() & after.keys()  # a view that went and came again is there, too
+            self.called = {**{name: name for name in there}, **self.called}
+        for name, old in self.called.items():
+            deltas = [*self.told[old]]
+            assert self.told[old].view == name
+            assert len(deltas) == (before[old] != after[name]), (name, deltas)
             for one in (*deltas, *([by[name]] if name in by else ())):
                 change = bag(one.added), bag(one.removed)
-                assert change == (after[name] - before[name], before[name] - after[name])
+                assert change == (after[name] - before[old], before[old] - after[name])
+                assert one.view == name
                 self.seen["told"] += 1
+                self.seen["followed"] += name != old
         made = (after.keys() - before.keys()) & {*self.db.catalog.tables}
         for name in made if self.db.commits > commits else ():
             if self.columns(name)[0] == f"{name}1":  # never called otherwise
@@ -246,5 +265,28 @@ def test_oracle_definitions_and_edits_of_a_transaction_are_there_or_not(
         seen += _Script(seed, tmp_path / f"{seed}" if seed % 2 else ":memory:").all(9)
     for kind in ("CREATE TABLE", "CREATE VIEW", "CREATE OR", "ALTER TABLE", "INSERT INTO", "told"):
         assert seen[kind] > 1, (kind, seen)
-    for kind in ("committed", "rolled back", "ended", "DROP VIEW", "made"):
+    for kind in ("committed", "rolled back", "ended", "DROP VIEW", "made", "followed"):
         assert seen[kind], (kind, seen)
+
+
+def test_a_subscription_goes_on_under_the_new_name_of_its_table() -> None:
+    """Before the engine is asked for anything, and behind an error of another one's callback."""
+
+    def fails(_: object) -> None:
+        raise RuntimeError("a callback's own")
+
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+        told = db.subscribe("t")
+        db.execute("ALTER TABLE t RENAME TO u; CREATE TABLE t (b TEXT); INSERT INTO t VALUES ('q')")
+        db.execute("INSERT INTO u VALUES (1)")
+        assert [(one.view, one.added) for one in told] == [("u", [(1,)])]
+        told.close()
+        broken = db.subscribe("u", fails)
+        told = db.subscribe("u")
+        with pytest.raises(RuntimeError):
+            db.execute("INSERT INTO u VALUES (2)")
+        broken.close()
+        db.execute("ALTER TABLE u RENAME TO w")
+        db.execute("INSERT INTO w VALUES (3)")
+        assert [(one.view, one.added) for one in told] == [("u", [(2,)]), ("w", [(3,)])]

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from deltafix.sql.literals import number
+from deltafix.sql.literals import LONGEST, number
 from deltafix.sql.parameters import is_value, signed
 from deltafix.sql.text import Statement, Wrong, exp, statements
 from deltafix.sql.types import SqlValue
@@ -90,6 +90,8 @@ def _alike(text: str, dialect: str, path: str | None) -> Statement | None:
         return None
     pieces = _LITERAL.split(text)
     literals = pieces[1::2]
+    if any(len(one) > LONGEST and one[0] != "'" for one in literals):
+        return None  # a number of more digits than a type has is no value
     if not literals or ("''" in text and any("''" in one[1:-1] for one in literals)):
         return None
     pieces[1::2] = ["\0'" if one[0] == "'" else "\0." if "." in one else "\0" for one in literals]

@@ -71,6 +71,8 @@ def cast(
     if wanted.is_time:
         if given is TEXT and dialect == "spark":
             return _OF_SPARK[wanted]
+        if given is TEXT and dialect == "duckdb":
+            return _OF_DUCKDB[wanted]
         return _MOMENTS.get((given, wanted))
     if given.is_time:
         return None
@@ -443,24 +445,46 @@ def _text_to_truth(text: str, *, dialect: str) -> bool:
 # --- to days and moments -------------------------------------------------------------------------
 
 _WRITTEN: Final = re.compile(
-    r"\s*(\d{4}-\d\d-\d\d)"
-    r"(?:[ T](\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)\s*(Z|[+-]\d\d(?::?\d\d)?)?)?\s*",
+    r"\s*(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
+    r"(?:[ T](?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d{1,6}))?)?"
+    r"\s*(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?\s*",
     re.ASCII,
 )
+_OFTEN_WRITTEN: Final = re.compile(
+    r"\s*(?P<year>\d{1,6})(?P<sign>[-/\\ ])(?P<month>\d\d?)(?P=sign)(?P<day>\d\d?)"
+    r"(?:(?:T| \s*)(?P<hour>\d\d?):(?P<minute>\d\d?)(?::(?P<second>\d\d?)(?:\.(?P<part>\d*))?)?"
+    r"\s*(?P<zone>Z|(?i:UTC)|[+-]\d\d(?::?\d\d){0,2})?)?\s*",
+    re.ASCII,
+)
+"""What DuckDB reads, too: parts of fewer digits, other signs between them, more of a second."""
 
 
-def _read(text: str, kind: SqlType) -> datetime:
-    """A text as a moment: without a zone, or with one."""
-    found = _WRITTEN.fullmatch(text)
+def _read(text: str, kind: SqlType, form: re.Pattern[str] = _WRITTEN) -> datetime:
+    """A text as a moment: without a zone, or with one. 24:00 is the next midnight, or that day."""
+    found = form.fullmatch(text)
     try:
         if found is None:
             raise ValueError(text)
-        day, clock, zone = found.groups(default="")
-        zone = f"{zone}:00" if len(zone) == 3 else zone
-        return datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone}")
-    except ValueError:
+        parts = found.groupdict(default="")
+        clock = [int(parts[one] or 0) for one in ("hour", "minute", "second")]
+        part, zone = f"{parts['part'][:6]:0<6}", parts["zone"]
+        is_end = form is not _WRITTEN and clock == [24, 0, 0] and not int(part)
+        day = "-".join(parts[one].zfill(2) for one in ("month", "day"))
+        at = ":".join(f"{one:02}" for one in ([0, 0, 0] if is_end else clock))
+        away = "Z" if zone.upper() == "UTC" else zone
+        moment = datetime.fromisoformat(f"{int(parts['year']):04}-{day}T{at}.{part}{away}")
+        return moment + timedelta(days=is_end and kind is not DATE)
+    except (ValueError, OverflowError):
         way_out = "write 2026-01-31" if kind is DATE else "write 2026-01-31 23:59:59"
         raise ValueError(f"{text!r} is no {kind.name}; {way_out}") from None
+
+
+def _text_of_duckdb(text: str, kind: SqlType) -> datetime:
+    """A text that is of UTC if it has a zone, which DuckDB passes over."""
+    found = _read(text, kind, _OFTEN_WRITTEN)
+    if found.utcoffset():
+        raise ValueError(f"{text!r} has a zone, and {kind.name} has none; cast it to TIMESTAMPTZ")
+    return found.replace(tzinfo=None)
 
 
 def _text_to_date(text: str) -> date:
@@ -478,7 +502,11 @@ def _text_to_moment(text: str) -> datetime:
 
 
 def _in_utc(value: datetime) -> datetime:
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    try:
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    except OverflowError:
+        message = f"{value} is no TIMESTAMPTZ: in UTC its year is not between 1 and 9999"
+        raise OverflowError(message) from None
 
 
 def _midnight(value: date) -> datetime:
@@ -545,3 +573,10 @@ _OF_SPARK: Final[dict[SqlType, Callable[[str], Any]]] = {
     TIMESTAMPTZ: lambda text: _in_utc(_loose_moment(text)),
 }
 """What a text is in Spark, which takes less than ISO 8601 asks for."""
+
+_OF_DUCKDB: Final[dict[SqlType, Callable[[str], Any]]] = {
+    DATE: lambda text: _text_of_duckdb(text, DATE).date(),
+    TIMESTAMP: lambda text: _text_of_duckdb(text, TIMESTAMP),
+    TIMESTAMPTZ: lambda text: _in_utc(_read(text, TIMESTAMPTZ, _OFTEN_WRITTEN)),
+}
+"""What a text is in DuckDB's dialect: a DATE may have a time, which is cut off."""

@@ -144,19 +144,22 @@ class Definitions(Editing):
         change = altered(self.catalog, statement, node)
         if change is None:
             return 0
+        renamed = {change.old: change.new} if change.old != change.new else {}
         if self._db is None:
             self.catalog.restored(change.after)
             self._stale = True
+            self._rename(renamed)
             return 0
         db, before = self._engine(), self.catalog.copy()
         with self.mapped(statement):
             new = change.rows(db.rows(change.old), partial(require_sound, self, statement))
             self.catalog.restored(change.after)
             try:
-                told = self._define(db, {change.new: new} if change.behind else {})
+                told = self._define(db, {change.new: new} if change.behind else {}, (), renamed)
             except BaseException:
                 self.catalog.restored(before)
                 raise
+        self._rename(renamed)
         if not self._open:
             self._forget_unknown()
             self._hear([Step(changed=told)])

@@ -287,7 +287,7 @@ def _cells(
                 kind = kind_of(value)
                 way = None if kind is None else ways.get((number, place, kind))
                 if way is None:
-                    node = cell if kind is not None else literal_of(statement, value)
+                    node = cell if kind is not None else literal_of(statement, value, cell)
                     way = _value(statement, node, columns[place].type)
                     if kind is not None:
                         ways[number, place, kind] = way

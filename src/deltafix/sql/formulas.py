@@ -20,7 +20,7 @@ from deltafix.sql import tuples
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
 from deltafix.sql.functions import COMPARE, COMPARISONS
-from deltafix.sql.literals import Scalar, constant, typed
+from deltafix.sql.literals import Scalar, constant, is_wide, typed
 from deltafix.sql.scalar import Scalars
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
@@ -30,6 +30,7 @@ from deltafix.sql.types import (
     DATE,
     NULL,
     TIMESTAMP,
+    WIDE,
     Column,
     common_type,
     decode,
@@ -97,7 +98,7 @@ class Formulas:
                 raise self.builder.refused("* in an expression", node, "name the column")
             return self.scope.column(node)
         scalar = constant(node)
-        return None if scalar is None else self.constant(node, scalar)
+        return None if scalar is None or scalar.type is WIDE else self.constant(node, scalar)
 
     def fixed(self, node: exp.Expr) -> Operand | None:
         """An expression without columns, computed here; None for any other."""
@@ -229,6 +230,8 @@ class Formulas:
 
     def comparison(self, node: exp.Expr, truth: bool | None) -> Formula:
         """A comparison: the engine's own, where both sides are there already."""
+        if is_wide(node.this) or is_wide(node.expression):
+            return self.computed(node, truth)
         op = COMPARISONS[type(node)]
         here = self.within()
         joins = op == "=" and truth is True
@@ -288,6 +291,8 @@ class Formulas:
         """IS [NOT] DISTINCT FROM: the engine's own where both sides are there, of one type."""
         if truth is None:
             return FALSE
+        if is_wide(node.this) or is_wide(node.expression):
+            return self.computed(node, truth)
         here = self.within()
         sides = [here.leaf(one) or here.fixed(one) for one in (node.this, node.expression)]
         known = [side for side in sides if side is not None and side.type != NULL]

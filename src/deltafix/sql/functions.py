@@ -39,6 +39,7 @@ __all__ = [
     "NAMES",
     "Function",
     "bounded",
+    "float_remainder",
     "is_utf8",
     "itself",
     "order_of",
@@ -112,8 +113,13 @@ def _remainder(a: Any, b: Any) -> Any:
     if b == 0:
         raise ZeroDivisionError(f"division by zero: {a} % 0")
     if isinstance(a, float) or isinstance(b, float):
-        return math.fmod(a, b)
+        return float_remainder(a, b)
     return a - b * _quotient(a, b)
+
+
+def float_remainder(a: float, b: float) -> float:
+    """`%` of floats as IEEE 754 has it: NaN where there is none."""
+    return math.nan if b == 0 or math.isinf(a) else math.fmod(a, b)
 
 
 def _decimal_remainder(a: Decimal, b: Decimal) -> Decimal:

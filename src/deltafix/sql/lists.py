@@ -210,7 +210,10 @@ def _moments(scalars: Scalars, node: exp.GenerateSeries) -> Scalar:
                 raise ValueError(f"a series of more than {_MOST} moments")
             found.append(at)
             many = times.Interval(step.months * len(found), step.rest * len(found))
-            at = times.moved(at, step, 1) if again else times.moved(start, many, 1)
+            try:
+                at = times.moved(at, step, 1) if again else times.moved(start, many, 1)
+            except OverflowError:  # the next one is of no year, and so behind the end
+                break
         return tuple(one.date() for one in found) if is_of_days else tuple(found)
 
     moments = [scalars.converted(one, TIMESTAMP) for one in ends]

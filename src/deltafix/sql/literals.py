@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from deltafix.sql.text import data_type, exp
 from deltafix.sql.types import (
@@ -26,6 +26,7 @@ from deltafix.sql.types import (
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
+    WIDE,
     SqlType,
     SqlValue,
     decimal_type,
@@ -55,11 +56,13 @@ def literal(value: SqlValue) -> Scalar:
     elif isinstance(value, bool):
         kind = BOOLEAN
     elif isinstance(value, int):
-        kind = INTEGER if fits(value, INTEGER) else BIGINT
+        kind = next((one for one in (INTEGER, BIGINT) if fits(value, one)), WIDE)
     elif isinstance(value, Decimal):
         _, digits, exponent = value.as_tuple()
         assert isinstance(exponent, int)  # noqa: S101  a literal is finite
-        kind = decimal_type(max(len(digits), -exponent), -exponent)
+        scale = max(-exponent, 0)  # none of 1E+2
+        size = max(len(digits) + max(exponent, 0), scale)
+        kind = decimal_type(size, scale) if size <= MOST_DIGITS else WIDE
     elif isinstance(value, datetime):
         kind = TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
     elif isinstance(value, date):
@@ -92,11 +95,14 @@ class Given:
 
 
 def number(text: str) -> SqlValue:
-    """The value of a number as it is written."""
-    if text.isdigit():
-        return int(text) if int(text) < 1 << 63 else float(text)
-    exact = len(text) <= MOST_DIGITS and text.replace(".", "", 1).isdigit()
-    return Decimal(text) if exact else float(text)
+    """The value of a number as it is written: exact, but for one with an exponent."""
+    if text.isdigit() and len(text.lstrip("0")) <= LONGEST:
+        return int(text.lstrip("0") or "0")
+    return Decimal(text) if text.replace(".", "", 1).isdigit() else float(text)
+
+
+LONGEST: Final = len(str(1 << 63))
+"""The digits of a whole number that is one of BIGINT, or its negative is."""
 
 
 def constant(node: exp.Expr) -> Scalar | None:
@@ -113,7 +119,8 @@ def constant(node: exp.Expr) -> Scalar | None:
     if isinstance(node, exp.Neg):
         inner = constant(node.this)
         if inner is not None and inner.type.is_numeric:
-            return literal(-inner.compute(None))
+            value = inner.compute(None)
+            return literal(value.copy_negate() if isinstance(value, Decimal) else -value)
     if isinstance(node, exp.Placeholder):
         given = Given.at(node)
         if given is not None:
@@ -124,12 +131,20 @@ def constant(node: exp.Expr) -> Scalar | None:
 def whole(node: exp.Expr) -> int | None:
     """The whole number that a literal is; None for any other node."""
     scalar = constant(node)
-    value = None if scalar is None else scalar.compute(None)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return None if scalar is None or not scalar.type.is_integer else scalar.compute(None)
+
+
+def is_wide(node: exp.Expr) -> bool:
+    """Whether it is a number of more digits than any type has."""
+    scalar = constant(node)
+    return scalar is not None and scalar.type is WIDE
 
 
 def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
-    """A node beside one of a type: a literal in quotes is of that type, in an array too."""
+    """A node beside one of a type: a literal in quotes is of that type, in an array too.
+
+    Beside a DOUBLE a number of any digits is one.
+    """
     inner = node.unnest()
     if kind.element is not None and isinstance(inner, exp.Array):
         return exp.Array(expressions=[typed(one, kind.element).copy() for one in inner.expressions])
@@ -150,7 +165,8 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     given = Given.at(inner)
     quoted = isinstance(inner, exp.Literal) and inner.is_string
     quoted = quoted or (given is not None and isinstance(given.value, str))
-    if quoted and kind not in (TEXT, NULL) and not kind.is_nested:
+    quoted = quoted and kind not in (TEXT, NULL, WIDE) and not kind.is_nested
+    if quoted or (kind is DOUBLE and is_wide(inner)):
         return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node
 

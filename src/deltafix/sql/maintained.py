@@ -23,11 +23,13 @@ from deltafix.errors import (
     SqlDataError,
     SqlError,
     SqlOperationalError,
+    SqlProgrammingError,
 )
 from deltafix.sql import durable
 from deltafix.sql.catalog import Catalog
 from deltafix.sql.changes import Change, Told
 from deltafix.sql.steps import NOTHING, Step, as_changes, defined
+from deltafix.sql.text import TOO_DEEP
 
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
@@ -111,21 +113,24 @@ class Maintained:
         db: Database,
         rows: Mapping[str, list[Row]] = MappingProxyType({}),
         among: Collection[str] = (),
+        renamed: Mapping[str, str] = MappingProxyType({}),
     ) -> Told:
         """Have the engine follow the catalog, as a step of the open transaction if there is one.
 
-        `rows` are those of tables that are made anew, and `among` are the views that may have other
-        rows then. Returns what that changes in these. Where it fails all is as before. Alone and
-        without either it costs what the rules derive, else all rows that go and come, too.
+        `rows` are those of tables that are made anew, some of them `renamed`: new names by old
+        ones. `among` are the views that may have other rows then. Returns what that changes in
+        these. Where it fails all is as before. Alone and without either it costs what the rules
+        derive, else all rows that go and come, too.
         """
         before, after, count = self._known, self.catalog.copy(), len(self._steps)
         was, now = before.relations, after.relations
-        changing = {*rows, *among, *(was.keys() ^ now.keys() if self._open else ())}
+        changing = {*rows, *among, *(was.keys() ^ now.keys() if self._open else ())} - {*renamed}
         lost = [name for name in before.tables if name in rows or name not in now]
         if not self._open and not changing:
             lost = []  # one epoch, which stands or does not
         old = {name: db.rows(name) for name in {*lost, *(changing & was.keys())}}
-        step = Step(catalog=before, rows={name: old[name] for name in lost})
+        step = Step(catalog=before, rows={name: old[name] for name in lost}, renamed=renamed)
+        called = {new: name for name, new in renamed.items()}
         try:
             mark = ""
             if self._open:
@@ -133,12 +138,12 @@ class Maintained:
             delta = self._reach(db, after, rows, mark=mark, step=step)
             told: Mapping[str, Change] = {
                 name: Change(
-                    old.get(name, ()),
-                    was[name].columns if name in was else (),
+                    old.get(earlier, ()),
+                    was[earlier].columns if earlier in was else (),
                     db.rows(name) if name in now else (),
                     now[name].columns if name in now else (),
                 )
-                for name in changing
+                for name, earlier in ((one, called.get(one, one)) for one in changing)
             }
             if not self._open:
                 return told if changing or delta is None else delta
@@ -246,14 +251,17 @@ class Maintained:
         """Errors of computing a value inside are errors of SQL; a view without end is named."""
         try:
             yield
-        except (BudgetError, FunctorError) as error:
+        except (BudgetError, FunctorError, RecursionError) as error:
             said = self._said(statement, error)
             if said is None:
                 raise
             raise said from error
 
     def _said(self, statement: Statement, error: BaseException) -> Exception | None:
-        """An error of the engine as one of SQL; None for any other, and for one that says it."""
+        """An error of the engine as one of SQL; None for any other, and for one that says it.
+
+        What takes more of Python's stack than there is, to plan it or to compute it, is one, too.
+        """
         if isinstance(error, BudgetError):
             found: Any = error.values.get("relations", ())
             views = {*found} & {*self.catalog.views}
@@ -267,6 +275,10 @@ class Maintained:
             message = f"{said}, in view {view!r}; rolled back: {ways_out}"
             return BudgetError(message, relations=found)
         cause = error.__cause__
+        if isinstance(error, RecursionError) or (
+            isinstance(error, FunctorError) and isinstance(cause, RecursionError)
+        ):
+            return statement.error(SqlProgrammingError, TOO_DEEP[0], None, TOO_DEEP[1])
         if (
             isinstance(error, FunctorError)
             and isinstance(cause, ArithmeticError | ValueError)

@@ -3,11 +3,13 @@
     ORDER BY d RANGE BETWEEN INTERVAL '1' MONTH PRECEDING AND CURRENT ROW
 
 Values are the engine's. Invariant: exact, but for a DOUBLE, which is added to as `+` adds; and
-shifting keeps their order, so frames only move on. Which rows those are is `sql.frames`'.
+shifting keeps their order, so frames only move on: what is of no year is beyond all there are.
+Which rows those are is `sql.frames`'.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from fractions import Fraction
@@ -31,11 +33,14 @@ def measure(kind: SqlType) -> tuple[Callable[[Any], Any], Callable[[Any, Any], A
     read, day = kind.read, kind is DATE
     assert read is not None  # noqa: S101  a day or moment is none of the engine's values
 
-    def moved(value: int, by: times.Interval) -> int:
+    def moved(value: int, by: times.Interval) -> float:
         moment: Any = read(value)
         if not isinstance(moment, datetime):
             moment = datetime.combine(moment, datetime.min.time())
-        later = times.moved(moment, by, 1)
+        try:
+            later = times.moved(moment, by, 1)
+        except OverflowError:  # of no year: beyond all that there are
+            return math.copysign(math.inf, times.size(by))
         start = datetime(1970, 1, 1, tzinfo=later.tzinfo)
         return (later - start) // timedelta(microseconds=1)
 

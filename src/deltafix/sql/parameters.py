@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -16,7 +16,7 @@ from deltafix.errors import SqlError
 from deltafix.sql.binary import to_text
 from deltafix.sql.literals import Given, literal
 from deltafix.sql.text import Statement, data_type, exp, shown_name
-from deltafix.sql.types import BIGINT, INTEGER, SqlType, SqlValue, Struct, fits
+from deltafix.sql.types import BIGINT, INTEGER, TIMESTAMPTZ, SqlType, SqlValue, Struct, fits
 
 __all__ = [
     "Form", "Parameters", "bound", "equalities", "is_value", "kind_of", "literal_of", "signed",
@@ -64,17 +64,17 @@ class Form:
     def bind(self, statement: Statement, values: Sequence[SqlValue]) -> None:
         """Put the values in."""
         kinds: list[SqlType] | None = []
-        for one, value in zip(self.places, values, strict=True):
-            given = one.given
+        for one, said in zip(self.places, values, strict=True):
+            given, value = one.given, said
             kind = None
             if given is not None:
-                given.value = value if one.sign > 0 else -value  # type: ignore[operator]
+                value = said if one.sign > 0 else -said  # type: ignore[operator]
+                given.value = value = _in_utc(value) if type(value) is datetime else value
                 kind = None if one.is_cell else kind_of(given.value)
                 if one.is_cell:
                     continue
             if kind is None:
-                made = literal_of(statement, value)
-                made.meta.update({word: one.node.meta[word] for word in ("start", "end")})
+                made = literal_of(statement, value, one.node)
                 one.parent.set(one.key, made, one.at)
                 kinds = None
                 continue
@@ -185,6 +185,13 @@ def is_value(node: exp.Expr) -> bool:
     return isinstance(values, exp.Values) and isinstance(values.parent, exp.Insert)
 
 
+def _in_utc(moment: datetime) -> datetime:
+    """A moment with a zone, if UTC has its year, as columns have it: months are those of UTC."""
+    if fits(moment, TIMESTAMPTZ):
+        return moment.astimezone(UTC)
+    return moment
+
+
 _KINDS: Final = {type(one): literal(one).type for one in ("", 0.0, True, b"", None)}
 
 
@@ -224,16 +231,21 @@ def _count(statement: Statement, wanted: int, given: int) -> SqlError:
     return statement.wrong(message, None, "give one value for each ?")
 
 
-def literal_of(statement: Statement, value: SqlValue) -> exp.Expr:
-    """A parameter as an expression. Raises SqlProgrammingError for what no type of SQL holds."""
+def literal_of(statement: Statement, value: SqlValue, place: exp.Expr) -> exp.Expr:
+    """A parameter as an expression, where its mark is.
+
+    Raises SqlProgrammingError for what no type of SQL holds.
+    """
     try:
-        return written(value, statement.dialect)
+        made = written(value, statement.dialect)
     except ValueError as error:
         way_out = (
             "give None, bool, int, float, str, bytes, date, datetime, a Decimal of 18 digits, a "
             "list, or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None
+    made.meta.update({word: place.meta[word] for word in ("start", "end")})
+    return made
 
 
 def equalities(row: Mapping[str, SqlValue], dialect: str) -> str:

@@ -323,7 +323,7 @@ def _fixing(
             place = names.index(one.name)
             literal = typed(other, found.columns[place].type)
             if constant(literal.this if isinstance(literal, exp.Cast) else literal) is not None:
-                parts.append((place, Scalars(statement, lambda _: None).compile(literal).compute))
+                parts.append((place, Scalars(statement, lambda _: None).exactly(literal).compute))
 
     def values() -> dict[int, Any]:
         known: dict[int, Any] = {}

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cache, partial
 from operator import itemgetter
 from typing import Any, Final
@@ -44,6 +45,7 @@ from deltafix.sql.types import (
     NULL,
     TEXT,
     TIMESTAMP,
+    WIDE,
     Column,
     SqlType,
     common_type,
@@ -111,12 +113,22 @@ class Scalars:
 
     statement: Statement
     leaf: Callable[[exp.Expr], Scalar | None]
+    _known: dict[int, tuple[exp.Expr, Scalar]] = field(default_factory=dict)
 
     def compile(self, node: exp.Expr) -> Scalar:
-        """The expression. Raises SqlProgrammingError, SqlRefusedError."""
+        """The expression. Raises SqlProgrammingError, SqlRefusedError.
+
+        O(1) where it was compiled before: some ask for the type of an operand first.
+        """
+        known = self._known.get(id(node))
+        if known is None:
+            known = self._known[id(node)] = node, self._compiled(node)  # the node keeps its id
+        return known[1]
+
+    def _compiled(self, node: exp.Expr) -> Scalar:
         found = self.leaf(node) or constant(node)
         if found is not None:
-            return found
+            return found if found.type is not WIDE else self.narrowed(found, node)
         kind: Any = type(node)  # hashable, which mypy does not see of a class of classes
         method = _method(kind)
         if method is not None:
@@ -192,6 +204,22 @@ class Scalars:
                 way_out = "UNNEST the array, and ARRAY_AGG what becomes of its elements"
             raise self.statement.refused(f"{name}(...)", node, way_out)
         return self.function(node, function)
+
+    def exactly(self, node: exp.Expr) -> Scalar:
+        """An expression that is compared or cast: a number of any digits, too."""
+        found = constant(node)
+        if found is None or found.type is not WIDE:
+            return self.compile(node)
+        value = Decimal(found.compute(()))
+        return Scalar(lambda _: value, WIDE, nullable=False)
+
+    def narrowed(self, found: Scalar, node: exp.Expr) -> Scalar:
+        """A number of more digits than any type has as a value: a fraction is a DOUBLE."""
+        value = Decimal(found.compute(()))
+        if value.as_tuple().exponent == 0:
+            way_out = f"as a DOUBLE it is {float(value)!r}"
+            raise self.statement.data(f"{value:f} is no BIGINT", node, way_out)
+        return literal(float(value))
 
     def function(self, node: exp.Expr, function: functions.Function) -> Scalar:
         """A function of `sql.functions`."""
@@ -346,6 +374,8 @@ class Scalars:
             operate = functions.DIVISION["null" if safe else self.by_zero(node)]
         if kind == DOUBLE and name is not exp.Mod and self.statement.dialect == "postgres":
             operate = functions.bounded(operate)
+        if name is exp.Mod and kind == DOUBLE and self.statement.dialect == "duckdb":
+            operate = functions.float_remainder
         compute = strict(operate, left.compute, right.compute)
         return self.checked(compute, kind, left.nullable or right.nullable or safe)
 
@@ -408,9 +438,11 @@ class Scalars:
         self, node: exp.Expr, one: exp.Expr, two: exp.Expr
     ) -> tuple[Scalar, Scalar, Callable[[Any], Any]]:
         """Two sides that are compared, and what makes their values comparable."""
-        left, right = self.compile(one), self.compile(two)
+        left, right = self.exactly(one), self.exactly(two)
         if left.type is not right.type:
-            left, right = self.compile(typed(one, right.type)), self.compile(typed(two, left.type))
+            typed_one, typed_two = typed(one, right.type), typed(two, left.type)
+            left = left if typed_one is one else self.compile(typed_one)
+            right = right if typed_two is two else self.compile(typed_two)
         kind = common_type(left.type, right.type)
         if kind is None:
             raise self.mismatch(node, left, right, "two sides of one type")
@@ -436,20 +468,27 @@ class Scalars:
         return found
 
     def both(self, node: exp.Expr) -> Scalar:
-        """AND, OR."""
-        left, right = self.truth(node, node.this), self.truth(node, node.expression)
-        decisive = isinstance(node, exp.Or)
+        """AND, OR: a chain of them at once, which may be long."""
+        sides, rest = list[Scalar](), [node]
+        while rest:
+            one = rest.pop()
+            if type(one) is type(node):
+                rest += [one.expression, one.this]
+            else:
+                sides.append(self.truth(node, one))
+        tests, decisive = [side.compute for side in sides], isinstance(node, exp.Or)
 
         def compute(row: Any) -> Any:
-            one = left.compute(row)
-            if one is decisive:
-                return decisive
-            two = right.compute(row)
-            if two is decisive:
-                return decisive
-            return None if one is None or two is None else not decisive
+            found: bool | None = not decisive
+            for test in tests:
+                value = test(row)
+                if value is decisive:
+                    return decisive
+                if value is None:
+                    found = None
+            return found
 
-        return Scalar(compute, BOOLEAN, left.nullable or right.nullable)
+        return Scalar(compute, BOOLEAN, any(side.nullable for side in sides))
 
     def negation(self, node: exp.Expr) -> Scalar:
         """NOT."""
@@ -504,7 +543,7 @@ class Scalars:
     def cast(self, node: exp.Expr) -> Scalar:
         """CAST, TRY_CAST."""
         kind = written_type(self.statement, node.args["to"], node)
-        inner = self.compile(typed(node.this, kind) if kind.fields else node.this)
+        inner = self.exactly(typed(node.this, kind) if kind.fields else node.this)
         if node.args.get("format"):
             raise self.statement.refused("CAST with FORMAT", node, "dates are written 2026-01-31")
         tries = isinstance(node, exp.TryCast)

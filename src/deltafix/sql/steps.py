@@ -28,12 +28,14 @@ class Step(NamedTuple):
     """An `epoch` of edits, or a definition.
 
     Of a definition there is the `catalog` before it, and all `rows` of the tables that went or were
-    made anew. Subscribers are to hear of what `changed`; where that is None, of all of the epoch.
+    made anew; one that was `renamed` has its new name by the old one. Subscribers are to hear of
+    what `changed`; where that is None, of all of the epoch.
     """
 
     epoch: Transaction | None = None
     catalog: Catalog | None = None
     rows: Mapping[str, list[Row]] = MappingProxyType({})
+    renamed: Mapping[str, str] = MappingProxyType({})
     changed: Told | None = None
 
     @property
@@ -62,21 +64,25 @@ def as_changes(told: Told | None, relations: Mapping[str, Relation]) -> Mapping[
 def defined(steps: Iterable[Step], told: Mapping[str, Change], after: Catalog) -> list[Step]:
     """The steps, the last of which is a definition that led to a catalog and changed all this.
 
-    Edits before it are in the columns of then. What goes and was made in the transaction itself is
-    told of by none; what comes has its rows told if it was there at BEGIN, or if it is a table that
-    goes on under another name and was not.
+    Edits before it are in the columns of then, and under the names of now. What goes and was made
+    in the transaction itself is told of by none; what comes has its rows told if it was there at
+    BEGIN.
     """
     *before, last = steps
     began = next(one.catalog for one in (*before, last) if one.catalog is not None)
-    there, were, are = (one.relations for one in (began, last.catalog or began, after))
-    gone, came = were.keys() - are.keys(), are.keys() - were.keys()
-    unheard = {name for name in gone if name not in there}
-    is_new = bool(unheard & {*last.rows})
-    unheard_of = {*unheard, *(n for n in came if n not in there and not is_new)}
-    parts = [*(as_changes(one.told, were) for one in before), told]
+    there = {*began.relations}
+    for one in before:
+        there = {one.renamed.get(name, name) for name in there}
+    were, are = (one.relations for one in (last.catalog or began, after))
+    gone = were.keys() - are.keys() - last.renamed.keys()
+    came = are.keys() - were.keys() - {*last.renamed.values()}
+    unheard = {*gone, *came} - there
+    parts = [
+        *({last.renamed.get(n, n): c for n, c in as_changes(one.told, were).items()}
+          for one in before),
+        told,
+    ]  # fmt: skip
     return [
-        one._replace(changed={n: c for n, c in part.items() if n not in names})
-        for one, part, names in zip(
-            (*before, last), parts, (*(unheard for _ in before), unheard_of), strict=True
-        )
+        one._replace(changed={n: c for n, c in part.items() if n not in unheard})
+        for one, part in zip((*before, last), parts, strict=True)
     ]

@@ -79,15 +79,13 @@ def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
         way_out = "write IN (SELECT a, b ...), or EXISTS (SELECT 1 ... WHERE ...)"
         raise formulas.builder.refused("a row of values before this", node, way_out)
     left = [here.operand(one) for one in ([node.this] if values is None else values)]
-    match, doubt = _member(formulas, left, query, node, by)
+    match = _member(formulas, left, query, node, by, truth=True)
     if truth is True:
         return conjunction((*here.body, match))
+    doubt = _member(formulas, left, query, node, by, truth=None)
     if truth is False:
         return conjunction((*here.body, absent(disjunction((match, doubt)))))
-    if doubt == FALSE:
-        return FALSE
-    again, _ = _member(formulas, left, query, node, by)
-    return conjunction((*here.body, doubt, absent(again)))
+    return FALSE if doubt == FALSE else conjunction((*here.body, doubt, absent(match)))
 
 
 _CONTRARY: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
@@ -102,27 +100,25 @@ def _member(
     query: exp.Expr,
     node: exp.Expr,
     by: type[exp.Expr],
-) -> tuple[Formula, Formula]:
-    """That the query has a row of which a comparison with `left` is true; and one it may be of."""
-    found: list[Formula] = []
-    for truth in (True, None):
-        body, outputs = _inside(formulas, query, outputs=True)
-        if len(outputs) != len(left):
-            message = f"a query with {plural(len(outputs), 'column')} beside {len(left)}"
-            wanted = "one column" if len(left) == 1 else f"{len(left)} columns"
-            raise formulas.scope.statement.wrong(message, node, f"select {wanted}")
-        inner = Formulas(formulas.builder, formulas.scope, [])
-        known, tests = dict(formulas.scope.known or {}), list[exp.Expr]()
-        for n, pair in enumerate(zip(left, outputs, strict=True)):
-            names = [exp.column(f"~{side}{n}") for side in ("left", "right")]
-            known.update(zip(names, pair, strict=True))
-            tests.append(by(this=names[0], expression=names[1]))
-        scope = formulas.scope.inner()
-        scope.known = known
-        inner.scope = scope
-        test = inner.holds(exp.and_(*tests, copy=False), truth)
-        found.append(FALSE if test == FALSE else conjunction((*body, test)))
-    return found[0], found[1]
+    *,
+    truth: bool | None,
+) -> Formula:
+    """That the query has a row of which a comparison with `left` is true, or unknown."""
+    body, outputs = _inside(formulas, query, outputs=True)
+    if len(outputs) != len(left):
+        message = f"a query with {plural(len(outputs), 'column')} beside {len(left)}"
+        wanted = "one column" if len(left) == 1 else f"{len(left)} columns"
+        raise formulas.scope.statement.wrong(message, node, f"select {wanted}")
+    inner = Formulas(formulas.builder, formulas.scope, [])
+    known, tests = dict(formulas.scope.known or {}), list[exp.Expr]()
+    for n, pair in enumerate(zip(left, outputs, strict=True)):
+        names = [exp.column(f"~{side}{n}") for side in ("left", "right")]
+        known.update(zip(names, pair, strict=True))
+        tests.append(by(this=names[0], expression=names[1]))
+    inner.scope = formulas.scope.inner()
+    inner.scope.known = known
+    test = inner.holds(exp.and_(*tests, copy=False), truth)
+    return FALSE if test == FALSE else conjunction((*body, test))
 
 
 _STANDS_ALONE = ("group", "having", "qualify", "with_", "limit", "offset")

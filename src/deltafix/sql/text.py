@@ -37,6 +37,7 @@ except ImportError as error:
 
 __all__ = [
     "DIALECTS",
+    "TOO_DEEP",
     "KurtosisPop",
     "Product",
     "Statement",
@@ -363,9 +364,21 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         yield part
 
 
+TOO_DEEP: Final = (
+    "this statement is nested too deep",
+    "write a IN (1, 2) for a = 1 OR a = 2, put in a table what is compared with, or make views of "
+    "its parts",
+)
+"""Of what takes more of Python's stack than there is, what is said, and a way out."""
+
+
 def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) -> exp.Expr:
     words = text[start:end]
-    tree = _tree(words, reader)
+    try:
+        tree = _tree(words, reader)
+    except RecursionError:
+        where = span_of(text, start, end, path)
+        raise _error(SqlProgrammingError, TOO_DEEP[0], where, TOO_DEEP[1], text) from None
     if isinstance(tree, _Wrong):
         token, said, way_out = _meant(words, tree, reader) or (*tree, None)
         where = span_of(text, start + token.start, start + token.end + 1, path)

@@ -124,6 +124,7 @@ class Transactions(Maintained):
     def _undo_step(self, db: Database, step: Step) -> None:
         mark = f"{durable.UNDO}{len(self._steps) - 1}"
         if step.epoch is None:
+            self._rename({new: old for old, new in step.renamed.items()})
             self._reach(db, step.catalog or self._known, step.rows, done=mark)
             return
         if self._undoing is None:
@@ -230,7 +231,10 @@ class Transactions(Maintained):
     def subscribe(
         self, view: str, callback: Callable[[ViewDelta], object] | None = None
     ) -> Subscription:
-        """Hear of every later transaction that changes a view or table, after its commit."""
+        """Hear of every later transaction that changes a view or table, after its commit.
+
+        It goes on where a table is renamed, under the new name, and ends where one is dropped.
+        """
         self._relation(view)
         found = Subscription(self, view, callback)
         self._subscriptions.append(found)
@@ -252,6 +256,11 @@ class Transactions(Maintained):
     def forget(self, subscription: Subscription) -> None:
         """End a subscription. Idempotent."""
         self._subscriptions = [one for one in self._subscriptions if one is not subscription]
+
+    def _rename(self, renamed: Mapping[str, str]) -> None:
+        """Have subscriptions follow what has another name, by its old one."""
+        for one in self._subscriptions:
+            one.view = renamed.get(one.view, one.view)
 
     def _forget_unknown(self) -> None:
         """End the subscriptions to what there is no more, when that is final."""

@@ -44,6 +44,7 @@ __all__ = [
     "TEXT",
     "TIMESTAMP",
     "TIMESTAMPTZ",
+    "WIDE",
     "Column",
     "SqlType",
     "SqlValue",
@@ -202,12 +203,15 @@ def _days(value: Any) -> Any:
 
 def _moment(epoch: datetime) -> Callable[[Any], Any]:
     zoned = epoch.tzinfo is not None
+    bounds = (one.replace(tzinfo=epoch.tzinfo) - epoch for one in (datetime.min, datetime.max))
+    least, most = (one // _MICROSECOND for one in bounds)
 
     def write(value: Any) -> Any:
         if isinstance(value, datetime) and (value.utcoffset() is not None) is zoned:
             if getattr(value, "nanosecond", 0) != 0:
                 return None  # of pandas, whose moments have more digits
-            return (value - epoch) // _MICROSECOND
+            found = (value - epoch) // _MICROSECOND
+            return found if least <= found <= most else None  # in UTC, where it is shown
         return None
 
     return write
@@ -258,6 +262,12 @@ NULL: Final = SqlType("NULL", "number", "nothing", lambda _: None)
 
 MOST_DIGITS: Final = 18
 """The digits of a DECIMAL: what a number of 64 bits holds of any sign."""
+
+WIDE: Final = SqlType("DECIMAL", "number", "wide", lambda _: None, digits=MOST_DIGITS + 1)
+"""That of numbers as they are written with more digits: they are compared and cast, exactly.
+
+No column has it, and no other expression.
+"""
 
 DECIMALS: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 """Exact for sums and products of decimals, and rounding as SQL does where digits are cut."""
@@ -596,7 +606,7 @@ def _decimals(value: float | str, kind: SqlType) -> str:
 _PYTHON: Final = {
     DATE: "datetime.date",
     TIMESTAMP: "datetime.datetime without a zone",
-    TIMESTAMPTZ: "datetime.datetime with a zone",
+    TIMESTAMPTZ: "datetime.datetime with a zone, of a year between 1 and 9999 in UTC",
     BLOB: "bytes",
 }
 

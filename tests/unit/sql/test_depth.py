@@ -1,0 +1,137 @@
+"""Expressions inside of each other: each part is compiled once, however deep it stands.
+
+Sees: what compiles an operand to ask for its type, and then again; two times a level is a thousand
+times for ten, a million for twenty, and no budget ends planning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing
+
+import pytest
+
+import deltafix.sql
+from deltafix.sql.literals import Scalar
+from deltafix.sql.scalar import Scalars
+from deltafix.sql.text import exp
+
+NESTED = (
+    "s: {} || 'a'", "s: 'a' || {}", "s: CONCAT({}, 'a')", "s: CONCAT_WS('-', {}, s)",
+    "s: UPPER({})", "s: LPAD({}, 3, 'x')", "s: REPEAT({}, 1)", "s: SPLIT_PART({}, 'a', 1)",
+    "s: TRANSLATE({}, 'a', 'b')", "s: REGEXP_REPLACE({}, 'a', 'b')", "s: LEFT({}, 3)",
+    "s: TRIM({})", "s: REVERSE({})", "s: NULLIF({}, 'a')", "s: COALESCE({}, s)", "s: ({})",
+    "s: CAST({} LIKE 'a%' AS TEXT)", "s: CAST({} ~ 'a' AS TEXT)", "s: CAST({} AS TEXT)",
+    "s: SUBSTRING({}, 1, 2)", "s: CAST(STARTS_WITH({}, 'a') AS TEXT)",
+    "s: ARRAY_TO_STRING([{}], '-')", "s: CASE WHEN b THEN {} ELSE s END", "s: IF(b, {}, s)",
+    "l: {} || l", "l: LIST_SORT({})", "l: LIST_CONCAT({}, l)", "l: LIST_APPEND({}, 1)",
+    "l: LIST_FILTER({}, lambda q: q > 1)", "l: ({})[1:2]", "l: FLATTEN([{}])",
+    "a: ([{}, 1])[1]", "a: ({{'x': {}}}).x", "a: LEN([{}])", "a: STRPOS(CAST({} AS TEXT), 'a')",
+    "a: ABS({})", "a: {} - a", "a: {} * 2", "a: {} % 7", "a: {} // 7", "a: (- {})", "a: {} & 7",
+    "a: NULLIF({}, 1)", "a: GREATEST({}, a, 1)", "a: COALESCE({}, a, 2)", "a: YEAR(d) + {}",
+    "a: TRY_CAST(CAST({} AS TEXT) AS INTEGER)", "a: CASE {} WHEN 1 THEN 2 ELSE 3 END",
+    "a: CASE WHEN {} = 1 THEN 2 ELSE 3 END", "a: CAST({} BETWEEN 1 AND a AS INTEGER)",
+    "a: CAST({} IN (1, a, 2) AS INTEGER)", "a: GCD({}, 2)", "a: CAST(({}, 1) = (a, 1) AS INTEGER)",
+    "a: CAST({} = ANY([1, a]) AS INTEGER)", "a: DATE_DIFF('day', d, d + CAST({} AS INTEGER))",
+    "b: {} IN (TRUE, b)", "b: {} IN (TRUE, FALSE)", "b: ({} = b)", "b: {} IS DISTINCT FROM b",
+    "b: {} IS NULL", "b: NOT {}", "b: {} OR b", "b: {} IS TRUE",
+    "f: ROUND({}, 1)", "f: POWER({}, 2)", "f: {} / 2", "f: ATAN2({}, f)",
+    "p: CAST({} + p AS DECIMAL(8, 2))", "d: {} + 1", "d: LAST_DAY({})",
+    "d: CAST({} + INTERVAL '1' MONTH AS DATE)", "d: CAST(DATE_TRUNC('month', {}) AS DATE)",
+    "m: {} + INTERVAL '1' HOUR",
+)  # fmt: skip
+
+
+KINDS = {
+    "a": "INTEGER", "b": "BOOLEAN", "s": "TEXT", "l": "INTEGER[]", "d": "DATE", "m": "TIMESTAMP",
+    "f": "DOUBLE", "p": "DECIMAL(8, 2)",
+}  # fmt: skip
+STATEMENTS = (
+    "SELECT {} AS x FROM t",
+    "SELECT COUNT(*) AS n FROM t WHERE {} IS NULL",
+    "CREATE VIEW v AS SELECT {} AS x FROM t",
+    "CREATE VIEW v AS SELECT COUNT(*) AS n FROM t GROUP BY {}",
+    "UPDATE t SET {column} = CAST({} AS {kind})",
+)
+
+
+@pytest.mark.parametrize("form", NESTED)
+def test_what_is_nested_is_compiled_once(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    column, _, one = form.partition(": ")
+    calls, compile_ = Counter[int](), Scalars.compile
+
+    def counting(self: Scalars, node: exp.Expr) -> Scalar:
+        calls[depth] += 1
+        return compile_(self, node)
+
+    monkeypatch.setattr(Scalars, "compile", counting)
+    for text in STATEMENTS:
+        sql = text.replace("{column}", column).replace("{kind}", KINDS[column])
+        calls.clear()
+        for depth in (3, 6):
+            nested = column
+            for _ in range(depth):
+                nested = one.format(nested)
+            with closing(deltafix.sql.connect()) as db:
+                db.execute(f"CREATE TABLE t ({', '.join(map(' '.join, KINDS.items()))})")
+                db.execute(sql.format(nested))
+        # the square of the depth, where each part is first looked at as one that rules compute
+        assert calls[6] <= 4 * calls[3], (sql, calls)
+
+
+@pytest.mark.parametrize("way", ["SELECT {} AS x FROM t", "INSERT INTO t (s) VALUES ({})",
+                                 "CREATE VIEW v AS SELECT {} AS x FROM t"])  # fmt: skip
+def test_a_key_of_forty_parts_is_put_together(way: str) -> None:
+    value = "'a'" if "VALUES" in way else "s"
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE t (s TEXT); INSERT INTO t VALUES ('a')")
+        db.execute(way.format(" || ".join([value] * 40)))
+        shown = "v" if "VIEW" in way else "t"
+        found = db.execute(f"SELECT {'x' if shown == 'v' else 's'} AS x FROM {shown}").fetchall()
+        assert (("a" if "SELECT" in way and shown == "t" else "a" * 40),) in found
+
+
+DEEP = {
+    "OR": lambda n: "SELECT a FROM t WHERE " + " OR ".join(f"a = {i}" for i in range(n)),
+    "AND": lambda n: "DELETE FROM t WHERE " + " AND ".join(f"a <> {i}" for i in range(3, n)),
+    "+": lambda n: f"SELECT {'+'.join('a' * n)} AS x FROM t",
+    "||": lambda n: f"UPDATE t SET s = {'||'.join('s' * n)}",
+    "()": lambda n: f"SELECT {'(' * n}a{')' * n} AS x FROM t",
+    "NOT": lambda n: f"SELECT a FROM t WHERE {'NOT ' * n} a = 1",
+    "-": lambda n: f"SELECT {'- ' * n} a AS x FROM t",
+    "[]": lambda n: f"SELECT {'[' * n}a{']' * n} AS x FROM t",
+    "FROM": lambda n: (
+        "SELECT a FROM (" * n + "SELECT a FROM t" + "".join(f") AS q{i}" for i in range(n))
+    ),
+    "UNION": lambda n: " UNION ALL ".join(["SELECT a FROM t"] * n),
+    "VALUES": lambda n: f"INSERT INTO t (a) VALUES ({'+'.join('1' * n)})",
+    "ABS": lambda n: f"SELECT {'ABS(' * n}a{')' * n} AS x FROM t",
+}
+DEPTHS = {"UNION": (20,)}
+
+
+@pytest.mark.parametrize("word", DEEP)
+def test_what_is_nested_too_deep_is_an_error_of_sql(word: str) -> None:
+    """And what is not that deep is planned; whatever it is, tables and views are as before."""
+    counts = Counter[bool]()
+    for n in DEPTHS.get(word, (10, 100, 300, 1000, 5000)):
+        for way in ("{}", "CREATE VIEW v AS {}"):
+            sql = way.format(DEEP[word](n))
+            if way != "{}" and not sql.startswith("CREATE VIEW v AS SELECT"):
+                continue
+            with closing(deltafix.sql.connect()) as db:
+                db.execute("CREATE TABLE t (a INTEGER, s TEXT)")
+                db.execute("CREATE VIEW w AS SELECT COUNT(*) AS n FROM t")
+                db.insert("t", [(1, "")])
+                try:
+                    db.execute(sql)
+                except deltafix.sql.ProgrammingError as error:
+                    assert "too deep" in str(error)
+                    assert db.execute("SELECT a, s FROM t").fetchall() == [(1, "")]
+                    assert [*db.catalog.views] == ["w"]
+                    counts[False] += 1
+                else:
+                    counts[True] += 1
+                db.execute("INSERT INTO t VALUES (7, '')")
+                db.engine.check_invariants()
+    assert counts[True]
