@@ -30,8 +30,8 @@ __all__ = ["extractor", "follow", "require_sources", "watched"]
 C = TypeVar("C")
 
 _LOOK_SECONDS: Final = 0.3
-# Reading pandas or numba for dead code takes 1.3 s of a processor a megabyte, measured. With Spark a
-# session is started (5 to 20 s) and rows come back through one process (0.2 s a megabyte): two
+# Reading pandas or numba for dead code takes 1.3 s of a processor a megabyte, measured. With Spark
+# a session is started (5 to 20 s) and rows come back through one process (0.2 s a megabyte): two
 # processors would make up for that from 20 to 40 MB on, and then by little.
 _LARGE: Final = 40_000_000  # bytes of sources
 _PROCESSORS: Final = 4
