@@ -263,14 +263,21 @@ def _refuse_value(
         write = repr if is_text else as_json if asked.type.is_nested else plain_text
         message = (
             f"{_place(path, place, delimiter)}: {write(value)} in column {asked.name!r} is no "
-            f"{asked.type.name}{_way_out(value, asked.type)}"
+            f"{asked.type.name}{_way_out(value, asked)}"
         )
         line = _line(path, place, delimiter)
         raise SourceError(message, path=str(path), line=line, value=value)
 
 
-def _way_out(value: Any, kind: SqlType) -> str:
-    """What would be a value of a type, where that is not plain from its name."""
+_NONE = frozenset({"na", "n/a", "nan", "null", "nil", "none", "\\n", "-", "?"})
+"""What others write where there is no value, in small letters."""
+
+
+def _way_out(value: Any, column: Column) -> str:
+    """What would be a value of a column, where that is not plain from its type's name."""
+    kind = column.type
+    if column.nullable and isinstance(value, str) and value.strip().lower() in _NONE:
+        return "; NULL is an empty field"
     if kind.is_decimal and _is_rounded(value, kind):
         return "; what a file says is not rounded, as INSERT rounds it"
     if isinstance(value, str) and kind.is_nested:
