@@ -109,6 +109,11 @@ docs: $(READY)  ## the documentation as a site, in site/
 recording: $(READY)  ## play the session of README's moving picture, and draw it: docs/images/session.svg
 	$(BIN)/python scripts/recording
 
+.PHONY: screenshots
+screenshots: $(READY)  ## every state of the page, in build/screenshots; those that the docs show are made anew
+	DELTAFIX_SCREENSHOTS=build/screenshots $(PYTEST) tests/unit/web
+	for shown in docs/images/page-*.png; do cp "build/screenshots/$${shown##*/}" "$$shown"; done
+
 .PHONY: wheel
 wheel: $(READY)  ## sdist and wheels in dist/: for Linux with the kernel compiled for x86-64-v2 and v3, and for all else
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --group release

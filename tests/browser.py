@@ -10,6 +10,7 @@ import base64
 import fcntl
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -20,6 +21,7 @@ from pathlib import Path
 __all__ = ["CY", "Browser", "chromium"]
 
 _AXE = Path(__file__).parent / "axe" / "axe.min.js"
+_LOOKS = Path(__file__).parent / "looks.js"
 CY = "document.querySelector('#canvas')?._cyreg?.cy"
 """What Cytoscape draws on the page's canvas, by its own name."""
 
@@ -187,11 +189,14 @@ class Browser:
         media = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", features=media)
 
-    def check(self, state: str) -> None:
-        """Fail where axe finds something, or something is wider than the screen."""
-        if not self.value("!!window.axe"):
-            self.call("Runtime.evaluate", expression=_AXE.read_text())
-        self.wait("document.body.getAttribute('aria-busy') === 'false'")
+    def check(self, state: str) -> bytes:
+        """A picture of a state; fails where it can be told that a person would see a fault.
+
+        axe finds something; one thing lies over another; a thing is beyond the screen, or faint
+        (where axe does not know what is behind it, too); a pane has nothing in it.
+        """
+        self._load()
+        picture = self.picture(state)
         self.value("window.axed = null; axe.run().then(found => { axed = found; }); 0")
         found = self.wait(
             "axed && JSON.stringify([axed.passes.length, axed.violations.map(one => "
@@ -200,16 +205,42 @@ class Browser:
         passed, violations = json.loads(str(found))
         assert passed > 15, state  # it looked at the page
         assert violations == [], state
+        wrong = self.value("looks()")
+        assert wrong == {"overlaps": [], "faint": [], "beyond": [], "empty": []}, (state, wrong)
         assert self.value("document.documentElement.scrollWidth <= innerWidth"), state
+        return picture
 
-    def picture(self, name: str, folder: Path) -> bytes:
-        """What is seen, as PNG of the window's size; written to a folder, or where it is asked for.
+    def walk(self, state: str) -> int:
+        """Press the tab key until the page ends: how many stops, each once, seen and marked."""
+        self._load()
+        self.value("document.body.tabIndex = -1; document.body.focus()")
+        wanted = self.value("reachable()")
+        assert isinstance(wanted, int)
+        for _ in range(wanted):
+            for kind in ("rawKeyDown", "keyUp"):
+                self.call(
+                    "Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab",
+                    windowsVirtualKeyCode=9,
+                )  # fmt: skip
+            wrong = self.value("focused()")
+            assert wrong == "", (state, wrong)
+        left = self.value("unreached()")
+        assert left == [], (state, left)
+        return wanted
 
-        DELTAFIX_SCREENSHOTS names a folder that keeps them.
-        """
-        path = Path(os.environ.get("DELTAFIX_SCREENSHOTS", folder)) / f"{name}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
+    def _load(self) -> None:
+        """The functions of axe and of `looks.js`, in a page that is at rest."""
+        if not self.value("!!window.looks"):
+            for script in (_AXE, _LOOKS):
+                self.call("Runtime.evaluate", expression=script.read_text())
+        self.wait("document.body.getAttribute('aria-busy') === 'false'")
+
+    def picture(self, name: str) -> bytes:
+        """What is seen, as PNG of the window's size; kept in the folder of DELTAFIX_SCREENSHOTS."""
         data = base64.b64decode(self.call("Page.captureScreenshot")["data"])
-        path.write_bytes(data)
         assert [*struct.unpack(">II", data[16:24])] == self.value("[innerWidth, innerHeight]")
+        if folder := os.environ.get("DELTAFIX_SCREENSHOTS"):
+            path = Path(folder, "-".join(re.findall(r"[\w-]+", name)) + ".png")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
         return data

@@ -15,6 +15,7 @@ from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.facts import FRAGMENT_SCHEMA, from_arrow
 from deltafix.analyses.reading import extract_batch, paths_table, read_fragments
 from deltafix.cli import main as command_line
+from deltafix.cli import source_trees
 from deltafix.spark.ingest import map_batches
 from deltafix.spark.session import spark_session
 
@@ -72,19 +73,28 @@ def test_agree_spark_and_this_process_extract_the_same_fragments(
 
 
 def test_agree_the_command_reports_the_same_with_and_without_spark(
-    spark: SparkSession, tree: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession,
+    tree: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    reports = []
-    for way in ([], ["--spark"]):
+    reports, said = [], []
+    for way in (["--no-spark"], ["--spark"], []):
+        # Without either the size decides; this tree is called large.
+        monkeypatch.setattr(source_trees, "_LARGE", 1)
+        monkeypatch.setattr(source_trees, "cpu_count", lambda: 4)
         with pytest.raises(SystemExit) as ended:
             command_line.main(
                 ["dead-code", str(tree), "--confidence", "likely", "--format", "json", *way]
             )
         assert ended.value.code == 1
-        report = json.loads(capsys.readouterr().out)
+        out, err = capsys.readouterr()
+        said.append("read with Spark" in err)
+        report = json.loads(out)
         report["work"].pop("seconds")
         reports.append(report)
-    assert reports[0] == reports[1]
+    assert reports[0] == reports[1] == reports[2]
+    assert said == [False, False, True]
     assert [one["symbol"] for one in reports[0]["dead"]] == [
         "shop.cart:unused",
         "shop.cart:_old",

@@ -9,7 +9,8 @@ Nothing here parses or watches by itself: a loop calls `scan` again.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -123,6 +124,14 @@ class Tree:
         if self.only is not None or self.leaves_out(folder) or not here.is_dir():
             return []
         return sorted(path for _, path in self._walk(here, f"{folder}/") if self.has(path))
+
+    def size(self, paths: Iterable[str]) -> int:
+        """Bytes of scanned files together, without those that are gone. One stat each."""
+        total = 0
+        for path in paths:
+            with suppress(OSError):
+                total += (self.root / path).stat().st_size
+        return total
 
     def read(self, path: str) -> bytes:
         """The bytes of a scanned file. Raises OSError."""

@@ -65,7 +65,7 @@ def analyse(
     namespace: Annotated[
         str, typer.Option(metavar="NAME", help="Of the jobs and tables, with --format openlineage.")
     ] = "default",
-    spark: Spark = False,
+    spark: Spark = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")] = False,
 ) -> None:
     """Show what an analysis says about a source tree, and keep saying it while files change.

@@ -63,7 +63,7 @@ def callers(
     form: _Form = "text",
     output: Output = None,
     exclude: Exclude = None,
-    spark: Spark = False,
+    spark: Spark = None,
     quiet: _Quiet = False,
 ) -> None:
     """Who calls SYMBOL: functions, methods, and modules for calls outside of functions."""
@@ -83,7 +83,7 @@ def reaches(
     form: _Form = "text",
     output: Output = None,
     exclude: Exclude = None,
-    spark: Spark = False,
+    spark: Spark = None,
     quiet: _Quiet = False,
 ) -> None:
     """Who reaches SYMBOL by calls, directly or not; the nearest first, each with a shortest way."""
@@ -105,7 +105,7 @@ def path(
     form: _Form = "text",
     output: Output = None,
     exclude: Exclude = None,
-    spark: Spark = False,
+    spark: Spark = None,
     quiet: _Quiet = False,
 ) -> None:
     """A shortest way of calls from one symbol to another, a line each step."""
@@ -135,7 +135,7 @@ def impact(
     form: _Form = "text",
     output: Output = None,
     exclude: Exclude = None,
-    spark: Spark = False,
+    spark: Spark = None,
     quiet: _Quiet = False,
 ) -> None:
     """What must be tested again when FILE changes: all that imports it, tests first."""
@@ -157,7 +157,7 @@ def impact(
 
 @contextmanager
 def _questions(
-    folder: Path, exclude: Sequence[str] | None, *, spark: bool, quiet: bool
+    folder: Path, exclude: Sequence[str] | None, *, spark: bool | None, quiet: bool
 ) -> Iterator[Questions]:
     """The questions to a folder, as it is now."""
     from deltafix.analyses.call_graph import CALL_GRAPH  # noqa: PLC0415  quick --help

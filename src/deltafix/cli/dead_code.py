@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,12 +11,7 @@ import typer
 
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.output import Output, check_output, put
-from deltafix.cli.source_trees import (
-    extract_here,
-    extract_with_spark,
-    follow,
-    require_sources,
-)
+from deltafix.cli.source_trees import extractor, follow, require_sources
 from deltafix.cli.tree_options import Also, Exclude, HowSure, Spark, Tests
 from deltafix.diagnostics import plural
 
@@ -79,7 +73,7 @@ def dead_code(
         ),
     ] = None,
     output: Output = None,
-    spark: Spark = False,
+    spark: Spark = None,
     confidence: HowSure = "sure",
     also: Also = None,
     baseline: Annotated[
@@ -118,7 +112,6 @@ def dead_code(
         raise typer.BadParameter(f"--limit cannot be combined with --format {form}: it has all")
     known = Baseline.read(baseline) if baseline is not None else Baseline()
     tree = DEAD_CODE.tree(path, exclude or ())
-    extract_many = extract_with_spark if spark else extract_here
     ran = _ran(tree, coverage, quiet=quiet)
     prepare_kernel(quiet=quiet)
     with DeadCode(
@@ -130,7 +123,7 @@ def dead_code(
         confidence=confidence,
         also=[one.value for one in also or ()],
     ) as job:
-        many = partial(extract_many, tree, job.analysis.extract, quiet=quiet)
+        many = extractor(tree, job.analysis.extract, spark=spark, quiet=quiet)
         watcher = Watcher(tree, job, job.analysis.extract, many)
         with progress("evaluating", quiet=quiet):
             watcher.poll()

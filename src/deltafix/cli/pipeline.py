@@ -186,6 +186,28 @@ def status(file: _File) -> None:
 
 
 @pipeline.command()
+def draw(
+    file: _File,
+    *,
+    form: Annotated[
+        Literal["mermaid", "dot"], typer.Option("--format", help="How the graph is written.")
+    ] = "mermaid",
+) -> None:
+    """Draw a pipeline: from its inputs through its relations to its outputs."""
+    from deltafix.analyses.formats import Table, write_tables  # noqa: PLC0415  quick --help
+    from deltafix.facts.schema import Schema  # noqa: PLC0415
+    from deltafix.pipeline.config import read_config  # noqa: PLC0415
+    from deltafix.pipeline.drawing import arrows, relations  # noqa: PLC0415
+
+    config = read_config(file)
+    schema = Schema.of("pipeline", ("start", "end"), ["symbol"] * 2)
+    graph = Table(
+        schema, [*arrows(config)], edge=(("start",), ("end",)), nodes=relations(config.program)
+    )
+    _say([str(write_tables([graph], form, title="deltafix pipeline draw"))])
+
+
+@pipeline.command()
 def replay(
     file: _File, epoch: Annotated[int, typer.Argument(metavar="EPOCH", help="Its number.")]
 ) -> None:

@@ -42,10 +42,24 @@ _Tuples: TypeAlias = Annotated[
         metavar="FILE",
     ),
 ]
+
+
+def _no_file(value: str) -> str:
+    """A name of the model. Raises BadParameter where tuples are given in its place."""
+    if value.endswith((".csv", ".json", ".jsonl", ".yaml")):
+        raise typer.BadParameter(f"{value} is a file; tuples are given by --tuples {value}")
+    return value
+
+
 _User: TypeAlias = Annotated[
-    str, typer.Argument(help="user:anne, group:eng#member, or user:*.", metavar="USER")
+    str,
+    typer.Argument(
+        help="user:anne, group:eng#member, or user:*.", metavar="USER", callback=_no_file
+    ),
 ]
-_Relation: TypeAlias = Annotated[str, typer.Argument(help="viewer", metavar="RELATION")]
+_Relation: TypeAlias = Annotated[
+    str, typer.Argument(help="viewer", metavar="RELATION", callback=_no_file)
+]
 _Object: TypeAlias = Annotated[str, typer.Argument(help="document:roadmap", metavar="OBJECT")]
 _Context: TypeAlias = Annotated[
     str | None,

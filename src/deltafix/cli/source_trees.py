@@ -1,7 +1,7 @@
 """What the commands over source trees share: extracting many files, and following saves.
 
-Invariant: a tree's files are extracted by Spark or in this process with the same fragments, and
-watching ends by Ctrl-C alone.
+Invariant: a tree's files are extracted by Spark or in this process with the same fragments, which
+of the two is decided in `extractor` alone, and watching ends by Ctrl-C alone.
 """
 
 from __future__ import annotations
@@ -9,28 +9,70 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib.util import find_spec
+from os import cpu_count
 from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from deltafix.cli.console import bar, note, progress
 from deltafix.diagnostics import plural
-from deltafix.errors import SourceError
+from deltafix.errors import JavaNotFoundError, SourceError
 
 if TYPE_CHECKING:
     from deltafix.analyses.analysis import Analysis, Extract
     from deltafix.analyses.facts import Fragment
     from deltafix.analyses.files import Tree
     from deltafix.analyses.job import Job, RowChange
-    from deltafix.analyses.watch import Watcher
+    from deltafix.analyses.watch import ExtractMany, Watcher
 
-__all__ = ["extract_here", "extract_with_spark", "follow", "require_sources", "watched"]
+__all__ = ["extractor", "follow", "require_sources", "watched"]
 
 C = TypeVar("C")
 
 _LOOK_SECONDS: Final = 0.3
+# Reading pandas or numba for dead code takes 1.3 s of a processor a megabyte, measured. With Spark
+# a session is started (5 to 20 s) and rows come back through one process (0.2 s a megabyte): two
+# processors would make up for that from 20 to 40 MB on, and then by little.
+_LARGE: Final = 40_000_000  # bytes of sources
+_PROCESSORS: Final = 4
 
 
-def extract_with_spark(
+def extractor(
+    tree: Tree, extract: Extract, *, spark: bool | None, quiet: bool = False
+) -> ExtractMany:
+    """What extracts many files of a tree: Spark's workers or this process, as `spark` says.
+
+    Where it says nothing, files of `_LARGE` bytes and more together go to Spark, if there are
+    `_PROCESSORS` for it; a note says so, or what is missing for it.
+    """
+
+    def many(paths: Sequence[str]) -> list[Fragment]:
+        chosen = _is_for_spark(tree.size(paths), quiet=quiet) if spark is None else spark
+        return (_extract_with_spark if chosen else _extract_here)(tree, extract, paths, quiet=quiet)
+
+    return many
+
+
+def _is_for_spark(size: int, *, quiet: bool) -> bool:
+    """Whether so many bytes are for Spark, and Spark is there; a note says what was found."""
+    if size < _LARGE or (cpu_count() or 1) < _PROCESSORS:
+        return False
+    from deltafix.spark.java import find_java  # noqa: PLC0415  for large trees only
+
+    much = f"{size // 1_000_000:,} MB of sources are read"
+    try:
+        if find_spec("pyspark") is not None:
+            find_java()
+            note(f"note: {much} with Spark; --no-spark reads them in this process", quiet=quiet)
+            return True
+    except JavaNotFoundError:
+        pass
+    needed = "pip install 'deltafix[spark,java]'"
+    note(f"note: {much} on one processor; on all of them with Spark: {needed}", quiet=quiet)
+    return False
+
+
+def _extract_with_spark(
     tree: Tree, extract: Extract, paths: Sequence[str], *, quiet: bool = False
 ) -> list[Fragment]:
     """The fragments of many files, extracted by Spark's workers: the job's front end.
@@ -55,7 +97,7 @@ def extract_with_spark(
     return facts.from_arrow(table)
 
 
-def extract_here(
+def _extract_here(
     tree: Tree, extract: Extract, paths: Sequence[str], *, quiet: bool = False
 ) -> list[Fragment]:
     """The fragments of many files, extracted in this process."""
@@ -93,7 +135,7 @@ def watched(
     job: Job,
     analysis: Analysis,
     *,
-    spark: bool,
+    spark: bool | None,
     quiet: bool,
     may_be_empty: bool = False,
 ) -> Watcher[RowChange]:
@@ -103,8 +145,7 @@ def watched(
     """
     from deltafix.analyses.watch import Watcher  # noqa: PLC0415  quick --help
 
-    extract_many = extract_with_spark if spark else extract_here
-    many = partial(extract_many, tree, analysis.extract, quiet=quiet)
+    many = extractor(tree, analysis.extract, spark=spark, quiet=quiet)
     watcher = Watcher(tree, job, analysis.extract, many)
     with progress("evaluating", quiet=quiet):
         watcher.poll()

@@ -39,9 +39,14 @@ def sql(
         list[Path] | None, typer.Argument(help="Scripts, run in order.", metavar="[FILE]...")
     ] = None,
     *,
-    command: Annotated[
-        str | None,
-        typer.Option("-c", "--command", metavar="SQL", help="Statements to run after the files."),
+    commands: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-c",
+            "--command",
+            metavar="SQL",
+            help="Statements to run after the files. Repeatable.",
+        ),
     ] = None,
     dialect: Annotated[Dialect, typer.Option(help="Whose SQL it is.")] = "duckdb",
     facts: Annotated[
@@ -65,7 +70,11 @@ def sql(
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
     if facts is not None and state is not None:
-        message = "files are taken in by each run, and --state keeps rows from run to run; give one"
+        message = (
+            "files are taken in by each run, and --state keeps rows from run to run; give one. "
+            "Rows of a file get into a state from Python, deltafix.sql.connect(FOLDER).insert("
+            "TABLE, frame), or by a pipeline, which follows it"
+        )
         raise typer.BadParameter(message, param_hint="-F")
     prepare_kernel(quiet=quiet)
     with contextlib.ExitStack() as stack:
@@ -77,9 +86,9 @@ def sql(
             session.run(read_script(file), str(file))
         if facts is not None:
             take_files(db, facts, quiet=quiet)
-        if command is not None:
+        for command in commands or ():
             session.run(command, "-c")
-        if files or command is not None:
+        if files or commands:
             if _waits():
                 note(f"note: {_UNREAD}", quiet=quiet)
         elif sys.stdin.isatty():

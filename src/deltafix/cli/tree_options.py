@@ -43,7 +43,13 @@ Also: TypeAlias = Annotated[
     ),
 ]
 Spark: TypeAlias = Annotated[
-    bool, typer.Option("--spark", help="Extract with Spark's workers: for large trees.")
+    bool | None,
+    typer.Option(
+        "--spark/--no-spark",
+        help="Extract with Spark's workers, or in this process; by default with Spark from 40 MB "
+        "of sources on, if it is installed and there are four processors.",
+        show_default=False,
+    ),
 ]
 Exclude: TypeAlias = Annotated[
     list[str] | None,

@@ -30,6 +30,7 @@ from deltafix.facts.values import plain_text, shown
 from deltafix.sql.casts import cast
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical, python_value
+from deltafix.sql.rows import as_columns
 from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
 
 if TYPE_CHECKING:
@@ -64,7 +65,11 @@ def read_table(
     names = [column.name for column in columns]
     try:
         is_parquet = path.suffix == ".parquet"
-        table = parquet.read_table(path) if is_parquet else _read_csv(path, columns, delimiter)
+        if is_parquet:
+            table = parquet.read_table(path)
+            table = table.rename_columns(as_columns(table.column_names, names))
+        else:
+            table = _read_csv(path, columns, delimiter)
         missing = [name for name in names if name not in table.column_names]
         if missing:
             there = ", ".join(table.column_names)
@@ -159,17 +164,23 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table
 
 
 def _parsed(data: bytes, types: dict[str, Any], delimiter: str) -> pa.Table:
+    """The values of a CSV text, its columns named as `types` names them, where it has them."""
     # A header without a line end is no table for Arrow.
-    source = pa.BufferReader(data if b"\n" in data else data + b"\n")
+    source = pa.py_buffer(data if b"\n" in data else data + b"\n")
+    # Without this, a line break within quotes is refused, from the second block of a file on.
+    parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    there = csv.open_csv(pa.BufferReader(source), parse_options=parsing).schema.names
+    names = as_columns(there, types)
     converting = csv.ConvertOptions(
-        column_types=types,
+        column_types={
+            old: types[new] for old, new in zip(there, names, strict=True) if new in types
+        },
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    # Without this, a line break within quotes is refused, from the second block of a file on.
-    parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    return csv.read_csv(source, parse_options=parsing, convert_options=converting)
+    table = csv.read_csv(pa.BufferReader(source), parse_options=parsing, convert_options=converting)
+    return table.rename_columns(names)
 
 
 def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column], delimiter: str) -> None:
@@ -263,14 +274,21 @@ def _refuse_value(
         write = repr if is_text else as_json if asked.type.is_nested else plain_text
         message = (
             f"{_place(path, place, delimiter)}: {write(value)} in column {asked.name!r} is no "
-            f"{asked.type.name}{_way_out(value, asked.type)}"
+            f"{asked.type.name}{_way_out(value, asked)}"
         )
         line = _line(path, place, delimiter)
         raise SourceError(message, path=str(path), line=line, value=value)
 
 
-def _way_out(value: Any, kind: SqlType) -> str:
-    """What would be a value of a type, where that is not plain from its name."""
+_NONE = frozenset({"na", "n/a", "nan", "null", "nil", "none", "\\n", "-", "?"})
+"""What others write where there is no value, in small letters."""
+
+
+def _way_out(value: Any, column: Column) -> str:
+    """What would be a value of a column, where that is not plain from its type's name."""
+    kind = column.type
+    if column.nullable and isinstance(value, str) and value.strip().lower() in _NONE:
+        return "; NULL is an empty field"
     if kind.is_decimal and _is_rounded(value, kind):
         return "; what a file says is not rounded, as INSERT rounds it"
     if isinstance(value, str) and kind.is_nested:

@@ -24,7 +24,32 @@ from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, told_
 if TYPE_CHECKING:
     from deltafix.sql.columns import Batch
 
-__all__ = ["Edit", "Other", "checked", "encoded", "given", "inserted", "name_rows", "replaced"]
+__all__ = [
+    "Edit",
+    "Other",
+    "as_columns",
+    "checked",
+    "encoded",
+    "given",
+    "inserted",
+    "name_rows",
+    "replaced",
+]
+
+
+def as_columns(names: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """Names that come from outside, each as a table's columns have it.
+
+    SQL compares names without regard to capitals: `Name` of a file is the column `name`, unless the
+    table has one that is written so, or the file has. What is no column stays as it is.
+    """
+    given, known = list(names), set(columns)
+    folded = {name.lower(): name for name in known}
+    if len(folded) < len(known):  # "Name" beside "name": PostgreSQL's dialect tells them apart
+        return given
+    taken = known.intersection(given)
+    found = (name if name in known else folded.get(name.lower(), name) for name in given)
+    return [old if new in taken else new for old, new in zip(given, found, strict=True)]
 
 
 class Edit(NamedTuple):
@@ -111,7 +136,9 @@ def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] 
 
         frame = framed(statement, rows)
     known = [column.name for column in table.relation.columns]
-    names = list(columns) or (known if frame is None else frame.column_names)
+    if frame is not None:
+        frame = frame.rename_columns(as_columns(frame.column_names, known))
+    names = as_columns(columns, known) or (known if frame is None else frame.column_names)
     there = names if frame is None else frame.column_names
     for some in (known, there) if columns or frame is not None else ():
         for name in names:
@@ -143,6 +170,13 @@ def _in_order(
         if is_dataclass(row) and not isinstance(row, type):
             given = {one.name: getattr(row, one.name) for one in fields(row)}
         if isinstance(given, Mapping):
+            if not given.keys() <= columns.keys():
+                spelled = as_columns(map(str, given), columns)
+                if len({*spelled}) < len(spelled):
+                    twice = next(name for name in spelled if spelled.count(name) > 1)
+                    message = f"column {twice!r} is given twice in row {place}"
+                    raise statement.wrong(message, None, "give it once")
+                given = dict(zip(spelled, given.values(), strict=True))
             for name in given:
                 if name not in names:
                     raise statement.unknown(f"column in row {place},", str(name), names, None)

@@ -160,6 +160,38 @@ def test_public_names_of_what_is_installed_may_be_imported() -> None:
     assert why["shop.cart:Cart.total"] == {"whoever installs this may hold an object of its class"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import abc\nclass Till(abc.ABC):\n",
+        "class TillBase:\n",
+        "class Till:\n    def pay(self): raise NotImplementedError\n",
+        "class Till:\n    @property\n    def fs(self): raise NotImplementedError('say it')\n",
+    ],
+)
+def test_own_methods_of_a_class_that_others_derive_from(text: str) -> None:
+    """dvc calls `_strip_protocol` of the file systems that it derives from dvc-objects'."""
+    members = "    def _strip(self): ...\n    def __hide(self): ...\n"
+    name = "TillBase" if "Base" in text else "Till"
+    tree = {
+        "shop/__init__.py": "",
+        "shop/till.py": f"{text}{members}class Box:\n{members}",
+        "shop/_own.py": f"{text}{members}",
+        "main.py": f"import shop.till, shop._own\n{MAIN}shop.till.{name}(), shop._own.{name}()\n",
+    }
+    here, there = f"shop.till:{name}", f"shop._own:{name}"
+    sure, _ = told(tree)  # nobody installs it
+    assert {f"{here}._strip", f"{here}.__hide", f"{there}._strip"} <= set(sure)
+    sure, why = told({**tree, **INSTALLED})
+    assert {one for one in sure if "_strip" in one or "__hide" in one} >= {
+        f"{here}.__hide", f"{there}._strip", f"{there}.__hide", "shop.till:Box._strip",
+    }  # fmt: skip
+    assert f"{here}._strip" not in sure
+    assert why[f"{here}._strip"] == {
+        "its class is for others to derive from, and to call in what they derive"
+    }
+
+
 def test_packages_that_other_distributions_have_parts_of() -> None:
     part = {
         "shop/_own.py": "def spare(): ...\nclass _Shelf: ...\ndef _a(): ...\n",
@@ -203,6 +235,11 @@ def test_plugins_are_read_by_the_program_that_loads_them(target: str) -> None:
         ("class _A:\n    x = 1\n_A()\n", "_A.x", "names of a class are often read as data"),
         ("class _A:\n    def write(self): ...\n_A()\n", "_A.write", "Python's own library calls"),
         ("import abc\nclass _A(abc.ABC): ...\n", "_A", "it is for others to derive from"),
+        (
+            "class _A:\n    def pay(self): raise NotImplementedError\n",
+            "_A",
+            "it is for others to derive from",
+        ),
         ("class _CartBase: ...\n", "_CartBase", "it is for others to derive from"),
         ("def _f():\n    'Used while testing.'\n", "_f", "it says that tests or somebody"),
         ("def _debug_all(): ...\n", "_debug_all", "it says that tests or somebody"),

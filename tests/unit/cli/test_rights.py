@@ -126,6 +126,16 @@ def test_a_wrong_command_line_is_an_error(deltafix, arguments):
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.yaml", "t.jsonl", "t.json"])
+def test_a_file_of_tuples_beside_the_model_is_told_its_option(deltafix, name):
+    for command in ("check", "why", "list-users", "list-objects"):
+        done = deltafix("rights", command, MODEL, name, "user:a", "viewer", "channel:b")
+        assert done.code == 2
+        assert f"{name} is a file; tuples are given by --tuples {name}" in " ".join(
+            done.err.replace("│", " ").split()
+        )
+
+
 CONDITIONS = """model
   schema 1.1
 type user

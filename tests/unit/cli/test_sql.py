@@ -65,6 +65,27 @@ def test_arrays_and_structs_are_json_in_rows_and_in_deltas(deltafix, tmp_path):
     assert (done.code, done.out) == (0, f"+v\t{line}{line}")
 
 
+def test_statements_may_be_given_several_times(deltafix):
+    create, insert = "CREATE TABLE t (a INTEGER)", "INSERT INTO t VALUES (1), (2)"
+    done = deltafix("sql", "-c", create, "-c", insert, "-c", "SELECT COUNT(*) FROM t")
+    assert (done.code, done.out, done.err) == (0, "2\n", "")
+    done = deltafix("sql", "-c", create, "-c", "SELECT b FROM t", "-c", "SELECT 3")
+    assert (done.code, done.out) == (2, "")
+    assert "-c:1:8: error[DF721]: unknown column 'b'" in done.err
+
+
+@pytest.mark.parametrize("text", ["NA", "null", "\\N", " NaN"])
+def test_how_null_is_written_is_said_where_a_value_looks_like_one(deltafix, tmp_path, text):
+    """R writes NA, PostgreSQL \\N: columns of numbers refuse them."""
+    (tmp_path / "views.sql").write_text(SCRIPT)
+    (tmp_path / "edge.csv").write_text(f"x,y\n1,a\n{text},b\n")
+    done = deltafix("sql", tmp_path / "views.sql", "-F", tmp_path)
+    said = f"edge.csv:3: {text!r} in column 'x' is no INTEGER; NULL is an empty field\n"
+    assert (done.code, done.err.endswith(said)) == (2, True)
+    (tmp_path / "edge.csv").write_text("x,y\n1,a\n,b\n")
+    assert deltafix("sql", tmp_path / "views.sql", "-F", tmp_path).code == 0
+
+
 def test_a_state_folder_keeps_views_from_one_run_to_the_next(deltafix, tmp_path):
     (tmp_path / "views.sql").write_text(SCRIPT)
     folder = ("--state", tmp_path / "state")
@@ -140,6 +161,7 @@ def test_a_file_that_does_not_fit_is_refused(deltafix, tmp_path):
     ("text", "said"),
     [
         ("x,y\n1,a\n\nten,b\n", "edge.csv:4: 'ten' in column 'x' is no INTEGER"),
+        ("x,y\n1,a\nNA,b\n", "edge.csv:3: 'NA' in column 'x' is no INTEGER\n"),
         ('x,y\n1,"a\nb"\n99999999999,b\n', "edge.csv:4: '99999999999' in column 'x' is no INTEGER"),
         ("x,y\n1,a\n,b\n", "edge.csv:3: no value for 'x', which is NOT NULL"),
         (
@@ -264,7 +286,7 @@ NOT_ROUNDED = "; what a file says is not rounded, as INSERT rounds it\n"
     ("value", "way_out"),
     [
         ("1.234", NOT_ROUNDED), ("-12e-3", NOT_ROUNDED), ("9999.999", "\n"), ("10000", "\n"),
-        ("1e5", "\n"), ("nan", "\n"), ("abc", "\n"), ("1_0.125", "\n"),
+        ("1e5", "\n"), ("nan", "; NULL is an empty field\n"), ("abc", "\n"), ("1_0.125", "\n"),
     ],
 )  # fmt: skip
 def test_a_decimal_of_csv_is_not_rounded_and_the_error_says_where_insert_is(

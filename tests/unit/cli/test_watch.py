@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 
 import pytest
@@ -158,6 +159,32 @@ def test_a_row_that_two_files_state_stays_until_both_drop_it(tmp_path):
         files.poll()
         files.poll()
         assert db.rows("r") == [("a",), ("c",)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_version_brings_the_difference_to_the_last_so_edits_stay(folder, seed):
+    rng, nodes = random.Random(seed), "abcde"
+    with library.connect(PROGRAM) as db:
+        files = FactFolder(db, folder, lambda _: None)
+        files.load()
+        stated, given, stayed = {("a", "b")}, {("a", "b")}, 0
+        for _ in range(30):
+            rows = {(rng.choice(nodes), rng.choice(nodes)) for _ in range(rng.randrange(5))}
+            if rng.random() < 0.5:
+                new, old = rows, stated
+                stated = rows
+                write(folder / "edge.facts", "".join(f"{x}\t{y}\n" for x, y in sorted(rows)))
+                look(files)
+                given = (given - (old - new)) | (new - old)
+                stayed += not given <= stated
+            else:
+                gone = {row for row in given if rng.random() < 0.3}
+                with db.transaction() as tx:
+                    tx.delete("edge", list(gone))
+                    tx.insert("edge", list(rows - gone))
+                given = (given - gone) | (rows - gone)
+            assert set(db.rows("edge")) == given
+        assert stayed
 
 
 def look(files):

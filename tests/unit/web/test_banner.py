@@ -179,11 +179,11 @@ def test_every_state_of_the_banner_can_be_used_by_everybody(
     with Browser(served, width, height) as browser:
         browser.prefer(scheme)
         ready(browser)
-        seen = {browser.picture(f"banner-none-{scheme}", tmp_path)}
+        seen = {browser.check(f"banner, none, {scheme}")}
 
         def drawn(state, selector):
             """A picture that no other state has, with this on it and nothing over it."""
-            picture = browser.picture(f"banner-{state}-{scheme}", tmp_path)
+            picture = browser.check(f"banner, {state}, {scheme}")
             assert picture not in seen
             seen.add(picture)
             assert browser.value(
@@ -197,25 +197,21 @@ def test_every_state_of_the_banner_can_be_used_by_everybody(
 
         write(tmp_path / "costs.dl", [f"{PROGRAM}\ndear(y) :- cost(x, n), {'n > 5, ' * 40} n > 6."])
         browser.wait(f"{PROBLEMS}.length === 1")
-        browser.check(f"a problem, {scheme}")
         drawn("problem", "#problems, #problem-count")
         long = "x" * 400
         write(tmp_path / "cost.facts", [f"{long}\tmuch"])
         browser.wait(f"{PROBLEMS}.length === 2")
-        browser.check(f"two problems, {scheme}")
         drawn("problems", "#problems, #problem-count")
         write(tmp_path / "costs.dl", [f'{PROGRAM}\ndear("{long}") :- cost(_, 3).'])
         browser.wait("!!document.querySelector('#notice li')")
-        browser.check(f"a problem and an edit, {scheme}")
         drawn("edit", "#problems, #notice, #problem-count")
         browser.click("#problems button")
         browser.wait(f"{PROBLEMS}.length === 0")
-        browser.check(f"put away, {scheme}")
-        drawn("put-away", "#notice, #problem-count")
+        drawn("put away", "#notice, #problem-count")
         write(tmp_path / "cost.facts", COSTS)
         browser.wait("document.querySelector('#problem-count').hidden")
         browser.click("#notice button")
-        browser.check(f"mended, {scheme}")
+        browser.check(f"banner, mended, {scheme}")
         assert browser.problems == []
 
 

@@ -1,6 +1,6 @@
 """The page in a real browser: a file changes, a row lights up, a click shows its proof.
 
-With `DELTAFIX_SCREENSHOTS=docs/images` the pictures of the documentation are made anew.
+`make screenshots` keeps a picture of each state, and makes those of the documentation anew.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_from_a_changed_file_to_a_proof_by_clicks(served, tmp_path):
         assert '-path("par", "lyo")' in browser.text("#changes")
         browser.wait("document.querySelector('[data-relation=edge]').innerText.includes('8')")
         browser.wait("document.querySelector('#rows').innerText.includes('of 22')")
-        browser.picture("page-rows", tmp_path)
+        browser.picture("page-rows")
 
         browser.click("""[data-change='+path("ams", "lis")']""")
         browser.wait("document.querySelector('#proof').innerText.includes('because of')")
@@ -170,7 +170,7 @@ def test_the_graph_lights_what_changed_and_its_edges_have_proofs(served, tmp_pat
         assert browser.value(f"{CY}.edges('.lit').length") == 0
         write(tmp_path / "edge.facts", [*EDGES, "dub\tpar"])
         browser.wait(f"{CY}.edges('.lit').length === 1")
-        browser.picture("page-graph", tmp_path)
+        browser.picture("page-graph")
         browser.click('[data-relation="path"]')
         browser.wait(f"{CY}?.edges('.lit').length > 3")
         press(browser, f"{CY}.edges()[0].renderedMidpoint()")
@@ -271,7 +271,7 @@ STATES = {
 
 @pytest.mark.parametrize(("width", "height", "scheme"), [(1280, 800, "light"), (390, 844, "dark")])
 def test_every_state_can_be_used_by_everybody(served, tmp_path, width, height, scheme):
-    """axe finds nothing, and nothing is wider than the screen."""
+    """What `Browser.check` and `Browser.walk` look for is not there."""
     with Browser(served, width, height) as browser:
         browser.prefer(scheme)
         browser.wait("document.querySelector('#status').textContent === 'live'")
@@ -287,6 +287,10 @@ def test_every_state_can_be_used_by_everybody(served, tmp_path, width, height, s
             browser.click("#ask button")  # no row has two empty names
             browser.wait("document.querySelector('#proof').innerText.includes('does not hold')")
             browser.check(f"{tab}, {scheme}, why not")
+            assert browser.walk(f"{tab}, {scheme}") > 15
+            if width < 400 and tab == "rows":
+                browser.value("document.querySelector('#middle').scrollIntoView()")
+                browser.picture("page-narrow")
         assert browser.problems == []
 
 
@@ -313,7 +317,7 @@ def test_profile_plan_and_edits(served, tmp_path):
         browser.click('[data-tab="profile"]')
         browser.wait("document.querySelector('#profile').innerText.includes('epoch 2')")
         assert "path(x, z) :- path(x, y), edge(y, z)." in browser.text("#profile")
-        browser.picture("page-profile", tmp_path)
+        browser.picture("page-profile")
         browser.click('[data-tab="plan"]')
         browser.wait("document.querySelector('#plan').innerText.includes('stratum path')")
         assert browser.problems == []

@@ -63,7 +63,7 @@ export class Graph {
     const button = (text, name, act) => element("button", { type: "button", "aria-label": name, title: name, onclick: act }, text);
     this.#note = element("span", { class: "hint", role: "status" });
     this.#error = element("p", { class: "error", role: "alert" });
-    this.#focus = element("input", { type: "search", id: "focus", autocomplete: "off", placeholder: "a node, or a part of its name" });
+    this.#focus = element("input", { type: "search", id: "focus", autocomplete: "off", placeholder: "a name, or a part of it" });
     this.#focus.addEventListener("search", () => this.#refresh()); // cleared by its cross
     this.#depth = element("select", { id: "depth", onchange: () => this.#refresh() }, ...[1, 2, 3, 4, 5, 6].map((n) => option(n)));
     this.#layout = element("select", { id: "layout", onchange: () => this.#arrange() }, ...Object.keys(LAYOUTS).map((name) => option(name)));

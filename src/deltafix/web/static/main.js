@@ -112,6 +112,7 @@ function addEpoch(epoch) {
 function addChanges(...lines) {
   const list = byId("changes");
   for (const button of list.querySelectorAll("button")) button.disabled = true;
+  list.querySelector("#unchanged")?.remove();
   list.prepend(...lines);
   while (list.children.length > KEPT * 20) list.lastChild.remove();
 }
