@@ -230,8 +230,6 @@ class Formulas:
 
     def comparison(self, node: exp.Expr, truth: bool | None) -> Formula:
         """A comparison: the engine's own, where both sides are there already."""
-        if is_wide(node.this) or is_wide(node.expression):
-            return self.computed(node, truth)
         op = COMPARISONS[type(node)]
         here = self.within()
         joins = op == "=" and truth is True
@@ -256,8 +254,9 @@ class Formulas:
 
         They are there already; where they are to join, they may be computed.
         """
-        if any(isinstance(one.unnest(), exp.Interval) for one in (node.this, node.expression)):
-            return None  # how far moments are apart: no type of a column
+        written = (node.this, node.expression)
+        if any(isinstance(one.unnest(), exp.Interval) or is_wide(one) for one in written):
+            return None  # how far moments are apart, and long numbers: no type of a column
         sides = [self.leaf(one) or self.fixed(one) for one in (node.this, node.expression)]
         if None in sides and not joins:
             return None
