@@ -26,6 +26,7 @@ from deltafix.cli.console import (
     progress,
     require_packages,
 )
+from deltafix.cli.output import put
 from deltafix.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -204,7 +205,7 @@ def draw(
     graph = Table(
         schema, [*arrows(config)], edge=(("start",), ("end",)), nodes=relations(config.program)
     )
-    _say([str(write_tables([graph], form, title="deltafix pipeline draw"))])
+    put(write_tables([graph], form, title="deltafix pipeline draw"))
 
 
 @pipeline.command()

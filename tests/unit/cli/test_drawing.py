@@ -116,6 +116,7 @@ def test_the_command_writes_mermaid_and_dot(tmp_path, deltafix):
     for form, arrow in (("mermaid", "-->"), ("dot", "->")):
         done = deltafix("pipeline", "draw", path, "--format", form)
         assert (done.code, done.err) == (0, "")
+        assert "\n\n" not in done.out
         config = read_config(path)
         assert done.out.count(arrow) == len([*arrows(config)])
         assert '"alone"' in done.out  # nothing leads there, and it is a view
