@@ -169,3 +169,49 @@ def test_oracle_advice_in_sql_gives_the_row(seed: int) -> None:
     assert counts["there"] > 3
     assert counts["advice"] > 5
     assert counts["with NULL"] > 0
+
+
+HELD = {
+    "a BIGINT": ("2", "2.0", "2.00", "'2'", "9223372036854775808", "2.5"),
+    "f DOUBLE": ("2", "2.0", "1.5", "1.5e0", "'1.5'", "CAST(1.5 AS DOUBLE)", "9223372036854775808"),
+    "p DECIMAL(8, 2)": ("2", "2.000", "1.5", "'1.5'", "1.555"),
+    "d DATE": ("'2026-01-02'", "DATE '2026-01-02'", "TIMESTAMP '2026-01-02 00:00:00'",
+               "TIMESTAMP '2026-01-02 00:00:01'"),
+    "m TIMESTAMP": ("DATE '2026-01-02'", "TIMESTAMP '2026-01-02 00:00:00'", "'2026-01-02'"),
+    "z TIMESTAMPTZ": ("DATE '2026-01-02'", "'2026-01-02 00:00:00+00'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", HELD)
+def test_oracle_a_value_is_the_same_by_key_by_a_pass_and_in_why_not(column: str) -> None:
+    """However it is written: as a number of another type, as a day or as its midnight."""
+    name, kind = column.split(" ", 1)
+    with deltafix.sql.connect() as db:
+        db.execute(f"CREATE TABLE k ({column} PRIMARY KEY); CREATE TABLE t ({column})")
+        db.execute(f"CREATE VIEW v AS SELECT {name} FROM k")
+        for said in HELD[column]:
+            if _is_one(db, said, kind):
+                query = f"EXPLAIN WHY NOT SELECT * FROM v WHERE {name} = {said}"
+                assert "v has no row with" in str(db.execute(query).fetchall())
+        for said in HELD[column]:
+            for table in "kt":
+                if _is_one(db, said, kind):
+                    db.execute(
+                        f"INSERT INTO {table} SELECT CAST({said} AS {kind})"
+                        f" WHERE CAST({said} AS {kind}) NOT IN (SELECT {name} FROM {table})"
+                    )
+        for said in HELD[column]:
+            by_key, by_pass = (
+                db.execute(f"SELECT * FROM {table} WHERE {name} = {said}").fetchall()
+                for table in "kt"
+            )
+            assert by_key == by_pass
+            assert bool(by_key) == _is_one(db, said, kind), said
+
+
+def _is_one(db: deltafix.sql.Connection, said: str, kind: str) -> bool:
+    """Whether a value is equal to one of a type."""
+    if said.startswith("'"):
+        return True
+    query = f"SELECT TRY_CAST({said} AS {kind}) = {said} AS x"
+    return db.execute(query).fetchall() == [(True,)]

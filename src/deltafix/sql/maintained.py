@@ -20,6 +20,7 @@ from deltafix.errors import (
     BudgetError,
     FactError,
     FunctorError,
+    LimitError,
     SqlDataError,
     SqlError,
     SqlOperationalError,
@@ -251,7 +252,7 @@ class Maintained:
         """Errors of computing a value inside are errors of SQL; a view without end is named."""
         try:
             yield
-        except (BudgetError, FunctorError, RecursionError) as error:
+        except (BudgetError, FunctorError, LimitError, RecursionError) as error:
             said = self._said(statement, error)
             if said is None:
                 raise
@@ -274,6 +275,14 @@ class Maintained:
             ways_out = f"bound its recursion, or DROP VIEW {view}"
             message = f"{said}, in view {view!r}; rolled back: {ways_out}"
             return BudgetError(message, relations=found)
+        if isinstance(error, LimitError):
+            subject, has, rest = str(error).partition(" has ")
+            if not has or "." not in subject:  # a table of that name
+                return statement.operational(str(error))
+            way_out = (
+                "a query of WITH is written out where it is read: make views of what is joined"
+            )
+            return statement.operational(f"a part of this statement has {rest}", way_out)
         cause = error.__cause__
         if isinstance(error, RecursionError) or (
             isinstance(error, FunctorError) and isinstance(cause, RecursionError)

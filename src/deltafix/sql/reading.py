@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from deltafix.engine.connect import connect
@@ -21,6 +22,7 @@ from deltafix.rules.terms import Var
 from deltafix.sql import joins, scans
 from deltafix.sql.aggregates import aggregates_of
 from deltafix.sql.builder import Builder, Operand, Relation
+from deltafix.sql.casts import assigned
 from deltafix.sql.catalog import View, program, used_by
 from deltafix.sql.formulas import Formulas, conditions
 from deltafix.sql.literals import Compute, Scalar, constant, typed
@@ -31,7 +33,7 @@ from deltafix.sql.scope import Scope, Source
 from deltafix.sql.stars import is_more, is_star, meant_in, stars, written_out
 from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import Column, SqlValue, decode, decode_rows
+from deltafix.sql.types import Column, SqlType, SqlValue, decode, decode_rows
 from deltafix.sql.unnest import expanded_in
 from deltafix.sql.windows import windows_of
 
@@ -336,12 +338,20 @@ def _fixing(
                 if value is None:  # nothing is equal to it
                     known.pop(place, None)
                 else:
-                    known[place] = found.columns[place].encode(value)
+                    column = found.columns[place]
+                    known[place] = column.encode(_as_held(value, column.type))
             except (ValueError, ArithmeticError):
                 known.pop(place, None)
         return known
 
     return values
+
+
+def _as_held(value: SqlValue, kind: SqlType) -> SqlValue:
+    """The value of a column that is equal to a value of another type, if there is one."""
+    if isinstance(value, Decimal) and kind.is_integer:
+        return int(value) if value == int(value) else value
+    return value if kind.is_decimal else assigned(value, kind)  # which rounds decimals
 
 
 def source_of(query: exp.Expr) -> exp.Table | None:

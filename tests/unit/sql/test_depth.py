@@ -135,3 +135,24 @@ def test_what_is_nested_too_deep_is_an_error_of_sql(word: str) -> None:
                 db.execute("INSERT INTO t VALUES (7, '')")
                 db.engine.check_invariants()
     assert counts[True]
+
+
+def test_what_needs_more_columns_than_there_are_is_an_error_of_sql() -> None:
+    """Each query of WITH joins the one before with itself, so its rows are told apart by twice as
+    many columns; and a table of the user's has its name in the error."""
+    queries = ["c0 AS (SELECT a FROM t)"]
+    for n in range(10):
+        join = f"SELECT x.a FROM c{n} AS x JOIN c{n} AS y ON x.a = y.a"
+        queries.append(f"c{n + 1} AS ({join})")
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        db.insert("t", [(1,)])
+        with pytest.raises(deltafix.sql.OperationalError, match="a part of this statement has 10"):
+            db.execute(f"WITH {', '.join(queries)} SELECT * FROM c10")
+        found = db.execute(f"WITH {', '.join(queries[:6])} SELECT * FROM c5").fetchall()
+        assert found == [(1,)]
+        columns = ", ".join(f"c{n} INTEGER" for n in range(1001))
+        with pytest.raises(deltafix.sql.OperationalError, match="relation wide has 100"):
+            db.execute(f"CREATE TABLE wide ({columns}); INSERT INTO wide (c0) VALUES (1)")
+        db.execute("INSERT INTO t VALUES (2)")
+        assert db.execute("SELECT COUNT(*) AS n FROM t").fetchall() == [(2,)]
