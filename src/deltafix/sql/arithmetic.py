@@ -22,7 +22,7 @@ from deltafix.rules.terms import Call, Const, Term
 from deltafix.sql import conditions
 from deltafix.sql.builder import NIL, Operand, equal, function
 from deltafix.sql.casts import cast
-from deltafix.sql.literals import Scalar, is_wide
+from deltafix.sql.literals import Scalar
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, NULL, Column, SqlType, decode, encode
 
@@ -186,9 +186,7 @@ def alike(formulas: Formulas, *nodes: exp.Expr) -> tuple[BaseType, list[tuple[Te
     found = _alike(formulas, nodes)
     if found is None or any(one.doubts for one in found):
         del formulas.body[body:]
-        if any(map(is_wide, nodes)) or all(
-            formulas.scalar(one)[0].type is not DOUBLE for one in nodes
-        ):
+        if all(formulas.scalar(one)[0].type is not DOUBLE for one in nodes):
             return "number", None  # compared exactly, of any number of digits
         reals = [_real(formulas, one) for one in nodes]
         base, found = "float", [one for one in reals if one is not None]

@@ -19,7 +19,7 @@ from deltafix.rules.terms import Call, Const, Term
 from deltafix.sql import arithmetic, subqueries, tuples
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, equal
 from deltafix.sql.functions import COMPARISONS
-from deltafix.sql.literals import constant
+from deltafix.sql.literals import constant, is_of_no_column
 from deltafix.sql.text import exp
 from deltafix.sql.types import BOOLEAN, NULL, SqlType
 
@@ -196,7 +196,7 @@ def _is_null(formulas: Formulas, node: exp.Is) -> Flags | None:
 def _comparison(formulas: Formulas, node: exp.Expr) -> Flags | None:
     if isinstance(node.expression, exp.Any | exp.All):
         return None
-    if tuples.compared(formulas.scope.statement, node) is not None:
+    if tuples.compared(formulas.scope.statement, node) is not None or is_of_no_column(node):
         return None
     op = COMPARISONS[type(node)]
     pair = formulas.pair(node, joins=False)

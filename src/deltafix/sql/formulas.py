@@ -20,7 +20,7 @@ from deltafix.sql import tuples
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
 from deltafix.sql.functions import COMPARE, COMPARISONS
-from deltafix.sql.literals import Scalar, constant, is_wide, typed
+from deltafix.sql.literals import Scalar, constant, is_of_no_column, typed
 from deltafix.sql.scalar import Scalars
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
@@ -254,9 +254,8 @@ class Formulas:
 
         They are there already; where they are to join, they may be computed.
         """
-        written = (node.this, node.expression)
-        if any(isinstance(one.unnest(), exp.Interval) or is_wide(one) for one in written):
-            return None  # how far moments are apart, and long numbers: no type of a column
+        if is_of_no_column(node):
+            return None
         sides = [self.leaf(one) or self.fixed(one) for one in (node.this, node.expression)]
         if None in sides and not joins:
             return None
@@ -290,7 +289,7 @@ class Formulas:
         """IS [NOT] DISTINCT FROM: the engine's own where both sides are there, of one type."""
         if truth is None:
             return FALSE
-        if is_wide(node.this) or is_wide(node.expression):
+        if is_of_no_column(node):
             return self.computed(node, truth)
         here = self.within()
         sides = [here.leaf(one) or here.fixed(one) for one in (node.this, node.expression)]

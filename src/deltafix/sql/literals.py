@@ -140,6 +140,12 @@ def is_wide(node: exp.Expr) -> bool:
     return scalar is not None and scalar.type is WIDE
 
 
+def is_of_no_column(node: exp.Expr) -> bool:
+    """Whether a comparison is of what no column holds: how far moments are apart, long numbers."""
+    sides = (node.this, node.expression)
+    return any(isinstance(one.unnest(), exp.Interval) or is_wide(one) for one in sides)
+
+
 def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     """A node beside one of a type: a literal in quotes is of that type, in an array too.
 
