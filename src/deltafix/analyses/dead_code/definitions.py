@@ -309,6 +309,8 @@ class Definitions(References):
         self.under(identity, [*node.bases, *(k.value for k in node.keywords)])
         if _BASE.search(node.name) or any(shapes.is_abstract(one) for one in ast.walk(node)):
             self.emit("abstract", identity)
+        if any(shapes.is_unfinished(one) for one in ast.walk(node)):
+            self.emit("unfinished", identity)
         for keyword in node.keywords:
             if keyword.arg == "metaclass" and self._full_name(keyword.value) != "abc.ABCMeta":
                 self.emit("enlists", identity)

@@ -114,15 +114,18 @@ def is_example(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> b
     return "test" in node.name and not does and shows_examples(ast.get_docstring(node))
 
 
-_ABSTRACT = frozenset(
-    {"ABC", "ABCMeta", "Protocol", "abstractmethod", "abstractproperty", "NotImplementedError"}
-)
-
-
 def is_abstract(node: ast.AST) -> bool:
     """Whether it names what makes a class abstract, or marks a method as that."""
-    name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
-    return name in _ABSTRACT
+    return _name(node) in {"ABC", "ABCMeta", "Protocol", "abstractmethod", "abstractproperty"}
+
+
+def is_unfinished(node: ast.AST) -> bool:
+    """Whether it says that something is for heirs to do."""
+    return _name(node) == "NotImplementedError"
+
+
+def _name(node: ast.AST) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def checks(node: ast.stmt) -> bool:

@@ -34,6 +34,7 @@ SAID: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "imports_any": ("user",),
         "family": ("path",),
         "abstract": ("id",),
+        "unfinished": ("id",),
         "for_hands": ("id",),
         "interface": ("name",),
     }
