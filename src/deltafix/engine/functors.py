@@ -101,7 +101,7 @@ class Functors:
         values = codes.encode(memo.result, found)
         self._enter(number, arguments, values, 1)
         for field, place in self._fields.get(number, ()):
-            # A row that is read next: SQL makes a nullable value and opens it in the next rule.
+            # What is made here is often opened by the next rule.
             self._enter(field, values, np.ascontiguousarray(arguments[:, place]), 1)
 
     def _enter(self, number: int, arguments: Words, values: Words, known: int) -> None:
