@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from deltafix.analyses.files import Tree
 from deltafix.analyses.reading import read_fragments
 from deltafix.analyses.watch import Watcher
 from deltafix.cli.console import prepare_kernel
-from deltafix.cli.source_trees import extract_with_spark
+from deltafix.cli.source_trees import extractor
 from deltafix.diagnostics import plural
 
 VIEWS = ("live", "dead", "sure")
@@ -48,7 +47,7 @@ def main() -> int:
         print(f"copied {plural(len(tree.scan().files), 'module')} of {options.package} to {root}")
         prepare_kernel()
         with DeadCode(roots=ROOTS, confidence="likely") as job:
-            many = None if options.local else partial(extract_with_spark, tree, DEAD_CODE.extract)
+            many = extractor(tree, DEAD_CODE.extract, spark=not options.local)
             how = "in this process" if options.local else "Spark"
             return run(Watcher(tree, job, DEAD_CODE.extract, many), how)
 
