@@ -407,7 +407,7 @@ def _to_decimal(
         try:
             exact = value
             if given is TEXT:
-                exact = _plain(value if dialect == "spark" else _unmarked(value))
+                exact = _plain(_unmarked(value) if dialect in _MARKED else value)
                 if dialect == "postgres" and _BASED_OF_POSTGRES.fullmatch(exact):
                     exact = int(exact, 0)
             found = DECIMALS.quantize(Decimal(exact), unit)
@@ -424,6 +424,10 @@ def _plain(text: str) -> str:
     if "_" in text or not text.isascii():
         raise ValueError(text)
     return text.strip()
+
+
+_MARKED: Final = ("duckdb", "postgres")
+"""Dialects in which a text for a DECIMAL may have marks between its digits; a file's has none."""
 
 
 def _unmarked(text: str) -> str:
