@@ -605,7 +605,8 @@ class ShardedDatabase:
         choice = attempt.choice
         recompute = choice.executor == "recompute"
         given = None if recompute else given
-        if self._loads(changed, recompute) and attempt.load(given):
+        # A bounded program has rows of no given ones, and a load derives these as well.
+        if self._loads(changed, recompute) and attempt.load(None if self.layout.bounded else given):
             attempt.choice = choice._replace(why=f"{choice.why}; all derived anew, in a load")
         else:
             attempt.run(recompute=recompute, given=given)
