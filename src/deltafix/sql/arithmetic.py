@@ -172,7 +172,7 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         found = _within(found, formulas.scalar(node)[0].type)
     if found is None or not found.doubts:
         return found
-    return replace(found, term=_bound(formulas, found.term))  # it will be asked about
+    return replace(found, term=bound(formulas, found.term))  # it will be asked about
 
 
 def alike(formulas: Formulas, *nodes: exp.Expr) -> tuple[BaseType, list[tuple[Term, Term]] | None]:
@@ -199,7 +199,7 @@ def opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
     """The value of a nullable operand, or a zero of its type, and 1 or 0: whether it has one."""
     base, engine = operand.type.base, formulas.builder.engine
     value = engine("or", base, operand.term, Const(operand.type.zero, base))
-    return _bound(formulas, value), _bound(formulas, engine("there", base, operand.term))
+    return bound(formulas, value), bound(formulas, engine("there", base, operand.term))
 
 
 def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
@@ -241,7 +241,7 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
     return _Whole(term, 0, 0, present=(*present, *right.present))
 
 
-def _bound(formulas: Formulas, term: Term) -> Term:
+def bound(formulas: Formulas, term: Term) -> Term:
     """A variable for a term that stands in several places: written out, their number doubles."""
     found = formulas.builder.fresh("w")
     formulas.body.append(equal(found, term))
@@ -308,7 +308,7 @@ def _truth(formulas: Formulas, node: exp.Expr) -> Term | None:
         return None
     found = conditions.flags(formulas, node)
     if found is not None:
-        return _bound(formulas, found.true)
+        return bound(formulas, found.true)
     compute = test.compute
     asked = Scalar(lambda row: int(compute(row) is True), BIGINT, nullable=False)
     return formulas.builder.apply(asked, args, formulas.body).term
@@ -337,7 +337,7 @@ def _coalesced(formulas: Formulas, node: exp.Coalesce) -> _Whole | None:
         return None
     found = known[-1]
     for value in reversed(known[:-1]):
-        there = _bound(formulas, _all(value.present))
+        there = bound(formulas, _all(value.present))
         found = _chosen(formulas, there, replace(value, present=()), found)
     return found
 

@@ -228,15 +228,9 @@ def _opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
 
 def _named(formulas: Formulas, found: Flags) -> Flags:
     """The same flags as variables: what is said twice is computed once."""
-    named = list[Term]()
-    for term in (found.true, found.false):
-        if isinstance(term, Call):
-            variable = formulas.builder.fresh("t")
-            formulas.body.append(equal(variable, term))
-            named.append(variable)
-        else:
-            named.append(term)
-    return Flags(named[0], named[1], found.is_known)
+    terms = (found.true, found.false)
+    true, false = (arithmetic.bound(formulas, t) if isinstance(t, Call) else t for t in terms)
+    return Flags(true, false, found.is_known)
 
 
 def _both(one: Term, two: Term) -> Term:
