@@ -18,7 +18,7 @@ import deltafix
 from deltafix.engine import lanes, link, tables
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import ProgramError
-from deltafix.kernel import layout
+from deltafix.kernel import arena, layout
 from deltafix.kernel.jit import JIT_DISABLED
 from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
@@ -29,8 +29,12 @@ PROGRAMS = 2 if JIT_DISABLED else 12
 
 @pytest.fixture(autouse=True)
 def _sorted_entries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a round takes up is sorted before it is entered into indexes, however little it is."""
+    """What a round takes up is sorted before it is entered into indexes, however little it is.
+
+    A run keeps few of the blocks that it handed back.
+    """
     monkeypatch.setattr(lanes, "_MANY", 2)
+    monkeypatch.setattr(arena, "_WARM", 1 << 15)
 
 
 def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
@@ -39,7 +43,7 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     Every other one counts heads in batches, of a few heads each, and looks ahead, most of them in
     lanes; every other one has filters for all indexes of one column, which grow from the start. How
     many rows the search for a suspect's derivations may look at differs, and how many calls of
-    functors are collected.
+    functors are collected, and which blocks of memory are taken again.
     """
     while True:
         try:
@@ -51,8 +55,9 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
                 db._arena.cells[layout.BATCH_FROM] = rng.choice([0, 2])
                 db._arena.cells[layout.BATCH_CELLS] = rng.choice([1, 4000])
                 db._arena.cells[layout.AHEAD_FROM] = 0
-                db._arena.cells[layout.LANES] = rng.choice([1, 2, 3, 5])
+                db._arena.cells[layout.LANES] = rng.choice([0, 1, 2, 3, 5])
                 db._arena.cells[layout.SHARE_FROM] = rng.choice([1, 1, 4])
+            db._arena.cells[layout.LEAST_BLOCK] = rng.choice([16, 64, 1 << 20])
             db._arena.cells[layout.LOOKS] = rng.choice([0, 1, 1, 5, 1000])
             db._arena.cells[layout.ASK_CALLS] = rng.choice([0, 4, 7, 1 << 14])
             db._arena.cells[layout.ASK_AHEAD] = rng.choice([0, 3, 1 << 14])

@@ -401,8 +401,7 @@ class Database(Reading):
             self._rules.finish()
         self._unrun = False
         self.epoch = self._begun[1] + 1
-        if self._arena.cells[at.DEAD + 1]:
-            self._arena.release()
+        self._arena.release()
 
     def _stood(self) -> Changes:
         """What the epoch that stands has changed."""

@@ -9,6 +9,8 @@ the rows that are there, added up in Python.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from deltafix.changes.exact import divide
@@ -19,6 +21,9 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells
 from deltafix.kernel.values import WIDE_BASE
 from deltafix.plan.clause import Fold
+
+_LOOKED_AT = 1 << 20
+"""Words of a free block that are looked at: most of a large one was never touched."""
 
 
 def check_invariants(arena: Arena, linked: Linked) -> None:
@@ -39,14 +44,40 @@ def check_invariants(arena: Arena, linked: Linked) -> None:
 
 
 def _check_blocks(arena: Arena, linked: Linked) -> None:
-    """Blocks begin at cache lines: where one does not, a cell of the header was written over."""
-    starts = {
-        f"rows of {name}": relation_cell(arena, number, at.R_ROWS)
-        for name, number in linked.ids.items()
-    }
-    starts["the first free word"] = int(arena.cells[at.BUMP])
-    for what, start in starts.items():
+    """Blocks lie apart and begin at cache lines, and what is free is zero where it says so."""
+    cells = arena.cells
+    blocks: dict[str, tuple[int, int]] = {}
+    for cell in (at.Q, at.J, at.HEAP, at.DELTA, at.OPEN, at.TALLIES, at.FOLDED, at.ASKS, at.WIDE):
+        blocks[f"the vector at cell {cell}"] = (2 * int(cells[cell]), 2 * int(cells[cell + 2]))
+    blocks["the buckets"] = (int(cells[at.BUCKETS]), 4 * int(cells[at.BUCKET_CAP]))
+    for name, number in linked.ids.items():
+        rb = int(cells[at.RELS]) + number * at.RSZ
+        rows, room = int(cells[rb + at.R_ROWS]), int(cells[rb + at.R_CAP])
+        blocks[f"rows of {name}"] = (rows, room * int(cells[rb + at.R_STRIDE]))
+        blocks[f"keys of {name}"] = (2 * int(cells[rb + at.R_PK]), 2 * int(cells[rb + at.R_PKROOM]))
+        for index in range(
+            int(cells[rb + at.R_IDX]), int(cells[rb + at.R_IDX : rb + at.R_NIDX + 1].sum())
+        ):
+            xb = int(cells[at.IDXS]) + index * at.XSZ
+            blocks[f"index {index}"] = (
+                2 * int(cells[xb + at.X_SLOTS]),
+                4 * int(cells[xb + at.X_CAP]),
+            )
+    first, count = int(cells[at.FREE]), int(cells[at.FREE + 1])
+    for number, (start, words, dirty) in enumerate(
+        cells[first : first + 3 * count].reshape(count, 3).tolist()
+    ):
+        blocks[f"free block {number}"] = (start, words)
+        zeros = arena.words[start + dirty : start + min(words, _LOOKED_AT)]
+        _require(not zeros.any(), f"free block {number}", "is not zero")
+    ordered = sorted(
+        (start, start + words, what) for what, (start, words) in blocks.items() if words
+    )
+    for (start, end, what), (after, _, other) in pairwise(
+        [*ordered, (int(cells[at.BUMP]), 0, "new ones")]
+    ):
         _require(start % 16 == 0, what, f"begins at word {start}")
+        _require(end <= after, what, f"ends at word {end}, behind the start of {other}, {after}")
 
 
 def _require(holds: bool, stage: str, message: str) -> None:

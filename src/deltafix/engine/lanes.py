@@ -9,6 +9,7 @@ raises, no thread is in the arena but the caller's. What a lane is: `kernel.lane
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from time import monotonic
 
@@ -51,12 +52,13 @@ _SECONDS = 0.2
 
 
 class Lanes:
-    """The lanes of one arena. It has none until `LANES` says so."""
+    """The lanes of one arena. It has none until `LANES` says so. Readers hold `gate`."""
 
-    __slots__ = ("_arena", "_parts", "_stop", "_views")
+    __slots__ = ("_arena", "_gate", "_parts", "_stop", "_views")
 
-    def __init__(self, arena: Arena) -> None:
+    def __init__(self, arena: Arena, gate: AbstractContextManager[object]) -> None:
         self._arena = arena
+        self._gate = gate
         self._views: list[tuple[Words, Cells]] = []
         self._stop = False
         self._parts: Iterator[tuple[int, int]] = iter(())
@@ -136,6 +138,8 @@ class Lanes:
             side_by_side(lambda n: enter_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
                 end_entering(words, cells, job)
+            with self._gate:  # the next jobs take what these worked in
+                self._arena.release(keep=True)
 
     def _left(self) -> bool:
         """Whether a part is left that no lane has begun."""

@@ -104,7 +104,7 @@ class Run:
         self._reply = reply
         self._gate = gate or nullcontext()
         self._compute = compute
-        self._lanes = Lanes(arena)
+        self._lanes = Lanes(arena, self._gate)
         self.strata: dict[int, float] = {}
         self.watch: Callable[[], None] | None = None
 
@@ -142,7 +142,7 @@ class Run:
             elif cells[at.C_PROBED] + cells[at.C_DERIVATIONS] > cells[at.QUOTA]:
                 cells[at.QUOTA] += SLICE
                 with self._gate:
-                    self._arena.release()
+                    self._arena.release(keep=True)
                 if self.watch is not None:
                     self.watch()
             outcome = maintain(words, cells, program)
@@ -159,7 +159,7 @@ class Run:
         if budget.timeout is not None and time.perf_counter() - began > budget.timeout:
             raise _took_longer(budget)
         with self._gate:
-            self._arena.release()
+            self._arena.release(keep=True)
         if self.watch is not None:
             self.watch()
         cells[at.QUOTA] = cells[at.C_PROBED] + cells[at.C_DERIVATIONS] + SLICE

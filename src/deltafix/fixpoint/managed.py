@@ -420,8 +420,7 @@ class Reachability:
         """End the epoch; codes that reach now and did not, and the other way round. O(touched)."""
         arena, cells = self.arena, self.arena.cells
         commit(arena.words, cells)
-        if cells[at.DEAD + 1]:
-            arena.release()
+        arena.release()
         count = int(cells[at.DELTA + 1])
         if count == 0:
             return [], []

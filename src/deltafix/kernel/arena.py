@@ -3,7 +3,7 @@
 The range is reserved, not allocated: a page exists once it is touched, so tables can be given
 room to grow without moving and without cost. Past the first 64 MiB, large pages are asked for
 (measured: docs/kernel.md, "Large pages"). Invariant: `words` and `cells` view the same range for
-the arena's whole life; pages of discarded blocks go back to the system between runs.
+the arena's whole life; a free block holds zeros, but for the part that `FREE` says.
 Unix only: it needs MAP_NORESERVE and MAP_FIXED (Linux, macOS).
 """
 
@@ -13,6 +13,7 @@ import ctypes
 import gc
 import mmap
 import os
+import sys
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,10 @@ _NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 _FIXED = 0x10
 _SMALL_PAGES = 64 << 20
 _DEAD_BLOCKS = 512
+_FREE_BLOCKS = 1024
+_LEAST_BLOCK = 2048
+_WARM = 256 << 20
+"""Bytes of free blocks that a run keeps, to take them again, before their pages go back."""
 _PATIENCE = 200_000
 """Rows and derivations a wave may cost before it is held against a recomputation: 20 ms."""
 _BATCH_FROM = 1 << 15
@@ -61,6 +66,8 @@ class Arena:
         cells[at.LIMIT] = size // 4
         cells[at.DEAD] = self.block(_DEAD_BLOCKS * 4) // 2
         cells[at.DEAD + 2] = _DEAD_BLOCKS
+        cells[at.FREE] = self.block(_FREE_BLOCKS * 6) // 2
+        cells[at.FREE + 2] = _FREE_BLOCKS
         self.vector(at.Q, 64)
         self.vector(at.J, 192)
         self.vector(at.HEAP, 64)
@@ -75,6 +82,7 @@ class Arena:
         cells[at.WIDE_CAP] = 128
         cells[at.BUCKETS] = self.block(4096)
         cells[at.BUCKET_CAP] = 1024
+        cells[at.LEAST_BLOCK] = _LEAST_BLOCK
         cells[at.QUOTA] = 1 << 62
         cells[at.PATIENCE] = _PATIENCE
         cells[at.BATCH_FROM] = _BATCH_FROM
@@ -105,25 +113,57 @@ class Arena:
         start = int(self.cells[cell])
         return self.cells[start : start + int(self.cells[cell + 1])]
 
-    def release(self) -> None:
-        """Give the pages of discarded blocks back to the system."""
-        count = int(self.cells[at.DEAD + 1])
-        if count == 0:
+    def release(self, *, keep: bool = False) -> None:
+        """Have blocks that were handed back be taken again; nobody may read the arena meanwhile.
+
+        Their pages go back to the system; to `keep` them, up to some, is for within a run. Free
+        blocks that lie side by side become one. O(free blocks).
+        """
+        if not (self.cells[at.DIRTY] or self.cells[at.DEAD + 1]):
             return
-        start = int(self.cells[at.DEAD])
+        blocks = self._blocks(at.FREE, 3)
+        blocks.extend([start, words, words] for start, words in self._blocks(at.DEAD, 2))
+        self.cells[at.DEAD + 1] = self.cells[at.FREE + 1] = 0  # an interrupt may lose blocks
+        keep &= 4 * sum(dirty for _, _, dirty in blocks) <= _WARM
+        joined: list[list[int]] = []
+        for start, words, dirty in sorted(blocks):
+            if dirty and not keep:
+                self._give_back(start, dirty)
+            left = dirty if keep else 0
+            last = joined[-1] if joined else [0, 0, 0]
+            if last[0] + last[1] == start and (last[2] == last[1] or left == 0):
+                last[2] += left
+                last[1] += words
+            elif words:
+                joined.append([start, words, left])
+        kept = sorted(joined, key=lambda one: -one[1])[:_FREE_BLOCKS]
+        first = int(self.cells[at.FREE])
+        self.cells[first : first + 3 * len(kept)] = np.array(kept, np.int64).reshape(-1)
+        self.cells[at.FREE + 1] = len(kept)
+        self.cells[at.DIRTY] = sum(dirty for _, _, dirty in kept)
+
+    def _blocks(self, cell: int, size: int) -> list[list[int]]:
+        """The blocks listed at header cell `cell`, of `size` cells each."""
+        first, count = int(self.cells[cell]), int(self.cells[cell + 1])
+        cells = self.cells[first : first + size * count]
+        return cells.reshape(count, size).tolist()
+
+    def _give_back(self, start: int, words: int) -> None:
+        """Make words zero; whole pages of them go back to the system."""
         page = mmap.PAGESIZE
-        for k in range(count):
-            first = int(self.cells[start + 2 * k]) * 4
-            end = first + int(self.cells[start + 2 * k + 1]) * 4
-            first = (first + page - 1) // page * page
-            end = end // page * page
-            if end <= first:
-                continue
-            if self._is_mapped:  # the pages would come back from the file, and so into the next one
-                self.clear(first, end - first)
-            elif hasattr(mmap, "MADV_DONTNEED"):
-                self._map.madvise(mmap.MADV_DONTNEED, first, end - first)
-        self.cells[at.DEAD + 1] = 0
+        first = -(-start * 4 // page) * page
+        end = (start + words) * 4 // page * page
+        if end <= first:
+            self.words[start : start + words] = 0
+            return
+        if self._is_mapped:  # the pages would come back from the file, and so into the next one
+            self.clear(first, end - first)
+        elif hasattr(mmap, "MADV_DONTNEED") and sys.platform == "linux":
+            self._map.madvise(mmap.MADV_DONTNEED, first, end - first)
+        else:  # elsewhere what is given back need not be zero
+            self.clear(first, end - first)
+        self.words[start : first // 4] = 0
+        self.words[end // 4 : start + words] = 0
 
     def map_file(self, fd: int, start: int, first: int, size: int) -> None:
         """Show `size` bytes of a file, from byte `start` on, at byte `first`; copied once written.

@@ -20,7 +20,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.emit import gain, tally
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve
-from deltafix.kernel.memory import block, discard
+from deltafix.kernel.memory import block, recycle
 
 PARTS = 256
 _SHIFT = at.HASH_BITS - 8
@@ -62,7 +62,7 @@ def _close_batch(L, rb):
     """Take a relation's buffer away, with what waits in it."""
     if L[rb + at.R_BATCH] != 0:
         words = (PARTS + PARTS * L[rb + at.R_BATCH_ROOM] * entry_width(L, rb)) * 2
-        discard(L, L[rb + at.R_BATCH] * 2, words)
+        recycle(L, L[rb + at.R_BATCH] * 2, words)
         L[rb + at.R_BATCH] = np.int64(0)
 
 
@@ -203,7 +203,7 @@ def end_batches(L):
     """No head waits any more; those that do are forgotten (a rollback)."""
     L[at.BATCH] = 0
     if L[at.SHARED] != 0:
-        discard(L, L[at.SHARED] * 2, L[at.SHARED_WORDS])
+        recycle(L, L[at.SHARED] * 2, L[at.SHARED_WORDS])
         L[at.SHARED] = 0
     for r in range(L[at.N_RELS]):
         _close_batch(L, L[at.RELS] + r * at.RSZ)

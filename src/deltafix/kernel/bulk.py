@@ -17,7 +17,7 @@ from deltafix.kernel.enter import sort_by_hash
 from deltafix.kernel.index import idx_add
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert
-from deltafix.kernel.memory import block, discard, new_row, push
+from deltafix.kernel.memory import block, new_row, push, recycle
 
 _MASK = 0xFFFFFFFF
 
@@ -105,5 +105,5 @@ def bulk_rows(A, L, rows, r, n, known):
             else:
                 for k in range(fresh):
                     idx_add(A, L, x, L[made + k])
-    discard(L, cells * 2, n * 6 + 512)
+    recycle(L, cells * 2, n * 6 + 512)
     return fresh

@@ -15,7 +15,7 @@ from deltafix.kernel.enter import fill_index
 from deltafix.kernel.index import idx_find, index_row
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
-from deltafix.kernel.memory import block, discard, new_row, push, room, row_room
+from deltafix.kernel.memory import block, new_row, push, recycle, room, row_room
 from deltafix.kernel.settle import settle_row
 from deltafix.kernel.values import encode
 
@@ -77,7 +77,7 @@ def insert_rows(A, L, rows, r, n):
         for i in range(n):
             if L[known + i] == -2:
                 fresh += _give(A, L, rows, r, i, hash_words(rows, i * arity, arity))
-        discard(L, known * 2, n * 2)
+        recycle(L, known * 2, n * 2)
         return fresh
     fresh = np.int64(0)
     for i in range(n):

@@ -28,7 +28,7 @@ from deltafix.kernel.index import (
 )
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words
-from deltafix.kernel.memory import block, discard
+from deltafix.kernel.memory import block, discard, recycle
 
 _MASK = 0xFFFFFFFF
 _AHEAD = 24
@@ -330,7 +330,7 @@ def _close(L, job):
     while L[before] != job:
         before = L[before] + _NEXT
     L[before] = L[job + _NEXT]
-    discard(L, job * 2, (_CELLS + 2 * L[job + _MOST]) * 2)
+    recycle(L, job * 2, (_CELLS + 2 * L[job + _MOST]) * 2)
 
 
 @kernel("v:L")

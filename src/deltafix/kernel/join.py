@@ -30,6 +30,26 @@ _FEW = 16
 """Rows up to which no index is filled to find fewer."""
 
 
+@kernel("i:ALPiib")
+def _open(A, L, P, s, slot, gathers):
+    """Open the join level at `s` with its literal's rows in a slot that has the key's hash.
+
+    The key is in KEY, or it `gathers` it. Returns 0 if no slot has the key.
+    """
+    c = L[s]
+    if gathers:
+        gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
+    L[s + 2] = 0
+    if slot_has(A, L, np.int64(P[c + at.K_INDEX]), slot, at.KEY) == 0:
+        slot = idx_find(A, L, np.int64(P[c + at.K_INDEX]), at.KEY, L[slot] >> 32)
+        if slot < 0:
+            return np.int64(0)
+    L[s + 1] = 0 if (L[slot + 1] >> 32) == 0 else 1
+    L[s + 3] = L[slot + 1] & 0xFFFFFFFF
+    L[s + 4] = (L[slot] & 0xFFFFFFFF) - 1
+    return np.int64(1)
+
+
 @kernel("i:ALPii")
 def _choose(A, L, P, node, level):
     """Open join level `level` with the candidate literal that has the fewest rows.
@@ -98,23 +118,13 @@ def _choose(A, L, P, node, level):
             slot = np.int64(-1)
             late = np.int64(-1)
             k = np.int64(0)
-    L[s + 2] = 0
     if slot < 0:
         L[s + 1] = 2
+        L[s + 2] = 0
         L[s + 3] = best
         L[s + 4] = 0
         return np.int64(1)
-    c = L[s]
-    if n > 1:
-        gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
-    if slot_has(A, L, np.int64(P[c + at.K_INDEX]), slot, at.KEY) == 0:
-        slot = idx_find(A, L, np.int64(P[c + at.K_INDEX]), at.KEY, L[slot] >> 32)
-        if slot < 0:
-            return np.int64(0)
-    L[s + 1] = 0 if (L[slot + 1] >> 32) == 0 else 1
-    L[s + 3] = L[slot + 1] & 0xFFFFFFFF
-    L[s + 4] = (L[slot] & 0xFFFFFFFF) - 1
-    return np.int64(1)
+    return _open(A, L, P, s, slot, n > 1)
 
 
 @kernel("i:ALPiii")
@@ -335,7 +345,8 @@ def run_variant(A, L, P, v, row, mode):
     Cost: O(rows of the literals chosen); asserted through C_PROBED and C_DERIVATIONS.
     """
     m = np.int64(-1)
-    L[at.C_TRIED] += 1
+    if L[at.CHOSEN] == 0 and L[at.PAUSED] == 0:
+        L[at.C_TRIED] += 1
     r = np.int64(P[v + at.V_TRIGGER])
     L[at.TRIGGER_REL] = r
     L[at.TRIGGER_ROW] = row
@@ -369,7 +380,13 @@ def run_variant(A, L, P, v, row, mode):
             return
         if fits:
             if not opened and P[node + 2] > 0:
-                opened = _choose(A, L, P, node, level + 1)
+                if L[at.CHOSEN]:
+                    s = L[at.STACK] + (level + 1) * at.LEVEL
+                    L[s] = L[at.CHOSEN_LITERAL]
+                    opened = _open(A, L, P, s, L[at.CHOSEN] - 1, True)
+                    L[at.CHOSEN] = 0
+                else:
+                    opened = _choose(A, L, P, node, level + 1)
                 if opened == 2:
                     L[at.ASKED] = -1
                     _pause(L, node, level, m)

@@ -11,7 +11,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.memory import block, discard, generous
+from deltafix.kernel.memory import block, discard, generous, recycle
 
 _LOW = 1 << 10
 _RUN = 1 << 9
@@ -121,7 +121,7 @@ def _spread(L, rb, gap, cap):
             L[base + s] = v
     for k in range(n):
         _place(L, base, cap, L[held + k])
-    discard(L, held * 2, (gap + 2 * _RUN) * 2)
+    recycle(L, held * 2, (gap + 2 * _RUN) * 2)
 
 
 @kernel("v:Lii")

@@ -24,14 +24,13 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.ahead import look_ahead, look_ahead_in
 from deltafix.kernel.batch import PARTS, count_known, entry_width
+from deltafix.kernel.blocks import next_item
 from deltafix.kernel.emit import gain
 from deltafix.kernel.index import index_row
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import key_find, key_reserve
-from deltafix.kernel.memory import block, discard, room, row_room
-from deltafix.kernel.task import set_task
+from deltafix.kernel.memory import block, recycle, room, row_room
 
 _TAKE = 7  # `maintain`'s phase
 _GROWS = 2
@@ -72,7 +71,7 @@ def rows_left(L, P, t):
 def is_shared(L, P, t, rows):
     """Whether lanes go on with the phase at hand, of which so many rows are left."""
     return np.int64(
-        L[at.LANES] > 1
+        L[at.LANES] > 0
         and rows >= L[at.SHARE_FROM]
         and L[at.BATCH] != 0
         and L[at.PIPE] == 0
@@ -144,7 +143,7 @@ def _settle_in(L, P, t):
     wanted = _wanted(L, P, t)
     if L[at.SHARED] == 0 or wanted * 2 > L[at.SHARED_WORDS] * _GROWS:
         if L[at.SHARED] != 0:
-            discard(L, L[at.SHARED] * 2, L[at.SHARED_WORDS])
+            recycle(L, L[at.SHARED] * 2, L[at.SHARED_WORDS])
             L[at.SHARED] = 0
         L[at.SHARED] = block(L, wanted * 2) // 2
         L[at.SHARED_WORDS] = wanted * 2
@@ -259,12 +258,16 @@ def lend(L, P, lane, begin):
             L[h + c] = L[c]
         L[h + at.LANE] = lane
         L[h + at.LIMIT] = 0  # it takes no block
+        L[h + at.FREE + 1] = 0
         L[h + at.PAUSED] = 0
         L[h + at.P_POS] = 0
         L[h + at.T_LEFT] = 0
         L[h + at.T_THEN] = at.THEN_NEXT
         L[h + at.EMITTED] = 0
         L[h + at.LATE] = 0
+        L[h + at.BLOCK_RULES] = 0
+        L[h + at.ITEMS] = 0
+        L[h + at.ITEM] = 0
         for c in range(at.C_DERIVATIONS, at.C_PROBED + 1):
             L[h + c] = 0
         L[h + at.C_TRIED] = 0
@@ -312,32 +315,10 @@ def lend(L, P, lane, begin):
 
 @kernel("i:ALPi")
 def next_in_lane(A, L, P, t):
-    """Take a lane's next row as a task: GO; DONE: its part is done; YIELD: all must stop first."""
+    """Take a lane's next row and rule as a task: GO. DONE: its part is; YIELD: all must stop."""
     if L[at.QUOTA] < L[at.C_PROBED] + L[at.C_DERIVATIONS]:
         return np.int64(at.YIELD)
-    if L[at.S_PHASE] % 16 == _TAKE:
-        if L[at.S_HEAD] >= L[at.S_END]:
-            return np.int64(at.DONE)
-        look_ahead(A, L, P, t)
-        value = L[L[at.Q] + L[at.S_HEAD]]
-        L[at.S_HEAD] += 1
-        row = value & 0xFFFFFFFF
-        set_task(A, L, P, t, at.T_SAME, value >> 32, row, at.MODE_TAKE, at.THEN_NEXT)
-        return np.int64(at.GO)
-    r = np.int64(P[P[L[at.S_START]] + at.V_TRIGGER])
-    rb = L[at.RELS] + r * at.RSZ
-    while L[at.S_ROW] < L[at.S_END]:
-        row = L[at.S_ROW]
-        look_ahead_in(A, L, P, L[at.S_START], r)
-        L[at.S_ROW] += 1
-        if L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.NOW:
-            L[at.LOOK] += 1
-            L[at.T_NEXT] = L[at.S_START]
-            L[at.T_LEFT] = 1
-            L[at.T_ROW] = row
-            L[at.T_MODE] = at.MODE_CREATE
-            return np.int64(at.GO)
-    return np.int64(at.DONE)
+    return np.int64(at.GO if next_item(A, L, P, t) else at.DONE)
 
 
 @kernel("v:LP")

@@ -38,7 +38,8 @@ QUOTA = 12  # rows probed + derivations after which a run yields to its caller
 EPOCH_BASE = 13  # CLOCK at the start of the epoch
 EPOCHS = 14  # epochs committed: tells whoever was interrupted whether one stands
 # queue of created rows (rel << 32 | row), journal of touched rows (3 cells each), wave heap
-# (2 cells each), dead blocks (2 cells each): a vector is (first cell, length, capacity)
+# (2 cells each): a vector is (first cell, length, capacity). Blocks handed back in this run: first
+# cell, how many (2 cells each), room
 Q = 16
 J = 20
 HEAP = 24
@@ -150,6 +151,18 @@ SHARED_WORDS = 217
 N_LEVELS = 218  # join levels that there is room for
 TO_FILL = 219  # 1: an index has LATE_NOW
 JOBS = 220  # the first of the jobs that are open (`enter`), 0: none
+FREE = 221  # list of blocks that can be taken (3 cells each), how many, room: each its first word,
+# its words, and how many of these, from the first on, may not be zero
+DIRTY = 231  # such words of all of them
+LEAST_BLOCK = 232  # words from which a block that was handed back is taken again
+# a lane's block of rows (`blocks`)
+BLOCK_SIZE = 224  # how many there are
+BLOCK_RULE = 225  # offset in the program of the next rule's offset, and how many are left
+BLOCK_RULES = 226
+ITEMS = 227  # of the rule before that, and the next one's number
+ITEM = 228
+CHOSEN = 229  # the slot that the task's row begins with, counted from 1, and its literal; 0: none
+CHOSEN_LITERAL = 230
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -166,6 +179,11 @@ RINGS = (LAST_COLUMNS + 1024) // 2  # probes of rows to come (`ahead`), RING_ROW
 RING_ROWS = 32
 PROBES = 31  # of one row at most
 PROBE_CELLS = 128
+BLOCK = 64
+BLOCK_LITERALS = 8
+BLOCK_ITEM = 3 + 2 * BLOCK_LITERALS
+BLOCK_ROWS = RINGS  # a lane has no probes of rows to come
+BLOCK_ITEMS = BLOCK_ROWS + BLOCK
 LANE_CELLS = RINGS + RING_ROWS * PROBE_CELLS  # of the arena's header, and of each lane's behind it
 MAX_LANES = 16
 FIRST_WORD = LANE_CELLS * 2 * (1 + MAX_LANES)

@@ -370,7 +370,7 @@ def maintain(A, L, P):
             L[at.T_LEFT] -= 1
             if L[at.T_MODE] == at.MODE_QUERY and L[at.UNFOUND] == 0:
                 continue  # all derivations are found, or it has given up
-            if finds_nothing(A, L, P, v, L[at.T_ROW]):
+            if not L[at.LANE] and finds_nothing(A, L, P, v, L[at.T_ROW]):
                 continue
             run_variant(A, L, P, v, L[at.T_ROW], L[at.T_MODE])
             if L[at.PAUSED]:  # the same variant again, when the caller comes back

@@ -1,10 +1,11 @@
 """Blocks, vectors and row records inside the arena.
 
-A block is a run of words taken from the top of the reservation; it never moves, but a structure
-that outgrows its block copies itself into a larger one and leaves the old to `DEAD`, whose pages
-Python gives back after the call. Reserving costs nothing (pages appear when touched), so blocks
-grow generously. Invariant: room is made before anything is changed, so a MemoryError leaves a
-state that the journal can roll back. Nothing here knows what the words mean.
+A block is a run of words, from the top of the reservation or where another block was; it never
+moves, but a structure that outgrows its block copies itself into a larger one and hands the old
+back (`DEAD`). Readers in other threads may still look at that, so it is taken again (`FREE`) only
+after Python has waited for them (`arena.Arena.release`). Reserving costs nothing (pages appear when
+touched), so blocks grow generously. Invariant: room is made before anything is changed, so a
+MemoryError leaves a state that the journal can roll back. Nothing here knows what the words mean.
 """
 
 from __future__ import annotations
@@ -19,25 +20,53 @@ from deltafix.kernel.jit import kernel
 def block(L, words):
     """Take `words` zeroed words (rounded up to a cache line). Returns the first.
 
-    Blocks are never handed out twice, so they are zero because the system's pages are.
-    Raises MemoryError.
+    From the smallest free block that has room, whose pages are there already: new ones are most of
+    what a load's memory costs. Raises MemoryError.
     """
+    words = (words + 15) // 16 * 16
+    best = np.int64(-1)
+    for k in range(L[at.FREE + 1]):
+        e = L[at.FREE] + 3 * k
+        if L[e + 1] >= words and (best < 0 or L[e + 1] < L[best + 1]):
+            best = e
     start = L[at.BUMP]
-    end = start + ((words + 15) // 16) * 16
-    if end > L[at.LIMIT]:
-        raise MemoryError("the arena's reservation is used up")
-    L[at.BUMP] = end
+    if best < 0:
+        if start + words > L[at.LIMIT]:
+            raise MemoryError("the arena's reservation is used up")
+        L[at.BUMP] = start + words
+        return start
+    start = L[best]
+    dirty = min(words, L[best + 2])
+    for k in range(start // 2, (start + dirty) // 2):
+        L[k] = 0
+    L[at.DIRTY] -= dirty
+    L[best] += words
+    L[best + 1] -= words
+    L[best + 2] -= dirty
     return start
 
 
 @kernel("v:Lii")
 def discard(L, start, words):
-    """Hand a block back: Python releases its pages after the run (large ones only)."""
+    """Hand a block back (large ones only)."""
     n = L[at.DEAD + 1]
-    if words >= 2048 and n < L[at.DEAD + 2]:
+    if words >= L[at.LEAST_BLOCK] and n < L[at.DEAD + 2]:
         L[L[at.DEAD] + 2 * n] = start
         L[L[at.DEAD] + 2 * n + 1] = words
         L[at.DEAD + 1] = n + 1
+
+
+@kernel("v:Lii")
+def recycle(L, start, words):
+    """Hand back a block that no other thread ever looks at: the next may have it at once."""
+    n = L[at.FREE + 1]
+    if words >= L[at.LEAST_BLOCK] and n < L[at.FREE + 2]:
+        e = L[at.FREE] + 3 * n
+        L[e] = start
+        L[e + 1] = (words + 15) // 16 * 16
+        L[e + 2] = L[e + 1]
+        L[at.FREE + 1] = n + 1
+        L[at.DIRTY] += L[e + 1]
 
 
 @kernel("i:ii")

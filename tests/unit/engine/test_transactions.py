@@ -316,10 +316,10 @@ def test_what_tables_outgrow_is_given_back_while_an_epoch_runs(
     with deltafix.connect(NUMBERS) as db:
         arena, release = db._arena, Arena.release
 
-        def noted(self: Arena) -> None:
+        def noted(self: Arena, *, keep: bool = False) -> None:
             if blocks := int(self.cells[at.DEAD + 1]):
                 given_back.append((blocks, db._gate.locked()))
-            release(self)
+            release(self, keep=keep)
 
         monkeypatch.setattr(Arena, "release", noted)
         with db.transaction() as tx:
@@ -327,8 +327,24 @@ def test_what_tables_outgrow_is_given_back_while_an_epoch_runs(
         assert db.count("path") == 120 * 120
         assert len(given_back) > 2
         assert all(locked for _, locked in given_back)
-        assert arena.cells[at.DEAD + 1] == 0
+        assert arena.cells[at.DEAD + 1] == arena.cells[at.DIRTY] == 0
         db.check_invariants()
+
+
+def test_large_epochs_use_the_same_memory_again() -> None:
+    """Each took blocks of its own before: addresses were used up after some thousand epochs."""
+    edges = [(i, (i + 1) % 60) for i in range(60)]
+    taken = []
+    with deltafix.connect(NUMBERS) as db:
+        cells = db._arena.cells
+        cells[at.LEAST_BLOCK], cells[at.SHARE_FROM], cells[at.BATCH_FROM] = 16, 1, 0
+        for epoch in range(12):
+            with db.transaction() as tx:
+                (tx.delete if epoch % 2 else tx.insert)("edge", edges)
+            assert db.count("path") == (0 if epoch % 2 else 3600)
+            db.check_invariants()
+            taken.append(int(cells[at.BUMP]))
+    assert len(set(taken[4:])) == 1
 
 
 def test_a_profile_names_the_seconds_of_each_stratum() -> None:

@@ -5,6 +5,7 @@ Runs also as plain Python and with bounds checked (.ci/run): sizes follow.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import chain, pairwise
 from random import Random
 
@@ -51,7 +52,7 @@ class Table:
         return int(door(self.arena.words, self.arena.cells, flat, self.number, len(rows)))
 
     def commit(self) -> None:
-        Lanes(self.arena).fill()  # as an epoch does before it runs
+        Lanes(self.arena, nullcontext()).fill()  # as an epoch does before it runs
         commit(self.arena.words, self.arena.cells)
 
     def rollback(self) -> None:
