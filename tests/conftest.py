@@ -57,9 +57,9 @@ _PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExc
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Share tests among processes by file, but those of one Spark session to one process.
 
-    That has the namenode, too, which takes 20 s to start. Connectors have a session of their own,
-    with jars. By name, which is all that the process knows that shares them out (groups by marker,
-    xdist's own, put every test alone with this pytest).
+    That has all that asks the namenode, too, which takes 20 s to start: two processes had one.
+    Connectors have a session of their own, with jars. By name, which is all that the process knows
+    that shares them out (groups by marker, xdist's own, put every test alone with this pytest).
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -67,7 +67,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith("tests/connectors/"):
                 return "connectors"
-            shared = re.search(r"\bspark\b|test_hdfs_faults", nodeid)
+            shared = re.search(r"\bspark\b|test_hdfs_faults|store/test_folder", nodeid)
             return "spark" if shared else nodeid.partition("::")[0]
 
         def _assign_work_unit(self, node: Any) -> None:
