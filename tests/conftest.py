@@ -110,15 +110,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             test._hypothesis_internal_use_settings = raised
 
 
+_UNFREEZE = gc.unfreeze
+
+
 def pytest_collection_finish() -> None:
     """Leave what is loaded by now to itself: half a million objects in each full collection."""
     gc.collect()
     gc.freeze()
+    gc.unfreeze = lambda: None  # a language server, or a bench, that ended gave all of it back
     seldom()  # collections took 15 % of the processor, and 5 % so
 
 
 def pytest_unconfigure() -> None:
     """As before: what extensions hold is freed, or they say at exit that it leaked."""
+    gc.unfreeze = _UNFREEZE
     gc.unfreeze()
 
 
