@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from deltafix.collector import seldom
 from deltafix.rules import whole
 
 if TYPE_CHECKING:
@@ -39,12 +40,14 @@ def _few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
 # Images of states are sealed with the user's key: tests, and processes they start, have their own.
 os.environ["DELTAFIX_IMAGE_KEY"] = "tests"
 
-# Jobs of tests last for seconds: Java's second compiler cost as much as all else that it did. The
-# classes are `make test`'s; where they are not there, or not of this Java, it reads its own.
+# Jobs of tests last for seconds: Java's second compiler cost as much as all else that it did, and
+# code that Spark makes for each query a fifth of what tables of Delta took then. The classes are
+# `make test`'s; where they are not there, or not of this Java, it reads its own.
 _CLASSES = Path(__file__).parents[1] / "build" / "classes.jsa"
 os.environ.setdefault(
     "JDK_JAVA_OPTIONS",
-    f'-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-XX:SharedArchiveFile={_CLASSES}" -Xlog:cds*=off',
+    f'-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-XX:SharedArchiveFile={_CLASSES}" -Xlog:cds*=off '
+    "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN",
 )
 
 # PySpark's own: it asks pandas for a deprecated name, and leaves sockets to the collector.
@@ -54,9 +57,9 @@ _PYSPARK = ("ResourceWarning", "DeprecationWarning", "pytest.PytestUnraisableExc
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Share tests among processes by file, but those of one Spark session to one process.
 
-    That has the namenode, too, which takes 20 s to start. Connectors have a session of their own,
-    with jars. By name, which is all that the process knows that shares them out (groups by marker,
-    xdist's own, put every test alone with this pytest).
+    That has all that asks the namenode, too, which takes 20 s to start: two processes had one.
+    Connectors have a session of their own, with jars. By name, which is all that the process knows
+    that shares them out (groups by marker, xdist's own, put every test alone with this pytest).
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -64,7 +67,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith("tests/connectors/"):
                 return "connectors"
-            shared = re.search(r"\bspark\b|test_hdfs_faults", nodeid)
+            shared = re.search(r"\bspark\b|test_hdfs_faults|store/test_folder", nodeid)
             return "spark" if shared else nodeid.partition("::")[0]
 
         def _assign_work_unit(self, node: Any) -> None:
@@ -107,14 +110,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             test._hypothesis_internal_use_settings = raised
 
 
+_UNFREEZE = gc.unfreeze
+
+
 def pytest_collection_finish() -> None:
     """Leave what is loaded by now to itself: half a million objects in each full collection."""
     gc.collect()
     gc.freeze()
+    gc.unfreeze = lambda: None  # a language server, or a bench, that ended gave all of it back
+    seldom()  # collections took 15 % of the processor, and 5 % so
 
 
 def pytest_unconfigure() -> None:
     """As before: what extensions hold is freed, or they say at exit that it leaked."""
+    gc.unfreeze = _UNFREEZE
     gc.unfreeze()
 
 

@@ -206,13 +206,37 @@ def test_every_package_is_in_the_architecture_page():
         assert room in tree, room
 
 
-STEPS = re.findall(
-    r"^\| `([a-z_/]+\.py)` `(\w+)` \|", (ROOT / "docs" / "architecture.md").read_text(), re.M
-)
+TOLD = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+PLACES = {
+    (page, found[1])
+    for page in TOLD
+    for found in re.finditer(r"`(\w(?:[\w.-]*/)+[\w.-]*)`", FENCE.sub("", page.read_text()))
+    if re.search(r"/$|\.(dl|md|py|sh|toml|txt|v)$", found[1])
+    and (page.name == "architecture.md" or "/" in found[1][:-1])  # a user's `models/` is not ours
+}
+NAMES = {
+    (page, *found)
+    for page in TOLD
+    for found in re.findall(r"`([\w/]+\.py)` `(\w+)`", page.read_text())
+}
 
 
-def test_the_functions_that_an_edit_runs_through_are_there():
-    assert len(STEPS) >= 15
-    for file, name in STEPS:
-        source = (ROOT / "src" / "deltafix" / file).read_text()
-        assert re.search(rf"^ *def {name}\(|^{name} = ", source, re.M), f"{file}: {name}"
+def lies(place: str, page: Path) -> Path | None:
+    """Where a file or a folder lies that a page names: beside it, or in a room of the tree."""
+    package = ROOT / "src" / "deltafix"
+    rooms = (page.parent, ROOT, package, package / "analyses", ROOT / "docs", ROOT / "tests")
+    return next((room / place for room in rooms if (room / place).exists()), None)
+
+
+def test_files_that_pages_name_are_there():
+    assert len(PLACES) > 100
+    missing = [(page.name, place) for page, place in PLACES if lies(place, page) is None]
+    assert missing == []
+
+
+def test_functions_that_pages_name_with_their_file_are_there():
+    assert len(NAMES) >= 15
+    for page, place, name in NAMES:
+        file = lies(place, page)
+        assert file is not None, (page.name, place)
+        assert re.search(rf"^ *def {name}\(|^{name} = ", file.read_text(), re.M), (place, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
+from deltafix.collector import seldom
 from deltafix.interrupt import INTERRUPTED, Interrupt, ended, listen, outcome
 
 
@@ -13,6 +14,7 @@ def main() -> NoReturn:
     code = INTERRUPTED
     try:
         listen()
+        seldom()
         from deltafix.cli.main import main as command_line  # noqa: PLC0415  it takes its time
 
         command_line()

@@ -22,15 +22,15 @@ from deltafix.changes.formula import (
     Test,
     disjunction,
 )
-from deltafix.changes.formula_laws import (
+from deltafix.errors import ChangeError, FunctorError, LawError, ReducerError
+from deltafix.reactive import Holds, check_reducer
+from deltafix.rules.operators import connected, lfp
+from formula_laws import (
     formula_derivative_law,
     next_law,
     precise_law,
     simplify_law,
 )
-from deltafix.errors import ChangeError, FunctorError, LawError, ReducerError
-from deltafix.reactive import Holds, check_reducer
-from deltafix.rules.operators import connected, lfp
 
 
 def either(t, u):

@@ -36,7 +36,7 @@ from deltafix.changes.formula import (
     relation_names,
 )
 from deltafix.changes.formula_derivative import differentiate
-from deltafix.changes.formula_laws import (
+from formula_laws import (
     counted_once,
     formula_derivative_law,
     next_law,

@@ -11,7 +11,6 @@ import pytest
 from deltafix.changes import PRECISE, STANDARD, Interpretation, differentiate, next_of
 from deltafix.changes.counted import COUNTED, Counting
 from deltafix.changes.formula import Aggregate, And, Exists, Forall, Not, Or, Relation, exists
-from deltafix.changes.formula_laws import formula_derivative_law
 from deltafix.changes.sets import SetChange
 from deltafix.changes.simplify import simplify
 from deltafix.changes.symbolic import (
@@ -22,6 +21,7 @@ from deltafix.changes.symbolic import (
     prove_rules,
     rule_table,
 )
+from formula_laws import formula_derivative_law
 
 pytest.importorskip("z3", reason="the extra deltafix[proofs]")
 

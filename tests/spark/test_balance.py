@@ -11,7 +11,6 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from tests.spark.test_shards_agree import REACH, agree, random_edits
@@ -19,7 +18,7 @@ from tests.spark.test_shards_agree import REACH, agree, random_edits
 import deltafix
 from deltafix.errors import StateError
 from deltafix.facts.delta import Delta
-from deltafix.spark.hashing import Heavy, Key, hash_columns
+from deltafix.spark.hashing import Heavy, Key, hash_rows
 from deltafix.spark.shards import ShardedDatabase, balance, database, resident
 from deltafix.spark.shards import epoch as shards_epoch
 from deltafix.spark.wire import route
@@ -46,6 +45,11 @@ def star(arms: int) -> list[tuple[int, int]]:
     """A hub between so many arms on both sides, and paths beside it."""
     around = [row for n in range(arms) for row in ((100 + n, HUB), (HUB, 100_000 + n))]
     return [*around, *((n, n + 1) for n in range(200_000, 200_000 + arms))]
+
+
+def hash_of(value: int) -> int:
+    """The hash of a key of one column."""
+    return int(hash_rows(pa.table({"key": [value]}), [0])[0])
 
 
 def rows_by_shard(db: ShardedDatabase) -> list[int]:
@@ -77,7 +81,7 @@ def test_a_hub_is_shared_and_every_epoch_after_is_as_before(
         assert db.apply(delta) == one.apply(delta)
         before, rows = rows_by_shard(db), {name: db.rows(name) for name in one.schemas}
         assert db.balance() >= 1
-        assert int(hash_columns([np.array([HUB])])[0]) in db.layout.heavy
+        assert hash_of(HUB) in db.layout.heavy
         assert db.epoch == one.epoch
         assert {name: db.rows(name) for name in one.schemas} == rows
         after = rows_by_shard(db)
@@ -148,7 +152,7 @@ def test_a_failure_while_rows_are_laid_out_anew_leaves_them_as_they_were(
 
 def test_rows_of_a_heavy_key_go_by_its_columns_or_to_all() -> None:
     table = pa.table({"c0": [1, 1, 1, 2, 2], "c1": range(5), "sign": pa.array([1] * 5, pa.int8())})
-    hashes = (int(hash_columns([np.array([1])])[0]),)
+    hashes = (hash_of(1),)
     for columns, copies in (((0, 1), 1), (None, 4)):
         parts: dict[int, list[tuple[int, int]]] = {}
         for shard, part in route(table, Key((0,), Heavy(hashes, columns)), 4):
@@ -177,5 +181,5 @@ def test_spark_workers_count_keys_and_lay_them_out_anew(
             delta = Delta.of(change, one.schemas.values())
             assert db.apply(delta) == one.apply(delta)
             db.balance()
-        assert db.layout.heavy == (int(hash_columns([np.array([0])])[0]),)
+        assert db.layout.heavy == (hash_of(0),)
         assert db.rows("dead") == one.rows("dead")

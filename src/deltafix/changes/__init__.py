@@ -4,9 +4,9 @@ Reading guide, in dependency order: `action` (values, changes, ⊕), `sets`, `in
 `combined` (the actions there are), `derivative` (how a result changes), `fixpoint` (how a least
 fixpoint does), `formula`, `evaluate`, `simplify`, `formula_derivative`, `counted` (formulae and
 their derivatives as data), `connective` (formulae of one's own), `recursive` (Datalog as one
-instance), `laws`, `formula_laws` and `check` (what must hold, and asking it), `query` and
-`symbolic` (proofs). It stands on the standard library alone; Hypothesis and z3 are loaded only
-where a check or a proof asks for them.
+instance), `laws` and `check` (what must hold, and asking it), `query` and `symbolic` (proofs). It
+stands on the standard library alone; Hypothesis and z3 are loaded only where a check or a proof
+asks for them.
 
 Source: Fixing incremental computation (change actions; derivatives of formulae and fixpoints).
 """

@@ -280,6 +280,6 @@ def differentiate(
     return FormulaChange(simplify(up), simplify(down)) if simplified else FormulaChange(up, down)
 
 
-def next_of(formula: Formula, *, changing: frozenset[str] | None = None) -> Formula:
-    """X(formula): its value after the change."""
-    return Differentiation(STANDARD, changing).next(formula)
+def next_of(formula: Formula) -> Formula:
+    """X(formula): its value after the change, where every relation may change."""
+    return Differentiation(STANDARD, None).next(formula)

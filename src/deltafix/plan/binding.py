@@ -29,10 +29,7 @@ def evaluable(body: Iterable[Literal]) -> tuple[tuple[Literal, ...], set[Argumen
     Near linear: a literal is looked at again only when one of its variables is bound.
     """
     literals = [one for one in body if not isinstance(one, Absent)]
-    readers: dict[Argument, list[int]] = {}
-    for position, literal in enumerate(literals):
-        for slot in slots_of(literal):
-            readers.setdefault(slot, []).append(position)
+    readers = _readers(literals)
     bound: set[Argument] = set()
     ran: set[int] = set()
     queue = list(range(len(literals)))
@@ -103,10 +100,7 @@ def tests_of(known: Iterable[Slot], literals: Iterable[Literal]) -> tuple[Litera
 
 def connected(wanted: Iterable[Slot], literals: Sequence[Literal]) -> tuple[Literal, ...]:
     """The literals that share a variable with the wanted ones, directly or not."""
-    readers: dict[Argument, list[int]] = {}
-    for position, literal in enumerate(literals):
-        for slot in slots_of(literal):
-            readers.setdefault(slot, []).append(position)
+    readers = _readers(literals)
     queue: list[Argument] = list(wanted)
     reached: set[int] = set()
     while queue:
@@ -115,6 +109,15 @@ def connected(wanted: Iterable[Slot], literals: Sequence[Literal]) -> tuple[Lite
                 reached.add(position)
                 queue.extend(slots_of(literals[position]))
     return tuple(literals[position] for position in sorted(reached))
+
+
+def _readers(literals: Sequence[Literal]) -> dict[Argument, list[int]]:
+    """By variable, the places of the literals that have it."""
+    readers: dict[Argument, list[int]] = {}
+    for position, literal in enumerate(literals):
+        for slot in slots_of(literal):
+            readers.setdefault(slot, []).append(position)
+    return readers
 
 
 def _gives(literal: Literal, bound: set[Argument]) -> tuple[Argument, ...] | None:

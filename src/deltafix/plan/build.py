@@ -325,17 +325,8 @@ def _outside(layer: Layer, indexes: Indexes, types: Mapping[str, tuple[BaseType,
         if fold.group and not is_total and fold.op not in ("sum", "mean"):
             indexes.add(fold.source, fold.group)
         return Outside((fold.source,), layer, is_total=is_total)
-    bodies = [clause.body for clause in layer.clauses]
-    for _, merge in layer.merges:
-        if isinstance(merge, Subsumption):
-            bodies.extend(order.body for order in merge.orders)
-    reads = {
-        literal.relation: None
-        for body in bodies
-        for literal in body
-        if isinstance(literal, Match | Absent) and literal.relation not in layer.relations
-    }
-    return Outside(tuple(reads), layer)
+    reads = dict.fromkeys(one.relation for one in _reads(layer))
+    return Outside(tuple(one for one in reads if one not in layer.relations), layer)
 
 
 def _full(lower: tuple[Variant, ...]) -> tuple[tuple[Variant, ...], ...]:

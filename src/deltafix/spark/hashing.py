@@ -60,12 +60,6 @@ def hash_rows(table: pa.Table, columns: Sequence[int]) -> Hashes:
     return _mixed([_patterns(table.column(column)) for column in columns], table.num_rows)
 
 
-def hash_columns(columns: Sequence[np.ndarray[Any, Any]], size: int | None = None) -> Hashes:
-    """The same of columns of int64 numbers; `size` rows where there may be no column. O(cells)."""
-    rows = len(columns[0]) if size is None else size
-    return _mixed([column.view(np.uint64) for column in columns], rows)
-
-
 def cut(hashes: Hashes, shards: int) -> tuple[Any, dict[int, slice]]:
     """Rows by the shard of their hash: an order of them, and where each shard's are in it.
 

@@ -349,13 +349,13 @@ def read_clauses(source: Source, operators: OperatorTable) -> Iterator[ReadClaus
         )
 
 
-def read_term(text: str, operators: OperatorTable, path: str | None = None) -> ReadClause:
+def read_term(text: str, operators: OperatorTable) -> ReadClause:
     """Read one term; the closing `.` may be missing.
 
     Raises:
         PrologSyntaxError: as `read_clauses`, or more than one term.
     """
-    source = Source(text, path)
+    source = Source(text)
     tokens = list(tokenize(source))
     if tokens and tokens[-1].kind == "end":
         tokens.pop()

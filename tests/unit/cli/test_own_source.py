@@ -224,7 +224,7 @@ def split(text: str, start: str) -> tuple[list[str], list[str]]:
 
 def test_dead_code_says_the_same_in_every_format(deltafix) -> None:
     roots = ("--roots", "entry-points", "--confidence", "likely")  # without its users
-    asked = ("dead-code", OWN, "-q", "--framework", "pytest", *roots)
+    asked = ("dead-code", PACKAGE, "-q", "--framework", "pytest", *roots)
     done = deltafix(*asked, "--format", "json")
     data = json.loads(done.out)
     assert (done.code, done.err, data["unreadable"]) == (1, "", {})

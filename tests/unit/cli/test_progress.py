@@ -41,7 +41,7 @@ SCRIPT = """\
 CREATE TABLE edge(x INT, y INT);
 CREATE VIEW path AS WITH RECURSIVE p(x, y) AS (
     SELECT x, y FROM edge UNION SELECT p.x, edge.y FROM p JOIN edge ON p.y = edge.x
-) SELECT * FROM p WHERE x = 0 AND y > 2498;
+) SELECT * FROM p WHERE x = 0 AND y > 1298;
 INSERT INTO edge VALUES {};
 """
 ESCAPE = re.compile(r"\x1b\[([?\d;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
@@ -97,18 +97,18 @@ def cases(tmp_path, warm_kernel):
     def make(name: str) -> tuple[list[str], str]:
         if name == "run":
             (tmp_path / "p.dl").write_text(PROGRAM)
-            chain = "".join(f"{n}\t{n + 1}\n" for n in range(1800))
+            chain = "".join(f"{n}\t{n + 1}\n" for n in range(1200))
             (tmp_path / "edge.facts").write_text(chain)
             return ["run", f"{tmp_path}/p.dl", "-F", f"{tmp_path}"], "(stratum 2 of 2)"
         if name == "sql":
-            chain = ", ".join(f"({n}, {n + 1})" for n in range(2500))
+            chain = ", ".join(f"({n}, {n + 1})" for n in range(1300))
             (tmp_path / "s.sql").write_text(SCRIPT.format(chain))
             return ["sql", f"{tmp_path}/s.sql"], "INSERT INTO edge VALUES"
         if name == "analyse":
             tree = Path(deltafix.__file__).parent / "store"
             return ["analyse", "points-to", f"{tree}", "--view", "calls"], "evaluating"
         job = Job(tmp_path)
-        job.say("member", *(("+", (f"t{n}", f"t{n + 1}")) for n in range(2500)))
+        job.say("member", *(("+", (f"t{n}", f"t{n + 1}")) for n in range(1300)))
         # Which of its short steps is drawn, ten times a second, is chance; the clock always is.
         return ["pipeline", "run", f"{job.toml}"], "0:00:0"
 
@@ -282,7 +282,7 @@ def test_an_epoch_tells_no_name_that_nobody_wrote(warm_kernel, monkeypatch):
     monkeypatch.setattr("deltafix.engine.run.SLICE", 100)
     said = []
     with deltafix.sql.connect() as db:
-        db.execute(SCRIPT.partition("INSERT")[0].replace("2498", "0"))
+        db.execute(SCRIPT.partition("INSERT")[0].replace("1298", "0"))
         with heard(said.append):
             db.insert("edge", [(n, n + 1) for n in range(60)])
     told = [

@@ -58,6 +58,19 @@ def test_run_reads_fact_files_without_pandas_and_spark(tmp_path):
     assert loaded_after(statement, "pandas", "polars", "pyspark", "rich") == []
 
 
+def test_the_command_s_own_process_collects_seldom(tmp_path):
+    (tmp_path / "p.dl").write_text(".decl a(x: number)\n" + "a(1).\n" * 2000)
+    code = (
+        "import gc, sys\nfrom deltafix.__main__ import main\n"
+        f"sys.argv = ['deltafix', 'check', '{tmp_path}/p.dl']\n"
+        "before = sum(one['collections'] for one in gc.get_stats())\n"
+        "try: main()\n"
+        "finally: print(sum(one['collections'] for one in gc.get_stats()) - before)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(ran.stdout.splitlines()[-1]) < 30  # 200, as Python begins
+
+
 def test_public_names_resolve_and_unknown_ones_do_not():
     import deltafix
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from random import Random
 
@@ -46,6 +47,7 @@ MARKS = {
 }
 
 
+@cache
 def sources(features: frozenset[str], count: int) -> str:
     seeds = (Random(seed) for seed in range(count))
     return "".join(random_program(rng, 4, features).source or "" for rng in seeds)

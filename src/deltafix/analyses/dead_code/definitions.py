@@ -46,6 +46,7 @@ class Definitions(References):
         self.data = data
         self.lines = lines_of(data)
         self.blocks: list[Block] = []
+        self.telling: frozenset[str] = frozenset()  # of the module: few have any
 
     def run(self, tree: ast.Module) -> Fragment:
         """Read a whole module; call once."""
@@ -87,6 +88,7 @@ class Definitions(References):
             if calls_own and not self.module.is_aside:
                 self.emit("script", module)
         self._examples(module, tree)
+        self.telling = shapes.telling(tree)
         self.alternatives = frozenset(shapes.alternatives(tree.body))
         for statement in tree.body:
             self.visit(statement)
@@ -275,7 +277,7 @@ class Definitions(References):
         self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, scope: Scope
     ) -> None:
         """Whether it is deprecated, or the module's text names it: `__all__` may leave it out."""
-        warns = shapes.warns(node)
+        warns = shapes.warns(node, self._telling(node))
         told = node.name in self.documented or warns
         if told and scope.kind == "module" and not node.name.startswith("_"):
             self.emit("alias", scope.owner, node.name)
@@ -283,6 +285,9 @@ class Definitions(References):
             self.emit("kept", scope.child(node.name), scope.owner, "has for doctest alone")
         if warns or shapes.shows_call(node):
             self.emit("kept", scope.child(node.name), scope.owner, "documents, for code elsewhere,")
+
+    def _telling(self, node: ast.AST) -> frozenset[str]:
+        return shapes.telling(node) if self.telling else self.telling
 
     def _type_parameters(self, node: ast.AST) -> list[ast.AST]:
         """Bind the `[T]` of Python 3.12 in the current scope and return their nodes."""
@@ -307,9 +312,10 @@ class Definitions(References):
         if self.is_test and scope.kind == "module" and bases and "Test" in f"{node.name} {bases}":
             self.emit("test", identity)  # unittest collects by the ancestors, whatever the name
         self.under(identity, [*node.bases, *(k.value for k in node.keywords)])
-        if _BASE.search(node.name) or any(shapes.is_abstract(one) for one in ast.walk(node)):
+        telling = self._telling(node)
+        if _BASE.search(node.name) or not telling.isdisjoint(shapes.ABSTRACT):
             self.emit("abstract", identity)
-        if any(shapes.is_unfinished(one) for one in ast.walk(node)):
+        if not telling.isdisjoint(shapes.UNFINISHED):
             self.emit("unfinished", identity)
         for keyword in node.keywords:
             if keyword.arg == "metaclass" and self._full_name(keyword.value) != "abc.ABCMeta":

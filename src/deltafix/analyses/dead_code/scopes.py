@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from deltafix.analyses.dead_code.modules import ModuleName
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DISPLAYS = (
     *(ast.Constant, ast.JoinedStr, ast.List, ast.Tuple, ast.Set, ast.Dict),
@@ -173,7 +173,7 @@ def collect(
         stored = isinstance(getattr(node, "ctx", None), ast.Store)
         if isinstance(node, ast.expr) and not (walrus or stored):
             continue
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, _DEFINITIONS):
             scope.home(node.name).bind(node.name).defined = True
             if scope.kind == "function":
                 for one in ast.walk(node):

@@ -93,7 +93,9 @@ def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def warns(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
+def warns(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, telling: frozenset[str]
+) -> bool:
     """Whether a definition says that it is deprecated: it is there for importers only."""
     if "deprecated" in (ast.get_docstring(node) or "").lower():
         return True
@@ -101,11 +103,7 @@ def warns(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
     match does[:1]:
         case [ast.Expr(value=ast.Call(func=called))] if dotted_name(called).endswith("warn"):
             return True  # "… is obsolete, use …"
-    return any(
-        "deprecat" in (n.id if isinstance(n, ast.Name) else n.attr).lower()
-        for n in ast.walk(node)
-        if isinstance(n, ast.Name | ast.Attribute)
-    )
+    return not telling <= ABSTRACT | UNFINISHED
 
 
 def is_example(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
@@ -114,18 +112,23 @@ def is_example(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> b
     return "test" in node.name and not does and shows_examples(ast.get_docstring(node))
 
 
-def is_abstract(node: ast.AST) -> bool:
-    """Whether it names what makes a class abstract, or marks a method as that."""
-    return _name(node) in {"ABC", "ABCMeta", "Protocol", "abstractmethod", "abstractproperty"}
+ABSTRACT = frozenset({"ABC", "ABCMeta", "Protocol", "abstractmethod", "abstractproperty"})
+"""What makes a class abstract, or marks a method as that."""
+
+UNFINISHED = frozenset({"NotImplementedError"})
+"""What says that something is for heirs to do."""
 
 
-def is_unfinished(node: ast.AST) -> bool:
-    """Whether it says that something is for heirs to do."""
-    return _name(node) == "NotImplementedError"
-
-
-def _name(node: ast.AST) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+def telling(node: ast.AST) -> frozenset[str]:
+    """Names anywhere in a node that say for whom it is: those above, and what is `deprecated`."""
+    names = {
+        one.id if isinstance(one, ast.Name) else one.attr
+        for one in ast.walk(node)
+        if isinstance(one, ast.Name | ast.Attribute)
+    }
+    return frozenset(
+        one for one in names if one in ABSTRACT | UNFINISHED or "deprecat" in one.lower()
+    )
 
 
 def checks(node: ast.stmt) -> bool:

@@ -134,6 +134,14 @@ class Functions(Statements):
 
     # -- parameters ----------------------------------------------------------------------------
 
+    def _around(self, node: ast.AST | None) -> Scope:
+        """The block around a definition: it has the `[T]` of Python 3.12."""
+        outer = Scope("function", self.scope.owner, self.scope)
+        for parameter in getattr(node, "type_params", []):
+            outer.bind(parameter.name).assigned = True
+            self.move("?", outer.child(parameter.name))
+        return outer
+
     def parameters(
         self,
         arguments: ast.arguments,
@@ -143,11 +151,7 @@ class Functions(Statements):
     ) -> Scope:
         """State a function's parameters and defaults; returns the scope of its body."""
         every = [*arguments.posonlyargs, *arguments.args]
-        outside = self.scope
-        outer = Scope("function", outside.owner, outside)
-        for parameter in getattr(node, "type_params", []):
-            outer.bind(parameter.name).assigned = True
-            self.move("?", outer.child(parameter.name))
+        outer = self._around(node)
         scope = Scope("function", identity, outer)
         stars = [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
         collect(scope, [*every, *arguments.kwonlyargs, *stars, *body], self.module)
@@ -238,14 +242,10 @@ class Functions(Statements):
             self.value(base)
         for keyword in node.keywords:
             self.value(keyword.value)
-        outside, methods, protocol = self.scope, self.methods, self.protocol
+        methods, protocol = self.methods, self.protocol
         written = [one.value if isinstance(one, ast.Subscript) else one for one in node.bases]
         self.protocol = any(self.dotted(b).rpartition(".")[2] == "Protocol" for b in written)
-        outer = Scope("function", outside.owner, outside)
-        for parameter in getattr(node, "type_params", []):
-            outer.bind(parameter.name).assigned = True
-            self.move("?", outer.child(parameter.name))
-        scope = Scope("class", identity, outer)
+        scope = Scope("class", identity, self._around(node))
         collect(scope, node.body, self.module)
         with self.block(scope, identity):
             self.narrowed = {}

@@ -1,8 +1,8 @@
 """The laws of formulae and their derivatives, asked on one interpretation at a time.
 
-Each predicate compares a symbolic answer with the naive evaluator's. Invariant: as in `laws`, a
-predicate answers for one point and a false `Verdict` carries a sentence. What is true on *every*
-interpretation is `symbolic`'s business.
+Each predicate compares a symbolic answer with the naive evaluator's. Invariant: as in
+`deltafix.changes.laws`, a predicate answers for one point and a false `Verdict` carries a sentence.
+What is true on *every* interpretation is the business of `symbolic`.
 
 Source: Fixing incremental computation, sections 4.2 and 4.3.
 """
