@@ -40,14 +40,12 @@ def _few_choices(monkeypatch: pytest.MonkeyPatch) -> None:
 # Images of states are sealed with the user's key: tests, and processes they start, have their own.
 os.environ["DELTAFIX_IMAGE_KEY"] = "tests"
 
-# Jobs of tests last for seconds: Java's second compiler cost as much as all else that it did, and
-# code that Spark makes for each query a fifth of what tables of Delta took then. The classes are
-# `make test`'s; where they are not there, or not of this Java, it reads its own.
+# Jobs of tests last for seconds: Java's second compiler cost as much as all else that it did. The
+# classes are `make test`'s; where they are not there, or not of this Java, it reads its own.
 _CLASSES = Path(__file__).parents[1] / "build" / "classes.jsa"
 os.environ.setdefault(
     "JDK_JAVA_OPTIONS",
-    f'-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-XX:SharedArchiveFile={_CLASSES}" -Xlog:cds*=off '
-    "-Dspark.sql.codegen.wholeStage=false -Dspark.sql.codegen.factoryMode=NO_CODEGEN",
+    f'-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-XX:SharedArchiveFile={_CLASSES}" -Xlog:cds*=off',
 )
 
 # PySpark's own: it asks pandas for a deprecated name, and leaves sockets to the collector.
