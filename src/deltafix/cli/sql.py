@@ -185,6 +185,8 @@ def _typed(session: _Session) -> None:
             what = "the statement changed nothing"
             if session.db.commits > commits:
                 what = "what it changed was committed before"
+            elif session.db.aborted is not None:
+                what = "the transaction was rolled back; ROLLBACK ends it"
             elif was_open and not session.db.in_transaction:
                 what = "the transaction was rolled back"
             sys.stderr.write(f"interrupted: {what}\n")
