@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Const, Term
@@ -155,7 +155,7 @@ class Formulas:
             return Scalar(itemgetter(place), operand.type, operand.nullable)
 
         found = Scalars(self.scope.statement, leaf).compile(node)
-        return replace(found, says=(repr(node), tuple(read))), args
+        return replace(found, says=(spelled(node), tuple(read))), args
 
     def misplaced(self, node: exp.Expr) -> Exception:
         """The error for an aggregate where there is none."""
@@ -183,13 +183,13 @@ class Formulas:
                 return self.holds(found, truth)
             weaker = implied(node, self.scope) if truth is True else []
             if weaker:
-                rest = self.both(node, True, True) if subqueries.within(node) else None
+                rest = self.both(node, True, decisive=True) if subqueries.within(node) else None
                 each = (self.holds(one, True) for one in weaker)
                 return conjunction((*each, rest or self.computed(node, True)))
         if isinstance(node, exp.And | exp.Or):
             decisive = isinstance(node, exp.Or)
-            if subqueries.within(node) or (truth is not None and truth is not decisive):
-                return self.both(node, truth, decisive)
+            if truth is not None and (truth is not decisive or subqueries.within(node)):
+                return self.both(node, truth, decisive=decisive)
         elif isinstance(node, exp.Between) and truth is True and not node.args.get("symmetric"):
             low = exp.GTE(this=node.this, expression=node.args["low"])
             high = exp.LTE(this=node.this, expression=node.args["high"])
@@ -208,18 +208,9 @@ class Formulas:
             return self.is_null(node, truth)
         return self.computed(node, truth)
 
-    def both(self, node: exp.Expr, truth: bool | None, decisive: bool) -> Formula:
-        """AND and OR: one side decides when it is `decisive`."""
-        left, right = node.this, node.expression
-        if truth is None:
-            return disjunction(
-                (
-                    conjunction((self.holds(left, None), self.holds(right, None))),
-                    conjunction((self.holds(left, None), self.holds(right, not decisive))),
-                    conjunction((self.holds(left, not decisive), self.holds(right, None))),
-                )
-            )
-        sides = (self.holds(left, truth), self.holds(right, truth))
+    def both(self, node: exp.And | exp.Or, truth: bool, *, decisive: bool) -> Formula:
+        """AND and OR, a chain of them at once: one side decides when it is `decisive`."""
+        sides = [self.holds(one, truth) for one in conditions(node, type(node))]
         return disjunction(sides) if truth is decisive else conjunction(sides)
 
     def within(self) -> Formulas:
@@ -386,12 +377,35 @@ def _as_days(one: Operand, beside: Operand) -> Operand:
 
 
 def conditions(node: exp.Expr | None, by: type[exp.And | exp.Or] = exp.And) -> Sequence[exp.Expr]:
-    """The conjuncts of a condition, or its disjuncts."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, by):
-        return (*conditions(node.this, by), *conditions(node.expression, by))
-    return () if node is None else (node,)
+    """The conjuncts of a condition, or its disjuncts. O(its nodes), however deep."""
+    found, rest = list[exp.Expr](), [] if node is None else [node]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, exp.Paren):
+            rest.append(one.this)
+        elif isinstance(one, by):
+            rest += [one.expression, one.this]
+        else:
+            found.append(one)
+    return found
+
+
+def spelled(node: exp.Expr) -> tuple[Hashable, ...]:
+    """What a tree says: nodes in order, each with the number of those below. O(nodes), any depth.
+
+    Not where it stands; equal for two that mean the same where equal names do.
+    """
+    found, rest = list[Hashable](), list[Any]([node])
+    while rest:
+        one = rest.pop()
+        if isinstance(one, exp.Expr):
+            below = [(key, value) for key, value in one.args.items() if value not in (None, [])]
+            found.append((type(one), *((k, len(v) if type(v) is list else -1) for k, v in below)))
+            for _, value in reversed(below):
+                rest += reversed(value) if type(value) is list else [value]
+        else:
+            found.append(repr(one))
+    return tuple(found)
 
 
 def factored(node: exp.Or) -> exp.Expr:

@@ -107,6 +107,9 @@ _CHANGING_NAMES: Final = (
 """Functions whose value is another one the next time."""
 
 
+_CHAINED: Final = (exp.Add, exp.Sub, exp.Mul, exp.DPipe)
+
+
 @dataclass(frozen=True, slots=True)
 class Scalars:
     """Compiles expressions of one statement."""
@@ -118,12 +121,18 @@ class Scalars:
     def compile(self, node: exp.Expr) -> Scalar:
         """The expression. Raises SqlProgrammingError, SqlRefusedError.
 
-        O(1) where it was compiled before: some ask for the type of an operand first.
+        O(1) where it was compiled before: some ask for the type of an operand first. A chain of
+        operators is compiled from its first part on, since it is as deep as it is long.
         """
-        known = self._known.get(id(node))
-        if known is None:
-            known = self._known[id(node)] = node, self._compiled(node)  # the node keeps its id
-        return known[1]
+        chain = [node]
+        while id(chain[-1]) not in self._known:
+            if not isinstance(chain[-1], _CHAINED) or self.leaf(chain[-1]) is not None:
+                break
+            chain.append(chain[-1].this)
+        for one in reversed(chain):
+            if id(one) not in self._known:
+                self._known[id(one)] = one, self._compiled(one)  # the node keeps its id
+        return self._known[id(node)][1]
 
     def _compiled(self, node: exp.Expr) -> Scalar:
         found = self.leaf(node) or constant(node)
@@ -330,13 +339,12 @@ class Scalars:
             return Scalar(compute, kind, nullable)
         least, most = -(1 << kind.bits - 1), (1 << kind.bits - 1) - 1
 
-        def within(row: Any) -> Any:
-            value = compute(row)
-            if value is not None and not least <= value <= most:
+        def within(value: int) -> int:
+            if not least <= value <= most:
                 raise OverflowError(f"{value} is no {kind.name}")
             return value
 
-        return Scalar(within, kind, nullable)
+        return Scalar(strict(within, compute), kind, nullable)
 
     def converted(self, scalar: Scalar, kind: SqlType) -> Scalar:
         """A Scalar as one of another type, to which its own converts."""
