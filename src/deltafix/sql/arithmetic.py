@@ -169,7 +169,7 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
     else:
         return None
     if found is not None:
-        found = _within(found, formulas.scalar(node)[0].type)
+        found = _within(found, formulas.kind(node))
     if found is None or not found.doubts:
         return found
     return replace(found, term=bound(formulas, found.term))  # it will be asked about
@@ -186,7 +186,7 @@ def alike(formulas: Formulas, *nodes: exp.Expr) -> tuple[BaseType, list[tuple[Te
     found = _alike(formulas, nodes)
     if found is None or any(one.doubts for one in found):
         del formulas.body[body:]
-        if all(formulas.scalar(one)[0].type is not DOUBLE for one in nodes):
+        if all(formulas.kind(one) is not DOUBLE for one in nodes):
             return "number", None  # compared exactly, of any number of digits
         reals = [_real(formulas, one) for one in nodes]
         base, found = "float", [one for one in reals if one is not None]
@@ -217,7 +217,7 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
             return None
         value = convert(decode(leaf.term.value, Column("", leaf.type, nullable=False)))
         return _Whole(Const(encode(value, DOUBLE, nullable=False), "float"), 0, 0)
-    kind = leaf.type if leaf is not None else formulas.scalar(node)[0].type
+    kind = leaf.type if leaf is not None else formulas.kind(node)
     if kind.is_integer:
         found = _whole(formulas, node)
         is_sure = found is not None and not found.doubts

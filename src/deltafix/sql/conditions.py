@@ -108,7 +108,7 @@ def _alternative(formulas: Formulas, node: exp.Case | exp.Coalesce) -> Operand |
     leaves = [one for one in map(formulas.leaf, values) if one is not None]
     if len(leaves) < len(values):
         return None
-    kind = formulas.scalar(node)[0].type
+    kind = formulas.kind(node)
     if any(one.term != NIL and one.type.code != kind.code for one in leaves):
         return None
     zero: Term = Const(kind.zero, kind.base)

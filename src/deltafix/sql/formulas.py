@@ -32,6 +32,7 @@ from deltafix.sql.types import (
     TIMESTAMP,
     WIDE,
     Column,
+    SqlType,
     common_type,
     decode,
     encode,
@@ -60,6 +61,7 @@ class Formulas:
         """The rows that conditions and operands are about: the body, or that of a part's whole."""
         self.folds: dict[tuple[str, str, int], Operand] = {}
         """Aggregates that are in the body, by what they are and where their argument stands."""
+        self._kinds = Scalars(scope.statement, self._kind_of_leaf)
 
     # --- operands --------------------------------------------------------------------------------
 
@@ -157,6 +159,14 @@ class Formulas:
         found = Scalars(self.scope.statement, leaf).compile(node)
         return replace(found, says=(spelled(node), tuple(read))), args
 
+    def kind(self, node: exp.Expr) -> SqlType:
+        """The type of an expression without subqueries. O(1) for a part of one asked for before."""
+        return self._kinds.compile(node).type
+
+    def _kind_of_leaf(self, part: exp.Expr) -> Scalar | None:
+        found = None if isinstance(part, exp.Paren) or constant(part) else self.leaf(part)
+        return None if found is None else Scalar(lambda _: None, found.type, found.nullable)
+
     def misplaced(self, node: exp.Expr) -> Exception:
         """The error for an aggregate where there is none."""
         message = f"{node.sql()} stands where there are single rows"
@@ -216,7 +226,7 @@ class Formulas:
     def within(self) -> Formulas:
         """The same scope with a body of its own."""
         found = Formulas(self.builder, self.scope, [])
-        found.rows = self.rows
+        found.rows, found._kinds = self.rows, self._kinds
         return found
 
     def comparison(self, node: exp.Expr, truth: bool | None) -> Formula:

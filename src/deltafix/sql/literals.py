@@ -214,7 +214,7 @@ def strict(compute: Callable[..., Any], *args: Compute) -> Compute:
     """A function that is NULL where an argument is."""
     if len(args) == 2:
         left, right = args
-        return left.on(compute, right) if isinstance(left, _Chain) else _Chain(left, (compute, right))
+        return (left if isinstance(left, _Chain) else _Chain(left)).on(compute, right)
     if len(args) == 1:
         (one,) = args
         if isinstance(one, _Chain):
