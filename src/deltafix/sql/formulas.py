@@ -9,7 +9,7 @@ program's own (`sql.scalar`). Subqueries are `sql.subqueries`'.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final
@@ -19,6 +19,7 @@ from deltafix.rules.terms import Const, Term
 from deltafix.sql import tuples
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
+from deltafix.sql.connectives import asked, factored, implied
 from deltafix.sql.functions import COMPARE, COMPARISONS
 from deltafix.sql.literals import Scalar, constant, is_of_no_column, typed
 from deltafix.sql.scalar import Scalars
@@ -43,10 +44,6 @@ __all__ = ["Formulas"]
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _CODES = {True: 1, False: 0, None: 2}
-_TESTS = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.EQ, exp.NEQ, exp.LT,
-    exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Not, exp.Paren, exp.And, exp.Or, exp.In, exp.Between,
-)  # fmt: skip
 _TRUTH = Column("truth", BIGINT, nullable=False)
 
 
@@ -220,7 +217,7 @@ class Formulas:
 
     def both(self, node: exp.And | exp.Or, truth: bool, *, decisive: bool) -> Formula:
         """AND and OR, a chain of them at once: one side decides when it is `decisive`."""
-        sides = [self.holds(one, truth) for one in conditions(node, type(node))]
+        sides = [self.holds(one, truth) for one in asked(node)]
         return disjunction(sides) if truth is decisive else conjunction(sides)
 
     def within(self) -> Formulas:
@@ -243,10 +240,14 @@ class Formulas:
         if truth is None:
             nulls = [equal(side.term, NIL) for side in sides if side.nullable]
             return conjunction((*here.body, disjunction(nulls)))
-        if joins and left.nullable and right.nullable:
+        written = op if truth else _NEGATED[op]
+        if written == "=" and left.nullable and right.nullable:
             parts = (equal(left.term, right.term), Comparison("!=", left.term, NIL))
             return conjunction((*here.body, *parts))
-        written = op if truth else _NEGATED[op]
+        fixed = next((side for side in sides if isinstance(side.term, Const)), None)
+        if written == "=" and fixed is not None and left.nullable is not right.nullable:
+            (held,) = (side for side in sides if side.nullable)
+            return conjunction((*here.body, equal(held.term, some(fixed.term, held.type))))
         terms = [here.opened(side) for side in sides]
         return conjunction((*here.body, Comparison(written, terms[0], terms[1])))
 
@@ -386,20 +387,6 @@ def _as_days(one: Operand, beside: Operand) -> Operand:
     return one
 
 
-def conditions(node: exp.Expr | None, by: type[exp.And | exp.Or] = exp.And) -> Sequence[exp.Expr]:
-    """The conjuncts of a condition, or its disjuncts. O(its nodes), however deep."""
-    found, rest = list[exp.Expr](), [] if node is None else [node]
-    while rest:
-        one = rest.pop()
-        if isinstance(one, exp.Paren):
-            rest.append(one.this)
-        elif isinstance(one, by):
-            rest += [one.expression, one.this]
-        else:
-            found.append(one)
-    return found
-
-
 def spelled(node: exp.Expr) -> tuple[Hashable, ...]:
     """What a tree says: nodes in order, each with the number of those below. O(nodes), any depth.
 
@@ -416,47 +403,3 @@ def spelled(node: exp.Expr) -> tuple[Hashable, ...]:
         else:
             found.append(repr(one))
     return tuple(found)
-
-
-def factored(node: exp.Or) -> exp.Expr:
-    """An OR with what all of its sides require in front: `a AND b OR a AND c` is `a AND (b OR c)`.
-
-    So a join whose condition stands in each side is a join. Both mean the same where parts are
-    unknown, too.
-    """
-    sides = [conditions(side) for side in conditions(node, exp.Or)]
-    common = [one for one in sides[0] if all(one in side for side in sides)]
-    if not common:
-        return node
-    rests = [[one for one in side if one not in common] for side in sides]
-    if any(rests):  # where a side requires nothing else, the others are read for their names
-        others = (exp.and_(*rest, copy=False) if rest else exp.true() for rest in rests)
-        common.append(exp.or_(*others, copy=False))
-    return exp.and_(*common, copy=False)
-
-
-def is_test(node: exp.Expr) -> bool:
-    """Whether a condition compares columns and constants, and computes nothing that could fail."""
-    return all(isinstance(one, _TESTS) for one in node.walk())
-
-
-def implied(node: exp.Or, scope: Scope) -> list[exp.Expr]:
-    """What an OR over several tables requires of single columns, whichever side is true.
-
-    `a.x = 1 AND b.y = 2 OR a.x = 3 AND b.y = 4` requires `a.x = 1 OR a.x = 3`: known of a row of
-    `a` before it is joined (three quarters of the load of TPC-H's query 7 joined what this tells).
-    Only comparisons with constants, which cannot fail, are asked for earlier than they stand.
-    """
-    tables = {scope.qualified(one).text("table") for one in node.find_all(exp.Column)}
-    if len(tables) < 2:
-        return []
-    sides = []
-    for side in conditions(node, exp.Or):
-        by_column: dict[exp.Expr, list[exp.Expr]] = {}
-        for one in filter(is_test, conditions(side)):
-            read = {scope.qualified(column) for column in one.find_all(exp.Column)}
-            if len(read) == 1:
-                by_column.setdefault(read.pop(), []).append(one)
-        sides.append(by_column)
-    common = [column for column in sides[0] if all(column in side for side in sides)]
-    return [exp.or_(*(exp.and_(*side[column]) for side in sides)) for column in common]

@@ -33,6 +33,7 @@ from deltafix.sql import (
     tuples,
 )
 from deltafix.sql.casts import cast
+from deltafix.sql.connectives import asked
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed, whole
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
@@ -475,15 +476,9 @@ class Scalars:
             raise self.statement.wrong(message, inner, "it takes BOOLEAN: compare with something")
         return found
 
-    def both(self, node: exp.Expr) -> Scalar:
+    def both(self, node: exp.And | exp.Or) -> Scalar:
         """AND, OR: a chain of them at once, which may be long."""
-        sides, rest = list[Scalar](), [node]
-        while rest:
-            one = rest.pop()
-            if type(one) is type(node):
-                rest += [one.expression, one.this]
-            else:
-                sides.append(self.truth(node, one))
+        sides = [self.truth(node, one) for one in asked(node)]
         tests, decisive = [side.compute for side in sides], isinstance(node, exp.Or)
 
         def compute(row: Any) -> Any:

@@ -22,7 +22,8 @@ from deltafix.sql import query as queries
 from deltafix.sql import tuples
 from deltafix.sql.aggregates import aggregates_of, fold_over
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, Relation, absent, equal
-from deltafix.sql.formulas import Formulas, conditions
+from deltafix.sql.connectives import conditions
+from deltafix.sql.formulas import Formulas
 from deltafix.sql.functions import COMPARISONS
 from deltafix.sql.ranking import number
 from deltafix.sql.scope import CorrelatedError
