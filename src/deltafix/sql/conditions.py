@@ -10,7 +10,9 @@ part of it may be computed, whatever the others are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -239,6 +241,12 @@ def _both(one: Term, two: Term) -> Term:
     if one == _ONE:
         return two
     return one if two == _ONE else Call("land", (one, two))
+
+
+def all_of(terms: Iterable[Term]) -> Term:
+    """1 where all of some terms are 1, else 0."""
+    always: Term = _ONE
+    return reduce(_both, terms, always)
 
 
 def _either(one: Term, two: Term) -> Term:
