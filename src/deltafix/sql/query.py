@@ -453,15 +453,17 @@ def _counted(
 
 def sides_of(node: exp.Expr, *, distinct: bool) -> list[exp.Expr]:
     """The operands of a chain of UNIONs of one kind."""
-    query = unwrapped(node)
-    same = isinstance(query, exp.Union) and bool(query.args.get("distinct")) == distinct
     apart = ("with_", "order", "limit", "offset", "by_name")
-    if not same or any(query.args.get(key) for key in apart):
-        return [node]
-    return [
-        *sides_of(query.this, distinct=distinct),
-        *sides_of(query.expression, distinct=distinct),
-    ]
+    found, rest = list[exp.Expr](), [node]
+    while rest:
+        one = rest.pop()
+        query = unwrapped(one)
+        same = isinstance(query, exp.Union) and bool(query.args.get("distinct")) == distinct
+        if same and not any(query.args.get(key) for key in apart):
+            rest += [query.expression, query.this]
+        else:
+            found.append(one)
+    return found
 
 
 def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -> Relation:
