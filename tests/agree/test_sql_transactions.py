@@ -220,13 +220,19 @@ class _Script:
         if self.path != ":memory:":
             self.copied()
         how = self.random.choice(("ROLLBACK", "COMMIT", db.rollback, db.commit, db.__exit__))
-        if how in ("COMMIT", db.commit):
-            with pytest.raises(SqlAbortedError, match="nothing was committed"):
-                db.execute(how) if isinstance(how, str) else how()
-        elif isinstance(how, str):
-            db.execute(how)
-        else:
-            how(*((ValueError,) if how == db.__exit__ else ()))
+        try:
+            with Interrupt(self.random.choice((10**9, self.random.randrange(60))), "sql"):
+                if isinstance(how, str):
+                    db.execute(how)
+                else:
+                    how(*((ValueError,) if how == db.__exit__ else ()))
+            assert how not in ("COMMIT", db.commit)
+        except SqlAbortedError as error:
+            assert "nothing was committed" in str(error)
+            assert how in ("COMMIT", db.commit)
+        except KeyboardInterrupt:
+            assert (db.aborted is not None) is db.in_transaction
+            db.rollback()
         assert not db.in_transaction
         assert db.aborted is None
 
