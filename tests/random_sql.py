@@ -720,6 +720,9 @@ class _Maker:
         columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
         where = self.correlation(scope, columns) if self.maybe(0.5) else ""
         no = self.random.choice(("", "NOT "))
+        if self.maybe(0.3):  # and one inside, which is asked for as often as this one
+            one, other = self.random.choice(columns)
+            where += f"{' AND' if where else ' WHERE'} {self.in_query(columns, one, other)}"
         if where and self.maybe(0.3):
             where += f" GROUP BY {alias}.{name} HAVING COUNT(*) > {self.random.choice((0, 1))}"
         if not self.portable and kind not in NESTED and self.maybe(0.4):

@@ -58,6 +58,7 @@ __all__ = [
     "SinkError",
     "SourceError",
     "SparkMissingError",
+    "SqlAbortedError",
     "SqlDataError",
     "SqlError",
     "SqlIntegrityError",
@@ -499,6 +500,12 @@ class SqlOperationalError(SqlError, RuntimeError):
     """A statement out of turn: COMMIT without BEGIN, a closed connection."""
 
     code = "DF725"
+
+
+class SqlAbortedError(SqlOperationalError):
+    """A statement in a transaction that an error has rolled back; ROLLBACK ends it."""
+
+    code = "DF727"
 
 
 class DbtError(DeltafixError, ValueError):

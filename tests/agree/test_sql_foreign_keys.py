@@ -91,6 +91,9 @@ def _rows(engine: Any) -> list[list[str]]:
 
 def _follow(db: deltafix.sql.Connection, lite: sqlite3.Connection, statement: str) -> None:
     """Have SQLite where an interrupted statement left us: before it, behind it, or rolled back."""
+    if db.aborted is not None:
+        assert db.aborted == "interrupted"
+        db.rollback()
     mine = _rows(db)
     if db.in_transaction == lite.in_transaction:
         if mine != _rows(lite):

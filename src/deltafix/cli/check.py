@@ -20,7 +20,7 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, as_giv
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.sql import Dialect, read_script
 from deltafix.diagnostics import plural
-from deltafix.errors import ProgramError, SqlError
+from deltafix.errors import ProgramError, SqlAbortedError, SqlError
 
 if TYPE_CHECKING:
     from deltafix.datalog.load import Analysis
@@ -89,7 +89,8 @@ def _of_sql(path: Path, dialect: Dialect) -> _Found:
 
     def wrong(error: SqlError, words: str) -> None:
         told = re.fullmatch(r"unknown (?:table|view) '(.*)'", error.diagnostics[0].message)
-        if told is None or told[1] not in lost:
+        follows = isinstance(error, SqlAbortedError) or (told is not None and told[1] in lost)
+        if not follows:
             found.append(error)
         made = _MAKES.match(words)
         if made is not None:

@@ -26,7 +26,7 @@ from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
 from deltafix.facts.logical import line_of
 
 if TYPE_CHECKING:
-    from deltafix.sql import Connection, ViewDelta
+    from deltafix.sql import Connection, Subscription, ViewDelta
 
 Dialect: TypeAlias = Literal["duckdb", "postgres", "spark"]
 """What `deltafix.sql.connect` takes."""
@@ -137,7 +137,7 @@ class _Session:
         self.db = db
         self._quiet = quiet
         self._views = views  # these alone, if there are any
-        self._watched: set[str] = set()
+        self._watched: dict[str, Subscription] = {}
         self._watch()
 
     def run(self, text: str, path: str) -> None:
@@ -151,12 +151,12 @@ class _Session:
                 _print(map(line_of, rows))
 
     def _watch(self) -> None:
-        """Show the changes of views made since."""
-        for name in self.db.catalog.views:
-            chosen = name in self._views or not self._views
-            if chosen and name not in self._watched and not self._quiet:
-                self._watched.add(name)
-                self.db.subscribe(name, print_delta)
+        """Show the changes of views made since, and of those that were dropped and made again."""
+        for name in () if self._quiet else self._views or self.db.catalog.views:
+            watched = self._watched.get(name)
+            is_heard = watched is not None and watched.is_open
+            if name in self.db.catalog.views and not is_heard:
+                self._watched[name] = self.db.subscribe(name, print_delta)
 
 
 def print_delta(delta: ViewDelta) -> None:
@@ -185,6 +185,8 @@ def _typed(session: _Session) -> None:
             what = "the statement changed nothing"
             if session.db.commits > commits:
                 what = "what it changed was committed before"
+            elif session.db.aborted is not None:
+                what = "the transaction was rolled back; ROLLBACK ends it"
             elif was_open and not session.db.in_transaction:
                 what = "the transaction was rolled back"
             sys.stderr.write(f"interrupted: {what}\n")

@@ -8,7 +8,7 @@
 
 The map: `text` reads statements (sqlglot parses); `types`, `casts`, `functions` (with
 `text_functions`, `number_functions`), `regexes` of `patterns`, `literals`, `nested`, `lambdas`,
-`moments`, `tuples`, `scalar` are values and expressions as Python functions; `builder`, `scope`,
+`moments`, `tuples`, `connectives`, `scalar` are values and expressions; `builder`, `scope`,
 `formulas`, `stars`, `joins`, `pivots`, `aggregates`, `subqueries`, `query` make rules of a query;
 `catalog` knows tables and views; `reading` and `edits` are SELECT, and INSERT and its like, `rows`
 is what is inserted without a statement; `durable` is what a state folder notes of all that;

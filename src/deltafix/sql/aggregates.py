@@ -188,19 +188,22 @@ def aggregates_of(select: exp.Expr) -> list[exp.Expr]:
 
 def aggregates_in(*nodes: exp.Expr) -> list[exp.Expr]:
     """The aggregates in expressions, outermost ones; not those of subqueries."""
-    found: list[exp.Expr] = []
-    for node in nodes:
+    found, rest = list[exp.Expr](), [*reversed(nodes)]
+    while rest:
+        node = rest.pop()
+        below: list[exp.Expr] = []
         if isinstance(node, AGGREGATE):
             found.append(node)
         elif isinstance(node, exp.Window):  # its own function is none, what that is given may be
             wrapped = isinstance(node.this, exp.Filter | exp.IgnoreNulls | exp.RespectNulls)
             call = node.this.this if wrapped else node.this
             others = [one for one in node.iter_expressions() if one is not node.this]
-            found += aggregates_in(*call.iter_expressions(), *others)
+            below = [*call.iter_expressions(), *others]
             if isinstance(node.this, exp.Filter):
-                found += aggregates_in(node.this.expression)
+                below.append(node.this.expression)
         elif not isinstance(node, exp.Query | exp.Subquery):
-            found += aggregates_in(*node.iter_expressions())
+            below = [*node.iter_expressions()]
+        rest += reversed(below)
     return found
 
 

@@ -74,7 +74,8 @@ def computed(formulas: Formulas, node: exp.Expr) -> Operand | None:
     result = Operand(formulas.builder.fresh("f"), scalar.type, bool(found.present))
     term = found.term
     if found.present:
-        term = formulas.builder.engine("when", scalar.type.base, _all(found.present), term)
+        there = conditions.all_of(found.present)
+        term = formulas.builder.engine("when", scalar.type.base, there, term)
     formulas.body.append(equal(result.term, term))
     if found.doubts:
         _judged(formulas, scalar, args, found.doubts)
@@ -169,7 +170,7 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
     else:
         return None
     if found is not None:
-        found = _within(found, formulas.scalar(node)[0].type)
+        found = _within(found, formulas.kind(node))
     if found is None or not found.doubts:
         return found
     return replace(found, term=bound(formulas, found.term))  # it will be asked about
@@ -186,13 +187,13 @@ def alike(formulas: Formulas, *nodes: exp.Expr) -> tuple[BaseType, list[tuple[Te
     found = _alike(formulas, nodes)
     if found is None or any(one.doubts for one in found):
         del formulas.body[body:]
-        if all(formulas.scalar(one)[0].type is not DOUBLE for one in nodes):
+        if all(formulas.kind(one) is not DOUBLE for one in nodes):
             return "number", None  # compared exactly, of any number of digits
         reals = [_real(formulas, one) for one in nodes]
         base, found = "float", [one for one in reals if one is not None]
         if len(found) < len(reals):
             return "float", None
-    return base, [(one.term, _all(one.present)) for one in found]
+    return base, [(one.term, conditions.all_of(one.present)) for one in found]
 
 
 def opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
@@ -217,7 +218,7 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
             return None
         value = convert(decode(leaf.term.value, Column("", leaf.type, nullable=False)))
         return _Whole(Const(encode(value, DOUBLE, nullable=False), "float"), 0, 0)
-    kind = leaf.type if leaf is not None else formulas.scalar(node)[0].type
+    kind = leaf.type if leaf is not None else formulas.kind(node)
     if kind.is_integer:
         found = _whole(formulas, node)
         is_sure = found is not None and not found.doubts
@@ -337,7 +338,7 @@ def _coalesced(formulas: Formulas, node: exp.Coalesce) -> _Whole | None:
         return None
     found = known[-1]
     for value in reversed(known[:-1]):
-        there = bound(formulas, _all(value.present))
+        there = bound(formulas, conditions.all_of(value.present))
         found = _chosen(formulas, there, replace(value, present=()), found)
     return found
 
@@ -358,7 +359,8 @@ def _chosen(formulas: Formulas, chosen: Term, one: _Whole, other: _Whole) -> _Wh
     """One where `chosen` is 1, the other where it is 0; in doubt where either is."""
     present: tuple[Term, ...] = ()
     if one.present or other.present:
-        present = (_pick(formulas, chosen, _all(one.present), _all(other.present)),)
+        there = (conditions.all_of(side.present) for side in (one, other))
+        present = (_pick(formulas, chosen, *there),)
     term = _pick(formulas, chosen, one.term, other.term)
     doubts = (*one.doubts, *other.doubts)
     return _Whole(term, one.scale, max(one.most, other.most), doubts, present)
@@ -366,11 +368,3 @@ def _chosen(formulas: Formulas, chosen: Term, one: _Whole, other: _Whole) -> _Wh
 
 def _pick(formulas: Formulas, chosen: Term, one: Term, other: Term) -> Term:
     return formulas.builder.engine("pick", "number", chosen, one, other)
-
-
-def _all(present: Sequence[Term]) -> Term:
-    """1 where all of some terms are 1, else 0."""
-    found: Term = _number(1)
-    for place, one in enumerate(present):
-        found = one if place == 0 else Call("land", (found, one))
-    return found

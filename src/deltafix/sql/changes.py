@@ -123,6 +123,11 @@ class Subscription:
         self._waiting: deque[ViewDelta] = deque()
 
     @property
+    def is_open(self) -> bool:
+        """Whether it hears: it ends when it is closed, or what it is about is gone for good."""
+        return any(one is self for one in self._connection._subscriptions)
+
+    @property
     def tell(self) -> Callable[[ViewDelta], object]:
         """What passes a delta on, with nothing of ours between where an interrupt loses it."""
         return self._waiting.append if self._callback is None else self._callback

@@ -10,7 +10,9 @@ part of it may be computed, whatever the others are.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -108,7 +110,7 @@ def _alternative(formulas: Formulas, node: exp.Case | exp.Coalesce) -> Operand |
     leaves = [one for one in map(formulas.leaf, values) if one is not None]
     if len(leaves) < len(values):
         return None
-    kind = formulas.scalar(node)[0].type
+    kind = formulas.kind(node)
     if any(one.term != NIL and one.type.code != kind.code for one in leaves):
         return None
     zero: Term = Const(kind.zero, kind.base)
@@ -239,6 +241,12 @@ def _both(one: Term, two: Term) -> Term:
     if one == _ONE:
         return two
     return one if two == _ONE else Call("land", (one, two))
+
+
+def all_of(terms: Iterable[Term]) -> Term:
+    """1 where all of some terms are 1, else 0."""
+    always: Term = _ONE
+    return reduce(_both, terms, always)
 
 
 def _either(one: Term, two: Term) -> Term:

@@ -106,6 +106,7 @@ class Connection(Definitions):
         self._require_open()
         text = f"{verb} {table}"
         statement = Statement(text, 0, len(text), exp.Null(), explain="", dialect=self.dialect)
+        self._require_sound(statement)  # the table may have been made in the transaction
         found = self.catalog.tables.get(table)
         if found is None:
             raise statement.unknown("table", table, list(self.catalog.tables), None)
@@ -186,6 +187,7 @@ class Connection(Definitions):
         node = statement.node
         check_clauses(Builder(statement, "", {}), node, ())
         if isinstance(node, exp.Transaction):
+            self._require_sound(statement)
             if self._open:
                 raise statement.operational("a transaction is open already", "COMMIT it first")
             self.begin()
@@ -194,7 +196,7 @@ class Connection(Definitions):
             raise statement.operational("no transaction is open", "BEGIN opens one")
         if isinstance(node, exp.Commit):
             with self.mapped(statement):
-                self.commit()
+                self._commit(statement)
         else:
             self.rollback()
         return 0
@@ -214,8 +216,8 @@ class Connection(Definitions):
                 self._make(statement, edit)
         except SqlError:
             raise
-        except BaseException:
-            self.rollback()  # as above
+        except BaseException as error:
+            self._abort(error)  # as above
             raise
         return sum(len(edit.removed) for edit in found)
 
@@ -246,6 +248,7 @@ class Connection(Definitions):
         """
         self._require_open()
         (statement,) = remembered(query, self.dialect)
+        self._require_sound(statement)
         with bound(statement, parameters) as one, self.mapped(one):
             return list(why(self, one))
 

@@ -40,8 +40,8 @@ class Editing(Transactions):
             return self._make_all(statement, edit)
         except SqlError:
             raise
-        except BaseException:
-            self.rollback()  # an interrupt may leave half of a row's edit behind
+        except BaseException as error:
+            self._abort(error)  # an interrupt may leave half of a row's edit behind
             raise
 
     def _make_all(self, statement: Statement, edit: Edit) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from deltafix.sql.formulas import conditions
+from deltafix.sql.connectives import conditions
 from deltafix.sql.literals import Scalar, constant
 from deltafix.sql.text import exp
 from deltafix.sql.types import TEXT

@@ -9,16 +9,17 @@ program's own (`sql.scalar`). Subqueries are `sql.subqueries`'.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from deltafix.rules.ast import And, Comparison, Formula, Or, conjunction, disjunction
 from deltafix.rules.terms import Const, Term
 from deltafix.sql import tuples
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
+from deltafix.sql.connectives import asked, factored, implied
 from deltafix.sql.functions import COMPARE, COMPARISONS
 from deltafix.sql.literals import Scalar, constant, is_of_no_column, typed
 from deltafix.sql.scalar import Scalars
@@ -32,6 +33,7 @@ from deltafix.sql.types import (
     TIMESTAMP,
     WIDE,
     Column,
+    SqlType,
     common_type,
     decode,
     encode,
@@ -42,10 +44,6 @@ __all__ = ["Formulas"]
 
 _NEGATED = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _CODES = {True: 1, False: 0, None: 2}
-_TESTS = (
-    exp.Column, exp.Identifier, exp.Literal, exp.Null, exp.Boolean, exp.EQ, exp.NEQ, exp.LT,
-    exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Not, exp.Paren, exp.And, exp.Or, exp.In, exp.Between,
-)  # fmt: skip
 _TRUTH = Column("truth", BIGINT, nullable=False)
 
 
@@ -60,6 +58,7 @@ class Formulas:
         """The rows that conditions and operands are about: the body, or that of a part's whole."""
         self.folds: dict[tuple[str, str, int], Operand] = {}
         """Aggregates that are in the body, by what they are and where their argument stands."""
+        self._kinds = Scalars(scope.statement, self._kind_of_leaf)
 
     # --- operands --------------------------------------------------------------------------------
 
@@ -155,7 +154,15 @@ class Formulas:
             return Scalar(itemgetter(place), operand.type, operand.nullable)
 
         found = Scalars(self.scope.statement, leaf).compile(node)
-        return replace(found, says=(repr(node), tuple(read))), args
+        return replace(found, says=(spelled(node), tuple(read))), args
+
+    def kind(self, node: exp.Expr) -> SqlType:
+        """The type of an expression without subqueries. O(1) for a part of one asked for before."""
+        return self._kinds.compile(node).type
+
+    def _kind_of_leaf(self, part: exp.Expr) -> Scalar | None:
+        found = None if isinstance(part, exp.Paren) or constant(part) else self.leaf(part)
+        return None if found is None else Scalar(lambda _: None, found.type, found.nullable)
 
     def misplaced(self, node: exp.Expr) -> Exception:
         """The error for an aggregate where there is none."""
@@ -183,13 +190,13 @@ class Formulas:
                 return self.holds(found, truth)
             weaker = implied(node, self.scope) if truth is True else []
             if weaker:
-                rest = self.both(node, True, True) if subqueries.within(node) else None
+                rest = self.both(node, True, decisive=True) if subqueries.within(node) else None
                 each = (self.holds(one, True) for one in weaker)
                 return conjunction((*each, rest or self.computed(node, True)))
         if isinstance(node, exp.And | exp.Or):
             decisive = isinstance(node, exp.Or)
-            if subqueries.within(node) or (truth is not None and truth is not decisive):
-                return self.both(node, truth, decisive)
+            if truth is not None and (truth is not decisive or subqueries.within(node)):
+                return self.both(node, truth, decisive=decisive)
         elif isinstance(node, exp.Between) and truth is True and not node.args.get("symmetric"):
             low = exp.GTE(this=node.this, expression=node.args["low"])
             high = exp.LTE(this=node.this, expression=node.args["high"])
@@ -208,24 +215,15 @@ class Formulas:
             return self.is_null(node, truth)
         return self.computed(node, truth)
 
-    def both(self, node: exp.Expr, truth: bool | None, decisive: bool) -> Formula:
-        """AND and OR: one side decides when it is `decisive`."""
-        left, right = node.this, node.expression
-        if truth is None:
-            return disjunction(
-                (
-                    conjunction((self.holds(left, None), self.holds(right, None))),
-                    conjunction((self.holds(left, None), self.holds(right, not decisive))),
-                    conjunction((self.holds(left, not decisive), self.holds(right, None))),
-                )
-            )
-        sides = (self.holds(left, truth), self.holds(right, truth))
+    def both(self, node: exp.And | exp.Or, truth: bool, *, decisive: bool) -> Formula:
+        """AND and OR, a chain of them at once: one side decides when it is `decisive`."""
+        sides = [self.holds(one, truth) for one in asked(node)]
         return disjunction(sides) if truth is decisive else conjunction(sides)
 
     def within(self) -> Formulas:
         """The same scope with a body of its own."""
         found = Formulas(self.builder, self.scope, [])
-        found.rows = self.rows
+        found.rows, found._kinds = self.rows, self._kinds
         return found
 
     def comparison(self, node: exp.Expr, truth: bool | None) -> Formula:
@@ -242,10 +240,14 @@ class Formulas:
         if truth is None:
             nulls = [equal(side.term, NIL) for side in sides if side.nullable]
             return conjunction((*here.body, disjunction(nulls)))
-        if joins and left.nullable and right.nullable:
+        written = op if truth else _NEGATED[op]
+        if written == "=" and left.nullable and right.nullable:
             parts = (equal(left.term, right.term), Comparison("!=", left.term, NIL))
             return conjunction((*here.body, *parts))
-        written = op if truth else _NEGATED[op]
+        fixed = next((side for side in sides if isinstance(side.term, Const)), None)
+        if written == "=" and fixed is not None and left.nullable is not right.nullable:
+            (held,) = (side for side in sides if side.nullable)
+            return conjunction((*here.body, equal(held.term, some(fixed.term, held.type))))
         terms = [here.opened(side) for side in sides]
         return conjunction((*here.body, Comparison(written, terms[0], terms[1])))
 
@@ -385,54 +387,19 @@ def _as_days(one: Operand, beside: Operand) -> Operand:
     return one
 
 
-def conditions(node: exp.Expr | None, by: type[exp.And | exp.Or] = exp.And) -> Sequence[exp.Expr]:
-    """The conjuncts of a condition, or its disjuncts."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    if isinstance(node, by):
-        return (*conditions(node.this, by), *conditions(node.expression, by))
-    return () if node is None else (node,)
+def spelled(node: exp.Expr) -> tuple[Hashable, ...]:
+    """What a tree says: nodes in order, each with the number of those below. O(nodes), any depth.
 
-
-def factored(node: exp.Or) -> exp.Expr:
-    """An OR with what all of its sides require in front: `a AND b OR a AND c` is `a AND (b OR c)`.
-
-    So a join whose condition stands in each side is a join. Both mean the same where parts are
-    unknown, too.
+    Not where it stands; equal for two that mean the same where equal names do.
     """
-    sides = [conditions(side) for side in conditions(node, exp.Or)]
-    common = [one for one in sides[0] if all(one in side for side in sides)]
-    if not common:
-        return node
-    rests = [[one for one in side if one not in common] for side in sides]
-    if any(rests):  # where a side requires nothing else, the others are read for their names
-        others = (exp.and_(*rest, copy=False) if rest else exp.true() for rest in rests)
-        common.append(exp.or_(*others, copy=False))
-    return exp.and_(*common, copy=False)
-
-
-def is_test(node: exp.Expr) -> bool:
-    """Whether a condition compares columns and constants, and computes nothing that could fail."""
-    return all(isinstance(one, _TESTS) for one in node.walk())
-
-
-def implied(node: exp.Or, scope: Scope) -> list[exp.Expr]:
-    """What an OR over several tables requires of single columns, whichever side is true.
-
-    `a.x = 1 AND b.y = 2 OR a.x = 3 AND b.y = 4` requires `a.x = 1 OR a.x = 3`: known of a row of
-    `a` before it is joined (three quarters of the load of TPC-H's query 7 joined what this tells).
-    Only comparisons with constants, which cannot fail, are asked for earlier than they stand.
-    """
-    tables = {scope.qualified(one).text("table") for one in node.find_all(exp.Column)}
-    if len(tables) < 2:
-        return []
-    sides = []
-    for side in conditions(node, exp.Or):
-        by_column: dict[exp.Expr, list[exp.Expr]] = {}
-        for one in filter(is_test, conditions(side)):
-            read = {scope.qualified(column) for column in one.find_all(exp.Column)}
-            if len(read) == 1:
-                by_column.setdefault(read.pop(), []).append(one)
-        sides.append(by_column)
-    common = [column for column in sides[0] if all(column in side for side in sides)]
-    return [exp.or_(*(exp.and_(*side[column]) for side in sides)) for column in common]
+    found, rest = list[Hashable](), list[Any]([node])
+    while rest:
+        one = rest.pop()
+        if isinstance(one, exp.Expr):
+            below = [(key, value) for key, value in one.args.items() if value not in (None, [])]
+            found.append((type(one), *((k, len(v) if type(v) is list else -1) for k, v in below)))
+            for _, value in reversed(below):
+                rest += reversed(value) if type(value) is list else [value]
+        else:
+            found.append(repr(one))
+    return tuple(found)

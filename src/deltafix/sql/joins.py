@@ -17,7 +17,8 @@ from deltafix.rules.walk import map_formula, occurrences
 from deltafix.sql import pivots
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
-from deltafix.sql.formulas import Formulas, conditions, is_test
+from deltafix.sql.connectives import conditions, is_test
+from deltafix.sql.formulas import Formulas
 from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column

@@ -177,10 +177,48 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     return node
 
 
+class _Chain:
+    """`a + b - c`: what is first, and each step on from it, NULL where a side is.
+
+    As functions of functions a chain of 400 parts took more of Python's stack than there is.
+    """
+
+    __slots__ = ("_first", "_steps")
+
+    def __init__(self, first: Compute, *steps: tuple[Callable[[Any, Any], Any], Compute]) -> None:
+        self._first, self._steps = first, steps
+
+    def __call__(self, row: Any) -> Any:
+        value = self._first(row)
+        for step, right in self._steps:
+            other = right(row)
+            value = None if value is None or other is None else step(value, other)
+        return value
+
+    def on(self, step: Callable[[Any, Any], Any], right: Compute) -> _Chain:
+        """The chain with one more part."""
+        return _Chain(self._first, *self._steps, (step, right))
+
+    def then(self, follows: Callable[[Any], Any]) -> _Chain:
+        """The chain whose last step is followed by another function of its value."""
+        *steps, (last, right) = self._steps
+
+        def step(left: Any, other: Any) -> Any:
+            value = last(left, other)
+            return None if value is None else follows(value)
+
+        return _Chain(self._first, *steps, (step, right))
+
+
 def strict(compute: Callable[..., Any], *args: Compute) -> Compute:
     """A function that is NULL where an argument is."""
+    if len(args) == 2:
+        left, right = args
+        return (left if isinstance(left, _Chain) else _Chain(left)).on(compute, right)
     if len(args) == 1:
         (one,) = args
+        if isinstance(one, _Chain):
+            return one.then(compute)
 
         def unary(row: Any) -> Any:
             value = one(row)

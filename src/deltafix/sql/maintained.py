@@ -21,7 +21,6 @@ from deltafix.errors import (
     FactError,
     FunctorError,
     LimitError,
-    SqlDataError,
     SqlError,
     SqlOperationalError,
     SqlProgrammingError,
@@ -41,6 +40,9 @@ if TYPE_CHECKING:
     from deltafix.sql.text import Statement
 
 
+ABORTED: Final = "ROLLBACK ends it; it can be run again from BEGIN"
+"""The way out of a transaction that an error has rolled back."""
+
 _BOUNDS: Final = ("max_rows", "max_rounds", "timeout", "threads")
 
 
@@ -56,6 +58,7 @@ class Maintained:
         self._stale = True
         self._made: list[Statement] = []  # what CREATEs made that the engine does not follow yet
         self._open = False
+        self._aborted: str | None = None  # by what error the open transaction was
         self._steps: list[Step] = []  # of the open transaction
         self._closed = False
         self._path = path
@@ -293,8 +296,11 @@ class Maintained:
             and isinstance(cause, ArithmeticError | ValueError)
             and not isinstance(cause, SqlError)
         ):
-            gone = "" if self._open else "; the transaction was rolled back"
-            return statement.error(SqlDataError, f"{cause}{gone}")
+            if not self._open:
+                return statement.data(f"{cause}; the transaction was rolled back")
+            if self._aborted is not None:
+                return statement.data(f"{cause}; the transaction was rolled back", None, ABORTED)
+            return statement.data(str(cause))
         return None
 
     def _require_open(self) -> None:

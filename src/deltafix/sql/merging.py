@@ -17,8 +17,8 @@ from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Table
+from deltafix.sql.connectives import conditions
 from deltafix.sql.edits import check_table, edited_table, set_places
-from deltafix.sql.formulas import conditions
 from deltafix.sql.functions import order_of
 from deltafix.sql.literals import Compute, typed
 from deltafix.sql.query import check_clauses

@@ -453,15 +453,17 @@ def _counted(
 
 def sides_of(node: exp.Expr, *, distinct: bool) -> list[exp.Expr]:
     """The operands of a chain of UNIONs of one kind."""
-    query = unwrapped(node)
-    same = isinstance(query, exp.Union) and bool(query.args.get("distinct")) == distinct
     apart = ("with_", "order", "limit", "offset", "by_name")
-    if not same or any(query.args.get(key) for key in apart):
-        return [node]
-    return [
-        *sides_of(query.this, distinct=distinct),
-        *sides_of(query.expression, distinct=distinct),
-    ]
+    found, rest = list[exp.Expr](), [node]
+    while rest:
+        one = rest.pop()
+        query = unwrapped(one)
+        same = isinstance(query, exp.Union) and bool(query.args.get("distinct")) == distinct
+        if same and not any(query.args.get(key) for key in apart):
+            rest += [query.expression, query.this]
+        else:
+            found.append(one)
+    return found
 
 
 def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -> Relation:
@@ -473,20 +475,35 @@ def united(builder: Builder, node: exp.Union, scope: Scope, *, distinct: bool) -
     if node.args.get("by_name"):
         parts = _by_name(builder, sides, parts)
     columns = unified(builder, node, [_columns(part) for part in parts])
-    hidden: list[Column] = []
-    if not distinct:
-        hidden = [Column("side", BIGINT, nullable=False)]
-        hidden += [one.column("") for part in parts for one in part.identity or ()]
+    hidden, places = ([], []) if distinct else _told_apart(parts)
     found = builder.relation(columns, hidden)
     for number, part in enumerate(parts):
         outputs = [*part.outer, *(one for _, one in part.outputs)]
         if not distinct:
+            own = dict(zip(places[number], part.identity or (), strict=True))
             outputs.append(Operand(Const(number, "number"), BIGINT, nullable=False))
-            for place, other in enumerate(parts):
-                for one in other.identity or ():
-                    outputs.append(one if place == number else blank(one))
+            outputs += [own.get(n) or blank(one) for n, one in enumerate(hidden[1:])]
         builder.head(found, outputs, part.body)
     return found
+
+
+def _told_apart(parts: Sequence[Rows]) -> tuple[list[Column], list[list[int]]]:
+    """The number of a side, and columns for what tells its rows apart; where each side has its own.
+
+    Sides share columns of one type: one for each was as many as sides, in as many rules.
+    """
+    shared: list[Column] = []
+    places = []
+    for part in parts:
+        own: list[int] = []
+        for one in part.identity or ():
+            fits = (n for n, column in enumerate(shared) if column.type.code == one.type.code)
+            place = next((n for n in fits if n not in own), len(shared))
+            is_null = one.nullable or (place < len(shared) and shared[place].nullable)
+            shared[place : place + 1] = [Column("", one.type, is_null)]
+            own.append(place)
+        places.append(own)
+    return [Column("side", BIGINT, nullable=False), *shared], places
 
 
 def _by_name(builder: Builder, sides: Sequence[exp.Expr], parts: Sequence[Rows]) -> list[Rows]:
@@ -506,7 +523,7 @@ def _by_name(builder: Builder, sides: Sequence[exp.Expr], parts: Sequence[Rows])
     ]
 
 
-def blank(operand: Operand) -> Operand:
+def blank(operand: Operand | Column) -> Operand:
     """What stands in the place of an operand that has no meaning."""
     if operand.nullable:
         return Operand(NIL, operand.type, nullable=True)

@@ -24,7 +24,8 @@ from deltafix.sql.aggregates import aggregates_of
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.casts import assigned
 from deltafix.sql.catalog import View, program, used_by
-from deltafix.sql.formulas import Formulas, conditions
+from deltafix.sql.connectives import conditions, required
+from deltafix.sql.formulas import Formulas
 from deltafix.sql.literals import Compute, Scalar, constant, typed
 from deltafix.sql.query import rows, settled, unwrapped
 from deltafix.sql.ranking import is_all, number
@@ -291,7 +292,7 @@ def _matcher(
     if where is not None:
         scalars.truth(exp.Where(this=where), where)  # as a whole, for what is wrong with it
         names = [column.name for column in found.columns]
-        for part in conditions(where):
+        for part in required(where):
             read = {names.index(column.name) for column in part.find_all(exp.Column)}
             tests.append((tuple(sorted(read)), scalars.compile(part).compute))
     values = [scalars.compile(one) for one in computed]

@@ -13,7 +13,7 @@ from deltafix.errors import SqlDataError
 from deltafix.sql import reading
 from deltafix.sql.aggregates import aggregates_in
 from deltafix.sql.builder import Relation
-from deltafix.sql.formulas import conditions
+from deltafix.sql.connectives import conditions
 from deltafix.sql.parameters import equalities, written
 from deltafix.sql.query import unwrapped
 from deltafix.sql.text import Statement, exp

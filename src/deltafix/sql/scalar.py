@@ -33,6 +33,7 @@ from deltafix.sql import (
     tuples,
 )
 from deltafix.sql.casts import cast
+from deltafix.sql.connectives import asked
 from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed, whole
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
@@ -107,6 +108,9 @@ _CHANGING_NAMES: Final = (
 """Functions whose value is another one the next time."""
 
 
+_CHAINED: Final = (exp.Add, exp.Sub, exp.Mul, exp.DPipe)
+
+
 @dataclass(frozen=True, slots=True)
 class Scalars:
     """Compiles expressions of one statement."""
@@ -118,12 +122,18 @@ class Scalars:
     def compile(self, node: exp.Expr) -> Scalar:
         """The expression. Raises SqlProgrammingError, SqlRefusedError.
 
-        O(1) where it was compiled before: some ask for the type of an operand first.
+        O(1) where it was compiled before: some ask for the type of an operand first. A chain of
+        operators is compiled from its first part on, since it is as deep as it is long.
         """
-        known = self._known.get(id(node))
-        if known is None:
-            known = self._known[id(node)] = node, self._compiled(node)  # the node keeps its id
-        return known[1]
+        chain = [node]
+        while id(chain[-1]) not in self._known:
+            if not isinstance(chain[-1], _CHAINED) or self.leaf(chain[-1]) is not None:
+                break
+            chain.append(chain[-1].this)
+        for one in reversed(chain):
+            if id(one) not in self._known:
+                self._known[id(one)] = one, self._compiled(one)  # the node keeps its id
+        return self._known[id(node)][1]
 
     def _compiled(self, node: exp.Expr) -> Scalar:
         found = self.leaf(node) or constant(node)
@@ -330,13 +340,12 @@ class Scalars:
             return Scalar(compute, kind, nullable)
         least, most = -(1 << kind.bits - 1), (1 << kind.bits - 1) - 1
 
-        def within(row: Any) -> Any:
-            value = compute(row)
-            if value is not None and not least <= value <= most:
+        def within(value: int) -> int:
+            if not least <= value <= most:
                 raise OverflowError(f"{value} is no {kind.name}")
             return value
 
-        return Scalar(within, kind, nullable)
+        return Scalar(strict(within, compute), kind, nullable)
 
     def converted(self, scalar: Scalar, kind: SqlType) -> Scalar:
         """A Scalar as one of another type, to which its own converts."""
@@ -467,15 +476,9 @@ class Scalars:
             raise self.statement.wrong(message, inner, "it takes BOOLEAN: compare with something")
         return found
 
-    def both(self, node: exp.Expr) -> Scalar:
+    def both(self, node: exp.And | exp.Or) -> Scalar:
         """AND, OR: a chain of them at once, which may be long."""
-        sides, rest = list[Scalar](), [node]
-        while rest:
-            one = rest.pop()
-            if type(one) is type(node):
-                rest += [one.expression, one.this]
-            else:
-                sides.append(self.truth(node, one))
+        sides = [self.truth(node, one) for one in asked(node)]
         tests, decisive = [side.compute for side in sides], isinstance(node, exp.Or)
 
         def compute(row: Any) -> Any:

@@ -22,7 +22,8 @@ from deltafix.sql import query as queries
 from deltafix.sql import tuples
 from deltafix.sql.aggregates import aggregates_of, fold_over
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, Relation, absent, equal
-from deltafix.sql.formulas import Formulas, conditions
+from deltafix.sql.connectives import conditions
+from deltafix.sql.formulas import Formulas
 from deltafix.sql.functions import COMPARISONS
 from deltafix.sql.ranking import number
 from deltafix.sql.scope import CorrelatedError
@@ -79,7 +80,7 @@ def holds(formulas: Formulas, node: exp.Expr, truth: bool | None) -> Formula:
         way_out = "write IN (SELECT a, b ...), or EXISTS (SELECT 1 ... WHERE ...)"
         raise formulas.builder.refused("a row of values before this", node, way_out)
     left = [here.operand(one) for one in ([node.this] if values is None else values)]
-    match = _member(formulas, left, query, node, by, truth=True)
+    match = _member(formulas, left, query, node, by, truth=True, once=truth is True)
     if truth is True:
         return conjunction((*here.body, match))
     doubt = _member(formulas, left, query, node, by, truth=None)
@@ -102,9 +103,10 @@ def _member(
     by: type[exp.Expr],
     *,
     truth: bool | None,
+    once: bool = False,
 ) -> Formula:
     """That the query has a row of which a comparison with `left` is true, or unknown."""
-    body, outputs = _inside(formulas, query, outputs=True)
+    body, outputs = _inside(formulas, query, outputs=True, once=once)
     if len(outputs) != len(left):
         message = f"a query with {plural(len(outputs), 'column')} beside {len(left)}"
         wanted = "one column" if len(left) == 1 else f"{len(left)} columns"
@@ -119,6 +121,11 @@ def _member(
     inner.scope.known = known
     test = inner.holds(exp.and_(*tests, copy=False), truth)
     return FALSE if test == FALSE else conjunction((*body, test))
+
+
+def _nests(query: exp.Expr) -> bool:
+    """Whether there are queries inside of a query."""
+    return any(one is not query for one in query.find_all(exp.Query))
 
 
 _STANDS_ALONE = ("group", "having", "qualify", "with_", "limit", "offset")
@@ -143,13 +150,22 @@ def _joins_both_ways(query: exp.Select) -> bool:
 
 
 def _inside(
-    formulas: Formulas, node: exp.Expr, *, outputs: bool
+    formulas: Formulas, node: exp.Expr, *, outputs: bool, once: bool = True
 ) -> tuple[list[Formula], list[Operand]]:
-    """A subquery's rows as literals of the rule around it."""
+    """A subquery's rows as literals of the rule around it.
+
+    One that is asked for more than `once`, and has others inside, is a relation: written out, each
+    level of NOT IN would double what is inside.
+    """
     query = queries.unwrapped(node)
     refused = None
+    mark = formulas.builder.mark()
+    if not once and _nests(query):
+        try:
+            return _as_atom(formulas, query)
+        except SqlRefusedError:  # its rows are not there to be read
+            formulas.builder.back(mark)
     if isinstance(query, exp.Select) and _is_plain(query):
-        mark = formulas.builder.mark()
         try:
             found = queries.plain(formulas.builder, query, formulas.scope.inner(), outputs=outputs)
         except SqlRefusedError as error:  # a subquery of it may need its rows as a relation
@@ -158,11 +174,16 @@ def _inside(
         else:
             return found.body, [one for _, one in found.outputs]
     try:
-        standing = _standing(formulas, query)
+        return _as_atom(formulas, query)
     except SqlRefusedError:
         if refused is not None:
             raise refused from None
         raise
+
+
+def _as_atom(formulas: Formulas, query: exp.Expr) -> tuple[list[Formula], list[Operand]]:
+    """A subquery's rows as those of a relation. Raises SqlRefusedError as `_standing`."""
+    standing = _standing(formulas, query)
     atom, operands = standing.bind(formulas.builder)
     return [atom], operands[: len(standing.columns)]
 
@@ -201,16 +222,18 @@ def _standing(formulas: Formulas, query: exp.Expr) -> _Standing:
     """A subquery as a relation; a correlated one for all that the rows so far have.
 
     What it reads of them is found by trying: each time that it is in want of a column, the column
-    is one more of its domain. Raises SqlRefusedError where the rows are not there to be read.
+    is one more of its domain; what was found once is known where it is made again. Raises
+    SqlRefusedError where the rows are not there to be read.
     """
     builder, scope = formulas.builder, formulas.scope
     nodes, had = builder.domains.get(id(query), ([], ()))
+    outer = tuple(scope.column(node) for node in nodes)
     if had and id(query) in builder.made:
-        if had == tuple(scope.column(node) for node in nodes):
+        if had == outer:
             return _Standing(builder.made[id(query)], had)
         del builder.made[id(query)]
-    nodes = []
-    outer: tuple[Operand, ...] = ()
+    if len({*outer}) < len(outer) or not all(_is_read(formulas, one) for one in outer):
+        nodes, outer = [], ()
     while True:
         mark, inner = builder.mark(), scope.inner(alone=True)
         if outer:

@@ -366,8 +366,7 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 TOO_DEEP: Final = (
     "this statement is nested too deep",
-    "write a IN (1, 2) for a = 1 OR a = 2, put in a table what is compared with, or make views of "
-    "its parts",
+    "make views of its parts",
 )
 """Of what takes more of Python's stack than there is, what is said, and a way out."""
 

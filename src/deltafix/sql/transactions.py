@@ -2,9 +2,12 @@
 
 Edits wait until something reads, or the transaction commits: then they are one epoch of the engine.
 ROLLBACK forgets what waits and undoes the steps since BEGIN, epochs and definitions (`sql.steps`).
-Invariants: a statement that fails changes nothing; subscribers hear of a transaction once, net,
-after its commit; an interrupt finds all of a commit done, or nothing. Which rows an edit has is not
-known here.
+What cannot be undone alone (the error of a view, which may come of any edit that waited; an
+interrupt inside an edit) aborts a transaction that BEGIN opened: all of it is undone at once, and
+every statement is refused until ROLLBACK or COMMIT ends it. Invariants: a statement that fails
+changes nothing; nothing that follows BEGIN is committed without it; subscribers hear of a
+transaction once, net, after its commit; an interrupt finds all of a commit done, or nothing. Which
+rows an edit has is not known here.
 """
 
 from __future__ import annotations
@@ -13,10 +16,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from deltafix.errors import SqlOperationalError
+from deltafix.errors import FunctorError, SqlAbortedError, SqlOperationalError
 from deltafix.sql import durable
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
-from deltafix.sql.maintained import Maintained
+from deltafix.sql.maintained import ABORTED, Maintained
 from deltafix.sql.pending import Pending
 from deltafix.sql.steps import Step
 from deltafix.sql.text import Statement, exp
@@ -47,20 +50,48 @@ class Transactions(Maintained):
 
     @property
     def in_transaction(self) -> bool:
-        """Whether BEGIN opened a transaction."""
+        """Whether BEGIN opened a transaction, `aborted` or not."""
         return self._open
+
+    @property
+    def aborted(self) -> str | None:
+        """What rolled the open transaction back, which is to be ended; None if nothing did."""
+        return self._aborted
+
+    def _require_sound(self, statement: Statement | None = None, so: str = "") -> None:
+        """Refuse what comes in an aborted transaction. Raises SqlAbortedError."""
+        if self._aborted is None:
+            return
+        message = f"{so}the transaction was rolled back by an error: {self._aborted}"
+        way_out = "run it again from BEGIN" if so else ABORTED
+        if statement is None:
+            raise SqlAbortedError(f"{message}; {way_out}")
+        raise statement.error(SqlAbortedError, message, None, way_out)
 
     def begin(self) -> None:
         """Open a transaction: until `commit`, nothing is told to subscribers."""
         self._require_open()
+        self._require_sound()
         if self._open:
             raise SqlOperationalError("a transaction is open already; COMMIT or ROLLBACK it first")
         self._open = True
 
     def commit(self) -> None:
-        """Make the changes since BEGIN final, and tell subscribers. Without BEGIN a no-op."""
+        """Make the changes since BEGIN final, and tell subscribers. Without BEGIN a no-op.
+
+        Raises SqlAbortedError for an `aborted` transaction, and the error of a view for edits that
+        it cannot take; then nothing was committed, and the transaction has ended.
+        """
         self._require_open()
+        self._commit()
+
+    def _commit(self, statement: Statement | None = None) -> None:
         try:
+            if self._aborted is not None:
+                try:
+                    self._require_sound(statement, "nothing was committed: ")
+                finally:
+                    self.rollback()
             self._settle_edits(last=True)
             if self._journal or self._steps:  # else what changed last is what changed last
                 self._end_steps()
@@ -91,10 +122,20 @@ class Transactions(Maintained):
         After an interrupt that came behind the commit in a state folder, they stay, and are told.
         """
         self._require_open()
+        self._undo_all()
+
+    def _abort(self, error: BaseException) -> None:
+        """Undo the changes since BEGIN for an error; what BEGIN opened is to be ended by others."""
+        if self._open and self._aborted is None:  # first of all, so that nothing is committed
+            cause = error.__cause__ if isinstance(error, FunctorError) else None
+            self._aborted = str(cause or error).partition("\n")[0] or "interrupted"
+        self._undo_all(self._aborted)
+
+    def _undo_all(self, aborted: str | None = None) -> None:
         interrupt = None
         while True:
             try:
-                self._roll_back()
+                self._roll_back(aborted)
             except KeyboardInterrupt as error:  # a second Ctrl-C: half of it would be neither
                 interrupt = error
             else:
@@ -102,7 +143,7 @@ class Transactions(Maintained):
         if interrupt is not None:
             raise interrupt
 
-    def _roll_back(self) -> None:
+    def _roll_back(self, aborted: str | None) -> None:
         """One go at it: whatever was done before is not done again."""
         self._journal.clear()
         self._pending.clear()
@@ -117,7 +158,7 @@ class Transactions(Maintained):
             with db.unbounded():
                 self._undo_step(db, self._steps[-1])
             self._steps, self._undoing = self._steps[:-1], None
-        self._open, self._ending = False, None
+        self._open, self._aborted, self._ending = aborted is not None, aborted, None
         self._forget_unknown()
         self._tell()
 
@@ -149,12 +190,12 @@ class Transactions(Maintained):
         try:
             while len(self._journal) > mark:
                 self._pending.take_back(self._journal.pop())
-        except BaseException:
-            self.rollback()
+        except BaseException as error:
+            self._abort(error)
             raise
 
     def _settle_edits(self, *, last: bool = False) -> None:
-        """Make the waiting edits one epoch. On an error the whole transaction is rolled back.
+        """Make the waiting edits one epoch. An error aborts the transaction, or ends the `last`.
 
         A state folder keeps the way back with each epoch but the `last` of the transaction, whose
         record commits them all.
@@ -175,11 +216,14 @@ class Transactions(Maintained):
                 self._note(tx, marks)
             self._steps.append(Step(tx))
             self._pending.clear()
-        except BaseException:
+        except BaseException as error:
             stands = tx is not None and tx.is_committed
             if stands and all(one.epoch is not tx for one in self._steps):
                 self._steps.append(Step(tx))  # an interrupt came when it stands
-            self.rollback()
+            if last:
+                self.rollback()
+            else:
+                self._abort(error)
             raise
 
     def compact(self) -> None:
@@ -190,6 +234,7 @@ class Transactions(Maintained):
         when the connection is closed, and StateError where the folder cannot be written.
         """
         self._require_open()
+        self._require_sound()
         if self._open:
             raise SqlOperationalError("a transaction is open; COMMIT or ROLLBACK it first")
         self._engine().compact()
@@ -279,13 +324,14 @@ class Transactions(Maintained):
 class Transaction:
     """The statement inside is a transaction of its own, or a part of the open one, undone alone.
 
-    Errors of computing a value are errors of SQL, as by `mapped`. A class: each generator of a
-    context manager was a twentieth of an INSERT.
+    In an aborted one it is refused. Errors of computing a value are errors of SQL, as by `mapped`.
+    A class: each generator of a context manager was a twentieth of an INSERT.
     """
 
     __slots__ = ("_alone", "_connection", "_mark", "_statement")
 
     def __init__(self, connection: Transactions, statement: Statement) -> None:
+        connection._require_sound(statement)
         self._connection, self._statement = connection, statement
         self._alone, self._mark = not connection._open, len(connection._journal)
 

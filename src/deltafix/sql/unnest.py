@@ -96,13 +96,13 @@ def _side_by_side(
 
 def expanded_in(nodes: Iterable[exp.Expr]) -> list[exp.Expr]:
     """The UNNESTs in expressions, which Spark calls EXPLODE; of aggregates and subqueries none."""
-    found: list[exp.Expr] = []
-    for node in nodes:
-        if type(node) in {exp.Explode, exp.Unnest}:
-            found.append(node)
-        elif not isinstance(node, exp.Query | exp.Subquery | AGGREGATE):
-            found += expanded_in(node.iter_expressions())
-    return found
+    wanted = {exp.Explode, exp.Unnest}
+
+    def ends(node: exp.Expr) -> bool:
+        return type(node) in wanted or isinstance(node, exp.Query | exp.Subquery | AGGREGATE)
+
+    each = (part for node in nodes for part in node.walk(bfs=False, prune=ends))
+    return [part for part in each if type(part) in wanted]
 
 
 def expand(formulas: Formulas, nodes: Iterable[exp.Expr]) -> list[Operand]:

@@ -27,7 +27,7 @@ from deltafix.rules.show import show_rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql.builder import Relation
 from deltafix.sql.catalog import ForeignKey
-from deltafix.sql.formulas import conditions
+from deltafix.sql.connectives import conditions
 from deltafix.sql.parameters import equalities, written
 from deltafix.sql.reading import fixed, matching, source_of
 from deltafix.sql.relaxed import Relaxed

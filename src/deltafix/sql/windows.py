@@ -46,18 +46,14 @@ _Computed: TypeAlias = tuple[str, frames.Function, list[tuple[Operand, SqlType]]
 
 def windows_of(select: exp.Expr, qualify: exp.Expr | None = None) -> list[exp.Window]:
     """The window functions that a SELECT itself computes; not those of subqueries."""
-    others = (qualify, select.args.get("order"))
-    return _windows_in(*select.expressions, *(one for one in others if one is not None))
-
-
-def _windows_in(*nodes: exp.Expr) -> list[exp.Window]:
-    found: list[exp.Window] = []
-    for node in nodes:
-        if isinstance(node, exp.Window):
-            found.append(node)
-        elif not isinstance(node, exp.Query | exp.Subquery):
-            found += _windows_in(*node.iter_expressions())
-    return found
+    ends = (exp.Window, exp.Query, exp.Subquery)
+    return [
+        one
+        for node in (*select.expressions, qualify, select.args.get("order"))
+        if node is not None
+        for one in node.walk(bfs=False, prune=lambda part: isinstance(part, ends))
+        if isinstance(one, exp.Window)
+    ]
 
 
 def compute(

@@ -83,6 +83,16 @@ def test_every_statement_of_a_script_is_checked(deltafix, programs):
     assert [one["line"] for one in found] == [2, 3, 6]
     shown = deltafix("check", views)
     assert (shown.code, shown.out.splitlines()[-1]) == (2, f"{views}: 3 errors")
+    views.write_text(
+        "CREATE TABLE t (x INTEGER);\n"
+        "CREATE VIEW v AS SELECT x + 1 AS y FROM t;\n"
+        "BEGIN; INSERT INTO t VALUES (2147483647);\n"
+        "SELECT * FROM v;\n"
+        "INSERT INTO t VALUES (1); COMMIT;\n"  # nor of what an error has aborted
+        "SELECT z FROM t;\n"
+    )
+    found = json.loads(deltafix("check", "--format", "json", views).out)
+    assert [one["line"] for one in found] == [4, 6]
     views.write_text("CREATE TABLE t (x INTEGER);\nSELECT 'open FROM t;\n")
     (found,) = json.loads(deltafix("check", "--format", "json", views).out)
     assert (found["line"], found["column"]) == (2, 8)

@@ -26,6 +26,22 @@ def test_a_script_shows_results_and_changes(deltafix, tmp_path):
     assert done.out == "+texts\ta\\tb\t1\n+texts\tNULL\t2\n1\tNULL\ttrue\n"
 
 
+def test_a_view_that_is_made_again_is_shown_once(deltafix):
+    make = "CREATE VIEW v AS SELECT a FROM t"
+    script = f"""
+        CREATE TABLE t (a INTEGER); {make}; INSERT INTO t VALUES (1);
+        DROP VIEW v; {make}; INSERT INTO t VALUES (2);
+        BEGIN; DROP VIEW v; {make}; INSERT INTO t VALUES (3); COMMIT;
+        BEGIN; DROP VIEW v; ROLLBACK; INSERT INTO t VALUES (4);
+        CREATE OR REPLACE VIEW v AS SELECT a FROM t WHERE a > 1; INSERT INTO t VALUES (5);
+        BEGIN; CREATE VIEW w AS SELECT 9 AS b FROM t; ROLLBACK;
+        CREATE VIEW w AS SELECT -a AS b FROM t; INSERT INTO t VALUES (6)
+    """
+    done = deltafix("sql", "-c", script)
+    wanted = ["+v\t1", "+v\t2", "+v\t3", "+v\t4", "-v\t1", "+v\t5", "+v\t6", "+w\t-6"]
+    assert (done.code, done.out.splitlines()) == (0, wanted)
+
+
 @pytest.mark.parametrize("piped", [True, False])
 def test_what_stands_on_standard_input_beside_files_is_noted(
     deltafix, tmp_path, monkeypatch, piped
