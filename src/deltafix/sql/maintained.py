@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from deltafix.facts.schema import Row
     from deltafix.rules.ast import Program, RelationDecl
     from deltafix.sql.builder import Relation
+    from deltafix.sql.reading import Asked
     from deltafix.sql.text import Statement
 
 
@@ -52,6 +53,7 @@ class Maintained:
     def __init__(self, path: str | Path, dialect: str, settings: Mapping[str, Any]) -> None:
         self.dialect = dialect
         self.catalog = Catalog()
+        self.asked: dict[tuple[Any, ...], Asked] = {}  # queries by their text (`reading`)
         self._settings = dict(settings)
         self._db: Database | None = None
         self._known = Catalog()  # what the engine has
