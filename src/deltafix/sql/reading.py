@@ -464,7 +464,7 @@ def _asked(
 
     One with parameters has values in its tree, and is planned each time.
     """
-    key = (statement.text, statement.path, statement.start, query.sql(statement.dialect))
+    key = (statement.text, statement.path, statement.start, repr(query))
     keeps = statement.form is None and not statement.literals
     if keeps and (kept := connection.asked.get(key)) is not None and kept.known == known:
         return kept
