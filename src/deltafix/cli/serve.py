@@ -182,8 +182,10 @@ def run_script(db: Connection, text: str, path: str, *, whole: bool) -> None:
 
 
 def _require_made(db: Connection, script: Path, text: str, state: Path) -> None:
-    """Require of a folder that it has the tables and views that the script makes. Raises SqlError,
-    SourceError."""
+    """Require of a folder that it has the tables and views that the script makes.
+
+    Raises SourceError that names what differs, and SqlError for a script that is none.
+    """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
     from deltafix.sql.described import described  # noqa: PLC0415
     from deltafix.sql.text import exp  # noqa: PLC0415

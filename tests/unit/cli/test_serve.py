@@ -264,7 +264,7 @@ CREATE MATERIALIZED VIEW v AS SELECT a, b FROM t;
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    "edit",
     [
         ("b VARCHAR", "b VARCHAR, c DOUBLE", "table t than {}: only {} has column c DOUBLE;"),
         ("DEFAULT 1", "DEFAULT 2", "only {} has column a INTEGER NOT NULL DEFAULT 2;"),
@@ -281,8 +281,9 @@ CREATE MATERIALIZED VIEW v AS SELECT a, b FROM t;
     ],
 )  # fmt: skip
 def test_a_script_of_other_definitions_than_its_folder_is_told_what_differs(
-    deltafix, tmp_path, edited, old, new, says
+    deltafix, tmp_path, edited, edit
 ):
+    old, new, says = edit
     script, state = tmp_path / "made.sql", tmp_path / "state"
     ask = ("serve", script, "--state", state, "--port", 0)
     script.write_text(MADE)
