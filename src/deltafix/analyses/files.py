@@ -89,14 +89,11 @@ class Tree:
         """
         found: dict[str, Stamp] = {}
         skipped: dict[str, str] = {}
-        here = self.root if self.only is None else self.root / self.only
-        try:
-            status = here.stat()
-        except OSError as error:
-            said = error.strerror or error
-            raise SourceError(f"cannot read {here}: {said}", path=str(here)) from None
         if self.only is not None:
-            found[self.only] = _stamp(status)
+            try:
+                found[self.only] = _stamp((self.root / self.only).stat())
+            except OSError as error:
+                raise _unread(self.root / self.only, error) from None
         else:
             for entry, path in self._walk(self.root, "", skipped):
                 try:
@@ -158,6 +155,8 @@ class Tree:
             try:
                 listed = os.scandir(here)
             except OSError as error:  # gone between the listing and the look
+                if not relative:
+                    raise _unread(folder, error) from None
                 skipped[relative.rstrip("/")] = error.strerror or str(error)
                 continue
             with listed as entries:
@@ -205,6 +204,10 @@ def changes(before: Scan, after: Scan) -> tuple[list[str], list[str]]:
     changed = [path for path, stamp in after.files.items() if before.files.get(path) != stamp]
     gone = [path for path in before.files if path not in after.files]
     return changed, gone
+
+
+def _unread(path: Path, error: OSError) -> SourceError:
+    return SourceError(f"cannot read {path}: {error.strerror or error}", path=str(path))
 
 
 def _stamp(status: os.stat_result) -> Stamp:

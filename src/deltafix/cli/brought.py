@@ -120,7 +120,9 @@ def as_reducer(name: str, found: Any) -> Reducer[Any, Any, Any]:
             found = found()
         except Exception as error:
             said = f"cannot be made without arguments: {type(error).__name__}: {error}"
-            if isinstance(found, FunctionType) and found.__code__.co_argcount:
+            if isinstance(found, FunctionType) and found.__code__.co_argcount > len(
+                found.__defaults__ or ()
+            ):
                 said = "is a function, not a reducer"
             raise ReducerError(f"{name} {said}; {_MADE}") from error
     if not isinstance(found, Reducer):
