@@ -83,13 +83,19 @@ class Tree:
         return cls(root, suffixes, project, prefix, only, tuple(exclude), bare)
 
     def scan(self) -> Scan:
-        """Every source and project file, by one walk of the folder. O(files), one stat each."""
+        """Every source and project file, by one walk of the folder. O(files), one stat each.
+
+        Raises SourceError where the folder, or its one file, is gone or cannot be read.
+        """
         found: dict[str, Stamp] = {}
         skipped: dict[str, str] = {}
         if self.only is not None:
-            found[self.only] = _stamp((self.root / self.only).stat())
+            try:
+                found[self.only] = _stamp((self.root / self.only).stat())
+            except OSError as error:
+                raise _unread(self.root / self.only, error) from None
         else:
-            for entry, path in self._walk(self.root, ""):
+            for entry, path in self._walk(self.root, "", skipped):
                 try:
                     if entry.is_symlink() and not self._inside(entry.path):
                         skipped[path] = "a link out of the folder"
@@ -99,7 +105,9 @@ class Tree:
                     skipped[path] = error.strerror or str(error)
         project = self._project_above()
         if project is not None and not any(map(self._is_project, found)):
-            found[os.path.relpath(project, self.root).replace(os.sep, "/")] = _stamp(project.stat())
+            with suppress(OSError):  # gone since
+                above = os.path.relpath(project, self.root).replace(os.sep, "/")
+                found[above] = _stamp(project.stat())
         return Scan(dict(sorted(found.items())), dict(sorted(skipped.items())))
 
     def holds(self, path: str) -> bool:
@@ -123,7 +131,7 @@ class Tree:
         here = self.root / folder
         if self.only is not None or self.leaves_out(folder) or not here.is_dir():
             return []
-        return sorted(path for _, path in self._walk(here, f"{folder}/") if self.has(path))
+        return sorted(path for _, path in self._walk(here, f"{folder}/", {}) if self.has(path))
 
     def size(self, paths: Iterable[str]) -> int:
         """Bytes of scanned files together, without those that are gone. One stat each."""
@@ -137,11 +145,21 @@ class Tree:
         """The bytes of a scanned file. Raises OSError."""
         return (self.root / path).read_bytes()
 
-    def _walk(self, folder: Path, below: str) -> Iterator[tuple[os.DirEntry[str], str]]:
+    def _walk(
+        self, folder: Path, below: str, skipped: dict[str, str]
+    ) -> Iterator[tuple[os.DirEntry[str], str]]:
+        """The files below a folder; a folder that cannot be read is `skipped`, and why."""
         stack = [(str(folder), below)]
         while stack:
             here, relative = stack.pop()
-            with os.scandir(here) as entries:
+            try:
+                listed = os.scandir(here)
+            except OSError as error:  # gone between the listing and the look
+                if not relative:
+                    raise _unread(folder, error) from None
+                skipped[relative.rstrip("/")] = error.strerror or str(error)
+                continue
+            with listed as entries:
                 for entry in entries:
                     path = f"{relative}{entry.name}"
                     if self._excluded(entry.name, path):
@@ -186,6 +204,10 @@ def changes(before: Scan, after: Scan) -> tuple[list[str], list[str]]:
     changed = [path for path, stamp in after.files.items() if before.files.get(path) != stamp]
     gone = [path for path in before.files if path not in after.files]
     return changed, gone
+
+
+def _unread(path: Path, error: OSError) -> SourceError:
+    return SourceError(f"cannot read {path}: {error.strerror or error}", path=str(path))
 
 
 def _stamp(status: os.stat_result) -> Stamp:

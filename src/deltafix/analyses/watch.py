@@ -14,6 +14,7 @@ from deltafix.analyses.analysis import Extract
 from deltafix.analyses.facts import Fragment
 from deltafix.analyses.files import Scan, Tree, changes
 from deltafix.analyses.reading import read_fragments
+from deltafix.errors import SourceError
 
 __all__ = ["ExtractMany", "Updated", "Watcher", "watch"]
 
@@ -65,9 +66,25 @@ class Watcher(Generic[C]):
         return change
 
 
-def watch(watcher: Watcher[C], wait: Callable[[], bool], tell: Callable[[C], None]) -> None:
-    """Poll and tell until `wait`, called before each look, returns False."""
+def watch(
+    watcher: Watcher[C],
+    wait: Callable[[], bool],
+    tell: Callable[[C], None],
+    doubt: Callable[[str], None],
+) -> None:
+    """Poll and tell until `wait`, called before each look, returns False.
+
+    Of a tree that cannot be read `doubt` is told, once: what was found stays until it can be.
+    """
+    told = ""
     while wait():
-        change = watcher.poll()
+        try:
+            change = watcher.poll()
+        except SourceError as error:
+            if str(error) != told:
+                doubt(f"{error}; what was found stays as it was")
+            told = str(error)
+            continue
+        told = ""
         if change is not None:
             tell(change)

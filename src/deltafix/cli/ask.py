@@ -15,9 +15,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn, TypeAlias
 
 import typer
+from typer.core import TyperCommand
 
 from deltafix.cli.console import note, prepare_kernel
 from deltafix.cli.output import Limit, Output, check_output, put
@@ -51,10 +52,24 @@ _Form: TypeAlias = Annotated[
 ]
 _Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no notes.")]
 
+
+class _Asking(TyperCommand):
+    """A question; a folder that is given as other commands take it is told how it is given here."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As it is."""
+        left = super().parse_args(ctx, args)
+        if ctx.args:
+            ctx.fail(f"extra argument {ctx.args[0]}; the folder that is asked is --in FOLDER")
+        return left
+
+
+_EXTRA: Final = {"allow_extra_args": True}
+
 _HERE = Path()
 
 
-@ask.command()
+@ask.command(cls=_Asking, context_settings=_EXTRA)
 def callers(
     symbol: _Symbol,
     *,
@@ -74,7 +89,7 @@ def callers(
     _Asked("callers", [symbol], tree, form, output).answer(found, limit, none=none, quiet=quiet)
 
 
-@ask.command()
+@ask.command(cls=_Asking, context_settings=_EXTRA)
 def reaches(
     symbol: _Symbol,
     *,
@@ -94,7 +109,7 @@ def reaches(
     _Asked("reaches", [symbol], tree, form, output).answer(found, limit, none=none, quiet=quiet)
 
 
-@ask.command()
+@ask.command(cls=_Asking, context_settings=_EXTRA)
 def path(
     caller: Annotated[
         str, typer.Argument(help="Where the way starts; may be a module.", metavar="FROM")
@@ -143,7 +158,7 @@ def impact(
     seen = [file if file.exists() else root / file for file in files]
     named = [os.path.relpath(file.resolve(), root).replace(os.sep, "/") for file in seen]
     check_output(form, output)
-    with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
+    with _questions(tree, exclude, named, spark=spark, quiet=quiet) as questions:
         affected = questions.impact(named)
     found = [one for one in affected if one.test or not tests]
     given = ", ".join(named)
@@ -157,17 +172,24 @@ def impact(
 
 @contextmanager
 def _questions(
-    folder: Path, exclude: Sequence[str] | None, *, spark: bool | None, quiet: bool
+    folder: Path,
+    exclude: Sequence[str] | None,
+    files: Sequence[str] = (),
+    *,
+    spark: bool | None,
+    quiet: bool,
 ) -> Iterator[Questions]:
-    """The questions to a folder, as it is now."""
+    """The questions to a folder, as it is now; `files` have to be there, before any is read."""
     from deltafix.analyses.call_graph import CALL_GRAPH  # noqa: PLC0415  quick --help
-    from deltafix.analyses.call_graph.questions import Questions  # noqa: PLC0415
+    from deltafix.analyses.call_graph.questions import Questions, require_files  # noqa: PLC0415
     from deltafix.analyses.dead_code.collected import Collected  # noqa: PLC0415
     from deltafix.analyses.job import Job  # noqa: PLC0415
 
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder: write --in FOLDER")
     tree = CALL_GRAPH.tree(folder, exclude or ())
+    if files:
+        require_files(files, [one for one in tree.scan().files if one.endswith(".py")])
     prepare_kernel(quiet=quiet)
     with Job(CALL_GRAPH) as job:
         watched(tree, job, CALL_GRAPH, spark=spark, quiet=quiet)

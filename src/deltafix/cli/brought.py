@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypedDict
 
 import typer
@@ -119,12 +119,21 @@ def as_reducer(name: str, found: Any) -> Reducer[Any, Any, Any]:
         try:
             found = found()
         except Exception as error:
-            raise ReducerError(
-                f"{name} cannot be made without arguments: {type(error).__name__}: {error}"
-            ) from error
+            said = f"cannot be made without arguments: {type(error).__name__}: {error}"
+            if isinstance(found, FunctionType) and found.__code__.co_argcount > len(
+                found.__defaults__ or ()
+            ):
+                said = "is a function, not a reducer"
+            raise ReducerError(f"{name} {said}; {_MADE}") from error
     if not isinstance(found, Reducer):
-        raise ReducerError(f"{name} is {type(found).__name__}, not a reducer")
+        raise ReducerError(f"{name} is {type(found).__name__}, not a reducer; {_MADE}")
     return found
+
+
+_MADE: Final = (
+    "deltafix.reactive.reducer(initial, add, remove, finish) makes one of functions, and a class "
+    "or a function without arguments may"
+)
 
 
 def _run(file: Path) -> ModuleType:

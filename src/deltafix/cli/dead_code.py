@@ -105,6 +105,8 @@ def dead_code(
 
     if watch and (why is not None or write_baseline is not None):
         raise typer.BadParameter("--watch cannot be combined with --why or --write-baseline")
+    if why is not None and form != "text":
+        raise typer.BadParameter(f"--why cannot be combined with --format {form}: it is text")
     if output is not None and write_baseline is not None:
         raise typer.BadParameter("--output cannot be combined with --write-baseline")
     check_output(form, output, watch=watch)

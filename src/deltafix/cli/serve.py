@@ -6,7 +6,7 @@ import contextlib
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -147,13 +147,13 @@ def _serve_sql(
     prepare_kernel(quiet=quiet)
     text = read_script(script)
     with contextlib.closing(door.connect(":memory:" if state is None else local_path(state))) as db:
-        if db.catalog.definitions:
+        if state is not None and db.catalog.definitions:
             _require_made(db, script, text, state)
-            note(f"note: rows are those of {state}; {script} was run when it was made", quiet=quiet)
+            said = f"which has the tables and views of {script}; the script is not run again"
+            note(f"note: rows are those of {state}, {said}", quiet=quiet)
         else:
             with progress(f"running {script.name}", quiet=quiet):
-                for _ in db.run(text, (), str(script)):
-                    pass
+                run_script(db, text, str(script), whole=state is not None)
         if state is not None:
             run(db, None)
             return
@@ -163,29 +163,53 @@ def _serve_sql(
         run(db, folder)
 
 
-def _require_made(db: Connection, script: Path, text: str, state: Path | None) -> None:
+def run_script(db: Connection, text: str, path: str, *, whole: bool) -> None:
+    """Run a script: `whole` in one transaction, so that no start leaves a part of it in a folder.
+
+    Raises SqlError: then nothing has been run, where it is whole.
+    """
+    from deltafix.sql.text import exp, statements  # noqa: PLC0415  quick --help
+
+    if whole:
+        for statement in statements(text, db.dialect, path):
+            if isinstance(statement.node, exp.Transaction | exp.Commit | exp.Rollback):
+                message = f"a script whose rows are kept is one transaction: {statement.verb} in it"
+                raise statement.operational(message, "leave BEGIN, COMMIT and ROLLBACK out")
+        db.begin()
+    with db:
+        for _ in db.run(text, (), path):
+            pass
+
+
+def _require_made(db: Connection, script: Path, text: str, state: Path) -> None:
     """Require of a folder that it has the tables and views that the script makes.
 
-    Of a table the name: it may have been altered. Raises SourceError.
+    Raises SourceError that names what differs, and SqlError for a script that is none.
     """
-    from deltafix.sql.durable import read_statement  # noqa: PLC0415  quick --help
-    from deltafix.sql.text import exp, statements  # noqa: PLC0415
+    import deltafix.sql as door  # noqa: PLC0415  quick --help
+    from deltafix.sql.described import described  # noqa: PLC0415
+    from deltafix.sql.text import exp  # noqa: PLC0415
 
-    way_out = f"have it made there by `deltafix sql --state {state}`, or serve into another folder"
-    made = db.catalog.definitions
-    for statement in statements(text, db.dialect, str(script)):
-        node = statement.node
-        if not isinstance(node, exp.Create):
-            continue
-        kind, name = str(node.args["kind"]).lower(), node.this.find(exp.Table).name
-        said = "no" if name not in made else "another"
-        if said == "no" or (
-            kind == "view" and _query(read_statement(made[name]).node) != _query(node)
-        ):
-            message = f"{state} has {said} {kind} {name}, which {script} makes; {way_out}"
-            raise SourceError(message, value=name)
-
-
-def _query(create: Any) -> tuple[list[str], Any]:
-    """What a view shows: its columns, if they are named, and its query."""
-    return [str(one) for one in create.this.expressions], create.expression
+    with contextlib.closing(door.connect(dialect=db.dialect)) as other:
+        for _ in other.run(text, (), str(script), kinds=(exp.Create, exp.Alter, exp.Drop)):
+            pass
+        wanted = described(other.catalog)
+    there = described(db.catalog)
+    for name, (kind, parts) in wanted.items():
+        if name not in there:
+            said = f"no {kind} {name}, which {script} makes"
+            way_out = "have it made"
+        else:
+            is_kind, has = there[name]
+            ours, theirs = ([*parts], [*has]) if kind == is_kind else ([kind], [is_kind])
+            if ours == theirs:
+                continue
+            sides = (
+                (state, [one for one in theirs if one not in ours]),
+                (script, [one for one in ours if one not in theirs]),
+            )
+            only = "; ".join(f"only {of} has {', '.join(some)}" for of, some in sides if some)
+            said = f"another {kind} {name} than {script} makes: {only or 'in another order'}"
+            way_out = f"write what is there into {script}, or have it changed"
+        way_out += f" there by `deltafix sql --state {state}`, or serve into another folder"
+        raise SourceError(f"{state} has {said}; {way_out}", value=name)

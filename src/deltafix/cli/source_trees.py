@@ -115,7 +115,7 @@ def follow(watcher: Watcher[C], tell: Callable[[C], None]) -> None:
         sleep(_LOOK_SECONDS)
         return True
 
-    watch(watcher, wait, tell)
+    watch(watcher, wait, tell, note)
 
 
 def require_sources(watcher: Watcher[C], suffix: str = "") -> None:

@@ -254,7 +254,8 @@ def take_files(db: Connection, facts: Path, *, whole: bool = False, quiet: bool)
             lacks = f"no {name}.parquet and no {name}.csv in {facts}"
             if whole and not db.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchall():  # noqa: S608
                 db.rollback()
-                names = [one.name for one in facts.iterdir()]
+                taken = {table_file(facts, one) for one in db.catalog.tables}
+                names = [one.name for one in facts.iterdir() if one not in taken]
                 instead = did_you_mean(
                     f"{name}.csv", names, "one without rows has a file of its header alone"
                 )

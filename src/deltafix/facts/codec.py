@@ -336,7 +336,8 @@ def _read_lines(
 def utf8(data: bytes, label: str) -> str:
     """The text of a file, without a byte order mark. Raises FactError."""
     try:
-        return data.decode("utf-8-sig")
+        # Not as utf-8-sig, whose errors count from behind the mark.
+        return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         message = f"{label}:{line}: byte {data[error.start]:#04x} is not UTF-8 text"

@@ -32,7 +32,7 @@ def read_json(data: bytes, schema: Schema, label: str) -> list[Row]:
             line that it begins in.
     """
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8").removeprefix("\ufeff")
         found = json.loads(
             text, parse_int=json_whole, parse_constant=_refuse, object_pairs_hook=json_object
         )

@@ -73,7 +73,7 @@ def choose(
     if missing:
         parts.append(f"lacks {', '.join(map(repr, missing))}")
     if extra:
-        parts.append(f"has {', '.join(map(repr, extra))} beside them")
+        parts.append(f"has {', '.join(map(repr, extra))} beside what is wanted")
         if not missing and all(map(_PANDAS_INDEX.fullmatch, extra)):
             way_out = "an index of pandas is left out by to_parquet(..., index=False)"
     message = (

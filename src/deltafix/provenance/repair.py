@@ -62,11 +62,12 @@ class Repair:
         self.words = ways.words
         self.rows = ways.rows
         self.until = self.rows.looked_at + max_work
+        self._depths: dict[Edit, int] = {}  # how many rows it is below the one that is asked about
 
     def suggestions(
         self, relation: str, row: Row, limit: int, max_edits: int
     ) -> tuple[tuple[Edit, ...], ...]:
-        """Up to `limit` sets, smallest first, sorted within a size."""
+        """Up to `limit` sets, smallest first; within a size what is near before what is far."""
         found: dict[Edits, None] = {}
         tried: set[Edits] = set()
         for size in range(1, max_edits + 1):
@@ -150,7 +151,7 @@ class Repair:
         clauses = self.words.rules_for(relation)
         if not clauses and name in self.ways.state.db.schemas:
             if len(edits) < size and (-1, name, row) not in edits:
-                yield edits | {(1, name, row)}
+                yield self._noted(edits | {(1, name, row)}, edits, above)
             return
         for clause in clauses:
             env = unify(clause.args, row, {})
@@ -158,6 +159,12 @@ class Repair:
             if begun is not None:
                 body = [part for part in begun[0] if not self.words.is_guard(part)]
                 yield from self._body(body, begun[1], edits, size, above)
+
+    def _noted(self, more: Edits, edits: Edits, above: frozenset[tuple[str, Row]]) -> Edits:
+        """The edits, of which those that came are noted to be so far below."""
+        for edit in more - edits:
+            self._depths[edit] = min(len(above), self._depths.get(edit, len(above)))
+        return more
 
     def _pairs(self, relation: str, row: Row) -> Iterator[Row]:
         """The row; in an equivalence also the pairs that would make one class of two."""
@@ -215,7 +222,7 @@ class Repair:
             node = self.ways.node(literal.relation, values_of(literal.args, env))
             if node is not None:
                 for more in islice(self._gone(node, edits, size, _DEPTH), _BREAKS):
-                    yield from self._body(rest, env, more, size, above)
+                    yield from self._body(rest, env, self._noted(more, edits, above), size, above)
 
     def _meant(self, literal: Match, rest: list[Literal], env: Bindings) -> Row | None:
         """The one row that a literal means; `nil` for records that nothing else looks at."""
@@ -277,8 +284,9 @@ class Repair:
         """In a stable order: what goes first, then what comes."""
         return tuple(sorted(edits, key=self._key))
 
-    def _ordered_set(self, edits: Edits) -> list[object]:
-        return [self._key(edit) for edit in self._ordered(edits)]
+    def _ordered_set(self, edits: Edits) -> tuple[int, list[object]]:
+        far = max(self._depths.get(edit, 0) for edit in edits)
+        return far, [self._key(edit) for edit in self._ordered(edits)]
 
     def _key(self, edit: Edit) -> tuple[int, str, Row]:
         sign, relation, row = edit

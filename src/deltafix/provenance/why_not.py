@@ -219,7 +219,18 @@ class _Search:
             return Attempt(clause.rule, text, held, shown, is_cut=best.is_cut)
         below = self._below(failed, best.env, depth, above)
         shown = words.literal(words.reads(clause).get(failed) or failed, best.env)
+        if isinstance(failed, Match) and failed.relation in words.folds:
+            shown += self._folded(failed, best.env)
         return Attempt(clause.rule, text, held, shown, below, best.is_cut)
+
+    def _folded(self, failed: Match, env: Bindings) -> str:
+        """What an aggregate is instead, where its group is known."""
+        row = ground(failed, env)
+        if row is None:
+            return ""
+        for *_, value in self.rows.fitting(failed.relation, (*row[:-1], ...)):
+            return f": it is {show_row('', (value,))[1:-1]}"
+        return ": it has none"
 
     def _below(
         self, failed: Literal, env: Bindings, depth: int, above: frozenset[tuple[str, Row]]

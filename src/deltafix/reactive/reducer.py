@@ -207,8 +207,8 @@ def reducer(
     initial: A,
     add: Callable[[A, V], A],
     remove: Callable[[A, V], A],
-    *,
     finish: Callable[[A], Any] | None = None,
+    *,
     name: str = "reducer",
     partial: Literal[False] = False,
 ) -> WellFormed[V, A, Any]: ...
@@ -217,8 +217,8 @@ def reducer(
     initial: A,
     add: Callable[[A, V], A],
     remove: Callable[[A, V], A | None],
-    *,
     finish: Callable[[A], Any] | None = None,
+    *,
     name: str = "reducer",
     partial: Literal[True],
 ) -> Partial[V, A, Any]: ...
@@ -226,8 +226,8 @@ def reducer(
     initial: A,
     add: Callable[[A, V], A],
     remove: Callable[[A, V], A | None],
-    *,
     finish: Callable[[A], Any] | None = None,
+    *,
     name: str = "reducer",
     partial: bool = False,
 ) -> WellFormed[V, A, Any] | Partial[V, A, Any]:

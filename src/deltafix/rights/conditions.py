@@ -213,7 +213,9 @@ class Judge:
         by_name = {name: missing for name, missing in by_name.items() if missing}
         if by_name:
             shown = "; ".join(f"`{name}` needs {', '.join(by_name[name])}" for name in by_name)
-            given = f'{{"{next(iter(by_name.values()))[0]}": ...}}'
+            every = dict.fromkeys(name for missing in by_name.values() for name in missing)
+            given = ", ".join(f'"{name}": ...' for name in every)
+            given = f"{{{given}}}"
             message = (
                 f"{question}: the answer rests on conditions whose parameters are missing: "
                 f"{shown}; give them as `context={given}`, at the command line as "

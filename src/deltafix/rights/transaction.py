@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow.compute as pc
+
 from deltafix.errors import RightsTupleError
 from deltafix.rights.bulk import rows_of_table
 from deltafix.rights.changes import RightsDelta
@@ -62,8 +64,8 @@ class RightsTransaction:
                     row = _row(rows, int(there.argmin()))
                     missing = shown(self._laid.sources[name], row)
                     message = (
-                        f"cannot delete `{missing}`: no such tuple was written; "
-                        f'`missing="ignore"` would skip it'
+                        f"cannot delete `{missing}`: no such tuple was written"
+                        f'{self._instead(name, row)}; `missing="ignore"` would skip it'
                     )
                     raise RightsTupleError(message, value=missing)
         return sum(self._tx.delete(name, rows) for name, rows in found)
@@ -142,6 +144,23 @@ class RightsTransaction:
             )
             raise RightsTupleError(message)
         return _by_source(self._laid, tuples)
+
+    def _instead(self, name: str, row: tuple[str, ...]) -> str:
+        """A tuple that differs from one that is not there in its condition alone. O(tuples)."""
+        asked = self._laid.sources[name]
+        key = row[:-1] if asked.users.condition else row
+        for other, source in self._laid.sources.items():
+            if (source.type, source.relation, source.users.kind) != (
+                asked.type, asked.relation, asked.users.kind,
+            ):  # fmt: skip
+                continue
+            left = self._tx.given_rows(other)
+            for place, value in enumerate(key):
+                left = left.filter(pc.equal(left.column(place), value))
+            if left.num_rows:
+                one = shown(source, _row(left, 0))
+                return f"; `{one}` was, and its condition and context are part of it"
+        return ""
 
     def commit(self) -> RightsDelta:
         """Commit; returns what changed. On an error everything is rolled back first."""

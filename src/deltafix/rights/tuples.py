@@ -119,7 +119,8 @@ def subject_of(graph: Graph, text: str) -> Subject:
     name, mark, relation = rest.partition("#")
     whole = colon and kind and name and not any(map(str.isspace, text))
     if not whole or (mark and not relation) or (mark and name == "*"):
-        message = f"{text!r} names no user; write `user:anne`, `user:*` or `group:eng#member`"
+        valid = "write `user:anne`, `user:*` or `group:eng#member`"
+        message = f"{text!r} names no user{_spaced(text)}; {valid}"
         raise RightsQuestionError(message, value=text)
     _type(graph, kind, text)
     if relation:
@@ -132,10 +133,16 @@ def object_of(graph: Graph, text: str) -> tuple[str, str]:
     kind, colon, name = text.partition(":")
     whole = colon and kind and name and not any(map(str.isspace, text))
     if not whole or name == "*" or "#" in name:
-        message = f"{text!r} names no object; write `document:roadmap`"
+        message = f"{text!r} names no object{_spaced(text)}; write `document:roadmap`"
         raise RightsQuestionError(message, value=text)
     _type(graph, kind, text)
     return kind, name
+
+
+def _spaced(text: str) -> str:
+    """Why a text that looks like a name is none."""
+    spaces = [one for one in text if one.isspace()]
+    return f": names have no space in them, and this has {spaces[0]!r}" if spaces else ""
 
 
 def relation_node(graph: Graph, type: str, relation: str) -> Node:  # noqa: A002

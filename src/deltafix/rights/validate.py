@@ -252,7 +252,8 @@ def _path(graph: Graph, first: int, last: int, *, same_object: bool = False) -> 
 
 
 def _targets(node: Node, same_object: bool) -> Iterator[int]:
-    yield from node.operands
+    # What excludes is told of by `_negated_cycles`, in its own words.
+    yield from node.operands[:1] if same_object and node.kind == "not" else node.operands
     for leaf in node.leaves:
         if not same_object or leaf.kind == "computed":
             yield from leaf.targets

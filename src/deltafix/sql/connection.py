@@ -113,11 +113,17 @@ class Connection(Definitions):
         return statement, found
 
     def run(
-        self, sql: str, parameters: Parameters, path: str | None, wrong: Wrong | None = None
+        self,
+        sql: str,
+        parameters: Parameters,
+        path: str | None,
+        wrong: Wrong | None = None,
+        kinds: tuple[type[exp.Expr], ...] = (exp.Expr,),
     ) -> Iterator[Any]:
         """The result of each statement of a text: a `reading.Result`, or a number of rows.
 
         `wrong` is told of a statement's error, and the next one follows; without it, it is raised.
+        Statements of other `kinds` are passed over.
         """
         self._require_open()
         try:
@@ -125,6 +131,8 @@ class Connection(Definitions):
                 if hearer() is not None:  # a script's INSERT may be a megabyte of words
                     tell(" ".join(statement.sql.split()))
                 node = statement.node
+                if not isinstance(node, kinds):
+                    continue
                 if not isinstance(node, exp.Create) or node.args.get("replace"):
                     self._follow_made(wrong)
                 try:

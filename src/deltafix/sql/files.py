@@ -376,7 +376,7 @@ def _line(path: Path, row: int, delimiter: str = ",") -> int | None:
 def write_view(table: pa.Table, name: str, folder: Path | None) -> None:
     """Write a view's rows as CSV with a header: to `folder`, or to standard output."""
     for place, field in enumerate(table.schema):
-        if _is_text(field.type):
+        if _is_text(field.type) and not pa.types.is_boolean(field.type):  # Arrow's are as SQL's
             write = as_json if pa.types.is_nested(field.type) else plain_text
             values = table.column(place).to_pylist()
             texts = [None if one is None else write(one) for one in values]

@@ -50,7 +50,7 @@ def read_program(
 ) -> TableProgram:
     """The program of a file (UTF-8). Raises SourceError, and what `program_of` raises."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = path.read_bytes().decode("utf-8").removeprefix("\ufeff")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SourceError(f"{path}: cannot be read: {reason}", path=str(path)) from None

@@ -26,6 +26,7 @@ from deltafix.errors import (
 )
 from deltafix.facts.json_rows import json_object, json_whole
 from deltafix.facts.values import shown
+from deltafix.web.body import Refusal, read_body
 from deltafix.web.feed import Feed
 
 if TYPE_CHECKING:
@@ -71,18 +72,21 @@ class _Door:
         """A page of rows, all pages as of one epoch: `after` is the `next` of the page before."""
         name, asked = request.path_params["name"], request.query_params
         try:
-            limit = _number(asked.get("limit", str(_PAGE)), "limit")
-            if limit == 0:
-                raise LiveError("limit is 0, and a page has at least one row", value=limit)
-            after = asked.get("after")
+            limit, after = asked.get("limit", str(_PAGE)), asked.get("after")
+            if not (_is_number(limit) and int(limit)):
+                message = f"limit is {shown(limit)}, and a page has 1 row to {_MOST:,}"
+                raise LiveError(message, value=limit)
             epoch, offset = None, 0
             if after is not None:
                 place, _, rest = after.partition("-")
-                epoch, offset = self.feed.start(name, place), _number(rest, "after")
+                if not (_is_number(place.rpartition(".")[2]) and _is_number(rest)):
+                    message = f"after is {shown(after)}, and takes `next` of the page before"
+                    raise LiveError(message, value=after)
+                epoch, offset = self.feed.start(name, place), int(rest)
             found = self.feed.snapshot(name, epoch)
         except DeltafixError as error:
             return _refused(error)
-        end = offset + min(limit, _MOST)
+        end = offset + min(int(limit), _MOST)
         place = self.feed.place(found.epoch)
         following = f"{place}-{end}" if end < len(found.rows) else None
         head = {"epoch": found.epoch, "id": place, "size": len(found.rows), "next": following}
@@ -113,12 +117,10 @@ class _Door:
         if not self.writable:
             message = "this server is read only; start it with --write to take edits"
             return _refused(LiveError(message), 403)
-        body, limit = bytearray(), self.feed.limits.body
-        async for part in request.stream():
-            body += part
-            if len(body) > limit:
-                return _refused(LiveError(f"a request has at most {limit} bytes; send less"), 413)
-        return await run_in_threadpool(self._edit, bytes(body))
+        body = await read_body(request, self.feed.limits.body, "send several")
+        if isinstance(body, Refusal):
+            return _refused(*body)
+        return await run_in_threadpool(self._edit, body)
 
     def _edit(self, body: bytes) -> Response:
         counts = dict.fromkeys(_VERBS, 0)
@@ -164,10 +166,8 @@ def _no_constant(name: str) -> None:
     raise ValueError(f'{name} is no JSON value; write "{name}"')
 
 
-def _number(text: str, name: str) -> int:
-    if text.isascii() and text.isdigit() and len(text) < 16:
-        return int(text)
-    raise LiveError(f"{name} is {shown(text)}, and takes what `next` says, or a number", value=text)
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 16
 
 
 def _refused(error: DeltafixError, status: int | None = None, *, line: int = 0) -> Response:

@@ -26,6 +26,7 @@ from deltafix.facts.values import shown
 from deltafix.pipeline.manifest import read_deltas
 from deltafix.pipeline.sources.http import HttpInput
 from deltafix.pipeline.targets.target import json_text
+from deltafix.web.body import Refusal, read_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,25 +117,16 @@ class Inlet:
         source = self._source(request.path_params["name"])
         key, views = self._key(request), self._views(request)
         limit = int(source.values["bytes"])
-        if request.headers.get("content-encoding", "identity") != "identity":
-            return _refused(
-                request, errors.LiveError("a request is plain text; send it unpacked"), 415
-            )
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > limit:
-                message = (
-                    f"a request to {source.name} has at most {limit:,} bytes; send several, or say "
-                    "bytes = N in its section"
-                )
-                return _refused(request, errors.LiveError(message), 413)
+        way_out = f"send several, or say bytes = N in the section of {source.name}"
+        body = await read_body(request, limit, way_out)
+        if isinstance(body, Refusal):
+            return _refused(request, *body)
         if self._waiting >= _WAITING:
             message = f"{_WAITING} requests wait already; come again"
             return _refused(request, errors.LiveError(message), 503)
         self._waiting += 1
         try:
-            return await run_in_threadpool(self._take, source, key, bytes(body), views)
+            return await run_in_threadpool(self._take, source, key, body, views)
         finally:
             self._waiting -= 1
 

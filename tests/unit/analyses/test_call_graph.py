@@ -14,6 +14,7 @@ import pytest
 import oracle
 from deltafix.analyses.call_graph import CALL_GRAPH
 from deltafix.analyses.call_graph.facts import CALL_INPUTS, extract_calls
+from deltafix.analyses.call_graph.questions import Questions
 from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.extract import extract
 from deltafix.analyses.dead_code.formats import github, sarif
@@ -92,6 +93,19 @@ def test_a_receiver_of_a_builtin_class_has_no_callee_in_the_tree(graph: Job) -> 
     text += "def other(given):\n    given.append(1)\n"
     graph.update(fragments({"m.py": text}))
     assert short(calls_of(graph)) == ["m:other m:Log.append"]
+
+
+def test_a_lambda_with_a_name_is_called_as_a_function_is(graph: Job) -> None:
+    text = "def f(): ...\nx = lambda a=f: f()\ny: object = lambda: x()\n"
+    text += "class C:\n    z = lambda self: y()\n    def go(self): self.z()\n"
+    text += "def g():\n    local = lambda: x()\n    return local()\n"
+    tree = {"m.py": text, "n.py": "import m\nm.x()\n"}
+    graph.update(fragments(tree))
+    assert short(calls_of(graph)) == [
+        "m:C.go m:C.z", "m:C.z m:y", "m:g m:x", "m:x m:f", "m:y m:x", "n m:x",
+    ]  # fmt: skip
+    assert judged(tree) == calls_of(graph)
+    assert [one.symbol for one in Questions(graph).callers("m:x")] == ["m:g", "m:y", "n"]
 
 
 def test_super_is_what_comes_next_in_some_heir(graph: Job) -> None:

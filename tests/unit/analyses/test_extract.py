@@ -451,7 +451,11 @@ def test_entry_points_of_a_project_file() -> None:
     ("path", "data", "why"),
     [
         ("m.py", b"def f(:\n", "line 1: invalid syntax"),
-        ("m.py", b"x = 1\n\xff\xfe", "utf-8"),
+        (
+            "m.py",
+            b"x = 1\n\xff\xfe",
+            "line 2: (unicode error) 'utf-8' codec can't decode byte 0xff:",
+        ),
         ("m.py", b"\x00\x01\x02", "null bytes"),
         ("m.py", b"(" * 500 + b")" * 500, "parenthes"),
         ("m.py", b"x = " + b"+".join([b"1"] * 20_000), "nested too deeply"),

@@ -83,6 +83,7 @@ def test_statements_that_cannot_be_read_cost_themselves_only(trees: Trees) -> No
     [
         (b"\x00\x01\x02", "a binary file"),
         (b"SELECT '\xff'", "not UTF-8 at byte 8"),
+        (b"\xef\xbb\xbfSELECT '\xff'", "not UTF-8 at byte 11"),
         (b"-- deltafix: dialect=klingon\nSELECT 1", "Unknown dialect 'klingon'."),
         (b"SELECT {{ var('x') }}", "Jinja other than ref, source, this and config: {{ var('x') }}"),
         (b"{% for x in y %}", "Jinja other than ref, source, this and config: {% for x in y %}"),

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dead_code_oracle
@@ -328,22 +329,31 @@ edits = st.lists(
 
 @settings(max_examples=25)
 @given(edits)
+@example([("a.py", f"{MAIN}g(1)\nclass D(C):\n    def f(self, x): x"), ("b.py", "D\ndef broken(:")])
 def test_oracle_after_random_edits_the_views_equal_recomputation(
     script: list[tuple[str, str | None]],
 ) -> None:
     tree: dict[str, str] = {}
+    words: dict[str, list[Any]] = {}  # of files that could never be parsed
     with DeadCode(also=ALL, confidence="likely") as job:
         for path, text in script:
             before = {(one.symbol, one.kind) for one in job.unused() or ()}
             fragment = UNUSED.extract(path, (text or "").encode(), "")
             if text is None:
                 tree.pop(path, None)
+                words.pop(path, None)
                 change = job.update([], [path])
             else:
                 if fragment.error is None:
                     tree[path] = text
+                    words.pop(path, None)
+                elif path not in tree:
+                    words[path] = [*fragment.facts]
                 change = job.update([fragment])
-            expected = dead_code_oracle.evaluate(tree, ("recognise", "tests"), UNUSED_KINDS)
+            said = [one for some in words.values() for one in some]
+            expected = dead_code_oracle.evaluate(
+                tree, ("recognise", "tests"), UNUSED_KINDS, more=said
+            )
             for view in UNUSED.views:
                 assert set(job.rows(view)) == expected[view]
             after = {(one.symbol, one.kind) for one in job.unused() or ()}

@@ -249,6 +249,35 @@ def test_a_private_name_is_read_by_its_mangled_name() -> None:
     assert dead(tree) == ["m:C.__lost"]
 
 
+@pytest.mark.parametrize(
+    ("call", "lost"),
+    [
+        ('getattr(x, "_C__used")()', ["m:C.__lost"]),
+        ('name = "_C__used"\n    getattr(x, name)()', ["m:C.__lost"]),
+        ('[getattr(x, name)() for name in ("_C__used",)]', ["m:C.__lost"]),
+        ('getattr(x, f"_C__{x}")()', []),
+        ('getattr(x, "_C__us" + x)()', []),  # as of any name, its start up to a `_`, too
+    ],
+)
+def test_a_private_name_is_read_by_its_mangled_name_in_a_text(call: str, lost: list[str]) -> None:
+    text = "class C:\n    def __used(self): ...\n    def __lost(self): ...\n"
+    assert dead({"m.py": f"{text}def f(x):\n    {call}\n{MAIN}f(C())\n"}) == lost
+
+
+def test_a_lambda_does_what_it_does_when_it_is_called() -> None:
+    tree = {
+        "m.py": f"""
+        def f(): ...
+        def g(): ...
+        def h(): ...
+        _x = lambda: f()
+        y = lambda a=g(): h()
+        {MAIN}print(y)
+        """
+    }
+    assert dead(tree) == ["m:_x", "m:f"]
+
+
 def test_a_relative_module_in_a_string() -> None:
     tree = {
         "p/__init__.py": "from p.compat import through\nthrough(__name__, '._old')\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,6 +43,7 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str
 
 def test_watching_tells_of_each_save_once(tree: Path) -> None:
     told: list[Change] = []
+    doubts: list[str] = []
     edits = iter(
         [
             lambda: None,
@@ -61,7 +63,8 @@ def test_watching_tells_of_each_save_once(tree: Path) -> None:
     with DeadCode() as job:
         watcher = Watcher(DEAD_CODE.tree(tree), job, DEAD_CODE.extract)
         watcher.poll()
-        watch(watcher, wait, told.append)
+        watch(watcher, wait, told.append, doubts.append)
+    assert doubts == []
     assert [(c.changed, c.deleted) for c in told] == [
         (("main.py",), ()),
         (("main.py",), ()),
@@ -166,6 +169,10 @@ def test_why_is_answered_for_living_dead_and_unknown_symbols(tree: Path, run: Ca
     assert run(tree, "--why", "lib:h")[1] == "lib:h is dead: nothing refers to it\n"
     code, _, err = run(tree, "--why", "nothing")
     assert (code, err) == (2, "error[DF652]: there is no symbol 'nothing'\n")
+    for form in ("json", "sarif"):
+        code, out, err = run(tree, "--why", "g", "--format", form)
+        assert (code, out) == (2, "")
+        assert f"--why cannot be combined with --format {form}" in err
     (tree / "other.py").write_text("def g(): ...")
     code, _, err = run(tree, "--why", "g")
     assert (code, err) == (2, "error[DF652]: 'g' fits 2 symbols: lib:g, other:g\n")
@@ -242,3 +249,50 @@ def test_watching_from_the_command_line_ends_with_an_interrupt(
     assert [f["symbol"] for f in documents[1]["became_dead"]] == ["lib:f", "lib:g"]
     assert [f["symbol"] for f in documents[2]["became_alive"]] == ["lib:f", "lib:g"]
     assert "Ctrl-C ends" in err
+
+
+@pytest.mark.parametrize("command", [("dead-code",), ("analyse", "call-graph")])
+@pytest.mark.parametrize("only", [False, True])
+def test_what_is_watched_may_go_away_and_come_back(
+    tree: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, only: bool,
+    command: tuple[str, ...],
+) -> None:  # fmt: skip
+    what, away = (tree / "lib.py" if only else tree), tree.with_name("away")
+
+    def back() -> None:
+        away.rename(what)
+        (tree / "lib.py").write_text(f"{LIB}def _k(): h()\n")
+
+    edits = iter([lambda: what.rename(away), lambda: None, back])
+
+    def sleep(_: float) -> None:
+        edit = next(edits, None)
+        if edit is None:
+            raise KeyboardInterrupt
+        edit()
+
+    monkeypatch.setattr("deltafix.cli.source_trees.sleep", sleep)
+    with pytest.raises(SystemExit) as ended:
+        command_line.main([*command, str(what), "--watch"])
+    printed = capsys.readouterr()
+    assert ended.value.code == 130, printed.err
+    said = f"cannot read {what}: No such file or directory; what was found stays as it was"
+    assert printed.err.count(said) == 1
+    assert "lib:_k" in printed.out
+
+
+def test_a_folder_that_goes_while_it_is_listed_is_skipped(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tree / "sub").mkdir()
+    real = os.scandir
+
+    def scandir(path: str) -> object:
+        if path.endswith("sub"):
+            (tree / "sub").rmdir()
+        return real(path)
+
+    monkeypatch.setattr("deltafix.analyses.files.os.scandir", scandir)
+    scan = DEAD_CODE.tree(tree).scan()
+    assert [*scan.files] == ["lib.py", "main.py"]
+    assert scan.skipped == {"sub": "No such file or directory"}

@@ -153,6 +153,13 @@ def test_errors_say_what_to_write(tree: Path, deltafix) -> None:
     )
     for arguments, said in {
         ("callers", "rate", "--in", "main.py"): "main.py is not a folder: write --in FOLDER",
+        ("callers", "rate", "src"): "extra argument src; the folder that is asked is --in FOLDER",
+        (
+            "path",
+            "total",
+            "rate",
+            "src",
+        ): "extra argument src; the folder that is asked is --in FOLDER",
         ("impact", "broken.py"): "broken.py could not be read: line 1: invalid syntax",
         ("impact", "README.md"): "README.md is no Python file of the tree",
         ("impact", "main.py", "--in", "src"): "../main.py is no Python file of the tree",
@@ -162,6 +169,32 @@ def test_errors_say_what_to_write(tree: Path, deltafix) -> None:
         assert (ran.code, ran.out) == (2, "")
         assert said in ran.err
         assert "Traceback" not in ran.err
+
+
+def test_a_file_that_is_not_there_is_told_before_any_is_read(tree, deltafix, monkeypatch) -> None:
+    def read(tree: object, path: str) -> bytes:
+        raise AssertionError(path)
+
+    monkeypatch.setattr("deltafix.analyses.files.Tree.read", read)
+    ran = deltafix("ask", "impact", "nope.py", "-q")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "error[DF300]: nope.py is no Python file of the tree\n"
+
+
+def test_a_module_that_calls_is_where_it_calls(tree: Path, deltafix) -> None:
+    text = "import shop.cart as c\nfrom shop.tax import rate as r\n\nr()\nx = c.total()\n"
+    (tree / "calls.py").write_text(
+        f"{text}class K: ...\nK()\nclass L:\n    def __init__(self): ...\nL()\n"
+    )
+    for symbol, line in {
+        "rate": 4,
+        "total": 5,
+        "calls:K": 7,
+        "calls:L": 10,
+        "L.__init__": 10,
+    }.items():
+        assert f"calls.py:{line}: calls\n" in deltafix("ask", "callers", symbol).out
+    assert deltafix("ask", "path", "calls", "total").out.startswith("calls.py:5: calls\n")
 
 
 def test_files_can_be_left_out(tree: Path, deltafix) -> None:

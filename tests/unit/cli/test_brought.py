@@ -40,6 +40,11 @@ BAD = {
     "no function": (FUNCTIONS + "half = 3\n", "error[DF430]", "wants a function, not 3"),
     "fails": ("1 / 0\n", "error[DF430]", "failed when it was run: ZeroDivisionError"),
     "leaves": ("raise SystemExit(0)\n", "error[DF430]", "failed when it was run: SystemExit"),
+    "a function": (
+        "def half(x): return x\nspread = lambda v: 3\n",
+        "error[DF602]",
+        "'spread' is a function, not a reducer; deltafix.reactive.reducer(initial, add",
+    ),
     "no reducer": ("def half(x): return x\nspread = 3\n", "error[DF602]", "is int, not a reducer"),
 }
 

@@ -281,7 +281,7 @@ def test_answers_to_questions_in_each_format(tree: Path, deltafix) -> None:
     reached = [
         ["symbol", "path", "line", "via"],
         ["lib:f", "tree/lib.py", "1", ""],
-        ["main", "tree/main.py", "1", "lib:f"],
+        ["main", "tree/main.py", "2", "lib:f"],
         ["tests.test_lib:test_f", "tree/tests/test_lib.py", "2", "lib:f"],
     ]
     assert list(csv.reader(io.StringIO(out("reaches g", "csv")))) == reached
@@ -292,7 +292,7 @@ def test_answers_to_questions_in_each_format(tree: Path, deltafix) -> None:
     out("path main g", "parquet", "-o", "way.parquet")
     steps = pq.read_table("way.parquet").to_pylist()
     assert [step["symbol"] for step in steps] == ["main", "lib:f", "lib:g"]
-    assert [step["line"] for step in steps] == [1, 1, 2]
+    assert [step["line"] for step in steps] == [2, 1, 2]
     (run,) = json.loads(out("callers g", "sarif"))["runs"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place == {"artifactLocation": {"uri": "tree/lib.py"}, "region": {"startLine": 1}}

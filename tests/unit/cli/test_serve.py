@@ -238,15 +238,15 @@ def test_edits_of_a_script_outlive_the_server_in_a_state_folder(deltafix, tmp_pa
     edits += [[("task", {"name": "build"})], [("task", {"name": "ship"})]]
     first, second = deltafix(*ask), deltafix(*ask)
     assert (first.code, second.code) == (0, 0), second.err
-    assert "was run when it was made" not in first.err
-    assert f"rows are those of {state}; {script} was run when it was made" in second.err
+    assert "rows are those of" not in first.err
+    assert f"rows are those of {state}, which has the tables and views of {script}" in second.err
     assert seen[1]["left_over"] == [("build",), ("plan",), ("ship",)]
     # Another layout of the text is the same view; another view, or one that is missing, is told.
     edits += [[]]
     script.write_text(TASKS.replace("SELECT name", "SELECT\n  name"))
     assert deltafix(*ask).code == 0
     for text, says in (
-        (TASKS.replace("NOT done", "done"), f"{state} has another view left_over, which"),
+        (TASKS.replace("NOT done", "done"), f"{state} has another view left_over than"),
         (TASKS + "CREATE VIEW v AS SELECT 1 AS x;", f"{state} has no view v, which"),
     ):
         script.write_text(text)
@@ -254,6 +254,89 @@ def test_edits_of_a_script_outlive_the_server_in_a_state_folder(deltafix, tmp_pa
         assert other.code == 2
         assert says in other.err
         assert f"`deltafix sql --state {state}`" in other.err
+
+
+MADE = """
+CREATE TABLE k (n INTEGER PRIMARY KEY);
+CREATE TABLE t (a INTEGER NOT NULL DEFAULT 1, b VARCHAR, n INTEGER REFERENCES k (n), CHECK (a < 9));
+CREATE MATERIALIZED VIEW v AS SELECT a, b FROM t;
+"""
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("b VARCHAR", "b VARCHAR, c DOUBLE", "table t than {}: only {} has column c DOUBLE;"),
+        ("DEFAULT 1", "DEFAULT 2", "only {} has column a INTEGER NOT NULL DEFAULT 2;"),
+        (" NOT NULL", "", "only {} has column a INTEGER DEFAULT 1;"),
+        ("a < 9", "a < 8", "only {} has CHECK (a < 8);"),
+        ("(n), CHECK", "(n) ON DELETE CASCADE, CHECK",
+         "only {} has FOREIGN KEY (n) REFERENCES k (n) ON DELETE CASCADE;"),
+        (" REFERENCES k (n)", "", "has FOREIGN KEY (n) REFERENCES k (n);"),
+        ("b VARCHAR", "b VARCHAR UNIQUE", "only {} has UNIQUE (b);"),
+        ("n INTEGER R", "m INTEGER R", "only {} has column m INTEGER, FOREIGN KEY (m) REF"),
+        ("a, b FROM", "b, a FROM", "view v than {}: only "),
+        ("MATERIALIZED VIEW v AS SELECT a, b FROM t", "TABLE v (a INTEGER, b VARCHAR)",
+         "another table v than {}: only "),
+    ],
+)  # fmt: skip
+def test_a_script_of_other_definitions_than_its_folder_is_told_what_differs(
+    deltafix, tmp_path, edited, edit
+):
+    old, new, says = edit
+    script, state = tmp_path / "made.sql", tmp_path / "state"
+    ask = ("serve", script, "--state", state, "--port", 0)
+    script.write_text(MADE)
+    edited[0].append([])
+    assert deltafix(*ask).code == 0
+    assert MADE.count(old) == 1
+    script.write_text(MADE.replace(old, new))
+    other = deltafix(*ask)
+    assert other.code == 2
+    assert says.replace("than {}", f"than {script} makes").replace("{}", str(script)) in other.err
+    assert f"write what is there into {script}, or have it changed" in other.err
+    assert len(edited[1]) == 1  # none was served
+
+
+def test_a_script_may_follow_what_was_altered_in_its_folder(deltafix, tmp_path, edited):
+    script, state = tmp_path / "made.sql", tmp_path / "state"
+    ask = ("serve", script, "--state", state, "--port", 0)
+    script.write_text(MADE)
+    edited[0].extend([[], [], []])
+    assert deltafix(*ask).code == 0
+    alter = "ALTER TABLE t ADD COLUMN c DOUBLE; ALTER TABLE t ADD CONSTRAINT few UNIQUE (b);"
+    assert deltafix("sql", "--state", state, "-c", alter).code == 0
+    said = deltafix(*ask)
+    assert f"only {state} has column c DOUBLE, UNIQUE (b); " in said.err
+    with_them = MADE.replace(", CHECK", ", c DOUBLE, CHECK").replace("VARCHAR", "VARCHAR UNIQUE")
+    for text in (MADE + alter, with_them):
+        script.write_text(text)
+        done = deltafix(*ask)
+        assert done.code == 0, done.err
+
+
+def test_a_script_that_fails_leaves_nothing_in_its_folder(deltafix, tmp_path, edited):
+    edits, seen = edited
+    script, state = tmp_path / "made.sql", tmp_path / "state"
+    ask = ("serve", script, "--state", state, "--port", 0)
+    filled = MADE + "INSERT INTO k VALUES (1), (2); INSERT INTO t VALUES (3, 'x', 1);"
+    script.write_text(filled + "INSERT INTO t VALUES (1, 'y', 7);")
+    assert deltafix(*ask).code == 2
+    script.write_text(filled)
+    edits += [[], []]
+    for _ in range(2):
+        done = deltafix(*ask)
+        assert done.code == 0, done.err
+    assert [(one["t"], one["v"]) for one in seen] == [([(3, "x", 1)], [(3, "x")])] * 2
+
+
+def test_a_script_that_is_kept_has_no_transactions_of_its_own(deltafix, tmp_path):
+    script, state = tmp_path / "made.sql", tmp_path / "state"
+    script.write_text("CREATE TABLE k (n INTEGER);\nBEGIN;\nINSERT INTO k VALUES (1);\nCOMMIT;\n")
+    done = deltafix("serve", script, "--state", state, "--port", 0)
+    assert done.code == 2
+    assert f"{script}:2:1" in done.err
+    assert "leave BEGIN, COMMIT and ROLLBACK out" in done.err
 
 
 def test_edits_of_rules_outlive_the_server_in_a_state_folder(deltafix, folder, edited):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
@@ -28,6 +30,16 @@ def shell(deltafix, tmp_path, monkeypatch):
         return deltafix("shell", tmp_path / "p.dl", "-q", *arguments)
 
     return run
+
+
+def test_what_the_readme_types_works(shell):
+    readme = Path(__file__).parents[3] / "README.md"
+    (line,) = re.findall(r"^    deltafix shell \S+ +# (.+)$", readme.read_text(), re.MULTILINE)
+    typed = re.split(r"  +", line)
+    told = shell("\n".join([*typed, "commit", ""]))
+    assert len(typed) > 3
+    assert (told.code, told.err) == (0, "")
+    assert 'path("a", "b")' in told.out.splitlines()
 
 
 def test_a_story_of_edits_commits_and_questions(shell):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 from operator import itemgetter
 
 import pyarrow as pa
@@ -143,6 +144,50 @@ def test_run_reads_tables_and_writes_views(deltafix, tmp_path, monkeypatch):
     assert (tmp_path / "texts.csv").read_text() == written
 
 
+EVERY = {
+    "BOOLEAN": "(TRUE), (FALSE), (NULL)",
+    "INTEGER": "(-1), (NULL)",
+    "DECIMAL(9, 2)": "(1.50), (-0.05), (NULL)",
+    "DOUBLE": "(1.5), (1e300), ('NaN'), ('-Infinity'), (NULL)",
+    "VARCHAR": "('true'), (''), ('a\"b,c'), ('NULL'), (NULL)",
+    "DATE": "(DATE '2026-01-02'), (NULL)",
+    "TIMESTAMP": "(TIMESTAMP '2026-01-02 03:04:05.000006'), (NULL)",
+    "TIMESTAMPTZ": "(TIMESTAMPTZ '2026-01-02 03:04:05+02'), (NULL)",
+    "BLOB": "('\\x00'), (NULL)",
+    "BOOLEAN[]": "([TRUE, NULL]), ([]), (NULL)",
+    "STRUCT(a BOOLEAN, b VARCHAR)": "({'a': FALSE, 'b': 'x'}), (NULL)",
+}
+
+
+@pytest.mark.parametrize("kind", EVERY)
+def test_a_view_that_was_written_is_a_table_that_is_read_with_the_same_rows(
+    deltafix, tmp_path, kind
+):
+    made = f"CREATE TABLE t (a {kind}, n INTEGER NOT NULL);"
+    view = "CREATE VIEW v AS SELECT a, n FROM t;"
+    rows = ", ".join(f"({one}, {n})" for n, one in enumerate(_values(EVERY[kind])))
+    (tmp_path / "first.sql").write_text(f"{made} {view} INSERT INTO t VALUES {rows};")
+    (tmp_path / "again.sql").write_text(f"{made} {view}")
+    done = deltafix("run", tmp_path / "first.sql", "-F", tmp_path, "-D", tmp_path / "one")
+    assert done.code == 0, done.err
+    written = (tmp_path / "one" / "v.csv").read_text()
+    (tmp_path / "one" / "v.csv").rename(tmp_path / "one" / "t.csv")
+    done = deltafix("run", tmp_path / "again.sql", "-F", tmp_path / "one", "-D", tmp_path / "two")
+    assert done.code == 0, done.err
+    assert (tmp_path / "two" / "v.csv").read_text() == written
+    shown = [
+        deltafix("sql", tmp_path / name, *more, "-q", "-c", "SELECT * FROM v ORDER BY n").out
+        for name, more in (("first.sql", ()), ("again.sql", ("-F", tmp_path / "one")))
+    ]
+    assert shown[0] == shown[1]
+    if kind == "BOOLEAN":
+        assert sorted(written.splitlines()) == ['"a","n"', ",2", "false,1", "true,0"]
+
+
+def _values(listed):
+    return [one.strip("()") for one in re.split(r"(?<=\)), (?=\()", listed)]
+
+
 def test_a_table_that_nothing_fills_is_an_error_of_a_run(deltafix, tmp_path):
     script, folder = tmp_path / "views.sql", tmp_path / "d"
     folder.mkdir()
@@ -152,6 +197,10 @@ def test_a_table_that_nothing_fills_is_an_error_of_a_run(deltafix, tmp_path):
     assert f"table edge has no rows: no edge.parquet and no edge.csv in {folder}" in done.err
     (folder / "edges.csv").write_text("x,y\n")
     assert "did you mean `edges.csv`?" in deltafix("run", script, "-F", folder, "-D", "-").err
+    script.write_text(f"CREATE TABLE edges (x INTEGER, y TEXT); {SCRIPT}")
+    other = deltafix("run", script, "-F", folder, "-D", "-").err
+    assert "table edge has no rows" in other
+    assert "edges.csv" not in other  # it is the file of another table
     script.write_text(f"{SCRIPT}; INSERT INTO edge VALUES (1, 'a');")
     done = deltafix("run", script, "-F", folder, "-D", "-")
     assert (done.code, done.err) == (0, f"note: no edge.parquet and no edge.csv in {folder}\n")

@@ -95,6 +95,7 @@ def test_a_delimiter_may_have_several_characters():
         (b"1\t-1\t0\ta\n", MIXED, 1, "column 'u' is '-1'"),
         (b"1\t1\t1_0\ta\n", MIXED, 1, "column 'f' is '1_0'"),
         (b"a\nb\xff\n", S, 2, "byte 0xff is not UTF-8"),
+        (b"\xef\xbb\xbfa\nb\xff\n", S, 2, "byte 0xff is not UTF-8"),
         (b"()\nyes\n", Schema("flag"), 2, r"expected the line \(\)"),
     ],
 )

@@ -166,11 +166,14 @@ def test_late_rows_are_told_by_their_version(late, rows, aside, tmp_path) -> Non
 @pytest.mark.parametrize(
     ("header", "said"),
     [
-        ("sign,who,group", r"lacks 'team' and has 'group' beside them.*wanted are 'who', 'team'"),
+        (
+            "sign,who,group",
+            r"lacks 'team' and has 'group' beside what is wanted.*wanted are 'who', 'team'",
+        ),
         ("who,team", r"lacks 'sign'.*\+.*sign = \"NAME\".*mode = \"rows\".*source = \"snapshot\""),
         ("sign;who;team", r"lacks .*its first line has \";\" between names: say delimiter = \";\""),
         ("sign\twho\tteam", r"lacks .*say delimiter = \"\\t\"$"),
-        ("sign,who,team,since", r"has 'since' beside them.*\[...\]$"),
+        ("sign,who,team,since", r"has 'since' beside what is wanted: .*\[...\]$"),
         ("sign,who,team,__index_level_0__", r"; an index of pandas is left out by .*index=False"),
     ],
 )

@@ -294,7 +294,7 @@ def test_columns_are_chosen_by_name_and_drift_is_refused(one) -> None:
     one.make()
     one.say("ALTER TABLE {} ADD d date")
     one.write()
-    one.refused("has 'd' beside them", DriftError)
+    one.refused("has 'd' beside what is wanted", DriftError)
     one.write('columns = ["x", "n"]\nkey = ["x", "n"]')
     one.say("INSERT INTO {} VALUES ('a', 1)")
     assert one.take()[1] == {("a", 1)}
@@ -563,7 +563,7 @@ def test_check_makes_nothing(one) -> None:
     with pytest.raises(PipelineError, match=f"there is no table {one.name} in this database"):
         list(check(read_config(one.folder / "p.toml")))
     one.make("x text, m int, PRIMARY KEY (x, m)")
-    with pytest.raises(DriftError, match="lacks 'n' and has 'm' beside them"):
+    with pytest.raises(DriftError, match="lacks 'n' and has 'm' beside what is wanted"):
         list(check(read_config(one.folder / "p.toml")))
     one.say("ALTER TABLE {} RENAME m TO n")
     line = next(check(read_config(one.folder / "p.toml")))

@@ -8,6 +8,7 @@ import pytest
 
 import deltafix
 from deltafix.errors import FactError, NoSuchFactError, TransactionError
+from deltafix.reactive import reducer
 
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
@@ -40,14 +41,18 @@ def test_each_rule_says_how_far_it_got(db):
         "  path(x, z) :- path(x, y), edge(y, z).\n"
         '    holds  path("a", "b")\n'
         '    fails  edge("b", "e")\n'
-        'it would hold with  +edge("a", "d")'
+        'it would hold with  +edge("a", "e")'
     )
 
 
 def test_suggestions_are_all_the_single_rows_where_one_is_enough(db):
     edits = db.why_not('path("a", "e")', limit=50).suggestions
     joins = {(x, y) for x in "abc" for y in "de"}
-    assert edits == tuple(((1, "edge", row),) for row in sorted(joins))
+
+    def near(row):  # one to "d" leads on to "e" by another rule
+        return row[1] == "d", row
+
+    assert edits == tuple(((1, "edge", row),) for row in sorted(joins, key=near))
 
 
 def test_a_failing_row_is_explained_in_turn(db):
@@ -169,9 +174,46 @@ def test_an_aggregate_that_has_another_value_is_said_in_words():
         tx.insert("item", [("car",)])
         tx.insert("part", [("car", 3), ("car", 4)])
     found = db.why_not('total("car", 8)')
-    assert found.attempts[0].failed == "sum over its rows = 8"
+    assert found.attempts[0].failed == "sum over its rows = 8: it is 7"
     assert "~" not in str(found)
     assert found.suggestions == ()
+
+
+def test_a_reducer_that_has_another_value_says_which():
+    program = deltafix.Program.parse("""
+    .functor mid(v: symbol): symbol
+    .decl item(x: symbol)
+    .decl part(whole: symbol, name: symbol)
+    .decl first(x: symbol, n: symbol)
+    first(x, n) :- item(x), n = @@mid c : { part(x, c) }.
+    """)
+    least = reducer("~", min, lambda a, v: None, lambda a: a, name="mid", partial=True)
+    with deltafix.connect(program, reducers={"mid": least}) as db:
+        with db.transaction() as tx:
+            tx.insert("item", [("car",), ("bus",)])
+            tx.insert("part", [("car", "b"), ("car", "c")])
+        said = [db.why_not(f'first("{x}", "z")').attempts[0].failed for x in ("car", "bus")]
+    assert said == [
+        '@@mid over its rows = "z": it is "b"',
+        '@@mid over its rows = "z": it has none',
+    ]
+
+
+def test_what_is_near_is_suggested_first():
+    db = deltafix.connect("""
+    .decl far(x: symbol, y: symbol)
+    .decl near(x: symbol, y: symbol)
+    .decl good(y: symbol)
+    .decl step(x: symbol, y: symbol)
+    .decl may(x: symbol)
+    step(x, y) :- far(x, y).
+    may(x) :- near(x, y), good(y).
+    may(x) :- step(x, y), good(y).
+    """)
+    with db.transaction() as tx:
+        tx.insert("good", [(y,) for y in "abcdefg"])
+    found = db.why_not('may("x")', limit=3)
+    assert found.suggestions == tuple(((1, "near", ("x", y)),) for y in "abc")
 
 
 ASKED = """

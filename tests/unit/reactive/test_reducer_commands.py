@@ -84,7 +84,7 @@ def test_values_come_from_json_objects_as_named_tuples(folder, capsys):
         (["no_such_module:total"], "cannot import 'no_such_module'"),
         (["shop_reducers:totl"], "reducers in it: total, least"),
         (["shop_reducers:number"], "is int, not a reducer"),
-        (["shop_reducers:needs"], "cannot be made without arguments"),
+        (["shop_reducers:needs"], "is a function, not a reducer; deltafix.reactive.reducer("),
         (["shop_reducers:total", "--values", "[3"], "not JSON"),
         (["shop_reducers:total", "--values", "3"], "JSON list"),
         (["shop_reducers:total", "--values", '[{"a b": 1}]'], "--values"),

@@ -178,6 +178,53 @@ def test_a_missing_parameter_is_named_by_its_condition(rights):
             ask()
 
 
+def test_a_context_that_is_asked_for_has_every_missing_parameter():
+    text = GRANTS.replace("user with non_expired_grant", "user with levels, user with tagged")
+    text = text[: text.index("condition")] + (
+        "condition levels(level: int, tags: list<string>) { level > 1 && 'x' in tags }\n"
+        "condition tagged(tags: list<string>, day: string) { day in tags }\n"
+    )
+    with deltafix.rights.open(text) as rights:
+        for name in ("levels", "tagged"):
+            rights.write([ConditionalTuple("user:anne", "viewer", "document:1", name)])
+        with pytest.raises(RightsParameterError) as caught:
+            rights.check("user:anne", "viewer", "document:1")
+        message = str(caught.value)
+        given = message.partition("context=`")[2] or message.partition("context=")[2]
+        named = json.loads(given.partition("`")[0].replace("...", "null"))
+        assert [*named] == ["level", "tags", "day"]
+
+
+def test_a_tuple_that_is_not_deleted_by_its_key_is_told_with_its_condition():
+    with deltafix.rights.open(SHIFTS) as rights:
+        rights.write(
+            [
+                ("user:anne", "member", "group:g", "on_shift", {"days": ["mon"]}),
+                ("user:bo", "member", "group:g"),
+            ]
+        )
+        before = set(rights.tuples())
+        for gone, there in (
+            (
+                ("user:anne", "member", "group:g"),
+                'user:anne member group:g with on_shift {"days": ["mon"]}',
+            ),
+            (
+                ("user:anne", "member", "group:g", "on_shift"),
+                'user:anne member group:g with on_shift {"days": ["mon"]}',
+            ),
+            (("user:bo", "member", "group:g", "on_shift"), "user:bo member group:g"),
+        ):
+            with pytest.raises(RightsTupleError) as caught:
+                rights.delete([gone])
+            said = f"`{there}` was, and its condition and context are part of it"
+            assert said in str(caught.value).replace('":[', '": [')
+        with pytest.raises(RightsTupleError) as caught:
+            rights.delete([("user:cy", "member", "group:g")])
+        assert " was, and" not in str(caught.value)
+        assert set(rights.tuples()) == before
+
+
 def test_conditions_on_members_usersets_and_on_what_is_excluded(rights):
     def may(user, day, hour):
         context = {"day": day, "hour": hour}

@@ -6,6 +6,7 @@ a client holds is what a SELECT shows.
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import random
@@ -164,8 +165,19 @@ def test_rows_are_read_by_pages_as_of_one_epoch(db, door):
     assert bag(found) == selected(db, "road")
     status, gone = door("GET", "live/rows/road?after=ffffffff.3-2")
     assert (status, gone["code"]) == (410, "DF691")
-    for wrong in ("after=x", "after=1.2-", "limit=-1", "limit=0"):
-        assert door("GET", f"live/rows/road?{wrong}")[0] in (400, 410), wrong
+    for wrong in ("after=x", "after=1.2-", "after=1.x-2", "limit=-1", "limit=0", "limit=x"):
+        name, value = wrong.split("=")
+        takes = "takes `next` of the page" if name == "after" else "a page has 1 row to 10,000"
+        status, said = door("GET", f"live/rows/road?{wrong}")
+        assert status == 400
+        assert said["error"].startswith(f"{name} is {value!r}, and {takes}"), wrong
+
+
+def test_a_packed_request_is_told_to_be_unpacked(door):
+    packed = gzip.compress(json.dumps(road("insert", "a", "b")).encode())
+    status, said = door("POST", "live/edits", packed, {"Content-Encoding": "gzip"})
+    assert (status, said["error"]) == (415, "a request is plain text; send it unpacked")
+    assert door.rows("road")[0] == []
 
 
 def test_a_stream_tells_changes_and_goes_on_where_it_was(door):

@@ -11,10 +11,11 @@ import ast
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from deltafix.analyses.dead_code import shapes
 from deltafix.analyses.dead_code.definitions import Definitions
 from deltafix.analyses.dead_code.extract import extract_only
 from deltafix.analyses.dead_code.inputs import INPUTS
-from deltafix.analyses.facts import Fragment
+from deltafix.analyses.facts import Fragment, Place
 
 _CALLS: Mapping[str, tuple[str, ...]] = {
     "calls_symbol": ("caller", "id"),
@@ -25,6 +26,7 @@ _CALLS: Mapping[str, tuple[str, ...]] = {
     "calls_super": ("caller", "class", "name"),
     "calls_of": ("caller", "module", "global", "name"),
     "calls_in": ("caller", "path", "member", "name"),
+    "named_lambda": ("id",),
     "dotted": ("path", "above", "name"),
 }
 CALL_INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType({**INPUTS, **_CALLS})
@@ -36,6 +38,11 @@ _OF_REFERENCE = {
     "uses": "calls_path",
     "attribute": "calls_method",
 }
+
+
+def call_key(module: str, name: str) -> str:
+    """What the place of a module's call of a name is kept under."""
+    return f"{module}>{name.rpartition('.')[2]}"
 
 
 def extract_calls(path: str, data: bytes, prefix: str = "") -> Fragment:
@@ -64,6 +71,15 @@ class _Calls(Definitions):
                 self._called(called, called.attr)
         super().visit_Call(node)
 
+    def _assignment(
+        self, node: ast.Assign | ast.AnnAssign, value: ast.expr | None, annotation: ast.expr | None
+    ) -> None:
+        """As it is; a name of a lambda is called as a function is."""
+        super()._assignment(node, value, annotation)
+        if isinstance(value, ast.Lambda) and self.scope.kind != "function":
+            for name in shapes.targets(node):
+                self.emit("named_lambda", self.scope.home(name.id).child(name.id))
+
     def _base(self, identity: str, node: ast.expr) -> str:
         """As it is, with the paths around it: one of them may be that of a class."""
         written = super()._base(identity, node)
@@ -86,6 +102,9 @@ class _Calls(Definitions):
             last = row[1] if relation == "attribute" else row[2] if relation == "uses" else None
             if wanted is None or name not in {None, last}:
                 continue
+            if self.user == self.module.canonical:  # whose own line is the first of its file
+                name_called = last or row[-1].rpartition(":")[2]
+                self.places.append(Place(call_key(self.user, name_called), "call", node.lineno))
             if relation == "attribute" and len(of) == 1:
                 self.emit("calls_of", *of[0], row[1])
                 continue

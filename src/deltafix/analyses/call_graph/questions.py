@@ -14,19 +14,21 @@ Nothing here reads files or prints.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain as joined
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import Any
 
+from deltafix.analyses.call_graph.facts import call_key
 from deltafix.analyses.dead_code.collected import Collected
 from deltafix.analyses.dead_code.symbols import UnknownSymbolError, find_symbol
 from deltafix.analyses.job import Job
 from deltafix.errors import SourceError
 
-__all__ = ["Affected", "Chain", "Questions"]
+__all__ = ["Affected", "Chain", "Questions", "require_files"]
 
 _CALLED = frozenset({"function", "method", "class"})
 _IMPORTS = frozenset({"imports", "is in package", "may import by a computed name"})
@@ -102,6 +104,7 @@ class Questions:
                 if place.kind == "module":
                     self._files[place.symbol].add(path)
         self._kinds = {str(symbol): str(kind) for symbol, kind in job.rows("symbol")}
+        self._kinds.update((str(symbol), "function") for (symbol,) in job.rows("named_lambda"))
         classes = (row for row in job.rows("means") if self._kinds.get(str(row[1])) == "class")
         self._callers: dict[str, set[str]] = defaultdict(set)
         for caller, callee in joined(job.rows("calls"), classes):
@@ -203,7 +206,13 @@ class Questions:
             ) from None
 
     def _chain(self, way: tuple[str, ...]) -> Chain:
-        return Chain(way, tuple(self._places[symbol] for symbol in way))
+        """A way with its places: of a module that of its call, since it has no other."""
+        places = [self._places[symbol] for symbol in way]
+        for at, (caller, callee) in enumerate(pairwise(way)):
+            if self._kinds[caller] == "module":
+                called = callee.removesuffix(".__init__").rpartition(":")[2]
+                places[at] = self._places.get(call_key(caller, called), places[at])
+        return Chain(way, tuple(places))
 
     # -- imports -------------------------------------------------------------------------------
 
@@ -220,12 +229,9 @@ class Questions:
         """
         changed = sorted(set(paths))
         for path in changed:
-            if path not in self._paths:
-                reason = self._errors.get(path)
-                said = f"could not be read: {reason}" if reason else "is no Python file of the tree"
-                fits = sorted(one for one in self._paths if one.endswith(f"/{path}"))
-                help_ = f"; did you mean {', '.join(fits[:3])}?" if fits else ""
-                raise SourceError(f"{path} {said}{help_}", path=path)
+            if reason := self._errors.get(path):
+                raise SourceError(f"{path} could not be read: {reason}", path=path)
+        require_files(changed, self._paths)
         towards = _search(changed, self._importers)
         found = [
             Affected(path, self._is_test(path), _way(path, towards))
@@ -262,6 +268,15 @@ class Questions:
 
     def _is_test(self, path: str) -> bool:
         return self._tests.is_test(path) and PurePosixPath(path).name != _FIXTURES
+
+
+def require_files(paths: Iterable[str], known: Collection[str]) -> None:
+    """Require of paths that they are Python files of a tree that has these. Raises SourceError."""
+    for path in paths:
+        if path not in known:
+            fits = sorted(one for one in known if one.endswith(f"/{path}"))
+            help_ = f"; did you mean {', '.join(fits[:3])}?" if fits else ""
+            raise SourceError(f"{path} is no Python file of the tree{help_}", path=path)
 
 
 def _search(goals: Iterable[str], before: Mapping[str, set[str]]) -> dict[str, str]:

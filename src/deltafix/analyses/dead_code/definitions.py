@@ -131,6 +131,8 @@ class Definitions(References):
                 start = name[: boundary.end()]
                 if start.strip("_") and start != name:
                     self.emit("name_prefix", name, start)
+            if name.startswith("__"):  # getattr(x, f"_Class__{name}")
+                self.emit("name_prefix", name, "__")
         if is_for_hands(name, text):
             self.emit("for_hands", identity)
         if policy.is_dunder(name):

@@ -11,6 +11,7 @@ What a name means in *other* files is left to `program.dl`.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Container
 from dataclasses import replace
@@ -23,6 +24,9 @@ from deltafix.analyses.dead_code.texts import TEXTS, text_fragment
 from deltafix.analyses.dead_code.words import said
 from deltafix.analyses.facts import Fragment
 from deltafix.errors import SourceError
+
+_IN_LITERAL = re.compile(r" in position [\d-]+")
+"""Where a text of the line has a byte or an escape that is none: nobody counts from its quote."""
 
 TYPED = "py.typed"
 """The file beside a package's `__init__.py` that says its types are for importers (PEP 561)."""
@@ -54,7 +58,8 @@ def extract(
             tree = ast.parse(data, filename=path)
             return (reader or Definitions)(path, data, module_of(path, prefix)).run(tree)
     except SyntaxError as error:
-        reason = f"{f'line {error.lineno}: ' if error.lineno else ''}{error.msg}"
+        wrong = _IN_LITERAL.sub("", error.msg)
+        reason = f"{f'line {error.lineno}: ' if error.lineno else ''}{wrong}"
     except RecursionError:
         reason = "nested too deeply for Python's own parser limits"
     except (ValueError, MemoryError, SourceError) as error:

@@ -28,7 +28,7 @@ from deltafix.analyses.dead_code.computed import (
 from deltafix.analyses.dead_code.fixtures import FIXTURE_CALLS
 from deltafix.analyses.dead_code.modules import ModuleName
 from deltafix.analyses.dead_code.scopes import Binding, Imported, Scope, collect
-from deltafix.analyses.dead_code.words import joined, said, said_in_prose, template
+from deltafix.analyses.dead_code.words import joined, said, said_in_prose, template, unmangled
 from deltafix.analyses.facts import Fact
 
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")
@@ -43,7 +43,6 @@ _RELATIVE = re.compile(r"(\.+)([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
 _COMPILERS = frozenset({"compile", "parse", "exec", "eval"})
 MEMBER = re.compile(r"\.([A-Za-z_]\w*)")
 _SETTINGS = frozenset({"from_object", "config_from_object", "from_pyfile"})
-_MANGLED = re.compile(r"_[A-Za-z]\w*?(__\w*[A-Za-z0-9])")
 _FIELD = re.compile(r"\{\w*((?:\.\w+|\[\w*\])+)[!:}]")  # of `"{order.total}".format(…)`
 _SELF = re.compile(r"\bself\.([A-Za-z_]\w*)|\b[A-Z]\w*\.([A-Za-z_]\w*)\(")  # Class.make(…)
 _STEM = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.")
@@ -91,6 +90,11 @@ class References(ast.NodeVisitor):
         """Add one fact."""
         self.facts.append((relation, row))
 
+    def _attribute(self, user: str, name: str, relation: str = "attribute") -> None:
+        """A mention of an attribute, or of its start; a mangled name is its private one, too."""
+        for one in (name, *unmangled(name)):
+            self.emit(relation, user, one)
+
     def say(self, text: str) -> None:
         """What a text says that no reference follows; one of several lines is written in words."""
         if text not in self.own:
@@ -104,7 +108,7 @@ class References(ast.NodeVisitor):
         """
         if self.by_text or self.module.is_aside:
             for user, word in self.words:
-                self.emit("prefix" if word.endswith("_") else "attribute", user, word)
+                self._attribute(user, word, "prefix" if word.endswith("_") else "attribute")
         if self.compiles or self.module.is_aside:
             for user, text in self.code:
                 for word in MEMBER.findall(text):
@@ -166,8 +170,6 @@ class References(ast.NodeVisitor):
             elif base.attr == "__subclasses__":
                 self._heirs_listed(base.value)
             base = base.value
-        for mangled in filter(None, map(_MANGLED.fullmatch, names)):
-            self.emit("attribute", self.user, mangled[1])
         names.reverse()
         imports: list[Imported] = []
         exact = False
@@ -183,7 +185,7 @@ class References(ast.NodeVisitor):
                 self.emit("imports", self.user, path)
         if not (imports and exact) and not self.scope.is_builtin(base):
             for name in names:
-                self.emit("attribute", self.user, name)
+                self._attribute(self.user, name)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         """`Unpack["T"]` names T, if there is a T, and so does `Union[int, "list[T] | S"]`."""
@@ -579,11 +581,11 @@ class References(ast.NodeVisitor):
         text, whole = written(node, self.module, self._paths)
         names = [name for name in text.split(".") if name.isidentifier()] if whole else []
         for name in names:
-            self.emit("attribute", self.user, name)
+            self._attribute(self.user, name)
         starts = [] if whole else sorted({text, text[: text.rfind("_") + 1]})
         starts = [start for start in starts if start.strip("_") and start.isidentifier()]
         for start in starts:
-            self.emit("prefix", self.user, start)
+            self._attribute(self.user, start, "prefix")
         return bool(names or starts)
 
     # -- inner scopes of expressions -----------------------------------------------------------

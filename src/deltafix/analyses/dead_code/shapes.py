@@ -16,16 +16,25 @@ _INERT = (
     ast.Name, ast.Attribute, ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Starred,
     ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Subscript, ast.Slice,
     ast.JoinedStr, ast.FormattedValue,
+    ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
 )  # fmt: skip
 
 
 def is_inert(value: ast.expr) -> bool:
-    """Whether an expression only mentions things, and does nothing when it is evaluated."""
-    return all(
-        isinstance(n, (*_INERT, ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop,
-                       ast.Lambda, ast.arguments, ast.arg))
-        for n in ast.walk(value)
-    )  # fmt: skip
+    """Whether an expression only mentions things, and does nothing when it is evaluated.
+
+    Of a lambda only the defaults are evaluated then.
+    """
+    nodes: deque[ast.AST] = deque([value])
+    while nodes:
+        node = nodes.popleft()
+        if isinstance(node, ast.Lambda):
+            nodes.extend(one for one in (*node.args.defaults, *node.args.kw_defaults) if one)
+        elif isinstance(node, _INERT):
+            nodes.extend(ast.iter_child_nodes(node))
+        else:
+            return False
+    return True
 
 
 def is_test(node: ast.stmt) -> bool:

@@ -54,6 +54,7 @@ _BOUNDARY = re.compile(r"(?<=_)(?=[^_])|(?<=[a-z0-9])(?=[A-Z])|(?<=[^_])(?=_)")
 _MARKED = re.compile(r"`([^`\n]+)`|^(?: {4}|\t)(.*)$", re.MULTILINE)  # in prose, as code
 _RUN = re.compile(r"[\w.-]+\(?", re.ASCII)
 _UNUSUAL = re.compile(r"\w_|_\w|\w\.\w|[a-z0-9][A-Z]|^-|\($", re.ASCII)  # of no other word
+_PRIVATE = re.compile(r"(?=__)")
 _TESTING = re.compile(
     r"(?:^|_)(?:doc|unit|self)?tests?(?:_|ing_|$)|(?i:testing|debug)"
     r"|[a-z]Tests?(?![a-z])|^Tests?(?![a-z])"
@@ -68,6 +69,13 @@ def key_of(name: str) -> str:
     """What all spellings of a name share: `run_all`, `run-all`, `RunAll`; a leading `_` stays."""
     bare = name.lstrip("_")
     return name[: len(name) - len(bare)] + bare.replace("_", "").replace("-", "").lower()
+
+
+def unmangled(name: str) -> Iterator[str]:
+    """The private names that Python makes this one of: `__run` of `_Class__run`."""
+    if name[:1] == "_" and name[1:2].isalpha():
+        for place in _PRIVATE.finditer(name):
+            yield name[place.start() :]
 
 
 def spelling(name: str) -> Iterator[Fact]:
@@ -88,6 +96,7 @@ def _words(text: str) -> set[str]:
     """The keys of the words of a text, and of the parts of `one-two`. O(length)."""
     found = set(_WORD.findall(text))
     parts = {part for word in found if "-" in word for part in word.split("-")}
+    parts.update(name for word in found if "__" in word for name in unmangled(word))
     return {key_of(word) for word in found | parts if len(word) <= _LONGEST}
 
 

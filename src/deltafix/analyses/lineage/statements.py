@@ -61,7 +61,7 @@ def read(path: str, data: bytes) -> SqlFile:
     if b"\0" in data:
         raise SqlFileError("a binary file")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise SqlFileError(f"not UTF-8 at byte {error.start}") from None
     file = PurePosixPath(path)
