@@ -96,6 +96,19 @@ def test_oracle_chains_of_left_joins_are_those_of_duckdb_and_sqlite() -> None:
     assert changed > 30
 
 
+def test_oracle_correlated_aggregates_count_a_row_once_however_many_others_decide_about_it() -> None:
+    changed = aggregates = 0
+    for seed in range(24):
+        whole.MOST = (1, MOST)[seed % 2]
+        case = case_of(seed, views=8, transactions=2, arrays=False, schemas=False, correlated=True)
+        aggregates += sum(query.count("(SELECT CAST(") for _, query in case.views)
+        judged = play(case)
+        assert not judged.refused
+        changed += judged.changed
+    assert aggregates > 100
+    assert changed > 100
+
+
 @pytest.mark.parametrize("group", range(3))
 def test_oracle_random_sql_goes_on_from_its_state_folder(group: int, tmp_path: Path) -> None:
     total = Judged()
