@@ -643,9 +643,10 @@ class _Maker:
             lambda: f"{left} NOT IN ({self.value(kind, required=True)}, {right})",
             lambda: f"{left} BETWEEN {self.value(kind)} AND {right}",
             lambda: f"{left} IS {self.random.choice(('', 'NOT '))}DISTINCT FROM {right}",
+            lambda: self.distinct_from_null(kind, right),
         ]
         if kind in NESTED:
-            del forms[-2]  # DuckDB breaks off
+            del forms[-3]  # DuckDB breaks off
         if kind == BOOL:
             forms += [lambda: left, lambda: f"{left} IS TRUE"]
         if kind == TEXT:
@@ -673,6 +674,12 @@ class _Maker:
                 lambda: self.rows_in_query(scope, left, kind),
             ]
         return self.random.choice(forms)()
+
+    def distinct_from_null(self, kind: str, other: str) -> str:
+        """A NULL that has a type beside a value, or another NULL."""
+        right = self.random.choice((f"CAST(NULL AS {kind})", f"CAST({other} AS {kind})"))
+        no = self.random.choice(("", "NOT "))
+        return f"CAST(NULL AS {kind}) IS {no}DISTINCT FROM {right}"
 
     def row_values(self, scope: Columns, sides: tuple[str, str], kind: str) -> str:
         """A comparison of two rows of values; as DuckDB has it, in which NULLs are equal."""

@@ -96,7 +96,7 @@ def test_oracle_chains_of_left_joins_are_those_of_duckdb_and_sqlite() -> None:
     assert changed > 30
 
 
-def test_oracle_correlated_aggregates_count_a_row_once_however_many_others_decide_about_it() -> None:
+def test_oracle_correlated_aggregates_count_a_row_once_whatever_decides_about_it() -> None:
     changed = aggregates = 0
     for seed in range(24):
         whole.MOST = (1, MOST)[seed % 2]

@@ -95,7 +95,8 @@ def _collect(node: Formula | Term | Iterable[Formula], found: list[str]) -> None
     elif isinstance(node, Aggregate):
         if node.target is not None:
             _collect(node.target, found)
-        _collect(node.over or (), found)
+        for one in node.over or ():
+            _collect(one, found)
         _collect(body_of(node), found)
     else:
         for part in node.parts if isinstance(node, _WITH_PARTS) else node:

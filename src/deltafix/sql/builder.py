@@ -100,8 +100,8 @@ class Relation:
 
 
 def equal(left: Term, right: Term) -> Formula:
-    """`left = right`; of two `nil` nothing would say the type."""
-    return TRUE if left == right == NIL else Comparison("=", left, right)
+    """`left = right`."""
+    return Comparison("=", left, right)
 
 
 def some(term: Term, kind: SqlType) -> Term:
