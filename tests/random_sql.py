@@ -1063,7 +1063,8 @@ class _Maker:
             for table in self.tables if kind and not there else ():
                 e = self.name("e")
                 for other, of in table.columns:
-                    if of == kind and name not in dict(table.columns):
+                    # what USING has merged has no table's name: one of the subquery would hide it
+                    if of == kind and not {name, value} & set(dict(table.columns)):
                         test = f"{e}.{other} {self.random.choice(('=', '<>'))} {name}"
                         found.append(f"EXISTS (SELECT 1 FROM {table.name} AS {e} WHERE {test})")
         return found
