@@ -291,6 +291,8 @@ class Generator:
                 args.append(self.rng.choice(known) if known and self.rng.random() < 0.6 else "_")
         equations = [] if witness else self.equated(args, relation, inner)
         atom = f"{relation.name}({', '.join(args)})"
+        if not (witness or equations) and self.may("disjunction", 0.3):
+            atom = f"({atom} ; {self.other(inner, lower, target, of)})"
         known = [name for name in body.bound[of] if name in inner.bound[of]]
         inside = self.narrowed(atom, target, known, inner, lower)
         inside = ", ".join((inside, *equations))
@@ -320,6 +322,33 @@ class Generator:
             target = f"({target}) * {'1.0e308' if of == 'float' else '1500000000'}"
         return f"{result} = {op} {target} : {{ {inside} }}{tests}"
 
+    def other(self, inner: Body, lower: list[Relation], target: str, of: str) -> str:
+        """Another atom that binds an aggregate's target, and reads others of the rule, or none."""
+        relation = self.rng.choice([one for one in lower if of in one.columns])
+        at = self.rng.choice([i for i, kind in enumerate(relation.columns) if kind == of])
+        known = {k: [n for n in names if n != target] for k, names in inner.bound.items()}
+        args = [
+            target
+            if i == at
+            else self.rng.choice(known[kind])
+            if known[kind] and self.rng.random() < 0.5
+            else self.rng.choice((self.constant(kind), self.constant(kind), "_"))
+            for i, kind in enumerate(relation.columns)
+        ]
+        return f"{relation.name}({', '.join(args)})"
+
+    def either(self, inner: Body, lower: list[Relation]) -> str:
+        """Alternatives in an aggregate: what one binds or reads of the rule, the other need not."""
+        sides = []
+        for _ in range(self.rng.choice((2, 2, 3))):
+            side = Body(bound={kind: list(names) for kind, names in inner.bound.items()})
+            side.fresh = inner.fresh
+            test = self.test(side) if self.may("comparisons", 0.5) else None
+            binds = self.rng.random() < 0.25
+            sides.append(test or self.arguments(side, self.rng.choice(lower), binds))
+            inner.fresh = side.fresh
+        return f"({' ; '.join(sides)})"
+
     def equated(self, args: list[str], relation: Relation, inner: Body) -> list[str]:
         """Columns of an atom under names of their own, and equations that say what they are."""
         found = []
@@ -339,6 +368,8 @@ class Generator:
             parts.append(f"{target} {operator} {self.rng.choice((numbers[-1], *numbers))}")
         if self.rng.random() < 0.2:
             parts.append(self.arguments(inner, self.rng.choice(lower), True))
+        if self.may("disjunction", 0.25):
+            parts.append(self.either(inner, lower))
         if self.may("groups", 0.15):
             parts.append(self.group(inner, lower, 2))
         return ", ".join(parts)
@@ -461,7 +492,7 @@ class Generator:
     def rows_of(self, body: Body, aggregate: str) -> str:
         """The atom of an aggregate outside of it: its group, and any row of that."""
         _, atom = aggregate.split("{ ", 1)
-        name, args = re.match(r"(\w+)\(([^()]*)\)", atom).groups()
+        name, args = re.search(r"(\w+)\(([^()]*)\)", atom).groups()
         known = {one for names in body.bound.values() for one in names}
         said = (one if one in known or not one[:1].isalpha() else "_" for one in args.split(", "))
         return f"{name}({', '.join(said)})"

@@ -85,13 +85,16 @@ def case_of(
     chains: bool = False,
     arrays: bool = True,
     schemas: bool = True,
+    correlated: bool = False,
 ) -> Case:
     """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
 
-    Without `arrays` no column is one; without `schemas` there are no foreign keys, and no table
-    changes.
+    With `correlated` views are aggregates of subqueries that read the query around. Without
+    `arrays` no column is one; without `schemas` there are no foreign keys, and no table changes.
     """
-    return _Maker(Random(seed), chains, arrays, schemas).case(views, transactions)
+    maker = _Maker(Random(seed), chains, arrays, schemas)
+    maker.correlated = correlated
+    return maker.case(views, transactions)
 
 
 class _Maker:
@@ -102,6 +105,7 @@ class _Maker:
         self.sources: list[Table] = []
         self.names = 0
         self.joins = _JOINS
+        self.correlated = False
         self.hidden = ""
         """A column that the query just made may be sorted by, though it need not show it."""
         # without what SQLite has not, in most cases: views that read others would be lost with them
@@ -130,7 +134,7 @@ class _Maker:
         self.sources = list(self.tables)
         made = []
         for n in range(views):
-            query, columns = self.query(2)
+            query, columns = self.aggregated() if self.correlated else self.query(2)
             name = f"v{n}"
             if self.maybe(0.3) and not re.search(r"ORDER BY|LIMIT|OFFSET", query):
                 query += f" ORDER BY {self.sorted_by_hidden()}{self.ordered(columns)}"
@@ -466,7 +470,8 @@ class _Maker:
         """An end of a slice, or none."""
         return self.random.choice(("", "-2", "-1", "0", "1", "2", "3"))
 
-    def scalar_query(self, scope: Columns) -> str:
+    def scalar_query(self, scope: Columns, nested: int = 2) -> str:
+        """A subquery of one value; as deep as `nested` others decide which rows it is of."""
         table = self.random.choice(self.tables)
         alias = self.name("q")
         columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
@@ -491,7 +496,77 @@ class _Maker:
             item = f"{alias}u"
             where = f" CROSS JOIN UNNEST({self.random.choice(arrays)}) AS {item}(x){where}"
             wanted = [f"CAST({one}({item}.x) AS INTEGER)" for one in ("MAX", "SUM", "COUNT")]
+        elif nested > 0 and self.maybe(0.7 if self.correlated else 0.3):
+            return f"(SELECT {self.among(scope, table, alias, where, nested - 1)})"
         return f"(SELECT {self.random.choice(wanted)} FROM {table.name} AS {alias}{where})"
+
+    def among(self, scope: Columns, table: Table, alias: str, where: str, nested: int) -> str:
+        """An aggregate of rows that others decide about: each counts once, however many do."""
+        columns = self.with_fields(tuple((f"{alias}.{n}", k) for n, k in table.columns))
+        ints = [n for n, k in columns if k == INT]
+        one = self.random.choice((*ints, "*"))
+        call = f"COUNT({one})" if one == "*" or self.maybe(0.4) else f"SUM({one})"
+        around = tuple(column for column in scope if "." in column[0])
+        there = (*columns, *around)
+        plain = f"{table.name} AS {alias}"
+        form = self.random.randrange(4)
+        if form == 0:  # rows of a query, of which equal ones may be one
+            first = {one.split(".")[1] for one in (one, columns[0][0]) if "." in one}
+            names = [n for n, _ in table.columns if n in first or self.maybe(0.3)]
+            distinct = self.random.choice(("DISTINCT ", "DISTINCT ", ""))
+            query = f"SELECT {distinct}{', '.join(names)} FROM {table.name} AS {alias}{where}"
+            if not distinct or self.maybe(0.3):
+                ops = ("UNION", "UNION", "UNION ALL", "EXCEPT", "INTERSECT")
+                other = self.name("q")
+                found = self.with_fields(tuple((f"{other}.{n}", k) for n, k in table.columns))
+                also = self.correlation(around, found)
+                query += f" {self.random.choice(ops)} SELECT {', '.join(names)} FROM"
+                query += f" {table.name} AS {other}{also}"
+            return f"CAST({call} AS INTEGER) FROM ({query}) AS {alias}"
+        if form == 1:  # a join with a condition of the query around
+            other, name = self.random.choice(self.tables), self.name("q")
+            found = self.with_fields(tuple((f"{name}.{n}", k) for n, k in other.columns))
+            pairs = [(a, b) for a, k in columns for b, j in found if j == k]
+            if pairs:
+                kind = self.random.choice(
+                    ("LEFT", "") if self.portable else ("LEFT", "SEMI", "ANTI")
+                )
+                on = " = ".join(self.random.choice(pairs))
+                more = self.correlation(around, found).removeprefix(" WHERE ")
+                on += f" AND {more}" if more else ""
+                join = f"{plain} {kind} JOIN {other.name} AS {name} ON {on}{where}"
+                return f"CAST({call} AS INTEGER) FROM {join}"
+        tests = []
+        for _ in range(self.random.choice((1, 1, 2))):
+            left, of = self.random.choice(columns)
+            forms = [self.exists(there), self.in_query(there, left, of)]
+            if of == INT:
+                forms.append(f"{left} >= {self.scalar_query(there, nested)}")
+            tests.append(self.random.choice(forms))
+        if self.maybe(0.4):
+            tests.append(self.simple_condition(columns))
+        self.random.shuffle(tests)
+        test = f" {self.random.choice(('AND', 'OR', 'OR'))} ".join(f"({one})" for one in tests)
+        if self.maybe(0.2):
+            return f"CAST({call} FILTER (WHERE {test}) AS INTEGER) FROM {plain}{where}"
+        where = f"{where} AND ({test})" if where else f" WHERE {test}"
+        return f"CAST({call} AS INTEGER) FROM {plain}{where}"
+
+    def aggregated(self) -> tuple[str, Columns]:
+        """Rows of a table beside an aggregate of a subquery for each, or those where it tests."""
+        table, name = self.random.choice(self.tables), self.name("x")
+        scope = self.with_fields(tuple((f"{name}.{n}", k) for n, k in table.columns))
+        ints = [n for n, k in scope if k == INT]
+        self.hidden = ""
+        if ints and self.maybe(0.25):
+            test = f"{self.random.choice(ints)} {self.random.choice(('<>', '>=', '<', '='))}"
+            where = f" WHERE {test} {self.scalar_query(scope)}"
+            return f"SELECT {name}.a AS c0 FROM {table.name} AS {name}{where}", (
+                ("c0", table.columns[0][1]),
+            )
+        shown = f"SELECT {name}.a AS c0, {self.scalar_query(scope)} AS c1"
+        columns = (("c0", table.columns[0][1]), ("c1", INT))
+        return f"{shown} FROM {table.name} AS {name}", columns
 
     def shared(self, scope: Columns) -> list[tuple[str, str, str]]:
         """Tables, and a column that the query around has of the same name, as that is there."""
@@ -568,9 +643,10 @@ class _Maker:
             lambda: f"{left} NOT IN ({self.value(kind, required=True)}, {right})",
             lambda: f"{left} BETWEEN {self.value(kind)} AND {right}",
             lambda: f"{left} IS {self.random.choice(('', 'NOT '))}DISTINCT FROM {right}",
+            lambda: self.distinct_from_null(kind, right),
         ]
         if kind in NESTED:
-            del forms[-2]  # DuckDB breaks off
+            del forms[-3]  # DuckDB breaks off
         if kind == BOOL:
             forms += [lambda: left, lambda: f"{left} IS TRUE"]
         if kind == TEXT:
@@ -598,6 +674,12 @@ class _Maker:
                 lambda: self.rows_in_query(scope, left, kind),
             ]
         return self.random.choice(forms)()
+
+    def distinct_from_null(self, kind: str, other: str) -> str:
+        """A NULL that has a type beside a value, or another NULL."""
+        right = self.random.choice((f"CAST(NULL AS {kind})", f"CAST({other} AS {kind})"))
+        no = self.random.choice(("", "NOT "))
+        return f"CAST(NULL AS {kind}) IS {no}DISTINCT FROM {right}"
 
     def row_values(self, scope: Columns, sides: tuple[str, str], kind: str) -> str:
         """A comparison of two rows of values; as DuckDB has it, in which NULLs are equal."""
@@ -981,7 +1063,8 @@ class _Maker:
             for table in self.tables if kind and not there else ():
                 e = self.name("e")
                 for other, of in table.columns:
-                    if of == kind and name not in dict(table.columns):
+                    # what USING has merged has no table's name: one of the subquery would hide it
+                    if of == kind and not {name, value} & set(dict(table.columns)):
                         test = f"{e}.{other} {self.random.choice(('=', '<>'))} {name}"
                         found.append(f"EXISTS (SELECT 1 FROM {table.name} AS {e} WHERE {test})")
         return found

@@ -12,6 +12,7 @@ from collections import Counter
 from datetime import date
 from typing import Any
 
+import duckdb
 import pytest
 
 import deltafix.sql
@@ -215,3 +216,31 @@ def _is_one(db: deltafix.sql.Connection, said: str, kind: str) -> bool:
         return True
     query = f"SELECT TRY_CAST({said} AS {kind}) = {said} AS x"
     return db.execute(query).fetchall() == [(True,)]
+
+
+PARTS = ('"', "'", " ", "é", "`", ".", ";", "--", "/*", "%", "$", "\\", "A", "b", "1")
+PARTS += ("select", "order", "date", "lateral", "qualify")
+
+
+def test_agree_what_explains_a_row_is_read_by_duckdb_whatever_columns_are_called() -> None:
+    for seed in range(60):
+        rng = random.Random(seed)
+        names: dict[str, str] = {}
+        while len(names) < 3:
+            name = "".join(rng.choices(PARTS, k=rng.choice((1, 1, 2, 3))))
+            names.setdefault(name.lower(), name) if name.strip() else None
+        quoted = ['"{}"'.format(name.replace('"', '""')) for name in names.values()]
+        db, duck = deltafix.sql.connect(), duckdb.connect()
+        for one in (db, duck):
+            one.execute(f"CREATE TABLE t ({', '.join(f'{name} INTEGER' for name in quoted)})")
+            one.execute(f"CREATE VIEW v AS SELECT * FROM t WHERE {quoted[0]} < 4")
+            one.execute("INSERT INTO t VALUES (1, 2, 3), (9, 9, 9)")
+        lines = [line for (line,) in db.execute("EXPLAIN WHY SELECT * FROM v").fetchall()]
+        assert len(lines) == 2
+        for line in lines:
+            of, _, row = line.strip().partition(": ")
+            assert duck.execute(f"SELECT * FROM {of} WHERE {row}").fetchall() == [(1, 2, 3)]
+        asked = " AND ".join(f"{name} = 7" for name in quoted)
+        said, *_ = db.execute(f"EXPLAIN WHY NOT SELECT * FROM v WHERE {asked}").fetchall()
+        row = said[0].removeprefix("v has no row with ")
+        assert duck.execute(f"SELECT COUNT(*) FROM v WHERE {row}").fetchall() == [(0,)]

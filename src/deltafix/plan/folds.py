@@ -8,8 +8,9 @@ relation, where the body is one plain atom), a `Fold` of it into `~k(x, n)`, and
     r(x, n) :- p(x), ~k(x, n).        r(x, n) :- p(x), !~j(x), n = 0.
 
 The second, for groups without rows (`~j` lists the others), only for `count` and `sum`.
-Invariant: a binding is counted once, `_` ranges like a variable, and bindings of alternatives
-with different variables differ. What the functions `count`, `sum`, … mean is the executor's.
+Invariant: a binding of the body's own variables is counted once for each of the outer ones, `_`
+ranges like a variable, and bindings of alternatives with different variables of their own differ.
+What the functions `count`, `sum`, … mean is the executor's.
 """
 
 from __future__ import annotations
@@ -71,16 +72,18 @@ def _source(
     """The relation to fold, its group columns and its value column."""
     named = _Naming(outer).formula(body_of(term), "_")
     cases = alternatives(named)
-    plain = _plain(term, shared, cases)
+    counted = _counted(term)
+    plain = _plain(outer, term, shared, cases)
     if plain is not None:
         return plain
-    counted = term.op not in _BY_VALUE
-    names = [tuple(sorted(own_names(And(case)))) for case in cases]
-    ranged = sorted({n for found in names for n in found} - {slot.name for slot in shared})
-    columns = [Slot(name) for name in ranged] if counted else []
+    around = {slot.name for slot in shared}
+    names = [tuple(sorted(own_names(And(case)) - around)) for case in cases]
+    if counted is not None:
+        names = [tuple(name for name in found if name in counted) for found in names]
+    columns = [Slot(name) for name in sorted({n for found in names for n in found})]
     tags = list(dict.fromkeys(names))
     types = [outer.types[slot.name] for slot in (*shared, *columns)]
-    if counted and len(tags) > 1:
+    if columns and len(tags) > 1:
         types.append("number")
     value = None
     if isinstance(term.target, Var) and Slot(term.target.name) in (*shared, *columns):
@@ -110,7 +113,7 @@ def _clause(
     args: list[Argument] = [*shared]
     for slot in columns:  # a variable that this alternative lacks
         kind = outer.types[slot.name]
-        args.append(slot if slot.name in names else Code(_ZERO[kind], kind))
+        args.append(slot if slot.name in names else Code(_ZERO.get(kind), kind))
     if columns and len(tags) > 1:
         args.append(Code(tags.index(names), "number"))
     base = inner.body
@@ -123,12 +126,22 @@ def _clause(
     inner.body = base
 
 
+def _counted(term: Aggregate) -> frozenset[str] | None:
+    """The variables by whose values bindings are counted; None: by all of the body's own."""
+    if term.op in _BY_VALUE:
+        return frozenset()
+    if term.over is None:
+        return None
+    return frozenset(one.name for one in term.over if isinstance(one, Var))
+
+
 def _plain(
+    outer: Flattening,
     term: Aggregate,
     shared: tuple[Slot, ...],
     cases: tuple[tuple[Formula, ...], ...],
 ) -> tuple[str, tuple[int, ...], int | None] | None:
-    """The body's own relation, where it is one atom over distinct variables.
+    """The body's own relation, where it is one atom over distinct variables, each row one binding.
 
     It may equate those with one another, or with what the group is of.
     """
@@ -143,6 +156,10 @@ def _plain(
     names = [arg.name if isinstance(arg, Var) else None for arg in atom.args]
     if None in names or len(set(names)) < len(names) or not set(wanted) <= set(names):
         return None
+    if term.over is not None and term.op not in _BY_VALUE:
+        key = outer.program.relation(atom.relation).key or range(len(names))
+        if not {names[place] for place in key} <= {*wanted, *(_counted(term) or ())}:
+            return None
     places = tuple(names.index(name) for name in wanted)
     if term.target is None:
         return atom.relation, places, None

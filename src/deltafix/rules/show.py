@@ -84,7 +84,8 @@ def show_term(term: Term, power: int = 0) -> str:
         return f"({shown})" if shown.startswith("-") and power > PREFIX_POWER else shown
     if isinstance(term, Aggregate):
         target = "" if term.target is None else f"{show_term(term.target)} "
-        return f"{term.op} {target}: {{ {show_formula(body_of(term))} }}"
+        over = "" if term.over is None else f"over ({', '.join(map(show_term, term.over))}) "
+        return f"{term.op} {target}{over}: {{ {show_formula(body_of(term))} }}"
     if isinstance(term, Call):
         return _call(term, power)
     return "_"

@@ -57,13 +57,16 @@ class Call:
 class Aggregate:
     """`count/sum/min/max/mean/@@name target : { body }`; `target` is None for count.
 
-    `body` is a `deltafix.rules.ast.Formula` (typed as object here: terms lie below formulae).
+    `body` is a `deltafix.rules.ast.Formula` (typed as object here: terms lie below formulae). It is
+    counted by the values of `over`, variables that each of its alternatives binds: however often it
+    holds for them, that is once. None, as all that a text says: by all of its own variables.
     """
 
     op: str
     target: Term | None
     body: object
     span: Span | None = field(default=None, compare=False, repr=False)
+    over: tuple[Term, ...] | None = None
 
 
 Term: TypeAlias = Var | Wildcard | Const | Call | Aggregate

@@ -95,6 +95,8 @@ def _collect(node: Formula | Term | Iterable[Formula], found: list[str]) -> None
     elif isinstance(node, Aggregate):
         if node.target is not None:
             _collect(node.target, found)
+        for one in node.over or ():
+            _collect(one, found)
         _collect(body_of(node), found)
     else:
         for part in node.parts if isinstance(node, _WITH_PARTS) else node:
@@ -176,7 +178,9 @@ def map_term(
         return replace(named, args=tuple(map_term(arg, leaf, call) for arg in named.args))
     if isinstance(term, Aggregate):
         target = None if term.target is None else map_term(term.target, leaf, call)
-        return replace(term, target=target, body=map_formula(body_of(term), leaf, call))
+        over = term.over and tuple(map_term(one, leaf, call) for one in term.over)
+        body = map_formula(body_of(term), leaf, call)
+        return replace(term, target=target, body=body, over=over)
     return leaf(term)
 
 

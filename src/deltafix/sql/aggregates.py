@@ -19,7 +19,7 @@ from deltafix.engine.folds.users import UserReducer
 from deltafix.reactive.extremes import Max, Min
 from deltafix.reactive.numeric import Count, Mean, Sum
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
-from deltafix.rules.terms import Aggregate, Call, Const, Term
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql import reducers, statistics
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
 from deltafix.sql.literals import Scalar
@@ -489,12 +489,13 @@ def _value(
     record: str | None = None,
     keys: Sequence[Column] = (),
     place: tuple[str, int] | None = None,
+    over: tuple[Term, ...] | None = None,
 ) -> Operand:
     """An aggregate over `rows`; what it is equal to goes to the body, once for each `place`.
 
     `opens` is the type of an argument that can be NULL, whose NULLs do not count; the value is
     NULL for fewer than `least` others. With `record`, a type, values come with their sort keys.
-    `place` is where the argument stands: a relation and a column of it.
+    `place` is where the argument stands: a relation and a column of it; `over` tells rows apart.
     """
     builder = formulas.builder
     known = None if place is None else (op, *place)
@@ -513,7 +514,7 @@ def _value(
 
     def counted() -> Formula:
         argument = [] if opens is None else [pattern(builder.fresh("v"))]
-        return equal(number, Aggregate("count", None, rows(argument)))
+        return equal(number, Aggregate("count", None, rows(argument), over=over))
 
     number = builder.fresh("n")
     if op == "count":
@@ -522,7 +523,7 @@ def _value(
     bare, term = builder.fresh("v"), builder.fresh("a")
     beside = [one.term for one in builder.variables(keys)]
     target = bare if record is None else Call(f"[{record}]", (bare, *beside))
-    total = equal(term, Aggregate(op, target, rows([pattern(bare), *beside])))
+    total = equal(term, Aggregate(op, target, rows([pattern(bare), *beside]), over=over))
     if not may_be_empty and least == 1:
         formulas.body.append(total)
         return noted(Operand(term, result, nullable=False))
@@ -547,6 +548,7 @@ def _folded(
     may_be_empty: bool,
     keys: Sequence[Column] = (),
     place: tuple[str, int] | None = None,
+    over: tuple[Term, ...] | None = None,
 ) -> Operand:
     """An aggregate over `rows`, whose argument and sort keys are of these types."""
     op, result = _typed(formulas, asked, kind, keys)
@@ -561,6 +563,7 @@ def _folded(
         record=formulas.builder.record(_listed(kind, keys)) if asked.op in _UNITED else None,
         keys=keys,
         place=place,
+        over=over,
     )
     if asked.blank_in(formulas.scope.statement.dialect):
         known = Scalar(
@@ -629,8 +632,13 @@ def fold(
     )
 
 
-def fold_over(formulas: Formulas, inner: Formulas, node: exp.Expr) -> Operand:
-    """An aggregate over the rows of `inner` inside the rule (a correlated scalar subquery)."""
+def fold_over(
+    formulas: Formulas, inner: Formulas, identity: Sequence[Operand], node: exp.Expr
+) -> Operand:
+    """An aggregate over the rows of `inner` inside the rule (a correlated scalar subquery).
+
+    Its body may hold for a row in many ways, by an EXISTS say; `identity` tells its rows apart.
+    """
     asked = wanted(inner, node)
     if asked.by_value and asked.op not in ("min", "max"):
         way_out = "join with a subquery that groups by the columns it is correlated by"
@@ -643,4 +651,13 @@ def fold_over(formulas: Formulas, inner: Formulas, node: exp.Expr) -> Operand:
 
     argument, *keys = [one.column("") for one in operands] or [Column("", BIGINT, nullable=False)]
     opens = argument.type if argument.nullable else None
-    return _folded(formulas, asked, argument.type, rows, opens=opens, may_be_empty=True, keys=keys)
+    return _folded(
+        formulas,
+        asked,
+        argument.type,
+        rows,
+        opens=opens,
+        may_be_empty=True,
+        keys=keys,
+        over=tuple(dict.fromkeys(one.term for one in identity if isinstance(one.term, Var))),
+    )

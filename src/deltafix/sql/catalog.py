@@ -8,7 +8,8 @@ it, so the program is their rules side by side.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
@@ -16,6 +17,8 @@ from typing import Any, NamedTuple, TypeAlias
 from deltafix.engine.folds.users import UserReducer
 from deltafix.errors import ProgramError, SqlError, SqlProgrammingError
 from deltafix.facts.schema import Row
+from deltafix.plan.build import lower
+from deltafix.plan.depend import layers
 from deltafix.rules import check
 from deltafix.rules.ast import Program
 from deltafix.rules.strata import dependencies, unstratified
@@ -450,13 +453,27 @@ def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> che
     Refuses recursion through negation or aggregation, which they show.
     """
     rules = program(used_by(catalog, builder).values(), [builder])
-    try:
+    with _refusing(statement):
         checked = check.typed(rules)
         # SQL's recursion sees the rows of the step before: no group there is ever complete.
         over = unstratified(rules, dependencies(rules), aggregates=True)
         if any(one.severity == "error" for one in over):
             raise ProgramError(diagnostics=over)
-        return checked
+    return checked
+
+
+def require_plan(statement: Statement, view: View) -> None:
+    """Refuse a view whose rules pass the check and have no plan. As much work as a plan of it."""
+    if view.checked is not None:
+        with _refusing(statement):
+            layers(lower(view.checked))
+
+
+@contextmanager
+def _refusing(statement: Statement) -> Iterator[None]:
+    """What refuses the rules of a query, in words of SQL. Raises SqlRefusedError."""
+    try:
+        yield
     except ProgramError as error:
         codes = {found.code for found in error.diagnostics}
         if codes & {"DF140", "DF171", "DF172"}:

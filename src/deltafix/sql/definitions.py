@@ -16,7 +16,7 @@ from deltafix.errors import SqlError
 from deltafix.sql import durable
 from deltafix.sql.altering import altered
 from deltafix.sql.builder import Builder
-from deltafix.sql.catalog import require_made
+from deltafix.sql.catalog import created, require_made, require_plan
 from deltafix.sql.editing import Editing
 from deltafix.sql.integrity import require_sound
 from deltafix.sql.maintained import changed_behind
@@ -46,6 +46,8 @@ class Definitions(Editing):
         before = self.catalog.copy()
         try:
             self.catalog.define(statement, self.dialect)
+            if name in self.catalog.views:
+                require_plan(statement, self.catalog.views[name])
         except BaseException:
             self.catalog.restored(before)
             raise
@@ -95,6 +97,7 @@ class Definitions(Editing):
         before = self.catalog.copy()
         try:
             self.catalog.replace(statement, self.dialect)
+            require_plan(statement, self.catalog.views[created(statement.node).name])
             self._stale = True
             if self._db is None:
                 return

@@ -301,6 +301,8 @@ class Formulas:
         column = Column("", known[0].type, any(side.nullable for side in known))
         left, right = (self.builder.fitted(side, column, here.body) for side in known)
         is_equal = isinstance(node, exp.NullSafeEQ) is truth
+        if left == right == NIL:  # nothing would say of which type they are
+            return TRUE if is_equal else FALSE
         return conjunction((*here.body, Comparison("=" if is_equal else "!=", left, right)))
 
     def opened(self, operand: Operand) -> Term:

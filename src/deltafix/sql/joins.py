@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import takewhile
 
 from deltafix.rules.ast import And, Atom, Formula, Or, conjunction
 from deltafix.rules.terms import Const, Term, Var
@@ -44,10 +46,28 @@ def sources(formulas: Formulas, select: exp.Select) -> None:
     _item(formulas, clause.this, used)
     written: list[exp.Join] = select.args.get("joins") or []
     where = select.args.get("where")
-    simple = [one for one in conditions(where.this if where is not None else None) if is_test(one)]
+    asked = conditions(where.this if where is not None else None)
+    simple = [one for one in asked if is_test(one)]
     for place, join in enumerate(written):
         holds = not any(one.side in ("RIGHT", "FULL") for one in written[place + 1 :])
+        if holds and _computes(join.this):
+            for one in takewhile(partial(_is_known, scope), asked):
+                formulas.require(one)
         _join(formulas, join, used, simple if holds else ())
+
+
+def _computes(item: exp.Expr) -> bool:
+    """Whether an item of FROM computes for each row before it: WHERE is to leave rows out first."""
+    array = unnested(item)
+    if array is not None:
+        return not all(isinstance(one, exp.Column) for one in array.expressions)
+    return isinstance(item, exp.Lateral)
+
+
+def _is_known(scope: Scope, condition: exp.Expr) -> bool:
+    """Whether a condition is about the tables so far, and no subquery."""
+    columns = condition.find_all(exp.Column)
+    return condition.find(exp.Query) is None and all(scope.here(one) is not None for one in columns)
 
 
 def domain(formulas: Formulas) -> list[Formula]:

@@ -419,8 +419,8 @@ def _folded(formulas: Formulas, query: exp.Select) -> Operand:
     known: dict[exp.Expr, Operand] = {}
     for part in aggregates_of(query):
         scope = formulas.scope.inner()
-        body = queries.plain(builder, query, scope, outputs=False).body
-        inner = Formulas(builder, scope, body)
-        known[scope.qualified(part)] = fold_over(formulas, inner, part)
+        rows = queries.plain(builder, query, scope, outputs=False)
+        inner = Formulas(builder, scope, rows.body)
+        known[scope.qualified(part)] = fold_over(formulas, inner, rows.identity or (), part)
     scope.known = known
     return Formulas(builder, scope, formulas.body).operand(query.expressions[0].unalias())

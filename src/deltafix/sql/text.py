@@ -328,8 +328,10 @@ def _elsewhere(
 @cache
 def shown_name(name: str, dialect: str) -> str:
     """A table's or column's name as the dialect writes it: in quotes where it must be."""
-    tokens = Dialect.get_or_raise(dialect).tokenize(name)
-    plain = [one.token_type for one in tokens] == [TokenType.VAR] and name == name.lower()
+    plain = re.fullmatch("[a-z_][a-z0-9_]*", name) is not None
+    if plain:
+        tokens = Dialect.get_or_raise(dialect).tokenize(name)
+        plain = [one.token_type for one in tokens] == [TokenType.VAR]
     return exp.to_identifier(name, quoted=not plain).sql(dialect)
 
 

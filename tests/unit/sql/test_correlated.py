@@ -251,3 +251,28 @@ def test_a_name_of_select_that_a_subquery_does_not_see_is_said_with_what_to_writ
             db.execute(one)
         with pytest.raises(deltafix.sql.DatabaseError, match="repeat it"):
             db.execute(query)
+
+
+GUARDED = (
+    "SELECT id, x FROM t, UNNEST([CAST(s AS INTEGER)]) AS k (x) WHERE REGEXP_MATCHES(s, '^[0-9]$')",
+    "SELECT id, x FROM t LEFT JOIN UNNEST([CAST(s AS INTEGER), a + b]) AS k (x) ON x > 1 "
+    "WHERE s < 'a' AND x <> 7",
+    "SELECT id, COUNT(*) AS n FROM t, UNNEST([CAST(s AS INTEGER), 2]) AS k (x) "
+    "WHERE s < 'a' AND x > 1 GROUP BY id",
+    "SELECT id, x FROM t, LATERAL (SELECT CAST(t.s AS INTEGER) + u.c AS x FROM u) AS l "
+    "WHERE t.s < 'a'",
+    "SELECT id, x, y FROM t, LATERAL (SELECT CAST(s AS INTEGER) AS x) AS l, "
+    "LATERAL (SELECT CAST(x || t.s AS INTEGER) AS y) AS m WHERE t.s < 'a' AND x < 9",
+)
+
+
+@pytest.mark.parametrize("query", GUARDED)
+def test_oracle_where_leaves_rows_out_before_from_computes(query: str, warm_kernel: None) -> None:
+    edits = (
+        "INSERT INTO t VALUES (1, 1, 2, '1'), (2, 1, 2, 'x'), (3, NULL, 1, NULL), (4, 2, 9, '7')",
+        "INSERT INTO u VALUES (1, 1, 'a'), (2, 3, 'b')",
+        "UPDATE t SET s = '12' WHERE id = 4",
+        "UPDATE t SET s = 'y' WHERE id = 1",
+        "DELETE FROM u WHERE c = 1",
+    )
+    assert changes_followed(TABLES, query, edits) > 1

@@ -8,6 +8,8 @@ from datetime import datetime
 import pytest
 
 import deltafix.sql
+from deltafix.errors import InternalError
+from deltafix.sql import catalog
 from deltafix.sql.functions import NAMES
 
 TABLES = """
@@ -114,3 +116,24 @@ def test_insert_or_replace_and_or_ignore_are_upserts_by_the_key() -> None:
     assert (
         "ON CONFLICT (id) DO UPDATE" in _told("INSERT OR REPLACE INTO c VALUES (1)", "postgres")[2]
     )
+
+
+@pytest.mark.parametrize("statement", ["CREATE VIEW w AS", "CREATE OR REPLACE VIEW v AS"])
+def test_a_view_whose_rules_have_no_plan_is_refused_at_once(
+    statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> None:
+        raise InternalError("plan: none")
+
+    for begun in (False, True):
+        db = deltafix.sql.connect()
+        db.execute("CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT a FROM t")
+        if begun:
+            db.execute("INSERT INTO t VALUES (1)")
+        with monkeypatch.context() as patched:
+            patched.setattr(catalog, "lower", none)
+            with pytest.raises(InternalError):
+                db.execute(f"{statement} SELECT a + 1 AS b FROM t")
+        db.execute("INSERT INTO t VALUES (2)")
+        assert db.execute("SELECT * FROM v WHERE a = 2").fetchall() == [(2,)]
+        assert [*db.catalog.views] == ["v"]

@@ -129,7 +129,8 @@ class _Demand:
         heads = tuple(head for head in rule.heads if head.relation not in self.wanted)
         if not heads:
             return
-        if any(atom.relation in self.wanted for atom, _ in uses(rule.body)):
+        read = (atom for part in (*heads, rule.body) for atom, _ in uses(part))
+        if any(atom.relation in self.wanted for atom in read):
             for case in alternatives(rule.body):
                 self.clause(replace(rule, heads=heads), case, None)
         else:
