@@ -40,6 +40,12 @@ OFFSETS = {
 """How far RANGE reaches over values of a type."""
 _JOINS = (0, 1, 1, 2)
 """How many joins a SELECT has."""
+_WIDER = {
+    frozenset((INT, DOUBLE)): DOUBLE,
+    frozenset((DECIMAL, DOUBLE)): DOUBLE,
+    frozenset((DATE, TIMESTAMP)): TIMESTAMP,
+}
+"""Types that USING compares, and what it shows of a FULL JOIN."""
 NEW = (DATE, TIMESTAMP, DECIMAL, BLOB, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 
@@ -152,6 +158,11 @@ class _Maker:
             else:
                 script.append(self.transaction())
         return Case(created, tuple(made), tuple(script))
+
+    def merges(self, left: str | None, right: str) -> bool:
+        """Whether USING may compare columns of these types."""
+        alike = left is not None and frozenset((left, right)) in _WIDER
+        return left == right or (alike and not self.portable)
 
     def filled(self, table: Table) -> list[str]:
         """The first rows of a table; where some may refer to nothing, one a statement."""
@@ -965,7 +976,8 @@ class _Maker:
                 scope = (*scope, *there)
                 continue
             known = [n.rsplit(".", 1)[-1] for n, _ in scope]
-            shared = [n for n, k in more if (n, k) in columns and known.count(n) == 1]
+            kinds = dict(columns)
+            shared = [n for n, k in more if self.merges(kinds.get(n), k) and known.count(n) == 1]
             if kind == "USING":
                 if not shared or not plain:
                     kind = "LEFT"
@@ -973,9 +985,10 @@ class _Maker:
                     side = self.random.choice(("", "LEFT ", "RIGHT ", "FULL "))
                     using = self.random.choice(shared)
                     text += f" {side}JOIN {right} USING ({using})"
-                    kinds = dict(columns)
+                    left, other = kinds[using], dict(more)[using]
+                    merged = {"RIGHT ": other, "FULL ": _WIDER.get(frozenset((left, other)), left)}
                     scope = (
-                        (using, kinds[using]),
+                        (using, merged.get(side, left)),
                         *(c for c in (*scope, *there) if c[0].split(".")[1] != using),
                     )
                     plain = False

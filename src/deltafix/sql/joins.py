@@ -23,7 +23,7 @@ from deltafix.sql.connectives import conditions, is_test
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, Column
+from deltafix.sql.types import BIGINT, Column, common_type
 from deltafix.sql.unnest import elements, unnested
 
 __all__ = ["kept", "sources", "values"]
@@ -526,12 +526,17 @@ def _outer(
         shown_right = replace(shown_right, identity=(*shown_right.identity, side))
     else:
         shown_right, pairs_right = source, []
+    # as DuckDB has it: of RIGHT the right side's column, of FULL the one that is there
     keyed = {
-        name: Operand(builder.fresh(name), one.type, nullable=True)
-        for name, (one, _) in keys.items()
+        name: Operand(
+            builder.fresh(name),
+            common_type(one.type, other.type) or one.type if full else other.type,
+            nullable=True,
+        )
+        for name, (one, other) in keys.items()
     }
     matched = [*left_body, *both, *_present(builder, [*pairs_left, *pairs_right])]
-    matched += _present(builder, [(keyed[name], one) for name, (one, _) in keys.items()])
+    matched += _present(builder, [(keyed[n], pair[not full]) for n, pair in keys.items()])
     # the right side alone: the left one, with other variables, has no match for it
     body, fresh = right.alone()
     renamed, of = _renamed(builder, left_body, around)
