@@ -182,7 +182,8 @@ class Wanted:
 
 def aggregates_of(select: exp.Expr) -> list[exp.Expr]:
     """The aggregates that a SELECT itself computes, with FILTER; not those of subqueries."""
-    others = (select.args.get(key) for key in ("having", "order"))
+    others = [select.args.get(key) for key in ("having", "qualify", "order")]
+    others += select.args.get("windows") or ()
     return aggregates_in(*select.expressions, *(one for one in others if one is not None))
 
 

@@ -22,6 +22,7 @@ OTHER_ROWS = (
     "distinct elements",
     "`MODE`",
     "`ANY_VALUE` without",
+    "a step of a wider type",
     "a negative number beyond its bits",
     "texts backwards",
 )

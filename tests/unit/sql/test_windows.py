@@ -160,3 +160,23 @@ def test_a_frame_that_has_no_meaning_is_an_error(window: str, kind: type, said: 
         db.execute(TABLE)
         with pytest.raises(kind, match=said):
             db.execute(f"CREATE VIEW v AS SELECT {window} AS x FROM t")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT a FROM g GROUP BY a QUALIFY RANK() OVER (ORDER BY MAX(x) DESC NULLS LAST, a) <= 2",
+        "SELECT a FROM g GROUP BY a QUALIFY SUM(x) > 1 AND ROW_NUMBER() OVER (ORDER BY a) < 3",
+        "SELECT a, RANK() OVER w AS n FROM g GROUP BY a WINDOW w AS (ORDER BY COUNT(*) DESC)",
+        "SELECT 1 AS one FROM g QUALIFY MAX(COUNT(*)) OVER () > 4",
+    ],
+)
+def test_oracle_aggregates_in_qualify_and_in_named_windows_alone(query: str) -> None:
+    edits = [
+        "INSERT INTO g VALUES (1, 1), (1, 2), (2, 0), (NULL, 3), (3, NULL)",
+        "INSERT INTO g VALUES (2, 9), (2, 9)",
+        "DELETE FROM g WHERE a = 1",
+        "UPDATE g SET x = 4 WHERE x IS NULL OR a IS NULL",
+    ]
+    tables = ["CREATE TABLE g (a INTEGER, x INTEGER)"]
+    assert changes_followed(tables, query, edits) > 0
