@@ -196,14 +196,31 @@ def _shown(scope: Scope, node: exp.Expr, names: list[str], shown: list[str]) -> 
 def _lateral(
     formulas: Formulas, node: exp.Lateral | exp.Subquery, names: list[str]
 ) -> tuple[list[Formula], Source]:
-    """LATERAL (SELECT ...): the rows of a subquery for each of those before it."""
+    """LATERAL (SELECT ...) or (VALUES ...): the rows of a subquery for each of those before it."""
     from deltafix.sql.subqueries import lateral  # noqa: PLC0415  the two need each other
 
     queries.check_clauses(formulas.builder, node, ("this", "alias", "joins"))
-    body, outputs, identity = lateral(formulas, node.this)
+    query = node.this
+    if isinstance(query, exp.Subquery) and isinstance(query.this, exp.Values):
+        query = _selected(query.this)
+        formulas.builder.alive.append(query)
+    body, outputs, identity = lateral(formulas, query)
     shown = _shown(formulas.scope, node, names, [name for name, _ in outputs])
     columns = dict(zip(shown, (one for _, one in outputs), strict=True))
     return body, Source(node.alias or formulas.builder.fresh("lateral").name, columns, identity)
+
+
+def _selected(node: exp.Values) -> exp.Query:
+    """VALUES as SELECTs, which may name columns of the rows around it."""
+    selects: list[exp.Query] = []
+    for row in node.expressions:
+        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+        shown = [exp.alias_(cell.copy(), f"col{n}") for n, cell in enumerate(cells)]
+        selects.append(exp.Select(expressions=shown))
+    whole, *rest = selects
+    for one in rest:
+        whole = exp.Union(this=whole, expression=one, distinct=False)
+    return whole
 
 
 def _named(formulas: Formulas, node: exp.Table) -> Relation:
