@@ -272,7 +272,7 @@ def test_what_cannot_be_is_refused_and_the_state_given_back(spark, tmp_path) -> 
     options = {"state": tmp_path / "s", "views": ["can"]}
     with pytest.raises(UnknownRelationError, match="did you mean 'member'"):
         maintain(PROGRAM, {"membr": members(spark)}, **options)
-    with pytest.raises(DriftError, match=r"lacks 'team', 'doc' and has 'x' beside them"):
+    with pytest.raises(DriftError, match=r"lacks 'team', 'doc' and has 'x' beside what is wanted"):
         maintain(PROGRAM, {"grant": spark.createDataFrame([(1, 1)], "x int, sign int")}, **options)
     with pytest.raises(BadRowError, match="delete of a row that is not there"):
         maintain(PROGRAM, {"grant": grants(spark, ("a", 1, -1))}, **options)
