@@ -464,21 +464,34 @@ def _asked(
 
     One with parameters has values in its tree, and is planned each time.
     """
-    key = (statement.text, statement.path, statement.start, repr(query))
-    keeps = statement.form is None and not statement.literals
-    if keeps and (kept := connection.asked.get(key)) is not None and kept.known == known:
-        return kept
+    key = None
+    if statement.form is None and not statement.literals:
+        key = (statement.text, statement.path, statement.start, *_shape(query))
+        kept = connection.asked.pop(key, None)
+        if kept is not None and kept.known == known:
+            connection.asked[key] = kept
+            return kept
     builder = Builder(statement, "query", known)
     found = rows(builder, query, Scope(statement))
     names = tuple(name for name, _ in found.outputs)
     made = settled(builder, found, [f"c{n}" for n in range(len(names))])
     asked = Asked(dict(known), names, builder, made, _program(connection, builder))
-    if keeps:
-        connection.asked.pop(key, None)
+    if key is not None:
         connection.asked[key] = asked
         while len(connection.asked) > _MOST_ASKED:
             del connection.asked[next(iter(connection.asked))]
     return asked
+
+
+def _shape(query: exp.Expr) -> Iterator[object]:
+    """What a tree is, level by level: equal for equal trees alone. A `repr` nests as it does."""
+    for one in query.walk():
+        yield type(one)
+        for name, value in one.args.items():
+            values = value if isinstance(value, list) else [value]
+            yield name
+            yield len(values)
+            yield from (each for each in values if not isinstance(each, exp.Expr))
 
 
 def _program(connection: Connection, builder: Builder) -> Program:

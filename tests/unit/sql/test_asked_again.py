@@ -67,3 +67,20 @@ def test_few_are_kept(db: sql.Connection) -> None:
     for n in range(50):
         assert db.execute(f"SELECT COUNT(*) FROM t WHERE a <> {n + 20}").fetchall() == [(3,)]
     assert len(db.asked) == 32
+
+
+def test_the_order_of_a_view_is_that_of_now(db: sql.Connection) -> None:
+    """Of equal columns: what the text is the same for has another tree."""
+    for way in ("a", "a DESC", "b DESC, a"):
+        db.execute(f"CREATE OR REPLACE VIEW v AS SELECT a, b FROM t ORDER BY {way}")
+        wanted = db.execute(f"SELECT a, b FROM t ORDER BY {way}").fetchall()
+        assert db.execute("SELECT a, b FROM v").fetchall() == wanted
+        query = "SELECT v.a, u.b FROM v JOIN u USING (b) ORDER BY v.a"
+        assert db.execute(query).fetchall() == [(1, 1), (2, 1), (3, 2)]
+
+
+def test_a_long_query_is_kept_too(db: sql.Connection) -> None:
+    query = " UNION ALL ".join(["SELECT a FROM t"] * 1000)
+    for _ in range(2):
+        assert len(db.execute(query).fetchall()) == 3000
+    assert len(db.asked) == 1
