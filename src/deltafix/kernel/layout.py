@@ -140,7 +140,7 @@ ASK_AHEAD = 188  # rows looked at until then: as many may be looked at in vain
 S_START = 189  # the variant that the rule at hand is evaluated by from scratch
 ASKING_KEPT = 190  # where the phase stood (`ask`), cell by cell
 # lanes, which evaluate the rows of a phase side by side (`lanes`)
-LANES = 210  # how many there are; below 2: none
+LANES = 210  # how many there are; 0: none, rows are taken one after another
 SHARE_FROM = 211  # rows of a phase at hand from which they are called
 LANE = 212  # in a lane's header its number, from 1; 0: this is the arena's own
 LATE = 213  # in a lane's header: the late index that it waits for, counted from 1

@@ -542,16 +542,19 @@ def _value(
 def _folded(
     formulas: Formulas,
     asked: Wanted,
-    kind: SqlType,
+    columns: Sequence[Column],
     rows: Rows,
     *,
-    opens: SqlType | None,
-    may_be_empty: bool,
-    keys: Sequence[Column] = (),
+    empty: bool,
     place: tuple[str, int] | None = None,
     over: tuple[Term, ...] | None = None,
 ) -> Operand:
-    """An aggregate over `rows`, whose argument and sort keys are of these types."""
+    """An aggregate over `rows`, of an argument (none for COUNT(*)) and its sort keys.
+
+    With `empty`, there may be no rows.
+    """
+    argument, *keys = columns or [Column("", BIGINT, nullable=False)]
+    kind, opens = argument.type, argument.type if argument.nullable else None
     op, result = _typed(formulas, asked, kind, keys)
     found = _value(
         formulas,
@@ -559,7 +562,7 @@ def _folded(
         result,
         rows,
         opens=opens,
-        may_be_empty=may_be_empty,
+        may_be_empty=empty or opens is not None,
         least=max(asked.least, 1),
         record=formulas.builder.record(_listed(kind, keys)) if asked.op in _UNITED else None,
         keys=keys,
@@ -618,17 +621,12 @@ def fold(
             args[place] = term
         return Atom(atom.relation, tuple(args))
 
-    argument, *keys = [columns[place] for place in places] or [Column("", BIGINT, nullable=False)]
-    opens = argument.type if argument.nullable else None
-    may_be_empty = opens is not None or empty
     return _folded(
         formulas,
         asked,
-        argument.type,
+        [columns[place] for place in places],
         rows,
-        opens=opens,
-        may_be_empty=may_be_empty,
-        keys=keys,
+        empty=empty,
         place=None if len(places) > 1 else (relation.name, next(iter(places), 0)),
     )
 
@@ -650,15 +648,11 @@ def fold_over(
         pairs = zip(operands, terms, strict=False)
         return conjunction([*inner.body, *(equal(one.term, term) for one, term in pairs)])
 
-    argument, *keys = [one.column("") for one in operands] or [Column("", BIGINT, nullable=False)]
-    opens = argument.type if argument.nullable else None
     return _folded(
         formulas,
         asked,
-        argument.type,
+        [one.column("") for one in operands],
         rows,
-        opens=opens,
-        may_be_empty=True,
-        keys=keys,
+        empty=True,
         over=tuple(dict.fromkeys(one.term for one in identity if isinstance(one.term, Var))),
     )

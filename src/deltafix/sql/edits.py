@@ -22,7 +22,7 @@ from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalars, over
-from deltafix.sql.text import Statement, exp
+from deltafix.sql.text import Statement, cells_of, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
 
 if TYPE_CHECKING:
@@ -265,8 +265,7 @@ def _cells(
 ) -> Callable[[Connection, Statement], tuple[list[list[SqlValue]], Other]]:
     """What gives the values of VALUES, for these columns."""
     table: list[list[tuple[exp.Expr, Given, Compute | None]]] = []
-    for row in values.expressions:
-        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+    for cells in cells_of(values):
         table.append([])
         for place, cell in enumerate(cells):
             if isinstance(cell.meta.get("column", cell), exp.Column):

@@ -22,7 +22,7 @@ from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.connectives import conditions, is_test
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source
-from deltafix.sql.text import exp
+from deltafix.sql.text import cells_of, exp
 from deltafix.sql.types import BIGINT, Column, common_type
 from deltafix.sql.unnest import elements, unnested
 
@@ -213,8 +213,7 @@ def _lateral(
 def _selected(node: exp.Values) -> exp.Query:
     """VALUES as SELECTs, which may name columns of the rows around it."""
     selects: list[exp.Query] = []
-    for row in node.expressions:
-        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+    for cells in cells_of(node):
         shown = [exp.alias_(cell.copy(), f"col{n}") for n, cell in enumerate(cells)]
         selects.append(exp.Select(expressions=shown))
     whole, *rest = selects
@@ -243,8 +242,7 @@ def values(builder: Builder, node: exp.Values, scope: Scope) -> Relation:
     """VALUES as a relation of numbered facts."""
     queries.check_clauses(builder, node, ("expressions", "alias"))
     table: list[list[Operand]] = []
-    for row in node.expressions:
-        cells = row.expressions if isinstance(row, exp.Tuple) else [row]
+    for cells in cells_of(node):
         inner = Formulas(builder, Scope(scope.statement), [])
         table.append([inner.operand(cell) for cell in cells])
     sides = [[one.column(f"col{n}") for n, one in enumerate(row)] for row in table]

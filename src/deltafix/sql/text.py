@@ -41,6 +41,7 @@ __all__ = [
     "KurtosisPop",
     "Product",
     "Statement",
+    "cells_of",
     "data_type",
     "exp",
     "normal_name",
@@ -323,6 +324,12 @@ def _elsewhere(
         return None
     verb, way_out = found
     return start, tokens[verb.count(" ")].end + 1, f"the statement {verb}", way_out
+
+
+def cells_of(node: exp.Values) -> Iterator[Sequence[exp.Expr]]:
+    """The cells of each row of VALUES."""
+    for row in node.expressions:
+        yield row.expressions if isinstance(row, exp.Tuple) else [row]
 
 
 @cache
