@@ -1,10 +1,10 @@
 """Values to column codes and back: the only place that knows both.
 
-A symbol's code is its id in the symbol table; the other types follow `kernel.values`. A record of
-one field has the field's code, and `nil` one that no value has; other records are numbered. Rows
-cross as one flat int32 array. Invariant: `decode(encode(v)) == v` for every value of the type, with
-one zero and one NaN for floats. The table only grows; ids are never reused while the database
-lives.
+A symbol's code is its id in the symbol table (`symbols`); the other types follow `kernel.values`.
+A record of one field has the field's code, and `nil` one that no value has; other records are
+numbered. Rows cross as one flat int32 array. Invariant: `decode(encode(v)) == v` for every value of
+the type, with one zero and one NaN for floats. Numbers of records only grow, and none is used again
+while the database lives.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any, cast
 import numpy as np
 
 from deltafix.engine.records import Records
-from deltafix.errors import LimitError, TypeMismatchError
+from deltafix.engine.symbols import Symbols
+from deltafix.errors import TypeMismatchError
 from deltafix.facts.ordered import OrderedRows, ordered
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import (
@@ -33,10 +34,8 @@ from deltafix.facts.values import (
 )
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells, Words
-from deltafix.kernel.entries import intern
+from deltafix.kernel.entries import encode, find_wide
 from deltafix.kernel.values import NIL, WIDE_BASE
-from deltafix.plan.clause import Compare
-from deltafix.plan.ir import Plan
 
 VALUE_TYPES: dict[BaseType, int] = {
     "number": at.T_NUMBER,
@@ -52,43 +51,17 @@ FEW = 16
 """Rows up to which they are read and coded one by one: numpy costs more than a small edit."""
 _MANY = 64
 """Rows from which on columns are coded as arrays."""
-_ORDERED = frozenset(("<", "<=", ">", ">="))
 
 
 class Codes:
-    """The symbol table of a database, and conversions both ways.
+    """The symbols and records of a database, and conversions both ways."""
 
-    `ordered`: keep the symbols' bytes where the kernel can compare them (programs with `<` on
-    symbols); it costs their UTF-8 length.
-    """
-
-    def __init__(self, arena: Arena, *, ordered: bool) -> None:
+    def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self._ordered = ordered
-        self._ids: dict[str, int] = {}
-        self.symbols: list[str] = []
+        self.symbols = Symbols(arena)
         self.records = Records()
         self._counted: dict[tuple[Value, ...], int] = {}
         self._few: dict[int, Words] = {}
-
-    def symbol(self, text: str) -> int:
-        """The id of a symbol, entered if new. O(1), plus its bytes where order is kept."""
-        found = self._ids.get(text)
-        if found is None:
-            found = len(self.symbols)
-            if self._ordered:
-                self._keep_bytes(text)
-            self._ids[text] = found
-            self.symbols.append(text)
-        return found
-
-    def order(self) -> None:
-        """Keep the bytes of all symbols from now on. O(symbols), once. Raises LimitError."""
-        if self._ordered:
-            return
-        for text in self.symbols[int(self._arena.cells[at.SYM + 1]) :]:
-            self._keep_bytes(text)
-        self._ordered = True
 
     def count(self, call: str, values: tuple[Value, ...]) -> int:
         """The number that a call of `autoinc` gives to these values: the next one, once. O(1)."""
@@ -96,68 +69,47 @@ class Codes:
         return self._counted.setdefault(key, len(self._counted))
 
     def to_tables(self) -> dict[str, bytes]:
-        """All that is known here and not in the arena, as plain bytes by name. O(symbols)."""
+        """All that is known here and not in the arena, as plain bytes by name. O(records)."""
         number = self.records.number
         counted = [
             [call, *([number(v)] if isinstance(v, tuple | Branch) else v for v in values)]
             for call, *values in self._counted
         ]
-        lengths = np.fromiter(map(len, self.symbols), dtype="<i8", count=len(self.symbols))
         return {
-            "symbols": "".join(self.symbols).encode("utf-8", "surrogatepass"),
-            "lengths": lengths.tobytes(),
             "counted": json.dumps(counted).encode(),
             "records": json.dumps(self.records.to_json()).encode(),
         }
 
     def restore(self, tables: Mapping[str, bytes]) -> None:
-        """Become what `to_tables` gave. O(symbols)."""
-        text = tables["symbols"].decode("utf-8", "surrogatepass")
-        ends = np.frombuffer(tables["lengths"], dtype="<i8").cumsum().tolist()
-        self.symbols = list(map(text.__getitem__, map(slice, [0, *ends], ends)))
-        self._ids = dict(zip(self.symbols, range(len(self.symbols)), strict=True))
+        """Become what `to_tables` gave. O(records)."""
         self.records.restore(json.loads(tables["records"]))
         values = self.records.values
         self._counted = {}
         for call, *parts in json.loads(tables["counted"]):
             self.count(call, tuple(values[p[0]] if isinstance(p, list) else p for p in parts))
 
-    def _symbols(self, texts: list[str]) -> Words:
-        """The ids of many symbols, entered where new. O(symbols), most of it in C."""
-        found = list(map(self._ids.get, texts))
-        if None in found:
-            if self._ordered:
-                found = [self.symbol(text) for text in texts]
-            else:
-                first = len(self.symbols)
-                new = [text for text, code in zip(texts, found, strict=True) if code is None]
-                new = list(dict.fromkeys(new))
-                self._ids.update(zip(new, range(first, first + len(new)), strict=True))
-                self.symbols.extend(new)
-                found = list(map(self._ids.get, texts))
-        return np.array(found, dtype=np.int32)
-
     def known(self, kind: BaseType, value: Value) -> int | None:
-        """The code of a value, or None if no row can contain it (an unknown symbol)."""
+        """The code of a value, or None if no row can contain it; nothing is entered."""
         if kind == "symbol":
-            return self._ids.get(str(value))
+            return self.symbols.known(str(value))
         if kind in OPTIONAL and isinstance(value, tuple):
             return self.known(OPTIONAL[kind], value[0])
+        if kind in _NUMPY and not (kind in _WHOLE and _is_own_code(kind, value)):
+            found = int(find_wide(self._arena.cells, _pattern(kind, value)))
+            return None if found < 0 else found
         return self.code(kind, value)
 
     def code(self, kind: BaseType, value: Value) -> int:
         """The code of one value that fits its type."""
         if kind == "symbol":
-            return self.symbol(value)  # type: ignore[arg-type]  # checked at the door
+            return self.symbols.code(value)  # type: ignore[arg-type]  # checked at the door
         if kind == "record":
             return self.records.number(value)
-        if kind == "number" and -(1 << 31) <= value < WIDE_BASE:  # type: ignore[operator]
-            return value  # type: ignore[return-value]
-        if kind == "unsigned" and value < WIDE_BASE:  # type: ignore[operator]
+        if kind in _WHOLE and _is_own_code(kind, value):
             return value  # type: ignore[return-value]
         if kind in OPTIONAL:
             return self.code(OPTIONAL[kind], value[0]) if isinstance(value, tuple) else NIL
-        return int(intern(self._arena.cells, VALUE_TYPES[kind], _pattern(kind, value)))
+        return int(encode(self._arena.cells, VALUE_TYPES[kind], _pattern(kind, value)))
 
     def encode_few(self, schema: Schema, rows: list[Any]) -> Words | None:
         """Few rows as flat codes, each value looked at once; None: check them properly.
@@ -189,7 +141,7 @@ class Codes:
                 elif kind == "symbol":
                     if type(value) is not str:
                         return None
-                    code = self._ids.get(value)
+                    code = self.symbols.known(value)
                     if code is None:
                         if not (value.isascii() or encodable(value)):
                             return None
@@ -204,7 +156,7 @@ class Codes:
                 codes[place] = code
                 place += 1
         for place, text in new:  # all rows fit
-            codes[place] = self.symbol(text)
+            codes[place] = self.symbols.code(text)
         return codes
 
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:
@@ -228,7 +180,7 @@ class Codes:
             found[there] = self.encode(OPTIONAL[kind], fields)
             return found
         if kind == "symbol":
-            return self._symbols(values)
+            return self.symbols.codes(values)
         return self._encode_numbers(kind, np.array(values, dtype=_NUMPY[kind]))
 
     def encode_table(self, schema: Schema, table: Any) -> Words:
@@ -267,6 +219,8 @@ class Codes:
         if kind in _WHOLE and column.max(initial=0) < WIDE_BASE:
             return column
         used, places = _used(column)
+        if kind == "symbol":
+            return self.symbols.taken(used, other.symbols)[places]
         if kind in _NUMPY:
             return self._encode_numbers(kind, other.decode_numbers(kind, used))[places]
         return self.encode(kind, other.decode(kind, used))[places]
@@ -277,8 +231,9 @@ class Codes:
             value = self.value
             return [value(kind, code) for code in codes.tolist()]
         if kind == "symbol":
-            symbols = self.symbols
-            return [symbols[code] for code in codes.tolist()]
+            used, places = _used(codes)
+            texts = self.symbols.texts(used)
+            return [texts[place] for place in places.tolist()]
         if kind == "record":
             values = self.records.values
             return [values[code] for code in codes.tolist()]
@@ -296,7 +251,7 @@ class Codes:
     def value(self, kind: BaseType, code: int) -> Value:
         """The Python value of one code."""
         if kind == "symbol":
-            return self.symbols[code]
+            return self.symbols.text(code)
         if code < WIDE_BASE and kind in _WHOLE:
             return code
         if kind == "record":
@@ -365,9 +320,10 @@ class Codes:
             column = np.ascontiguousarray(codes[:, c])
             if kind == "symbol" or kind in CONSTRUCTED:
                 used, places = _used(column)
-                values: Any = self.decode(kind, used)
-                texts = values if kind == "symbol" else map(write_value, values)
-                names = pa.array(list(texts), pa.string())
+                if kind == "symbol":
+                    names = self.symbols.array(used)
+                else:
+                    names = pa.array([*map(write_value, self.decode(kind, used))], pa.string())
                 arrays.append(
                     pa.DictionaryArray.from_arrays(pa.array(places), names).cast(pa.string())
                 )
@@ -410,17 +366,27 @@ class Codes:
         import pyarrow as pa  # noqa: PLC0415
 
         from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
-        from deltafix.facts.groups import dictionary_of  # noqa: PLC0415
 
         if kind == "symbol":
-            coded = dictionary_of(column)
-            places, texts = to_numpy(coded.indices), coded.dictionary
-            if len(texts) > len(places):  # a part of a longer column: only what occurs
-                used, places = np.unique(places, return_inverse=True)
-                texts = texts.take(pa.array(used))
-            column_codes: Words = self._symbols(texts.to_pylist())[places]
-            return column_codes
+            chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+            parts = [np.empty(0, np.int32), *map(self._encode_texts, chunks)]
+            return np.concatenate(parts)
         return self._encode_numbers(kind, to_numpy(column))
+
+    def _encode_texts(self, array: Any) -> Words:
+        """The codes of an array of strings, or of a dictionary of them, without nulls."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
+
+        if not pa.types.is_dictionary(array.type):
+            return self.symbols.codes_of_array(array)
+        places, texts = to_numpy(array.indices), array.dictionary
+        if len(texts) > len(places):  # a part of a longer column: only what occurs
+            used, places = np.unique(places, return_inverse=True)
+            texts = texts.take(pa.array(used))
+        codes: Words = self.symbols.codes_of_array(texts)[places]
+        return codes
 
     def _encode_numbers(self, kind: BaseType, values: np.ndarray[Any, np.dtype[Any]]) -> Words:
         if kind == "float":
@@ -440,22 +406,8 @@ class Codes:
         cells = self._arena.cells
         value_type = VALUE_TYPES[kind]
         found, places = np.unique(patterns, return_inverse=True)
-        codes = [intern(cells, value_type, pattern) for pattern in found]
+        codes = [encode(cells, value_type, pattern) for pattern in found]
         return np.array(codes, dtype=np.int32)[places]
-
-    def _keep_bytes(self, text: str) -> None:
-        data = text.encode("utf-8")
-        if len(data) >= 1 << 24:
-            message = (
-                f"a symbol of {len(data)} bytes is too long to be ordered; the limit is 16 MiB"
-            )
-            raise LimitError(message)
-        words = (len(data) + 3) // 4
-        start = self._arena.block(words)
-        self._arena.words[start : start + words] = np.frombuffer(
-            data.ljust(words * 4, b"\0"), dtype=np.int32
-        )
-        intern(self._arena.cells, at.T_SYMBOL, (start << 24) | len(data))
 
 
 def _used(column: Words) -> tuple[Words, Words]:
@@ -478,6 +430,11 @@ def _flipped(patterns: Cells) -> Cells:
     return patterns ^ ((patterns >> 63) & ((1 << 63) - 1))
 
 
+def _is_own_code(kind: BaseType, value: Any) -> bool:
+    """Whether a whole number is its own code."""
+    return value < WIDE_BASE and (kind == "unsigned" or value >= -(1 << 31))
+
+
 def _pattern(kind: BaseType, value: Value) -> int:
     """The 64-bit pattern of a number, unsigned or float, as a signed integer."""
     if kind == "float":
@@ -485,17 +442,3 @@ def _pattern(kind: BaseType, value: Value) -> int:
         return _NAN if math.isnan(number) else int(np.float64(number).view(np.int64))
     whole = int(cast(int, value))
     return whole if whole < 1 << 63 else whole - (1 << 64)
-
-
-def is_ordered(plan: Plan) -> bool:
-    """Whether the kernel compares symbols by order: in a rule, or to keep the best of a key."""
-    types = {relation.name: relation.types for relation in plan.relations}
-    return any(
-        any(types[name][kept.column] == "symbol" for name, kept in stage.best.items())
-        or any(
-            isinstance(literal, Compare) and literal.type == "symbol" and literal.op in _ORDERED
-            for variant in (*stage.const, *stage.lower, *stage.same)
-            for literal in variant.clause.body
-        )
-        for stage in plan.stages
-    )

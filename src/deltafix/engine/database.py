@@ -22,7 +22,7 @@ from deltafix.diagnostics import suggest
 from deltafix.doing import tell
 from deltafix.engine.bind import bound
 from deltafix.engine.changes import ChangedRows, Changes, Edited
-from deltafix.engine.codes import Codes, is_ordered
+from deltafix.engine.codes import Codes
 from deltafix.engine.functors import Functors
 from deltafix.engine.link import Linked, link
 from deltafix.engine.outside import Users, outside_strata
@@ -107,7 +107,7 @@ class Database(Reading):
         self._checked = begun.checked
         self._cache: Cache | None = None  # what planning the last edit of rules made
         self._arena = Arena()
-        self._codes = Codes(self._arena, ordered=is_ordered(begun.plan))
+        self._codes = Codes(self._arena)
         linked = link(begun.plan, Tables(self._arena), self._codes, begun=begun)
         self._users = users
         users = Users(bound(program, users.functors), users.reducers)

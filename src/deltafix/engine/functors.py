@@ -151,7 +151,7 @@ def functor(
     if name.startswith(AUTOINC):
         return lambda *values: codes.count(name, values)
     if name == "ord":
-        return codes.symbol
+        return codes.symbols.code
     if name in ("as", "as32"):
         bits = 32 if name == "as32" else WORD
         return lambda value: reinterpret(value, types[0], memo.result, bits)

@@ -134,7 +134,7 @@ class Probe:
 
     def symbol(self, code: int) -> str:
         """The symbol of a code. O(1)."""
-        return self._codes.symbols[code]
+        return self._codes.symbols.text(code)
 
     def has(self, relation: str, *codes: int) -> bool:
         """Whether a relation of one or two columns has the row. O(1)."""

@@ -26,7 +26,6 @@ from deltafix.datalog.program import Program as Text
 from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
 from deltafix.engine.bind import bound
-from deltafix.engine.codes import is_ordered
 from deltafix.engine.link import link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.state.edits import Edit, given_changes
@@ -294,8 +293,6 @@ class RuleEpoch:
         db._rules = self
         taken = {home: self._take(db._linked.given(name)) for name, home in self._moved.items()}
         with db._gate:  # rows may move to make room for an index
-            if is_ordered(step.after):
-                db._codes.order()
             linked = link(step.during, self._tables, db._codes, step.fresh)
         for signal, flag in zip(SIGNALS, (at.WAS, at.NOW), strict=True):
             self._signal(linked.ids[signal], flag)

@@ -221,6 +221,8 @@ def _cast(
         )
         raise FactError(message, relation=schema.relation, column=column.name, row=row)
     wanted = ARROW_TYPES[column.type]
+    if column.type == "symbol":
+        _check_texts(schema, column, array)
     if pa.types.is_dictionary(array.type):
         return array
     if array.type.equals(wanted) or _fits(array.type, column.type):
@@ -238,6 +240,15 @@ def _cast(
         f"not fit {column.type}; it should be {wanted}"
     )
     raise TypeMismatchError(message, relation=schema.relation, column=column.name, value=str(given))
+
+
+def _check_texts(schema: Schema, column: Column, array: pa.ChunkedArray) -> None:
+    """Raise TypeMismatchError for bytes that are no UTF-8, which nobody could read again."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid as error:
+        message = f"{schema.relation}: column {column.name!r} is no valid column of texts: {error}"
+        raise TypeMismatchError(message, relation=schema.relation, column=column.name) from None
 
 
 def _is_record(column: Column, kind: pa.DataType) -> bool:

@@ -393,7 +393,7 @@ class Reachability:
     def __init__(self, budget: Budget) -> None:
         self.arena = Arena()
         self._budget = budget
-        self._linked = link(_plan(), Tables(self.arena), Symbols(self.arena, ordered=False))
+        self._linked = link(_plan(), Tables(self.arena), Symbols(self.arena))
         self._run = Run(self.arena, self._linked.program, _never, _never)
         self.arena.cells[at.SCHEDULE] = at.WAVEFRONT
         set_budget(self.arena, budget)

@@ -31,6 +31,7 @@ _SMALL_PAGES = 64 << 20
 _DEAD_BLOCKS = 512
 _FREE_BLOCKS = 1024
 _LEAST_BLOCK = 2048
+_SLOTS = 127
 _WARM = 256 << 20
 """Bytes of free blocks that a run keeps, to take them again, before their pages go back."""
 _PATIENCE = 200_000
@@ -78,8 +79,9 @@ class Arena:
         self.vector(at.ASKS, 64)
         self.vector(at.WIDE, 64)
         self.vector(at.SYM, 64)
-        cells[at.WIDE_SLOTS] = self.block(256) // 2
-        cells[at.WIDE_CAP] = 128
+        for table in (at.WIDE_SLOTS, at.SYM_SLOTS):
+            cells[table] = self.block((_SLOTS + 1) * 2) // 2
+            cells[cells[table]] = _SLOTS
         cells[at.BUCKETS] = self.block(4096)
         cells[at.BUCKET_CAP] = 1024
         cells[at.LEAST_BLOCK] = _LEAST_BLOCK

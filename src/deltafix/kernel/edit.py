@@ -17,19 +17,9 @@ from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
 from deltafix.kernel.memory import block, new_row, push, recycle, room, row_room
 from deltafix.kernel.settle import settle_row
-from deltafix.kernel.values import encode
 
 _BULK = 4096
 """Rows from which `bulk` pays (docs/kernel.md, "Loading")."""
-
-
-@kernel("i:Lii")
-def intern(L, t, pattern):
-    """Code of a 64-bit pattern of value type `t`; type symbol: append the entry to `SYM`."""
-    if t == at.T_SYMBOL:
-        push(L, at.SYM, pattern)
-        return L[at.SYM + 1] - 1
-    return encode(L, t, pattern)
 
 
 @kernel("i:ALPiii")

@@ -49,12 +49,15 @@ BUCKETS = 32
 BUCKET_TOP = 33
 BUCKET_CAP = 34
 BUCKET_FREE = 36  # 32 cells
-# wide values: vector of int64 patterns and its hash table
+# wide values: vector of int64 patterns, and the cell of its hash table (slots, then the slots)
 WIDE = 70
 WIDE_SLOTS = 74
-WIDE_CAP = 75
-# symbol bytes, kept only where a program orders symbols: word of vector, offsets vector
-SYM = 78  # vector of cells: packed bytes start word << 24 | length, per symbol id
+# symbols: vector of the words where they begin, by id, the cell of their hash table, and where the
+# next goes: word, end of the block
+SYM = 78
+SYM_SLOTS = 81
+SYM_TEXT = 82
+SYM_TEXT_END = 83
 # machine state of a resumable run
 S_STRATUM = 84
 S_PHASE = 85

@@ -79,27 +79,46 @@ def generous(wanted, cap):
     return max(wanted * 2 if wanted < 65536 else wanted * 8, cap, 64)
 
 
+@kernel("i:Lii")
+def _moved(L, v, n):
+    """Make room for `n` more cells in the vector described at cell `v`: where it was, or -1."""
+    length = L[v + 1]
+    if length + n <= L[v + 2]:
+        return np.int64(-1)
+    old = L[v]
+    new_cap = generous(length + n, L[v + 2])
+    new = block(L, new_cap * 2) // 2
+    for k in range(length):
+        L[new + k] = L[old + k]
+    L[v] = new
+    L[v + 2] = new_cap
+    return old
+
+
 @kernel("v:Lii")
 def room(L, v, n):
     """Make room for `n` more cells in the vector described at cell `v`."""
-    length = L[v + 1]
-    if length + n > L[v + 2]:
-        old = L[v]
-        cap = L[v + 2]
-        new_cap = generous(length + n, cap)
-        new = block(L, new_cap * 2) // 2
-        for k in range(length):
-            L[new + k] = L[old + k]
-        if cap > 0:
-            discard(L, old * 2, cap * 2)
-        L[v] = new
-        L[v + 2] = new_cap
+    cap = L[v + 2]
+    old = _moved(L, v, n)
+    if old >= 0 and cap > 0:
+        discard(L, old * 2, cap * 2)
 
 
 @kernel("v:Lii")
 def push(L, v, value):
     """Append one cell to the vector described at cell `v`."""
     room(L, v, 1)
+    L[L[v] + L[v + 1]] = value
+    L[v + 1] += 1
+
+
+@kernel("v:Lii")
+def publish(L, v, value):
+    """As `push`, for vectors that other threads read without being waited for.
+
+    What is outgrown stays as it is: an eighth of the vector, or half of a short one.
+    """
+    _moved(L, v, 1)
     L[L[v] + L[v + 1]] = value
     L[v + 1] += 1
 

@@ -34,7 +34,7 @@ from deltafix.kernel.jit import JIT_DISABLED, sources_digest
 
 ENTRIES = {
     "answer": "edit", "delete_rows": "edit", "find_slot": "edit", "insert_rows": "edit",
-    "intern": "edit", "lookup": "edit", "settle_rows": "edit",
+    "lookup": "edit", "settle_rows": "edit",
     "drop_index": "index", "fill_index": "enter", "note_keys": "filters",
     "maintain": "maintain",
     "end_entering": "enter", "enter_keys": "enter", "entering": "enter",
@@ -42,7 +42,9 @@ ENTRIES = {
     "begin_counting": "lanes", "close_round": "lanes", "count_zone": "lanes",
     "end_counting": "lanes", "forget_heads": "lanes", "lend": "lanes", "open_round": "lanes",
     "place_heads": "lanes", "place_zone": "lanes", "take_up": "lanes",
-    "discard": "memory",
+    "discard": "memory", "encode": "values", "find_wide": "values",
+    "copy_symbols": "symbols", "enter_symbol": "symbols", "enter_symbols": "symbols",
+    "find_symbol": "symbols", "read_symbol": "symbols",
     "commit": "end", "rollback": "end",
     "begin": "cone", "chain_rows": "cone", "expand_one": "cone", "search": "cone",
 }  # fmt: skip

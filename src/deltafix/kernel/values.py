@@ -7,10 +7,10 @@ no value has: so many do not fit into memory. Equal values have equal codes, so 
 What a body computes on the way, and joins with nothing, is no code: the patterns themselves are
 computed with (`O_RAW`), and none of them is interned.
 
-Invariant: the table of wide values only grows. Comparisons and functors follow 64-bit
-wrap-around; division and modulo truncate towards zero; by zero they have no value, and the
-binding does not hold. Floats are in one total order, that of their patterns as integers of sign and
-magnitude: there is one zero, and one NaN, above infinity.
+Invariant: the table of wide values only grows, and other threads may look into it meanwhile.
+Comparisons and functors follow 64-bit wrap-around; division and modulo truncate towards zero; by
+zero they have no value, and the binding does not hold. Floats are in one total order, that of their
+patterns as integers of sign and magnitude: there is one zero, and one NaN, above infinity.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.memory import block, discard, push
+from deltafix.kernel.memory import block, discard, publish
+from deltafix.kernel.symbols import symbol_order
 
 WIDE_BASE = 1 << 30
 NIL = (1 << 31) - 1
@@ -59,34 +60,55 @@ def _wide_hash(v):
 
 
 @kernel("i:Li")
-def _intern(L, v):
-    """Place of a 64-bit pattern in the wide table, entered if new."""
-    n = L[at.WIDE + 1]
-    cap = L[at.WIDE_CAP]
+def _wide_place(L, v):
+    """Place of a 64-bit pattern in the wide table, or -1."""
+    slots = L[at.WIDE_SLOTS] + 1
+    cap = L[slots - 1]
     s = (_wide_hash(v) * cap) >> at.HASH_BITS
-    while L[L[at.WIDE_SLOTS] + s] != 0:  # a lane finds what it looks for, and nothing grows there
-        place = L[L[at.WIDE_SLOTS] + s] - 1
+    while L[slots + s] != 0:
+        place = L[slots + s] - 1
         if L[L[at.WIDE] + place] == v:
             return place
         s = s + 1 if s + 1 < cap else 0
+    return np.int64(-1)
+
+
+@kernel("v:Lii")
+def _put(L, slots, place):
+    """Enter a place of the wide table into its slots; there is room."""
+    cap = L[slots]
+    s = (_wide_hash(L[L[at.WIDE] + place]) * cap) >> at.HASH_BITS
+    while L[slots + 1 + s] != 0:
+        s = s + 1 if s + 1 < cap else 0
+    L[slots + 1 + s] = place + 1
+
+
+@kernel("i:Li")
+def _intern(L, v):
+    """Place of a 64-bit pattern in the wide table, entered if new."""
+    place = _wide_place(L, v)
+    if place >= 0:  # a lane finds what it looks for, and nothing grows there
+        return place
+    n = L[at.WIDE + 1]
+    old = L[at.WIDE_SLOTS]
+    cap = L[old]
     if (n + 1) * 4 > cap * 3:
-        new_cap = cap * 2
-        new = block(L, new_cap * 2) // 2
+        new = block(L, (cap * 2 + 1) * 2) // 2
+        L[new] = cap * 2
         for k in range(n):
-            s = (_wide_hash(L[L[at.WIDE] + k]) * new_cap) >> at.HASH_BITS
-            while L[new + s] != 0:
-                s = s + 1 if s + 1 < new_cap else 0
-            L[new + s] = k + 1
-        discard(L, L[at.WIDE_SLOTS] * 2, cap * 2)
+            _put(L, new, k)
         L[at.WIDE_SLOTS] = new
-        L[at.WIDE_CAP] = new_cap
-        cap = new_cap
-        s = (_wide_hash(v) * cap) >> at.HASH_BITS
-        while L[L[at.WIDE_SLOTS] + s] != 0:
-            s = s + 1 if s + 1 < cap else 0
-    push(L, at.WIDE, v)
-    L[L[at.WIDE_SLOTS] + s] = n + 1
+        discard(L, old * 2, (cap + 1) * 2)
+    publish(L, at.WIDE, v)
+    _put(L, L[at.WIDE_SLOTS], n)
     return n
+
+
+@kernel("i:Li")
+def find_wide(L, v):
+    """The code of a 64-bit pattern if it is in the wide table, or -1."""
+    place = _wide_place(L, v)
+    return WIDE_BASE + place if place >= 0 else np.int64(-1)
 
 
 @kernel("i:Lii")
@@ -97,26 +119,6 @@ def encode(L, t, v):
     if t == at.T_UNSIGNED and 0 <= v < WIDE_BASE:
         return np.int64(v)
     return WIDE_BASE + _intern(L, v)
-
-
-@kernel("i:ALii")
-def _symbol_order(A, L, a, b):
-    """-1, 0 or 1: the order of two symbols by UTF-8 bytes, which is that of code points."""
-    if a == b:
-        return np.int64(0)
-    ea = L[L[at.SYM] + a]
-    eb = L[L[at.SYM] + b]
-    na = ea & 0xFFFFFF
-    nb = eb & 0xFFFFFF
-    before = L[at.LANE] * at.LANE_CELLS * 2  # where words lie is said from the arena's own header
-    oa = (ea >> 24) - before
-    ob = (eb >> 24) - before
-    for k in range(min(na, nb)):
-        ca = (np.int64(A[oa + (k >> 2)]) >> ((k & 3) * 8)) & 255
-        cb = (np.int64(A[ob + (k >> 2)]) >> ((k & 3) * 8)) & 255
-        if ca != cb:
-            return np.int64(-1) if ca < cb else np.int64(1)
-    return np.int64(-1) if na < nb else np.int64(1)
 
 
 @kernel("i:iii")
@@ -159,7 +161,7 @@ def compare(A, L, t, op, a, b):
     if op == at.EQ or op == at.NE:
         return np.int64(1) if (a == b) == (op == at.EQ) else np.int64(0)
     if t == at.T_SYMBOL:
-        return _ordered(op, _symbol_order(A, L, a, b))
+        return _ordered(op, symbol_order(A, L, a, b))
     return compare_patterns(t, op, decode(L, a), decode(L, b))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import pyarrow as pa
 
 from deltafix.facts.arrow import ARROW_TYPES, is_tabular, settled_floats, to_table
+from deltafix.facts.groups import group_columns
 from deltafix.facts.schema import Row
 from deltafix.facts.values import canonical, shown
 from deltafix.sql.cursor import arrow_type
@@ -96,7 +97,8 @@ class Batch(Sequence[Row]):
         columns = [relation.columns[place] for place in theirs]
         names = [column.name for column in columns]
         found = pa.table([self.arrays[place] for place in places], names).drop_null()
-        distinct = found.group_by(names).aggregate([])
+        rows, starts = group_columns(found.columns)
+        distinct = found.take(pa.array(rows[starts]))
         arrays = [
             _closed(column, distinct.column(column.name).combine_chunks()) for column in columns
         ]

@@ -328,7 +328,7 @@ def test_an_image_is_of_the_rules_as_they_were_edited(tmp_path) -> None:
 @pytest.mark.parametrize("durable", [False, True])
 def test_compacting_forgets_what_no_rule_needs_and_no_row_says(tmp_path, durable) -> None:
     def tables(db: deltafix.Database) -> tuple[object, ...]:
-        return len(db._linked.tables.numbers), db._linked.tables.indexes(), db._codes.symbols
+        return len(db._linked.tables.numbers), db._linked.tables.indexes(), list(db._codes.symbols)
 
     def grow(db: deltafix.Database) -> None:
         with db.transaction() as tx:

@@ -220,7 +220,9 @@ def test_the_first_vectors_of_an_arena_lie_apart() -> None:
     blocks = [(2 * int(cells[at.DEAD]), 4 * int(cells[at.DEAD + 2]))]
     for vector in (at.Q, at.J, at.HEAP, at.OPEN, at.WIDE, at.SYM):
         blocks.append((2 * int(cells[vector]), 2 * int(cells[vector + 2])))
-    blocks.append((2 * int(cells[at.WIDE_SLOTS]), 2 * int(cells[at.WIDE_CAP])))
+    for table in (at.WIDE_SLOTS, at.SYM_SLOTS):
+        start = int(cells[table])
+        blocks.append((2 * start, 2 * (1 + int(cells[start]))))
     blocks.sort()
     ends = [start + words for start, words in blocks]
     assert all(end <= start for end, (start, _) in zip(ends, blocks[1:], strict=False))

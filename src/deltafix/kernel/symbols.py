@@ -1,0 +1,202 @@
+"""Symbols: texts as ids, and where each lies.
+
+A text is one word that says its length in bytes, then its UTF-8, with zeros up to a whole word;
+`SYM` has the word it begins at, by id. `SYM_SLOTS` is a table from texts to ids: a cell that says
+how many slots follow, and slots of `hash << 32 | id + 1`. Texts come as Arrow has them: bytes, and
+where each ends.
+
+Invariant: texts never move, and the table only grows. A slot is written after what it leads to,
+and a table that has grown before the cell that leads to it, so another thread that looks a text up
+meanwhile finds it or does not. Not here: Python's strings (`engine.symbols`).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deltafix.kernel import layout as at
+from deltafix.kernel.jit import kernel, prefetch
+from deltafix.kernel.memory import block, discard, publish
+
+_GROUP = 16
+"""Texts whose slots are asked for before the first is looked at."""
+_PIECE = 1 << 18
+"""Words of the blocks that texts are put into, at most; longer ones have a block of their own."""
+
+
+@kernel("i:Pii")
+def _word(P, b, left):
+    """The four bytes from byte `b` on, of which `left` count; the others as zeros."""
+    w = np.int64(P[b >> 2]) & 0xFFFFFFFF
+    s = (b & 3) * 8
+    if s != 0:
+        w >>= s
+        if left * 8 > 32 - s:
+            w |= (np.int64(P[(b >> 2) + 1]) << (32 - s)) & 0xFFFFFFFF
+    return w if left >= 4 else w & ((1 << (left * 8)) - 1)
+
+
+@kernel("i:Pii")
+def _hash(P, b, n):
+    """The hash of `n` bytes from byte `b` on, of `HASH_BITS` bits."""
+    h = np.int64(n) * 0x2545F4914F6CDD1D
+    for k in range(0, n, 4):
+        h = (h ^ _word(P, b + k, n - k)) * 0x1E3779B97F4A7C15
+        h ^= (h >> 29) & 0x7FFFFFFFF
+    return (h ^ (h >> 32)) & 0x7FFFFFFF
+
+
+@kernel("b:APiii")
+def _is_text(A, P, word, b, n):
+    """Whether the text at a word is the `n` bytes from byte `b` on."""
+    if A[word] != n:
+        return False
+    for k in range(0, n, 4):
+        if (np.int64(A[word + 1 + (k >> 2)]) & 0xFFFFFFFF) != _word(P, b + k, n - k):
+            return False
+    return True
+
+
+@kernel("i:ALPiii")
+def _find(A, L, P, b, n, h):
+    """The id of a text with hash `h`; -1 if there is none."""
+    slots = L[at.SYM_SLOTS] + 1
+    cap = L[slots - 1]
+    s = (h * cap) >> at.HASH_BITS
+    e = L[slots + s]
+    while e != 0:
+        code = (e & 0xFFFFFFFF) - 1
+        if e >> 32 == h and _is_text(A, P, L[L[at.SYM] + code], b, n):
+            return code
+        s = s + 1 if s + 1 < cap else 0
+        e = L[slots + s]
+    return np.int64(-1)
+
+
+@kernel("v:Lii")
+def _put(L, slots, e):
+    """Enter a slot's content into a table; there is room."""
+    cap = L[slots]
+    s = ((e >> 32) * cap) >> at.HASH_BITS
+    while L[slots + 1 + s] != 0:
+        s = s + 1 if s + 1 < cap else 0
+    L[slots + 1 + s] = e
+
+
+@kernel("i:ALPiii")
+def _enter(A, L, P, b, n, h):
+    """Enter a text with hash `h` that is not there. Returns its id. Raises MemoryError."""
+    code = L[at.SYM + 1]
+    old = L[at.SYM_SLOTS]
+    cap = L[old]
+    if (code + 1) * 3 > cap * 2:
+        new = block(L, (cap * 2 + 1) * 2) // 2
+        L[new] = cap * 2
+        for s in range(cap):
+            if L[old + 1 + s] != 0:
+                _put(L, new, L[old + 1 + s])
+        L[at.SYM_SLOTS] = new
+        discard(L, old * 2, (cap + 1) * 2)
+    words = 1 + (n + 3) // 4
+    if words > _PIECE // 4:
+        word = block(L, words)
+    else:
+        if L[at.SYM_TEXT] + words > L[at.SYM_TEXT_END]:
+            piece = max(words, min(_PIECE, 64 + 8 * code))
+            L[at.SYM_TEXT] = block(L, piece)
+            L[at.SYM_TEXT_END] = L[at.SYM_TEXT] + piece
+        word = L[at.SYM_TEXT]
+        L[at.SYM_TEXT] += words
+    A[word] = n
+    for k in range(0, n, 4):  # as signed words
+        A[word + 1 + (k >> 2)] = (_word(P, b + k, n - k) ^ 0x80000000) - 0x80000000
+    publish(L, at.SYM, word)
+    _put(L, L[at.SYM_SLOTS], (h << 32) | (code + 1))
+    return code
+
+
+@kernel("i:ALPi")
+def find_symbol(A, L, text, n):
+    """The id of the symbol whose UTF-8 is the first `n` bytes of `text`, or -1."""
+    return _find(A, L, text, 0, n, _hash(text, 0, n))
+
+
+@kernel("i:ALPi")
+def enter_symbol(A, L, text, n):
+    """The id of the symbol whose UTF-8 is the first `n` bytes of `text`, entered if new.
+
+    Raises MemoryError.
+    """
+    h = _hash(text, 0, n)
+    code = _find(A, L, text, 0, n, h)
+    return code if code >= 0 else _enter(A, L, text, 0, n, h)
+
+
+@kernel("i:ALiPi")
+def read_symbol(A, L, code, text, space):
+    """How many bytes a symbol has; they are put into `text` if they fit into `space` words."""
+    word = L[L[at.SYM] + code]
+    n = np.int64(A[word])
+    words = (n + 3) // 4
+    if words <= space:
+        for k in range(words):
+            text[k] = A[word + 1 + k]
+    return n
+
+
+@kernel("i:ALPLPi")
+def enter_symbols(A, L, texts, ends, codes, n):
+    """The ids of `n` texts, entered where new; returns how many were. Raises MemoryError.
+
+    Text `k` is bytes `ends[k]` to `ends[k + 1]` of `texts`; its id comes to `codes[k]`.
+    """
+    before = L[at.SYM + 1]
+    for first in range(0, n, _GROUP):
+        last = min(first + _GROUP, n)
+        slots = L[at.SYM_SLOTS] + 1
+        for k in range(first, last):
+            h = _hash(texts, ends[k], ends[k + 1] - ends[k])
+            codes[k] = h
+            prefetch(L, slots + ((h * L[slots - 1]) >> at.HASH_BITS))
+        for k in range(first, last):
+            h = np.int64(codes[k])
+            size = ends[k + 1] - ends[k]
+            code = _find(A, L, texts, ends[k], size, h)
+            codes[k] = code if code >= 0 else _enter(A, L, texts, ends[k], size, h)
+    return L[at.SYM + 1] - before
+
+
+@kernel("v:ALPLPi")
+def copy_symbols(A, L, codes, ends, texts, n):
+    """The bytes of `n` symbols one after another, as `enter_symbols` takes them.
+
+    `ends` says where each goes; `texts` has room for one word more, and is zero.
+    """
+    for k in range(n):
+        word = L[L[at.SYM] + codes[k]]
+        b = ends[k]
+        s = (b & 3) * 8
+        for j in range((ends[k + 1] - b + 3) // 4):
+            w = (np.int64(A[word + 1 + j]) & 0xFFFFFFFF) << s
+            o = (b >> 2) + j
+            texts[o] = (((np.int64(texts[o]) | w) & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
+            if s != 0:
+                texts[o + 1] = ((w >> 32) ^ 0x80000000) - 0x80000000
+
+
+@kernel("i:ALii")
+def symbol_order(A, L, a, b):
+    """-1, 0 or 1: the order of two symbols by UTF-8 bytes, which is that of code points."""
+    if a == b:
+        return np.int64(0)
+    before = L[at.LANE] * at.LANE_CELLS * 2  # where words lie is said from the arena's own header
+    oa = L[L[at.SYM] + a] - before
+    ob = L[L[at.SYM] + b] - before
+    na = np.int64(A[oa])
+    nb = np.int64(A[ob])
+    for k in range(min(na, nb)):
+        ca = (np.int64(A[oa + 1 + (k >> 2)]) >> ((k & 3) * 8)) & 255
+        cb = (np.int64(A[ob + 1 + (k >> 2)]) >> ((k & 3) * 8)) & 255
+        if ca != cb:
+            return np.int64(-1) if ca < cb else np.int64(1)
+    return np.int64(-1) if na < nb else np.int64(1)
