@@ -49,6 +49,9 @@ _WHOLE = ("number", "unsigned")
 _NUMPY = {"number": np.int64, "unsigned": np.uint64, "float": np.float64}
 FEW = 16
 """Rows up to which they are read and coded one by one: numpy costs more than a small edit."""
+_SLICE = 1 << 17
+"""Rows of a table that are coded together: what is made on the way stays in memory that is there
+already (new pages are half of what a large table costs)."""
 _MANY = 64
 """Rows from which on columns are coded as arrays."""
 
@@ -186,11 +189,13 @@ class Codes:
     def encode_table(self, schema: Schema, table: Any) -> Words:
         """A checked Arrow table as a flat array of codes. No Python object per cell."""
         out = np.empty((table.num_rows, schema.arity), dtype=np.int32)
-        for c, kind in enumerate(schema.types):
-            if kind in CONSTRUCTED:
-                out[:, c] = self._read_column(schema, c, table.column(c))
-            else:
-                out[:, c] = self._encode_column(kind, table.column(c))
+        for first in range(0, table.num_rows, _SLICE):
+            part, rows = table.slice(first, _SLICE), out[first : first + _SLICE]
+            for c, kind in enumerate(schema.types):
+                if kind in CONSTRUCTED:
+                    rows[:, c] = self._read_column(schema, c, part.column(c), first)
+                else:
+                    rows[:, c] = self._encode_column(kind, part.column(c))
         return out.reshape(-1)
 
     def encode_array(self, schema: Schema, rows: np.ndarray[Any, np.dtype[Any]]) -> Words:
@@ -331,9 +336,10 @@ class Codes:
                 arrays.append(pa.array(self.decode_numbers(kind, column)))
         return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
 
-    def _read_column(self, schema: Schema, place: int, column: Any) -> Words:
+    def _read_column(self, schema: Schema, place: int, column: Any, first: int) -> Words:
         """Records from their text, or from structs of their one field. Raises TypeMismatchError.
 
+        `first` is the number of the column's first row, for that.
         O(cells), with a Python object for each distinct record.
         """
         import pyarrow as pa  # noqa: PLC0415
@@ -356,7 +362,7 @@ class Codes:
             try:
                 value = described.shape.read(text) if described.shape else None
             except ValueError as error:
-                row = int(np.argmax(places == number))
+                row = first + int(np.argmax(places == number))
                 raise schema.mismatch(described, row, text, str(error)) from None
             found.append(self.code(described.type, value))
         codes: Words = np.array(found, dtype=np.int32)[places]

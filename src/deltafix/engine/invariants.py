@@ -4,7 +4,8 @@ Invariant checked: between epochs NOW == WAS and no working flag is set; the key
 index hold exactly the rows that are true; every fact of a recursive stratum is given or has a
 support; counts agree with the rows, and those of all derivations with each other. Whether they
 equal the derivations is checked against recomputation in tests/agree. Counts and sums are those of
-the rows that are there, added up in Python.
+the rows that are there, added up in Python. Each symbol is found by one slot, and no free block has
+its text.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _LOOKED_AT = 1 << 20
 def check_invariants(arena: Arena, linked: Linked) -> None:
     """Raise InternalError for the first row or table that breaks the contract."""
     _check_blocks(arena, linked)
+    _check_symbols(arena)
     for relation in linked.plan.relations:
         number = linked.ids[relation.name]
         alive = _check_rows(arena, relation.name, number)
@@ -83,6 +85,24 @@ def _check_blocks(arena: Arena, linked: Linked) -> None:
 def _require(holds: bool, stage: str, message: str) -> None:
     if not holds:
         raise InternalError(f"{stage}: {message}")
+
+
+def _check_symbols(arena: Arena) -> None:
+    cells = arena.cells
+    texts = arena.take(at.SYM)
+    ends = texts + 1 + (arena.words[texts] + 3) // 4
+    table = int(cells[at.SYM_SLOTS])
+    slots = cells[table + 1 : table + 1 + int(cells[table])]
+    taken = np.flatnonzero(slots)
+    codes = (slots[taken] & 0xFFFFFFFF) - 1
+    found = np.array_equal(np.sort(codes), np.arange(len(texts)))
+    _require(found, "symbols", "their table has not each of them once")
+    first, count = int(cells[at.FREE]), int(cells[at.FREE + 1])
+    free = cells[first : first + 3 * count].reshape(count, 3)[:, :2].tolist()
+    blocks = [(start, start + words) for start, words in free]
+    for start, end in [*blocks, (int(cells[at.BUMP]), int(cells[at.LIMIT]))]:
+        inside = np.flatnonzero((texts < end) & (ends > start))
+        _require(not len(inside), "symbols", f"words {start} to {end} are free, and have {inside}")
 
 
 def _check_rows(arena: Arena, name: str, number: int) -> set[int]:

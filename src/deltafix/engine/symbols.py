@@ -134,9 +134,9 @@ class Symbols:
         if size > len(buffer.data):
             buffer = _Buffer(size)
             read_symbol(words, cells, code, buffer.words, len(buffer.words))
-        data = bytes(buffer.data[:size])
+        found = str(buffer.data[:size], "utf-8", "surrogatepass")
         self._spare.append(buffer)
-        return data.decode("utf-8", "surrogatepass")
+        return found
 
     def texts(self, codes: Words) -> list[str]:
         """The texts of ids, each a string of its own. O(their lengths)."""

@@ -218,6 +218,22 @@ def look_ahead(A, L, P, t):
         _ask_rows(A, L, L[at.S_HEAD] + _FIRST)
 
 
+@kernel("v:LPi")
+def see_what_to_ask(L, P, place):
+    """Note whether the rule at `place` begins with a lookup that is worth asking early.
+
+    A late index is empty until the first lookup, and then it may be.
+    """
+    L[at.S_ASKS] = 0
+    node = np.int64(P[P[place] + at.V_NODE])
+    for j in range(P[node + 2]):
+        c = np.int64(P[P[node + 3] + j])
+        if P[c + at.K_METHOD] == at.BY_INDEX:
+            xb = L[at.IDXS] + P[c + at.K_INDEX] * at.XSZ
+            if L[xb + at.X_CAP] >= L[at.AHEAD_FROM] or L[xb + at.X_LATE]:
+                L[at.S_ASKS] = 1
+
+
 @kernel("v:ALPii")
 def look_ahead_below(A, L, P, place, r):
     """The same for the changed rows of relation `r`, of which S_ROW is due, and the rule there."""
@@ -228,6 +244,8 @@ def look_ahead_below(A, L, P, place, r):
     left = L[rb + at.R_CHANGED + 1] - L[at.S_ROW]
     if _ROW < left:
         prefetch(L, _address(L, r, L[changed + _ROW]))
+    if L[at.S_ASKS] == 0:
+        return
     if _SLOT < left:
         _ask_slots(A, L, P, L[at.S_ROW] + _SLOT, place, 1, r, L[changed + _SLOT])
     if _BUCKET < left:
@@ -239,6 +257,8 @@ def look_ahead_below(A, L, P, place, r):
 @kernel("v:ALPii")
 def look_ahead_in(A, L, P, place, r):
     """The same for the rows of relation `r`, of which S_ROW is due, and the rule at `place`."""
+    if L[at.S_ASKS] == 0:
+        return
     if L[at.S_ROW] == 0:
         forget_probes(L)
     left = L[L[at.RELS] + r * at.RSZ + at.R_N] - L[at.S_ROW]

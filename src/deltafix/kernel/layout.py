@@ -166,6 +166,7 @@ ITEMS = 227  # of the rule before that, and the next one's number
 ITEM = 228
 CHOSEN = 229  # the slot that the task's row begins with, counted from 1, and its literal; 0: none
 CHOSEN_LITERAL = 230
+S_ASKS = 233  # 1: the rule at hand looks into an index that is worth asking early
 HEADER_CELLS = 512
 
 # scratch words right behind the header

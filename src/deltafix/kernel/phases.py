@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.ahead import look_ahead, look_ahead_below, look_ahead_in
+from deltafix.kernel.ahead import look_ahead, look_ahead_below, look_ahead_in, see_what_to_ask
 from deltafix.kernel.best import admit, take
 from deltafix.kernel.emit import touch
 from deltafix.kernel.fold import empty_piped
@@ -53,6 +53,8 @@ def next_below(A, L, P, t, mode, added):
         rb = L[at.RELS] + r * at.RSZ
         want = (1 - added) if P[v + at.V_NEGATED] else added
         if L[rb + at.R_CHANGED + 1] > 0 and _idle_variant(L, P, v) == 0:
+            if L[at.S_ROW] == 0:
+                see_what_to_ask(L, P, item + 1)
             while L[at.S_ROW] < L[rb + at.R_CHANGED + 1]:
                 if L[at.BATCH]:
                     look_ahead_below(A, L, P, item + 1, r)
@@ -187,6 +189,7 @@ def next_full(A, L, P, t):
         group = np.int64(P[P[t + at.T_FULL] + L[at.S_ITEM] - first])
         if L[at.S_ROW] == 0:
             L[at.S_START] = choose_start(A, L, P, group)
+            see_what_to_ask(L, P, L[at.S_START])
         best = L[at.S_START]
         r = np.int64(P[P[best] + at.V_TRIGGER])
         rb = L[at.RELS] + r * at.RSZ

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import deltafix
+from deltafix.engine import codes
 from deltafix.engine.symbols import Symbols
 from deltafix.errors import TypeMismatchError
 from deltafix.kernel import layout as at
@@ -153,3 +154,16 @@ def test_columns_without_chunks_or_of_several() -> None:
             with db.transaction() as tx:
                 tx.insert("p", pa.table({"x": pa.chunked_array(chunks, pa.string())}))
             assert db.select("p", (...,)) == sorted({(x,) for chunk in chunks for x in chunk})
+
+
+def test_a_text_that_is_no_record_is_named_by_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are coded in slices, and it stands in the third."""
+    monkeypatch.setattr(codes, "_SLICE", 4)
+    with deltafix.connect(".type P = [x: number, y: number]\n.decl p(p: P)\n.input p") as db:
+        texts = [f"[{n}, 0]" for n in range(11)]
+        with db.transaction() as tx:
+            tx.insert("p", pa.table({"p": texts}))
+        assert len(db.select("p", (...,))) == 11
+        texts[9] = "[1]"
+        with pytest.raises(TypeMismatchError, match="row 9"), db.transaction() as tx:
+            tx.insert("p", pa.table({"p": texts}))
