@@ -30,11 +30,15 @@ Codings: TypeAlias = "Words | list[list[int]]"
 
 
 class _Place(NamedTuple):
-    """Where rows of a relation lie: the cell that says where they begin, and a row's words."""
+    """Where rows of a relation lie: the cell that says where they begin, and a row's words.
+
+    `nothing` is the side of every change that has none: half of them.
+    """
 
     rows: int
     stride: int
     schema: Schema
+    nothing: Side
 
 
 class ChangedRows:
@@ -56,6 +60,7 @@ class ChangedRows:
                 first + number * at.RSZ + at.R_ROWS,
                 relation_cell(arena, number, at.R_STRIDE),
                 schema,
+                Side(schema, (), 0),
             )
             for number, schema in relations.items()
         }
@@ -67,17 +72,14 @@ class ChangedRows:
         return {n: found[n] for n in self._places if n in found} if len(found) > 1 else found
 
     def _few(self) -> dict[int, tuple[Codings, Codings]]:
-        cells, words = self._arena.cells, self._arena.words
         found: dict[int, tuple[Any, Any]] = {}
-        for relation, row, came in few_changes(self._arena):
-            place = self._places.get(relation)
-            if place is None:
-                continue
-            first = int(cells[place.rows]) + row * place.stride + at.COLS
+        for relation, came, row in few_changes(self._arena):
             sides = found.get(relation)
             if sides is None:
+                if relation not in self._places:
+                    continue
                 sides = found[relation] = ([], [])
-            sides[came].append(words[first : first + len(place.schema.columns)].tolist())
+            sides[came].append(row)
         return found
 
     def _many(self) -> dict[int, tuple[Codings, Codings]]:
@@ -101,12 +103,10 @@ class ChangedRows:
         """What `read` gave, as a Delta."""
         parts = []
         for number, (removed, added) in found.items():
-            schema = self._places[number].schema
-            parts.append(
-                RelationDelta.of_sides(
-                    schema, self._side(schema, added), self._side(schema, removed)
-                )
-            )
+            place = self._places[number]
+            gained = self._side(place.schema, added) if len(added) else place.nothing
+            lost = self._side(place.schema, removed) if len(removed) else place.nothing
+            parts.append(RelationDelta.of_sides(place.schema, gained, lost))
         return Delta.net(parts, self._schemas, epoch)
 
     def _side(self, schema: Schema, codes: Codings) -> Side:

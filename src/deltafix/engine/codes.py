@@ -255,10 +255,10 @@ class Codes:
 
     def value(self, kind: BaseType, code: int) -> Value:
         """The Python value of one code."""
-        if kind == "symbol":
-            return self.symbols.text(code)
         if code < WIDE_BASE and kind in _WHOLE:
             return code
+        if kind == "symbol":
+            return self.symbols.text(code)
         if kind == "record":
             return self.records.values[code]
         if kind in OPTIONAL:

@@ -16,7 +16,7 @@ from deltafix.engine.codes import FEW
 from deltafix.engine.link import Linked
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
-from deltafix.kernel.entries import find_slot
+from deltafix.kernel.entries import find_slot, read_changes
 
 __all__ = [
     "changed_in_epoch",
@@ -53,10 +53,24 @@ def codes_where(arena: Arena, relation: int, mask: int) -> Words:
     return records[chosen, at.COLS : at.COLS + arity]
 
 
-def few_changes(arena: Arena) -> Iterator[tuple[int, int, int]]:
-    """(relation, row, 1 if it came and 0 if it went) of each net change of the last epoch."""
-    for entry in arena.take(at.DELTA).tolist():
-        yield entry >> 33, (entry >> 1) & 0xFFFFFFFF, entry & 1
+def few_changes(arena: Arena) -> Iterator[tuple[int, int, list[int]]]:
+    """(relation, 1 if it came and 0 if it went, codes) of each row that the last epoch changed.
+
+    One call and one list: each number that is read by itself costs 60 ns.
+    """
+    room = 128
+    while True:
+        out = np.empty(room, dtype=np.int32)
+        used = read_changes(arena.words, arena.cells, out)
+        if used <= room:
+            break
+        room = used
+    found = out[:used].tolist()
+    place = 0
+    while place < used:
+        end = place + 3 + found[place + 2]
+        yield found[place], found[place + 1], found[place + 3 : end]
+        place = end
 
 
 def changed_in_epoch(arena: Arena, relation: int) -> tuple[Words, Words]:

@@ -426,9 +426,9 @@ class Reachability:
             return [], []
         if count <= FEW:
             sides: tuple[list[int], list[int]] = [], []
-            for relation, row, came in few_changes(arena):
+            for relation, came, row in few_changes(arena):
                 if relation == REACH:
-                    sides[came].append(self.code(row))
+                    sides[came].append(row[0])
             return sides[1], sides[0]
         entries = arena.take(at.DELTA)
         entries = entries[(entries >> 33) == REACH]

@@ -167,3 +167,25 @@ def rollback(A, L):
     close_jobs(L)
     undo_folds(A, L)
     _clear(L)
+
+
+@kernel("i:ALP")
+def read_changes(A, L, out):
+    """The rows of `DELTA`, as they fit into `out`: relation, 1 if it came, arity, columns of each.
+
+    Returns the words that this takes: no more than `out` has, or some rows are missing.
+    """
+    used = np.int64(0)
+    for k in range(L[at.DELTA + 1]):
+        entry = L[L[at.DELTA] + k]
+        rb = L[at.RELS] + (entry >> 33) * at.RSZ
+        columns = L[rb + at.R_ROWS] + ((entry >> 1) & 0xFFFFFFFF) * L[rb + at.R_STRIDE] + at.COLS
+        arity = L[rb + at.R_ARITY]
+        if used + 3 + arity <= len(out):
+            out[used] = entry >> 33
+            out[used + 1] = entry & 1
+            out[used + 2] = arity
+            for c in range(arity):
+                out[used + 3 + c] = A[columns + c]
+        used += 3 + arity
+    return used

@@ -45,7 +45,7 @@ ENTRIES = {
     "discard": "memory", "encode": "values", "find_wide": "values",
     "copy_symbols": "symbols", "enter_symbol": "symbols", "enter_symbols": "symbols",
     "find_symbol": "symbols", "read_symbol": "symbols",
-    "commit": "end", "rollback": "end",
+    "commit": "end", "read_changes": "end", "rollback": "end",
     "begin": "cone", "chain_rows": "cone", "expand_one": "cone", "search": "cone",
 }  # fmt: skip
 """What Python calls, and which module of the kernel defines it."""

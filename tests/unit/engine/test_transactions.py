@@ -613,3 +613,21 @@ def test_an_interrupt_while_a_transaction_begins_keeps_nobody_out(monkeypatch) -
     thread.start()
     thread.join(20)
     assert [delta["edge"].added for delta in others] == [[(1,)]]
+
+
+def test_a_delta_of_few_wide_rows_has_them_whole() -> None:
+    """They are read in one call, which is repeated with more room where rows do not fit."""
+    width = 40
+    columns = ", ".join(f"c{n}: number" for n in range(width))
+    program = f".decl wide({columns})\n.input wide\n.decl last(x: number)\n.output last\n"
+    program += f"last(x) :- wide({'_, ' * (width - 1)}x)."
+    with deltafix.connect(program) as db:
+        for count in (1, 2, 3, 4, 7):
+            rows = [(*range(width - 1), 1000 * count + n) for n in range(count)]
+            with db.transaction() as tx:
+                tx.insert("wide", rows)
+            assert tx.delta["wide"].added == rows
+            assert tx.delta["last"].added == [row[-1:] for row in rows]
+            with db.transaction() as tx:
+                tx.delete("wide", rows)
+            assert (tx.delta["wide"].added, tx.delta["wide"].removed) == ([], rows)
