@@ -48,7 +48,11 @@ class Symbols:
         return iter(self.texts(np.arange(len(self), dtype=np.int32)))
 
     def known(self, text: str) -> int | None:
-        """The id of a text, or None if it has none. O(its length)."""
+        """The id of a text, or None if it has none. O(its length).
+
+        Where another thread may enter some meanwhile, it waits for that one's gate: the table that
+        is looked into may be outgrown, and taken again. Ids that are known are read without.
+        """
         code = self._one(find_symbol, text)
         return None if code < 0 else code
 
