@@ -282,7 +282,16 @@ class Program:
 
     def base_type(self, type_name: str) -> BaseType:
         """The base type behind a type name. Raises KeyError for an undeclared type."""
-        kind = self.kind(type_name)
+        found = self._base_types.get(type_name)
+        if found is None:
+            found = self._base_types[type_name] = self._base_type(self.kind(type_name))
+        return found
+
+    @cached_property
+    def _base_types(self) -> dict[str, BaseType]:
+        return {}
+
+    def _base_type(self, kind: str) -> BaseType:
         if kind in BASES:
             return kind  # type: ignore[return-value]
         (first, *others) = self.declared_type(kind).branches

@@ -188,6 +188,11 @@ class View:
         """The tables and views it reads."""
         return self.builder.used
 
+    @property
+    def is_recursive(self) -> bool:
+        """Whether a part of it reads itself."""
+        return self.checked is not None and any(one.recursive for one in self.checked.strata)
+
 
 def created(node: Any) -> Any:
     """What a CREATE names, as a node."""

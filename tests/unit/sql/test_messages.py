@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 
 import deltafix.sql
+from deltafix.engine import rule_edits
 from deltafix.errors import InternalError
 from deltafix.sql import catalog
 from deltafix.sql.functions import NAMES
@@ -131,7 +132,7 @@ def test_a_view_whose_rules_have_no_plan_is_refused_at_once(
         if begun:
             db.execute("INSERT INTO t VALUES (1)")
         with monkeypatch.context() as patched:
-            patched.setattr(catalog, "lower", none)
+            patched.setattr(rule_edits if begun else catalog, "lower", none)
             with pytest.raises(InternalError):
                 db.execute(f"{statement} SELECT a + 1 AS b FROM t")
         db.execute("INSERT INTO t VALUES (2)")
