@@ -308,7 +308,9 @@ class Builder:
             if said is not None:
                 self.named_by[said] = name
             attributes = tuple(column.attribute(column.name) for column in columns)
-            self.functors.append(FunctorDecl(name, attributes, result.engine_type))
+            self.functors.append(
+                FunctorDecl(name, attributes, result.engine_type, partial=scalar.partial)
+            )
             self.functions[name] = function(scalar, columns, result, exact=exact)
         return Call(f"@{name}", tuple(arg.term for arg in args))
 

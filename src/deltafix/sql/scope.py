@@ -206,6 +206,15 @@ class Scope:
 
         return node.transform(spelled)
 
+    def tables_of(self, node: exp.Expr) -> set[str]:
+        """The names of the tables whose columns an expression reads."""
+        return {self.qualified(one).text("table") for one in node.find_all(exp.Column)}
+
+    def is_between(self, left: exp.Expr, right: exp.Expr) -> bool:
+        """Whether two expressions read columns, of no table both."""
+        one, two = self.tables_of(left), self.tables_of(right)
+        return bool(one and two) and one.isdisjoint(two)
+
     def unknown(self, node: exp.Column) -> Exception:
         """The error for a name that is nowhere."""
         around = self.around
