@@ -147,6 +147,8 @@ class _Builder:
         One literal a node: the first with the most known columns. Near linear in the body.
         """
         left = todo - self.tests
+        if len(left) <= FREE:
+            return todo, frozenset(known)
         waiting, matches = self.waiting(todo, known), _Matches(self.clause, left, known)
         while len(left) > FREE:
             checks = self.settled(waiting, known, matches)
