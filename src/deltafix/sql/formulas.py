@@ -167,6 +167,9 @@ class Formulas:
 
     def misplaced(self, node: exp.Expr) -> Exception:
         """The error for an aggregate where there is none."""
+        columns = [*node.find_all(exp.Column)]
+        if columns and all(self.scope.here(one) is None for one in columns):
+            return self.scope.aggregated_around(node)
         message = f"{node.sql()} stands where there are single rows"
         way_out = "aggregates stand in SELECT and HAVING"
         return self.scope.statement.wrong(message, node, way_out)
