@@ -10,7 +10,7 @@ The map: `text` reads statements (sqlglot parses); `types`, `casts`, `functions`
 `text_functions`, `number_functions`), `regexes` of `patterns`, `literals`, `nested`, `lambdas`,
 `moments`, `tuples`, `connectives`, `scalar` are values and expressions; `builder`, `scope`,
 `formulas`, `stars`, `joins`, `pivots`, `aggregates`, `subqueries`, `query` make rules of a query;
-`catalog` knows tables and views; `reading` and `edits` are SELECT, and INSERT and its like, `rows`
+`tables` are tables, `catalog` knows them and views; `reading` and `edits` are SELECT, and INSERT and its like, `rows`
 is what is inserted without a statement; `durable` is what a state folder notes of all that;
 `maintained`, `transactions` (of `steps`), `editing`, `definitions` are what a `connection` is made
 of, which with `changes` and `cursor` is what a caller holds.
