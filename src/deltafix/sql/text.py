@@ -224,7 +224,7 @@ class Statement:
             return None
         if not node.is_int:
             message = f"{clause} {node.this}: it is no column, and a place is a whole number"
-            raise self.wrong(message, node, "name a column, or count the selected ones from 1")
+            raise self.wrong(message, node, "name a column, or count them from 1")
         place = int(node.this)
         if not 1 <= place <= count:
             message = f"{clause} {node.this}, but {count} columns are selected"
