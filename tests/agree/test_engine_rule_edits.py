@@ -126,7 +126,7 @@ def _is_linked_as_new(db: deltafix.Database) -> None:
     """The program, of pieces of earlier ones, is the one that its plan alone is linked to."""
     tables = db._linked.tables
     pieces, tables.pieces = tables.pieces, {}
-    alone = Writer(db.plan, tables, db._codes).program()
+    alone = Writer(db.plan, tables, db._codes).written().program
     tables.pieces = pieces
     assert db._linked.program.tolist() == alone.tolist()
 

@@ -18,6 +18,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from deltafix.collector import held_back
 from deltafix.diagnostics import suggest
 from deltafix.doing import tell
 from deltafix.engine.bind import bound
@@ -63,7 +64,7 @@ if TYPE_CHECKING:
 _PARTS = (
     "plan", "_core", "_cache", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
     "_given", "_keys", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed",
-    "_users",
+    "_users", "_called",
 )  # fmt: skip
 """What `compact` makes anew."""
 
@@ -151,7 +152,7 @@ class Database(Reading):
     def _run_with(self, program: Program, linked: Linked, strata: Strata, users: Users) -> None:
         """Let epochs run a linked plan."""
         functors = Functors(self._arena, linked, self._codes, users.functors)
-        self._strata = strata
+        self._strata, self._called = strata, users
         self._run = Run(self._arena, linked.program, functors.reply, strata.run, self._gate)
         self._limits = Limits(program, self._arena, linked.ids)
         self._run.watch = partial(between, self._arena, linked, self._limits)
@@ -413,7 +414,8 @@ class Database(Reading):
         from deltafix.engine.rule_edits import RuleEpoch  # noqa: PLC0415  the parser
 
         began = time.perf_counter()
-        RuleEpoch(self, edits).begin()
+        with held_back():  # plans stay
+            RuleEpoch(self, edits).begin()
         self._commit()
         self._seconds = time.perf_counter() - began
 

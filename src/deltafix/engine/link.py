@@ -1,19 +1,23 @@
 """From a plan to the kernel: the plan as one int32 program over the tables of the arena.
 
-Invariant: `layout` ("Program") is the only contract between this module and the kernel. Linking
-the same plan twice gives the same program. Nothing is compiled here: programs are data.
+Each stratum is written by itself, a `Piece` that says which of its words depend on where it lies,
+and the program is the pieces one behind another: an edit of rules writes the strata that it
+changes, and of these the variants. Invariant: `layout` ("Program") is the only contract between
+this module and the kernel. Linking the same plan twice gives the same program. Nothing is compiled
+here: programs are data.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 
 from deltafix.engine.codes import VALUE_TYPES, Codes
 from deltafix.engine.tables import Groups, Memo, Piece, Table, Tables
@@ -103,18 +107,15 @@ class _Written:
         tables: the numbers of tables.
         indexes: the number of each relation's first index.
         codes: each constant with its code, in the order in which they were asked for.
+        pieces: of the strata.
         program: the words.
-        memos, pieces, slots, depth: what the writer noted besides.
     """
 
     tables: Mapping[Table, int]
     indexes: tuple[int, ...]
     codes: tuple[tuple[Code, int], ...]
+    pieces: Sequence[Piece]
     program: Words
-    memos: Mapping[Memo, int]
-    pieces: Mapping[int, Piece]
-    slots: int
-    depth: int
 
 
 _WRITTEN: WeakKeyDictionary[Prepared, _Written] = WeakKeyDictionary()
@@ -137,23 +138,25 @@ def link(
     tables.lay_out(plan)
     writer = Writer(plan, tables, codes)
     known = None if begun is None else _WRITTEN.get(begun)
-    if known is not None and writer.would_write(known):
-        program = known.program.copy()
-    else:
-        known, program = writer.written()
+    if known is None or not writer.would_write(known):
+        known = writer.written()
         if begun is not None:
             _WRITTEN[begun] = known
-    tables.lay_out_memos(writer.memos)
-    tables.pieces = writer.pieces
+    pieces = known.pieces
+    program = known.program if begun is None else known.program.copy()
+    memos = {number: memo for piece in pieces for memo, number in piece.memos}
+    tables.lay_out_memos(map(memos.__getitem__, sorted(memos)))
+    tables.pieces = dict(zip((one.relations for one in plan.stages), pieces, strict=True))
     tables.describe(plan)
-    tables.filter(writer.filtered())
+    tables.filter(dict.fromkeys(chain.from_iterable(one.filtered for one in pieces)))
     starts = program[int(program[1]) :][: int(program[0])]
     program[starts[list(fresh)] + at.T_FRESH] = 1
-    rules = writer.rules + 1
-    tables.make_room(writer.slots + 1, writer.depth + 2, rules)
+    rules = _last(pieces) + 1
+    slots = max((one.slots for one in pieces), default=0)
+    depth = max((one.depth for one in pieces), default=0)
+    tables.make_room(slots + 1, depth + 2, rules)
     tables.arena.cells[at.N_RULES] = rules
     ids = {relation.name: tables.numbers[relation.name] for relation in plan.relations}
-    memos = {number: memo for memo, number in writer.memos.items()}
     totals = writer.totals
     outside = {
         number: stage.outside
@@ -169,8 +172,51 @@ def _is_shared(stage: Stage) -> bool:
     return all(one.is_coded for one in literals if isinstance(one, Apply))
 
 
-def _clauses(stage: Stage) -> list[Clause]:
-    return [v.clause for v in (*stage.const, *stage.lower, *stage.same)]
+def _counter(clause: Clause) -> int:
+    """The counter of a clause's derivations; clauses of no rule share the last."""
+    return clause.rule if clause.rule >= 0 else InLast()
+
+
+def _in_index(place: int, relation: int) -> InIndex:
+    index = InIndex(place)
+    index.relation = relation
+    return index
+
+
+def _last(pieces: Iterable[Piece]) -> int:
+    """The counter behind those of the rules."""
+    return max((one.rules for one in pieces), default=0)
+
+
+def _joined(pieces: Sequence[Piece], first: Sequence[int]) -> Words:
+    """The program of the pieces; `first` are the numbers of tables' first indexes.
+
+    A few operations on arrays of all words.
+    """
+    starts = np.cumsum([2, *(len(one.words) for one in pieces)], dtype=np.int32)
+    table = [one.record for one in pieces] + starts[:-1]
+    words = _one_behind_another(
+        [np.array((len(pieces), starts[-1])), *(one.words for one in pieces), table]
+    )
+
+    def placed(found: Sequence[Words]) -> tuple[Words, Words]:
+        """Where in the program words of the pieces are, and where the piece of each starts."""
+        moved = np.repeat(starts[:-1], [len(one) for one in found])
+        return _one_behind_another(found) + moved, moved
+
+    places, moved = placed([one.offsets for one in pieces])
+    words[places] += moved
+    places, _ = placed([one.indexes for one in pieces])
+    relations = _one_behind_another([one.indexed for one in pieces])
+    words[places] += np.array(first, dtype=np.int32)[relations]
+    places, _ = placed([one.lasts for one in pieces])
+    words[places] = _last(pieces)
+    return words
+
+
+def _one_behind_another(parts: Sequence[npt.ArrayLike]) -> Words:
+    found: Words = np.concatenate([*parts, []], dtype=np.int32, casting="unsafe")
+    return found
 
 
 class Offset(int):
@@ -183,11 +229,15 @@ class InIndex(int):
     relation: int
 
 
-class Writer:
-    """The program as it is written; records refer to each other by offset.
+class InLast(int):
+    """A word for the counter that clauses of no rule share, behind those of the rules."""
 
-    Variants that the last program of these tables had, too, are taken from there: all but a few
-    of a large program that is edited.
+
+class Writer:
+    """Strata as they are written; records refer to each other by offset.
+
+    What the last program of these tables had, too, is taken from there: strata, and of those that
+    are others their variants.
     """
 
     def __init__(self, plan: Plan, tables: Tables, codes: Codes) -> None:
@@ -196,18 +246,12 @@ class Writer:
         self.ids = {one.name: tables.numbers[one.name] for one in plan.relations}
         self.codes = codes
         self.memos: dict[Memo, int] = {}
-        self.new_memos = 0
-        self.rules = 1 + max((c.rule for s in plan.stages for c in _clauses(s)), default=0)
-        self.out: list[int] = [len(plan.stages), 0]
-        self.slots = 0
-        self.depth = 0
-        self.pieces: dict[int, Piece] = {}
+        self.out: list[int] = []
         self.asked: dict[Memo, int] = {}
         self.lookups: list[tuple[str, tuple[int, ...], int]] = []
         self.types = {one.name: one.types for one in plan.relations}
         self.totals = plan.totals
         self.pipelined = plan.pipelined
-        self.folds: dict[str, int] = {}
         self.unread: Collection[Argument] = ()
         self.raw: Mapping[Argument, BaseType] = {}
         self.shared: dict[tuple[int, str], Any] = {}
@@ -215,35 +259,24 @@ class Writer:
 
     def would_write(self, known: _Written) -> bool:
         """Whether that is what it would write: then it has what it would note, too."""
-        if self.tables.numbers != known.tables or self.first_indexes() != known.indexes:
+        if self.tables.numbers != known.tables or self.tables.first_indexes() != known.indexes:
             return False
-        if any(self.codes.code(one.type, one.value) != code for one, code in known.codes):
-            return False
-        self.memos, self.pieces = dict(known.memos), dict(known.pieces)
-        self.slots, self.depth = known.slots, known.depth
-        return True
+        return all(self.codes.code(one.type, one.value) == code for one, code in known.codes)
 
-    def written(self) -> tuple[_Written, Words]:
-        """The program, and how it comes again."""
-        tables, indexes = dict(self.tables.numbers), self.first_indexes()
-        program = self.program()
-        return _Written(
-            tables, indexes, tuple(self.constants.values()), program.copy(),
-            dict(self.memos), self.pieces, self.slots, self.depth,
-        ), program  # fmt: skip
-
-    def first_indexes(self) -> tuple[int, ...]:
-        """The number of each relation's first index."""
-        return tuple(map(self.first_index, self.ids.values()))
-
-    def program(self) -> Words:
-        """Write every stage; returns the program."""
-        stages = [
-            self.stage(stage, self.totals.get(number))
+    def written(self) -> _Written:
+        """The program, and how it comes again. O(strata that are not as they were, and words)."""
+        indexes = self.tables.first_indexes()
+        piped = defaultdict[str, list[Fold]](list)
+        for fold in self.totals.values():
+            if fold.source in self.pipelined:
+                piped[fold.source].append(fold)
+        pieces = [
+            self.placed(stage, self.totals.get(number), piped)
             for number, stage in enumerate(self.plan.stages)
         ]
-        self.out[1] = self.put(stages)
-        return np.array(self.out, dtype=np.int32)
+        program = _joined(pieces, indexes)
+        codes = tuple(self.constants.values())
+        return _Written(dict(self.tables.numbers), indexes, codes, pieces, program)
 
     def put(self, values: Sequence[int]) -> Offset:
         """Append a record; returns its offset."""
@@ -251,23 +284,47 @@ class Writer:
         self.out.extend(values)
         return start
 
-    def stage(self, stage: Stage, total: Fold | None) -> int:
+    def placed(
+        self, stage: Stage, total: Fold | None, piped: Mapping[str, Sequence[Fold]]
+    ) -> Piece:
+        """A stratum by itself, which is written now, or was for the last program."""
+        into = tuple(piped.get(stage.relations[0], ())) if stage.is_pipelined else ()
+        given = into, total is not None and total.source in self.pipelined
+        was = self.tables.pieces.get(stage.relations)
+        if was is not None and was.of is stage and was.given == given:
+            return was
+        parts = {} if was is None else was.parts
+        forward = (*stage.lower, *stage.const, *stage.same, *chain(*stage.full))
+        run = (*forward, *stage.rederive, *stage.by_key)
+        placed = {id(one.nodes): self.part(stage, one, parts) for one in run}
+        start, self.out = self.out, []
+        record = self.stage(stage, placed, total, into)
+        out, self.out = self.out, start
+        return replace(
+            self.piece(out, stage, given, record),
+            parts=placed,
+            memos=tuple({m: None for part in placed.values() for m in part.memos}),
+            filtered=tuple(self.filtered(stage, placed)),
+            rules=1 + max((one.clause.rule for one in forward), default=-1),
+            slots=max((len(one.slots) for one in run), default=0),
+            depth=max((len(one.clause.body) for one in run), default=0),
+        )
+
+    def stage(
+        self, stage: Stage, parts: Mapping[int, Piece], total: Fold | None, into: Sequence[Fold]
+    ) -> Offset:
         """A stratum record."""
         relations = self.put([self.ids[name] for name in stage.relations])
         written = {id(v): v for v in (*stage.lower, *stage.const, *chain(*stage.full))}
-        offsets = {found: self.placed(stage, v) for found, v in written.items()}
+        offsets = {found: self.again(parts, v) for found, v in written.items()}
         ordered = sorted(stage.lower, key=lambda v: self.ids[v.relation or ""])
         lower = [n for v in ordered for n in (self.ids[v.relation or ""], offsets[id(v)])]
-        same = self.by_relation(stage, stage.same)
-        rederive = self.by_relation(stage, stage.rederive)
+        same = self.by_relation(stage, parts, stage.same)
+        rederive = self.by_relation(stage, parts, stage.rederive)
         groups = [self.put([len(g), *(offsets[id(v)] for v in g)]) for g in stage.full]
         const = [offsets[id(v)] for v in stage.const]
         reads = stage.outside.reads if stage.outside is not None else ()
-        pipe = 0
-        if stage.is_pipelined:
-            sources = (one for one in self.totals.values() if one.source == stage.relations[0])
-            into = [*map(self.fold, sources)]
-            pipe = self.put([len(into), *into])
+        pipe = self.put([len(into), *map(self.fold, into)]) if stage.is_pipelined else 0
         return self.put(
             [
                 int(stage.recursive), len(stage.relations), relations,
@@ -275,20 +332,18 @@ class Writer:
                 len(groups), self.put(groups), len(const), self.put(const), 0,
                 int(stage.outside is not None), len(reads),
                 self.put([self.ids[name] for name in reads]),
-                int(bool(stage.best)), self.by_relation(stage, stage.by_key),
+                int(bool(stage.best)), self.by_relation(stage, parts, stage.by_key),
                 0 if total is None else self.fold(total), pipe, int(_is_shared(stage)),
             ]
         )  # fmt: skip
 
-    def fold(self, fold: Fold) -> int:
-        """The record of a fold that the kernel computes, written once."""
-        if fold.relation in self.folds:
-            return self.folds[fold.relation]
+    def fold(self, fold: Fold) -> Offset:
+        """The record of a fold that the kernel computes, of which each stratum has its own."""
         source, result = self.types[fold.source], self.types[fold.relation]
         added = 0 if fold.value is None else fold.value
         op = _TOTALS.get(fold.op, at.FOLD_MEAN if fold.most is None else at.FOLD_BOUNDED)
         said = 10 ** (fold.scale or 0) if fold.most is None else fold.most
-        self.folds[fold.relation] = found = self.put(
+        return self.put(
             [
                 self.tables.numbers[Groups.of(fold)], self.ids[fold.source],
                 self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
@@ -297,65 +352,57 @@ class Writer:
                 int(fold.source in self.pipelined), len(fold.group), *fold.group,
             ]
         )  # fmt: skip
-        return found
 
-    def by_relation(self, stage: Stage, variants: Sequence[Variant]) -> int:
+    def by_relation(
+        self, stage: Stage, parts: Mapping[int, Piece], variants: Sequence[Variant]
+    ) -> Offset:
         """Lists of variants (count first), one per relation of the stratum."""
         lists = []
         for name in stage.relations:
-            found = [self.placed(stage, v) for v in variants if v.relation == name]
+            found = [self.again(parts, v) for v in variants if v.relation == name]
             lists.append(self.put([len(found), *found]))
         return self.put(lists)
 
-    def placed(self, stage: Stage, variant: Variant) -> int:
-        """The offset of a variant's record, which is written now, or was for the last program."""
-        key = id(variant.nodes)
-        piece = self.pieces.get(key) or self.tables.pieces.get(key)
-        if piece is None or piece.nodes is not variant.nodes or piece.home != stage.relations:
-            piece = self.piece(stage, variant)
-        self.pieces[key] = piece
-        self.memos.update(piece.memos)
-        self.slots = max(self.slots, len(variant.slots))
-        self.depth = max(self.depth, len(variant.clause.body))
-        words = piece.words.copy()
-        words[piece.offsets] += len(self.out)
-        for place, number in piece.indexes:
-            words[place] += self.first_index(number)
-        words[piece.record + at.V_RULE] = self.rule(variant.clause)
-        return self.put(words.tolist()) + piece.record
-
-    def piece(self, stage: Stage, variant: Variant) -> Piece:
-        """Write a variant by itself."""
+    def part(self, stage: Stage, variant: Variant, parts: Mapping[int, Piece]) -> Piece:
+        """A variant by itself, which is written now, or was for the stratum as it was."""
+        was = parts.get(id(variant.nodes))
+        if was is not None and was.of is variant.nodes:
+            return was
         outer, self.out = self.out, []
         self.asked.clear()
         self.lookups.clear()
         record = self.variant(stage, variant)
         out, self.out = self.out, outer
+        found = self.piece(out, variant.nodes, (), record)
+        return replace(found, memos=tuple(self.asked.items()), lookups=tuple(self.lookups))
+
+    def again(self, parts: Mapping[int, Piece], variant: Variant) -> Offset:
+        """Append a variant's record, with the number of its rule; returns its offset."""
+        part, start = parts[id(variant.nodes)], len(self.out)
+        words: list[int] = part.words.tolist()
+        for place in part.offsets.tolist():
+            words[place] = Offset(words[place] + start)
+        for place, relation in zip(part.indexes.tolist(), part.indexed.tolist(), strict=True):
+            words[place] = _in_index(words[place], relation)
+        words[part.record + at.V_RULE] = _counter(variant.clause)
+        self.put(words)
+        return Offset(start + part.record)
+
+    def piece(self, out: Sequence[int], of: object, given: object, record: int) -> Piece:
+        """What was written, with what depends on where it lies."""
         placed = [n for n, word in enumerate(out) if type(word) is not int]
+        offsets, indexes, lasts = (
+            [n for n in placed if isinstance(out[n], kind)] for kind in (Offset, InIndex, InLast)
+        )
+        relations = [word.relation for n in indexes if isinstance(word := out[n], InIndex)]
         return Piece(
-            variant.nodes,
-            stage.relations,
-            np.array(out, dtype=np.int32),
-            record,
-            np.array([n for n in placed if isinstance(out[n], Offset)], dtype=np.int64),
-            tuple((n, word.relation) for n in placed if isinstance(word := out[n], InIndex)),
-            tuple(self.asked.items()),
-            tuple(self.lookups),
-        )
-
-    def whole(self) -> Words:
-        """What was written, where that is not by pieces."""
-        return np.array(
-            [
-                word + self.first_index(word.relation) if isinstance(word, InIndex) else word
-                for word in self.out
-            ],
-            dtype=np.int32,
-        )
-
-    def first_index(self, number: int) -> int:
-        """The number of the first index of a relation."""
-        return int(self.tables.arena.cells[self.tables.cell(number) + at.R_IDX])
+            of, given, record,
+            words=np.array(out, dtype=np.int32),
+            offsets=np.array(offsets, dtype=np.int32),
+            indexes=np.array(indexes, dtype=np.int32),
+            indexed=np.array(relations, dtype=np.int32),
+            lasts=np.array(lasts, dtype=np.int32),
+        )  # fmt: skip
 
     def variant(self, stage: Stage, variant: Variant) -> int:
         """A variant record."""
@@ -376,7 +423,7 @@ class Writer:
             [
                 -1 if variant.relation is None else self.ids[variant.relation],
                 int(variant.negated), self.ids[variant.clause.head], root, head,
-                count, match, self.rule(variant.clause),
+                count, match, _counter(variant.clause),
                 int(variant.relation in stage.relations), len(before), self.put(before),
                 len(needed) // 2, self.put(needed),
             ]
@@ -395,27 +442,20 @@ class Writer:
                     pairs += [self.index(name, option.index), column]
         return pairs
 
-    def filtered(self) -> Iterable[tuple[str, tuple[int, ...]]]:
-        """Indexes that `_MANY` variants or more ask by the same column of one trigger, in order.
-
-        Of the program that was written.
-        """
-        found: dict[tuple[str, tuple[int, ...]], None] = {}
-        for stage in self.plan.stages:
-            for variants in (stage.same, stage.rederive, stage.lower):
-                asked = defaultdict[tuple[str | None, int], list[tuple[str, tuple[int, ...]]]](list)
-                for variant in variants:
-                    for name, index, column in self.pieces[id(variant.nodes)].lookups:
-                        asked[variant.relation, column].append((name, index))
-                many = (indexes for indexes in asked.values() if len(indexes) >= _MANY)
-                found.update(dict.fromkeys(chain.from_iterable(many)))
-        return found
+    def filtered(
+        self, stage: Stage, parts: Mapping[int, Piece]
+    ) -> Iterable[tuple[str, tuple[int, ...]]]:
+        """Indexes that `_MANY` variants or more ask by the same column of one trigger, in order."""
+        for variants in (stage.same, stage.rederive, stage.lower):
+            asked = defaultdict[tuple[str | None, int], list[tuple[str, tuple[int, ...]]]](list)
+            for variant in variants:
+                for name, index, column in parts[id(variant.nodes)].lookups:
+                    asked[variant.relation, column].append((name, index))
+            yield from chain.from_iterable(one for one in asked.values() if len(one) >= _MANY)
 
     def index(self, name: str, columns: tuple[int, ...]) -> InIndex:
         """An index of a relation by its columns."""
-        index = InIndex(self.plan.indexes[name].index(columns))
-        index.relation = self.ids[name]
-        return index
+        return _in_index(self.plan.indexes[name].index(columns), self.ids[name])
 
     def nodes(self, variant: Variant, slots: dict[Slot, int]) -> int:
         """The node records of a variant; returns the offset of node 0."""
@@ -518,18 +558,14 @@ class Writer:
             found = _FUNCTORS.get(literal.functor)
         return found
 
-    def rule(self, clause: Clause) -> int:
-        """The counter of a clause's derivations; clauses of no rule share the last."""
-        return clause.rule if clause.rule >= 0 else self.rules
-
     def memo(self, memo: Memo) -> int:
         """The number of a memo, the same for the same functor on the same types."""
-        if memo not in self.memos:
-            known = self.tables.numbers
-            self.new_memos += memo not in known
-            self.memos[memo] = known.get(memo, len(known) + self.new_memos - 1)
-        self.asked[memo] = self.memos[memo]
-        return self.memos[memo]
+        known = self.tables.numbers
+        found = known.get(memo)
+        if found is None:
+            found = self.memos.setdefault(memo, len(known) + len(self.memos))
+        self.asked[memo] = found
+        return found
 
     def raw_of(self, variant: Variant) -> Mapping[Argument, BaseType]:
         """The variables of numbers that are only computed with, and their types.

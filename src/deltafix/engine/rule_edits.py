@@ -264,7 +264,7 @@ class RuleEpoch:
             if number in step.fresh and known & set(stage.relations)
         )
         self._known = len(self._tables.numbers)
-        self._before = (db._run, db._strata, db._limits)
+        self._before = (db._run, db._strata, db._called, db._limits)
         self._schedule = int(db._arena.cells[at.SCHEDULE])
         self.given: list[Edit] = []
         self.linked = db._linked
@@ -301,8 +301,8 @@ class RuleEpoch:
                 self._list_once(linked.ids[name])
         for home, rows in taken.items():
             self._give(linked.ids[home], rows)
-        before = _bound(db.program, db._users)  # the rules that go ask for functions, too
-        users = replace(self._users, functors={**before.functors, **self._users.functors})
+        asked = {**db._called.functors, **self._users.functors}  # the rules that go ask, too
+        users = replace(self._users, functors=asked)
         strata = outside_strata(linked, db._codes, users, db._strata, step.kept)
         db._run_with(self.program, linked, strata, users)
         if cells[at.SCHEDULE] in (at.DELETES_FIRST, at.INSERTS_FIRST, at.DRED):
@@ -363,7 +363,7 @@ class RuleEpoch:
         db._rules = None
         self._tables.forget(self._known, db.plan)
         self._tables.describe(db.plan)
-        db._run, db._strata, db._limits = self._before
+        db._run, db._strata, db._called, db._limits = self._before
         db._arena.cells[at.N_RULES] = db._linked.rule_counts
         db._arena.cells[at.SCHEDULE] = self._schedule
         db._take_up(db.program, db._core, db._linked)  # rows may have become wider

@@ -10,7 +10,7 @@ numbered through all tables, in order and without gaps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import discard, drop_index, fill_index, note_keys
 from deltafix.plan.clause import Absent, Fold, Match
-from deltafix.plan.ir import Node, Plan
+from deltafix.plan.ir import Plan
 
 __all__ = ["Groups", "Memo", "Piece", "Tables"]
 
@@ -61,30 +61,43 @@ Table: TypeAlias = str | Memo | Groups
 """A relation by name, a memo, or the groups of a fold."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """A variant's words, from offset 0, and which of them a program that takes them in adds to.
+    """The words of a stratum or variant, from offset 0, and which of them say where it lies.
 
     Attributes:
-        nodes: of the variant; variants of the same nodes are the same but for their rules.
-        home: the relations of its stratum.
+        of: the stratum, or the nodes of the variant; variants of the same nodes in a stratum are
+            the same but for their rules.
+        given: what else of the plan the words depend on.
+        record: the offset of the record of it.
         words: them.
-        record: the offset of the variant's record.
         offsets: the places of offsets.
-        indexes: the places of numbers of indexes, and the relations of these.
+        indexes: the places of numbers of indexes, and `indexed` the relations of these.
+        lasts: the places of the counter that clauses of no rule share.
         memos: the functors that it asks for, by number.
-        lookups: what its first join looks up by one column of the trigger's row: a relation, the
-            columns of its index, and that column.
+        lookups: what a variant's first join looks up by one column of the trigger's row: a
+            relation, the columns of its index, and that column.
+        parts: a stratum's variants, by the identity of their nodes.
+        filtered: the indexes of a stratum that are to have a filter.
+        rules, slots, depth: more than the numbers of its rules, and the most variables and literals
+            of its clauses.
     """
 
-    nodes: tuple[Node, ...]
-    home: tuple[str, ...]
-    words: Words
+    of: object
+    given: object
     record: int
-    offsets: npt.NDArray[np.int64]
-    indexes: tuple[tuple[int, int], ...]
-    memos: tuple[tuple[Memo, int], ...]
-    lookups: tuple[tuple[str, tuple[int, ...], int], ...]
+    words: Words
+    offsets: Words
+    indexes: Words
+    indexed: Words
+    lasts: Words
+    memos: tuple[tuple[Memo, int], ...] = ()
+    lookups: tuple[tuple[str, tuple[int, ...], int], ...] = ()
+    parts: Mapping[int, Piece] = field(default_factory=dict)
+    filtered: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    rules: int = 0
+    slots: int = 0
+    depth: int = 0
 
 
 @dataclass(slots=True)
@@ -96,8 +109,8 @@ class Tables:
     types: dict[str, tuple[BaseType, ...]] = field(default_factory=dict)
     room: tuple[int, int, int] = (0, 0, 0)
     """Variables, join levels and counters of rules that there is room for."""
-    pieces: dict[int, Piece] = field(default_factory=dict)
-    """Variants of the last program that was linked, by the identity of their nodes."""
+    pieces: Mapping[tuple[str, ...], Piece] = field(default_factory=dict)
+    """Strata of the last program that was linked, by their relations."""
 
     def lay_out(self, plan: Plan) -> None:
         """Make the relations and indexes of a plan that are not there. O(rows that are widened).
@@ -136,10 +149,11 @@ class Tables:
 
     def filter(self, wanted: Iterable[tuple[str, tuple[int, ...]]]) -> None:
         """Have a filter for these indexes of one column, by relation and columns. O(new keys)."""
-        cells, held = self.arena.cells, self.indexes()
+        cells = self.arena.cells
         for name, columns in wanted:
-            first = int(cells[self.cell(self.numbers[name]) + at.R_IDX])
-            index = first + held[name].index(columns)
+            number = self.numbers[name]
+            first = int(cells[self.cell(number) + at.R_IDX])
+            index = first + self._indexes_of(number).index(columns)
             xb = int(cells[at.IDXS]) + index * at.XSZ
             if cells[xb + at.X_FILTER] == 0:
                 number, bit = divmod(int(cells[at.FILTERED]), at.FILTER_BITS)
@@ -161,18 +175,32 @@ class Tables:
 
     def indexes(self) -> dict[str, list[tuple[int, ...]]]:
         """The key columns of the indexes of every relation, also of those that no plan names."""
-        cells, found = self.arena.cells, {}
-        for table, number in self.numbers.items():
-            if isinstance(table, str):
-                first, count = (int(cells[self.cell(number) + p]) for p in (at.R_IDX, at.R_NIDX))
-                starts = (int(cells[at.IDXS]) + x * at.XSZ for x in range(first, first + count))
-                keys = ((int(cells[xb + at.X_COLS]), int(cells[xb + at.X_NKEY])) for xb in starts)
-                found[table] = [tuple(cells[start : start + n].tolist()) for start, n in keys]
-        return found
+        return {
+            table: self._indexes_of(number)
+            for table, number in self.numbers.items()
+            if isinstance(table, str)
+        }
+
+    def _indexes_of(self, number: int) -> list[tuple[int, ...]]:
+        cells = self.arena.cells
+        first, count = (int(cells[self.cell(number) + part]) for part in (at.R_IDX, at.R_NIDX))
+        starts = (int(cells[at.IDXS]) + x * at.XSZ for x in range(first, first + count))
+        keys = ((int(cells[xb + at.X_COLS]), int(cells[xb + at.X_NKEY])) for xb in starts)
+        return [tuple(cells[start : start + n].tolist()) for start, n in keys]
 
     def cell(self, number: int) -> int:
         """The first cell of a table's descriptor."""
         return int(self.arena.cells[at.RELS]) + number * at.RSZ
+
+    def first_indexes(self) -> tuple[int, ...]:
+        """The number of each table's first index, by the table's number."""
+        return tuple(self._descriptors()[:, at.R_IDX].tolist())
+
+    def _descriptors(self) -> npt.NDArray[np.int64]:
+        """The descriptors of all tables, one a row: a view of the arena, until they are moved."""
+        cells, count = self.arena.cells, len(self.numbers)
+        start = int(cells[at.RELS])
+        return cells[start : start + count * at.RSZ].reshape(count, at.RSZ)
 
     def make_room(self, slots: int, depth: int, rules: int) -> None:
         """Have room for a program's variables, join levels and counters of rules."""
@@ -308,34 +336,30 @@ class Tables:
         best = {self.numbers[name] for one in plan.stages if one.best for name in one.relations}
         arena, cells = self.arena, self.arena.cells
         wanted = {self.numbers[one.name]: plan.indexes[one.name] for one in plan.relations}
-        held = [int(cells[self.cell(n) + at.R_NIDX]) for n in range(len(self.numbers))]
-        more = {n: list(keys[held[n] :]) for n, keys in wanted.items() if len(keys) > held[n]}
+        held = self._descriptors()[:, at.R_NIDX].copy()
+        counts = held.tolist()
+        more = {n: list(keys[counts[n] :]) for n, keys in wanted.items() if len(keys) > counts[n]}
         if not more:
             return
-        total = sum(held) + sum(map(len, more.values()))
+        added = np.zeros_like(held)
+        added[list(more)] = [*map(len, more.values())]
+        old, last, total = int(cells[at.IDXS]), int(held.sum()), int((held + added).sum())
         start = arena.block(total * at.XSZ * 2 + 2) // 2
-        old, new = int(cells[at.IDXS]), 0
+        places = np.cumsum(held + added) - held - added
+        moved = np.arange(last) + np.repeat(places - (np.cumsum(held) - held), held)
+        cells[start : start + total * at.XSZ].reshape(total, at.XSZ)[moved] = cells[
+            old : old + last * at.XSZ
+        ].reshape(last, at.XSZ)
         made: list[int] = []
-        places = []
-        for number, count in enumerate(held):
-            rb = self.cell(number)
-            first, size = int(cells[rb + at.R_IDX]), count * at.XSZ
-            cells[start + new * at.XSZ : start + new * at.XSZ + size] = cells[
-                old + first * at.XSZ : old + first * at.XSZ + size
-            ]
-            places.append(new)
-            new += count
-            free = self._free_word(number)
-            for place, key in enumerate(more.get(number, ())):
-                self._empty_index(start + new * at.XSZ, number, free + place, key)
-                made.append(new)
-                new += 1
+        for number, keys in sorted(more.items()):
+            free, new = self._free_word(number), int(places[number]) + counts[number]
+            for place, key in enumerate(keys):
+                self._empty_index(start + (new + place) * at.XSZ, number, free + place, key)
+                made.append(new + place)
         for number, keys in more.items():
             self._widen(number, self._free_word(number) + len(keys))
-        for number, place in enumerate(places):
-            rb = self.cell(number)
-            cells[rb + at.R_IDX] = place
-            cells[rb + at.R_NIDX] = held[number] + len(more.get(number, ()))
+        self._descriptors()[:, at.R_IDX] = places
+        self._descriptors()[:, at.R_NIDX] = held + added
         cells[at.IDXS] = start
         for index in made:
             number = int(cells[start + index * at.XSZ + at.X_REL])

@@ -140,7 +140,7 @@ def _as_before(layer: Layer, was: tuple[Layer, Stage] | None) -> Stage | None:
         return stage if layer.fold == before.fold else None
     if [*map(identity, layer.clauses)] != [*map(identity, before.clauses)]:
         return None
-    if replace(layer, clauses=()) != replace(before, clauses=()):
+    if _kind(layer) != _kind(before):
         return None
     pairs = [*zip(before.clauses, layer.clauses, strict=True)]
     if all((old.rule, old.name) == (one.rule, one.name) for old, one in pairs):
@@ -149,6 +149,11 @@ def _as_before(layer: Layer, was: tuple[Layer, Stage] | None) -> Stage | None:
     if stage.outside is not None or len(now) < len(layer.clauses):
         return None
     return _renumbered(stage, now)
+
+
+def _kind(layer: Layer) -> tuple[object, ...]:
+    """What a stratum is but for its clauses."""
+    return layer.relations, layer.recursive, layer.falling, layer.merges, layer.fold, layer.folds
 
 
 def _renumbered(stage: Stage, now: Mapping[tuple[str, int, int], Clause]) -> Stage:

@@ -441,7 +441,9 @@ class Flattening:
             self.body.append(Apply(step, term.functor, pair, (types[0], types[1]), types[0]))
             args[:2] = [step]
             types[:2] = types[:1]
-        call = Apply(target, term.functor, tuple(args), tuple(types), kind)
+        own = term.functor[1:] if term.functor[0] == "@" else ""
+        partial = bool(own) and self.program.declared_functor(own).partial
+        call = Apply(target, term.functor, tuple(args), tuple(types), kind, partial=partial)
         if self.program.word_size == NARROW:
             self.body.extend(narrow_call(self, call, kind))
         else:

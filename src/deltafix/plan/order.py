@@ -7,7 +7,11 @@ there is one option only, with the most known columns, so that the number of nod
 Re-derivation takes only options whose index is there already, and adds one only where there is none
 (measured: tc needs no index for it on its large relation). Invariant: the nodes of a variant form a
 DAG from node 0; each path joins every literal once and runs every check as soon as its arguments
-are known.
+are known, but for calls that may raise.
+
+Those are SQL's (`Apply.partial`), and asked last, in the order of the body: of what every other
+literal lets through, so that an edit raises where a query of all rows does, whichever literal its
+rows enter by. What other literals are found by is computed before these (`asked_last`).
 
 A constructor runs both ways: a known value gives its fields, known fields give their value; the
 literal then tests what it bound, so nothing is left out.
@@ -15,7 +19,8 @@ literal then tests what it bound, so nothing is left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Set
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import chain
@@ -95,7 +100,11 @@ class _Builder:
         self.states = [sees(layer, clause, trigger, at) for at in range(len(clause.body))]
         numbered = list(enumerate(clause.body))
         self.tests = frozenset(n for n, one in numbered if not isinstance(one, Match))
-        self.turnable = frozenset(n for n, one in numbered if turns and _is_made(one))
+        self.last = asked_last(clause.body)
+        self.readers: dict[Slot, list[int]] = {}
+        for position, slots in enumerate(self.slots):
+            for slot in slots:
+                self.readers.setdefault(slot, []).append(position)
         # What a literal is where some of its variables are known is said once for all nodes: the
         # linker writes it once.
         self.joined: dict[tuple[int, tuple[int, ...], frozenset[Slot]], _Joined] = {}
@@ -137,27 +146,22 @@ class _Builder:
 
         One literal a node: the first with the most known columns. Near linear in the body.
         """
-        progress = _Progress(self.clause, todo, known)
-        while len(progress.matches) > FREE:
-            checks: list[Check] = []
-            while True:
-                if (position := progress.next_check()) is not None:
-                    checks.append(self.check(position, known))
-                elif way := progress.next_turned(known) if self.turns else None:
-                    checks.extend(self.calls(*way, known))
-                else:
-                    break
-                progress.learn(known)
-            position = progress.next_match()
+        left = todo - self.tests
+        if len(left) <= FREE:
+            return todo, frozenset(known)
+        waiting, matches = self.waiting(todo, known), _Matches(self.clause, left, known)
+        while len(left) > FREE:
+            checks = self.settled(waiting, known, matches)
+            position = matches.next(left)
+            left -= {position}
             literal = self.clause.body[position]
             assert isinstance(literal, Match)  # noqa: S101  the kind that was asked for
             columns = _known_columns(literal, known)
             ((_, index),) = self.indexed([(position, literal, columns)])
             option = self.candidate(position, index, known, len(self.nodes) + 1)
-            known |= self.slots[position]
             self.nodes.append(Node(tuple(checks), (option,)))
-            progress.learn(known)
-        return progress.left(), frozenset(known)
+            self.learn(self.slots[position] - known, known, waiting, matches)
+        return left | waiting.tests, frozenset(known)
 
     def node(self, todo: frozenset[int], bound: Set[Slot]) -> int:
         """The node for what is left to do; nodes are shared between orders."""
@@ -167,7 +171,9 @@ class _Builder:
         self.made[todo] = number
         self.nodes.append(None)
         known = set(bound)
-        checks, left = self.checks(todo, known)
+        tests = self.waiting(todo, known)
+        checks = self.settled(tests, known, is_last=todo <= self.tests)
+        left = todo - self.tests | tests.tests
         options = self.options(left, known)
         if left and not options:
             waiting = ", ".join(str(self.clause.body[position]) for position in sorted(left))
@@ -214,36 +220,48 @@ class _Builder:
             known.add(call.target)
             yield Check(call, state, call.target)
 
-    def checks(self, todo: frozenset[int], known: set[Slot]) -> tuple[list[Check], frozenset[int]]:
-        """The checks that are ready, in an order that lets one bind for the next.
+    def waiting(self, todo: Iterable[int], known: Set[Slot]) -> _Waiting:
+        """The checks that are left to do."""
+        return _Waiting(self.clause.body, self.tests.intersection(todo), self.last, known)
 
-        A constructor is turned only when nothing can run as it stands.
+    def settled(
+        self,
+        waiting: _Waiting,
+        known: set[Slot],
+        matches: _Matches | None = None,
+        *,
+        is_last: bool = False,
+    ) -> list[Check]:
+        """The checks that can run, in an order that lets one bind for the next.
+
+        A constructor is turned only when nothing can run as it stands, and what is asked last is
+        asked when `is_last`. Near linear in the literals that read what becomes known.
         """
         found: list[Check] = []
-        waiting = sorted(todo & self.tests)
-        progress = bool(waiting)
-        while progress:
-            progress = False
-            for position in tuple(waiting):
-                literal = self.clause.body[position]
-                if isinstance(literal, Match) or ready(literal, known) is False:
-                    continue
+        while True:
+            before = len(found)
+            if (position := waiting.next()) is not None:
                 found.append(self.check(position, known))
-                waiting.remove(position)
-                progress = True
-            progress = progress or self.turn(found, waiting, known)
-        return found, todo - self.tests | frozenset(waiting)
+            elif self.turns and (way := waiting.turned(self.readers, known)):
+                found.extend(self.calls(*way, known))
+            elif is_last and (position := waiting.next(is_last=True)) is not None:
+                found.append(self.check(position, known))
+            else:
+                return found
+            new = {one.binds for one in found[before:] if one.binds is not None}
+            self.learn(new, known, waiting, matches)
 
-    def turn(self, found: list[Check], waiting: Sequence[int], known: set[Slot]) -> bool:
-        """Turn the first literal that can be; whether one could."""
-        body = self.clause.body
-        for position in waiting:
-            if position in self.turnable and (
-                calls := turned(body[position], (body[other] for other in waiting), known)
-            ):
-                found.extend(self.calls(position, calls, known))
-                return True
-        return False
+    def learn(
+        self, new: Iterable[Slot], known: set[Slot], waiting: _Waiting, matches: _Matches | None
+    ) -> None:
+        """Note that variables have become known, where somebody reads them."""
+        known.update(new)
+        for slot in new:
+            for position in self.readers[slot]:
+                if position in self.tests:
+                    waiting.rate(position, known)
+                elif matches is not None:
+                    matches.rate(position, known)
 
     def options(self, left: frozenset[int], known: set[Slot]) -> list[tuple[int, tuple[int, ...]]]:
         """Literals that may come next, each with the index that finds it."""
@@ -297,75 +315,137 @@ class _Builder:
         return [(position, columns)]
 
 
-class _Progress:
-    """Which literals of a long body are left, and which of them are next."""
+class _Waiting:
+    """The checks of a body that are not done, and which of them is next."""
 
-    def __init__(self, clause: Clause, todo: Iterable[int], known: set[Slot]) -> None:
-        self.matches: set[int] = set()
-        self.tests: set[int] = set()
-        self.body = clause.body
-        self.readers: dict[Slot, list[int]] = {}
-        self.ready: list[int] = []
-        self.waiting: list[int] = []
-        self.best: list[tuple[int, bool, int]] = []
-        self.seen = set(known)
-        for position in sorted(todo):
-            literal = clause.body[position]
-            (self.matches if isinstance(literal, Match) else self.tests).add(position)
-            for slot in dict.fromkeys(slots_of(literal)):
-                self.readers.setdefault(slot, []).append(position)
+    def __init__(
+        self, body: Sequence[Literal], tests: Set[int], last: Set[int], known: Set[Slot]
+    ) -> None:
+        self.body = body
+        self.tests = set(tests)
+        self.last = last
+        self.ready: tuple[list[int], list[int]] = [], []
+        self.unready: list[int] = []
+        for position in sorted(tests):
             self.rate(position, known)
 
-    def rate(self, position: int, known: set[Slot]) -> None:
-        """Note a literal where it now stands; what was noted of it before counts no more."""
+    def rate(self, position: int, known: Set[Slot]) -> None:
+        """Note a check where it now stands; what was noted of it before counts no more."""
         literal = self.body[position]
-        if isinstance(literal, Match):
-            columns = len(_known_columns(literal, known))
-            heappush(self.best, (-columns, bool(literal.args), position))
-        elif ready(literal, known) is not False:
-            heappush(self.ready, position)
-        elif isinstance(literal, Apply):
-            heappush(self.waiting, position)
+        if position not in self.tests or isinstance(literal, Match):
+            return
+        if ready(literal, known) is not False:
+            heappush(self.ready[position in self.last], position)
+        elif _is_made(literal):
+            heappush(self.unready, position)
 
-    def learn(self, known: set[Slot]) -> None:
-        """Rate the literals again that read a variable that has become known."""
-        for slot in known - self.seen:
-            for position in self.readers.get(slot, ()):
-                if position in self.matches or position in self.tests:
-                    self.rate(position, known)
-        self.seen |= known
-
-    def next_check(self) -> int | None:
-        """The first check that is ready."""
-        while self.ready:
-            position = heappop(self.ready)
+    def next(self, *, is_last: bool = False) -> int | None:
+        """The first check that is ready, of those that are asked last or of the others."""
+        queue = self.ready[is_last]
+        while queue:
+            position = heappop(queue)
             if position in self.tests:
                 self.tests.remove(position)
                 return position
         return None
 
-    def next_turned(self, known: set[Slot]) -> tuple[int, tuple[Apply, ...]] | None:
+    def turned(
+        self, readers: Mapping[Slot, Sequence[int]], known: Set[Slot]
+    ) -> tuple[int, tuple[Apply, ...]] | None:
         """The first of the checks that wait that can be turned, and into what."""
-        while self.waiting:
-            position = heappop(self.waiting)
+        while self.unready:
+            position = heappop(self.unready)
             literal = self.body[position]
-            near = {one for slot in slots_of(literal) for one in self.readers[slot]}
-            others = (self.body[one] for one in near & self.tests)
+            near = {one for slot in slots_of(literal) for one in readers[slot]}
+            others = (self.body[one] for one in sorted(near & self.tests))
             if position in self.tests and (calls := turned(literal, others, known)):
                 return position, calls
         return None
 
-    def next_match(self) -> int:
-        """The first of the literals with the most known columns; those without any go last."""
+
+class _Matches:
+    """The atoms of a long body, and which of them is next."""
+
+    def __init__(self, clause: Clause, left: Iterable[int], known: Set[Slot]) -> None:
+        self.body = clause.body
+        self.best: list[tuple[int, bool, int]] = []
+        for position in sorted(left):
+            self.rate(position, known)
+
+    def rate(self, position: int, known: Set[Slot]) -> None:
+        """Note an atom where it now stands; what was noted of it before counts no more."""
+        literal = self.body[position]
+        assert isinstance(literal, Match)  # noqa: S101  what is no check
+        heappush(self.best, (-len(_known_columns(literal, known)), bool(literal.args), position))
+
+    def next(self, left: Set[int]) -> int:
+        """The first of those that are left with the most known columns, those without any last."""
         while True:
             position = heappop(self.best)[2]
-            if position in self.matches:
-                self.matches.remove(position)
+            if position in left:
                 return position
 
-    def left(self) -> frozenset[int]:
-        """The literals that are left."""
-        return frozenset(self.matches | self.tests)
+
+def asked_last(body: Sequence[Literal]) -> frozenset[int]:
+    """The calls that may raise, but for those whose value another atom is found by. Near linear.
+
+    An atom is found by what its columns hold, as it is or in a record; by what was computed of its
+    own columns none is. What stands before such a call, about the same atoms, comes before it.
+    """
+    partial = [n for n, one in enumerate(body) if isinstance(one, Apply) and one.partial]
+    if not partial:
+        return frozenset()
+    home: dict[Slot, Slot] = {}
+
+    def root(slot: Slot) -> Slot:
+        while (above := home.setdefault(slot, slot)) != slot:
+            home[slot] = slot = home[above]
+        return slot
+
+    for one in body:
+        if _is_made(one) or (isinstance(one, Compare) and one.op == "="):
+            for slot in (slots := slots_of(one)):
+                home[root(slot)] = root(slots[0])
+    atoms: dict[Slot, set[int]] = {}
+    makers: dict[Slot, list[int]] = {}
+    for position, one in enumerate(body):
+        if isinstance(one, Match):
+            for slot in slots_of(one):
+                atoms.setdefault(root(slot), set()).add(position)
+        elif isinstance(one, Apply) and not _is_made(one):
+            makers.setdefault(root(one.target), []).append(position)
+
+    def behind(position: int) -> Iterator[Slot]:
+        """The variables of atoms that a call's value is computed of."""
+        seen, rest = set[Slot](), [position]
+        while rest:
+            for slot in {root(arg) for arg in slots_of(body[rest.pop()])[1:]} - seen:
+                seen.add(slot)
+                if slot in atoms:
+                    yield slot
+                else:
+                    rest += makers.get(slot, ())
+
+    found = {target for target in makers if target in atoms}
+    keys = [
+        maker
+        for target in found
+        for maker in makers[target]
+        if any(not atoms[target] <= atoms[slot] for slot in behind(maker))
+    ]
+    early = set[int]()
+    while keys:
+        position = keys.pop()
+        if position not in early:
+            early.add(position)
+            for slot in slots_of(body[position])[1:]:
+                keys += makers.get(root(slot), ())
+    last = sorted({*partial} - early)
+    for key in early.intersection(partial):
+        about = set[int]().union(*(atoms[slot] for slot in behind(key)))
+        before = last[: bisect(last, key)]
+        early.update(n for n in before if all(atoms[slot] & about for slot in behind(n)))
+    return frozenset(last) - early
 
 
 def _known_columns(literal: Match, known: Set[Slot]) -> tuple[int, ...]:
@@ -388,7 +468,7 @@ def _binding(
     return tuple(found)
 
 
-def ready(literal: Compare | Apply | Absent, known: set[Slot]) -> Slot | bool:
+def ready(literal: Compare | Apply | Absent, known: Set[Slot]) -> Slot | bool:
     """False: not yet. True: it tests. A slot: it binds that variable."""
     if isinstance(literal, Compare):
         left = isinstance(literal.left, Code) or literal.left in known

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from deltafix.engine.codes import Codes
-from deltafix.engine.link import Linked, Writer
+from deltafix.engine.link import InIndex, InLast, Linked, Writer
 from deltafix.facts.values import BaseType
 from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
@@ -78,6 +80,7 @@ def head_program(linked: Linked, codes: Codes) -> HeadProgram:
 class _HeadWriter(Writer):
     def __init__(self, linked: Linked, codes: Codes) -> None:
         super().__init__(linked.plan, linked.tables, codes)
+        self.last = linked.rule_counts - 1
         self.chains: list[Chain] = []
         self.clauses: list[Clause] = []
         self.known: list[tuple[Slot, ...]] = []
@@ -85,6 +88,7 @@ class _HeadWriter(Writer):
         self.chained: set[int] = set()
 
     def write(self) -> HeadProgram:
+        self.put([0])
         indexes = Indexes({name: list(columns) for name, columns in self.plan.indexes.items()})
         by_head: dict[str, list[int]] = {relation.name: [] for relation in self.plan.relations}
         for stage in self.plan.stages:
@@ -106,6 +110,18 @@ class _HeadWriter(Writer):
             tuple(self.asks),
             tuple(self.chains),
         )
+
+    def whole(self) -> Words:
+        """What was written."""
+        first = self.tables.first_indexes()
+        return np.array(
+            [
+                word + first[word.relation] if isinstance(word, InIndex)
+                else self.last if isinstance(word, InLast) else word
+                for word in self.out
+            ],
+            dtype=np.int32,
+        )  # fmt: skip
 
     def clause(self, stage: Stage, found: Variant) -> int:
         """A variant record and, behind it, what only the search wants to know."""

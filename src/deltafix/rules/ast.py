@@ -105,6 +105,7 @@ class FunctorDecl:
     Two are said of reducers of whole numbers, which the engine then keeps where it can. `most`
     (`sum N`): the result is their sum, up to this and down to one below its negative; `finish`
     raises for any other. `scale` (`mean N`): it is their mean times 10^-scale, rounded once.
+    `partial` is said of functions of SQL: it may raise, and is asked last (`plan.order`).
     """
 
     name: str
@@ -114,6 +115,7 @@ class FunctorDecl:
     span: Span | None = field(default=None, compare=False, repr=False)
     most: int | None = None
     scale: int | None = None
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,16 @@ class Program:
 
     def base_type(self, type_name: str) -> BaseType:
         """The base type behind a type name. Raises KeyError for an undeclared type."""
-        kind = self.kind(type_name)
+        found = self._base_types.get(type_name)
+        if found is None:
+            found = self._base_types[type_name] = self._base_type(self.kind(type_name))
+        return found
+
+    @cached_property
+    def _base_types(self) -> dict[str, BaseType]:
+        return {}
+
+    def _base_type(self, kind: str) -> BaseType:
         if kind in BASES:
             return kind  # type: ignore[return-value]
         (first, *others) = self.declared_type(kind).branches
@@ -325,10 +336,11 @@ class Program:
 
     def declared_functor(self, name: str, /) -> FunctorDecl:
         """The declaration of a user functor. Raises KeyError if there is none."""
-        for declared in self.functors:
-            if declared.name == name:
-                return declared
-        raise KeyError(name)
+        return self._functors[name]
+
+    @cached_property
+    def _functors(self) -> dict[str, FunctorDecl]:
+        return {one.name: one for one in reversed(self.functors)}
 
     def keeps(self, name: str) -> str:
         """What a relation does to the rows derived for it; empty if it keeps them all.

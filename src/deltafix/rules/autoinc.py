@@ -8,11 +8,11 @@ numbers; and no aggregate or negation has one inside, where there is no one bind
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from deltafix.diagnostics import Diagnostic
 from deltafix.rules.apart import own_names
-from deltafix.rules.ast import And, Comparison, Formula, Not, Or, Program, Rule
+from deltafix.rules.ast import And, Comparison, Dominates, Formula, Not, Or, Program, Rule
 from deltafix.rules.strata import Stratum
 from deltafix.rules.terms import Call, Term
 from deltafix.rules.walk import subterms, terms_of, uses
@@ -48,10 +48,12 @@ def check_autoinc(program: Program, strata: tuple[Stratum, ...]) -> Iterator[Dia
     """Rules that number what their numbers bring about (DF158). Linear."""
     home = {name: stratum for stratum in strata for name in stratum.relations}
     inline = {r.name for r in program.relations if "inline" in r.qualifiers}
+    counting: list[Rule] = []
     for rule in program.rules:
         call = next(_calls((*rule.heads, rule.body)), None)
         if call is None:
             continue
+        counting.append(rule)
         here = {home[head.relation] for head in rule.heads}
         if any(home[atom.relation] in here for atom, _ in uses(rule.body)):
             message = "`autoinc` in a recursive rule would number what it brings about"
@@ -60,18 +62,18 @@ def check_autoinc(program: Program, strata: tuple[Stratum, ...]) -> Iterator[Dia
         elif inline.intersection(head.relation for head in rule.heads):
             message = "`autoinc` in an inline relation would count anew at each use"
             yield Diagnostic("DF158", message, call.span, "remove `inline`")
-    for inner in _inside(program):
+    for inner in _inside(counting, program.orders):
         message = "`autoinc` numbers the bindings of a rule, and there is none of them in here"
         yield Diagnostic("DF158", message, inner.span, "write `x = autoinc()` in the rule")
 
 
-def _inside(program: Program) -> Iterator[Call]:
+def _inside(rules: Iterable[Rule], orders: Iterable[Dominates]) -> Iterator[Call]:
     """Calls inside aggregates, under `!`, and in subsumptions."""
-    for rule in program.rules:
+    for rule in rules:
         for formula in (*rule.heads, rule.body):
             outside = {id(call) for call in _of_the_rule(formula)}
             yield from (call for call in _calls((formula,)) if id(call) not in outside)
-    for order in program.orders:
+    for order in orders:
         yield from _calls((order.rule.body,))
 
 

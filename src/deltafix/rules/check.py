@@ -230,8 +230,8 @@ def _run(
     order: tuple[Stratum, ...] = ()
     if named:
         edges = dependencies(program)
-        found.extend(unstratified(program, edges))
         order = strata(program, edges)
+        found.extend(unstratified(program, edges, order))
         found.extend(check_autoinc(program, order))
         found.extend(_limits(program, order))
         found.extend(_multiplied(program, order, types))

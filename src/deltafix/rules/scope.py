@@ -67,32 +67,60 @@ class _Scope:
             return shared(term, self.total)
         return frozenset(("_",)) if isinstance(term, Wildcard) else frozenset()
 
-    def grounded(self, parts: Iterable[Formula], known: frozenset[str]) -> frozenset[str]:
-        """Everything the positive parts of a conjunction ground, starting from `known`."""
-        bound = set(known)
+    def grounded(self, parts: Iterable[Formula], known: Iterable[str]) -> frozenset[str]:
+        """Everything the positive parts of a conjunction ground, starting from `known`.
+
+        Linear in the parts, but for a disjunction, which is looked at as often as some of its
+        variables have become known since.
+        """
+        bound, fresh = set(known), list[str]()
+
+        def bind(names: Iterable[str]) -> None:
+            fresh.extend(name for name in names if name not in bound)
+            bound.update(fresh)
+
         for part in parts:
             if isinstance(part, Atom):
                 bound.update(name for arg in part.args for name in walk.pattern_variables(arg))
-        equations = [p for p in parts if isinstance(p, Comparison) and p.op == "="]
-        while True:
-            before = len(bound)
-            for part in equations:
+        readers: dict[str, list[tuple[set[str], Term]]] = {}
+        for part in parts:
+            if isinstance(part, Comparison) and part.op == "=":
                 for to, source in ((part.left, part.right), (part.right, part.left)):
-                    if self.needs(source) <= bound:
-                        bound.update(walk.pattern_variables(to))
-            for part in parts:
-                if isinstance(part, Or):
-                    given = frozenset(bound)
-                    each = [scope.grounded(case, given) for scope, case in self.choices(part)]
-                    bound.update(frozenset.intersection(*each) if each else walk.occurrences(part))
-            if len(bound) == before:
-                return frozenset(bound)
+                    missing = {*self.needs(source)} - bound
+                    for name in missing:
+                        readers.setdefault(name, []).append((missing, to))
+                    if not missing:
+                        bind(walk.pattern_variables(to))
+        choices = [(part, walk.occurrences(part)) for part in parts if isinstance(part, Or)]
+        about: dict[str, list[int]] = {}
+        for number, (_, own) in enumerate(choices):
+            for name in own:
+                about.setdefault(name, []).append(number)
+        waiting = dict.fromkeys(range(len(choices)))
+        while fresh or waiting:
+            if fresh:
+                name = fresh.pop()
+                waiting.update(dict.fromkeys(about.get(name, ())))
+                for missing, to in readers.pop(name, ()):
+                    missing.discard(name)
+                    if not missing:
+                        bind(walk.pattern_variables(to))
+                continue
+            number = next(iter(waiting))
+            del waiting[number]
+            part, own = choices[number]
+            given = [name for name in own if name in bound]
+            each = [scope.grounded(case, given) for scope, case in self.choices(part)]
+            bind(frozenset.intersection(*each) if each else own)
+        return frozenset(bound)
 
     def choices(self, part: Or) -> Iterator[tuple[_Scope, tuple[Formula, ...]]]:
         """What a disjunction chooses from, each in its own scope: it does not see the others."""
-        rest = self.total - walk.occurrences(part)
+        own = walk.occurrences(part)
         for case in walk.inside(part):
-            scope = _Scope(rest + walk.occurrences(case), self.place)
+            here = walk.occurrences(case)
+            total = {n: max(self.total[n] - own[n], 0) + count for n, count in here.items()}
+            scope = _Scope(Counter(total), self.place)
             scope.found = self.found
             yield scope, case
 
@@ -103,8 +131,9 @@ class _Scope:
                 self.negation(part, bound)
                 continue
             if isinstance(part, Or):
+                given = bound.intersection(walk.occurrences(part))
                 for scope, case in self.choices(part):
-                    scope.conjunction(case, bound)
+                    scope.conjunction(case, given)
                 continue
             for term in walk.terms_of(part):
                 self.wanted(term, bound)

@@ -107,9 +107,11 @@ def components(needed: Mapping[str, Mapping[str, None]]) -> list[list[str]]:
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[name])
                 if low[name] == number[name]:
-                    cut = stack.index(name)
+                    cut = len(stack) - 1
+                    while stack[cut] != name:
+                        cut -= 1
                     found.append(stack[cut:])
-                    on_stack.difference_update(stack[cut:])
+                    on_stack.difference_update(found[-1])
                     del stack[cut:]
             elif child not in number:
                 number[child] = low[child] = len(number)
@@ -122,9 +124,13 @@ def components(needed: Mapping[str, Mapping[str, None]]) -> list[list[str]]:
 
 
 def unstratified(
-    program: Program, edges: tuple[Edge, ...], *, aggregates: bool = False
+    program: Program,
+    edges: tuple[Edge, ...],
+    order: tuple[Stratum, ...] | None = None,
+    *,
+    aggregates: bool = False,
 ) -> tuple[Diagnostic, ...]:
-    """One DF140 per stratum that has no meaning, with its shortest cycle.
+    """One DF140 per stratum that has no meaning, with its shortest cycle; `order` are its strata.
 
     A stratum may not negate itself an odd number of times, nor order its rows by itself. One that
     aggregates over itself has a meaning only where its data are well founded (`plan.founded`), and
@@ -133,7 +139,7 @@ def unstratified(
     says so (DF164).
     """
     found: list[Diagnostic] = []
-    for stratum, used in _inside(program, edges):
+    for stratum, used in _inside(edges, strata(program, edges) if order is None else order):
         closed = [edge for edge in used if edge.closed]
         founded = not any(edge.through == "<=" for edge in closed)
         founded = founded and not any(map(program.keeps, stratum.relations))
@@ -169,14 +175,17 @@ def unstratified(
 
 def aggregating(program: Program, among: Container[str]) -> Iterator[Diagnostic]:
     """DF140 for the strata of some relations that aggregate over themselves."""
-    for stratum, used in _inside(program, dependencies(program)):
+    edges = dependencies(program)
+    for stratum, used in _inside(edges, strata(program, edges)):
         if any(name in among for name in stratum.relations):
             yield from (_closed(used, edge) for edge in used if edge.closed)
 
 
-def _inside(program: Program, edges: tuple[Edge, ...]) -> Iterator[tuple[Stratum, list[Edge]]]:
+def _inside(
+    edges: tuple[Edge, ...], order: tuple[Stratum, ...]
+) -> Iterator[tuple[Stratum, list[Edge]]]:
     """The recursive strata, each with what its relations use of each other."""
-    home = {name: s for s in strata(program, edges) for name in s.relations}
+    home = {name: stratum for stratum in order for name in stratum.relations}
     inside: dict[Stratum, list[Edge]] = {}
     for edge in edges:
         if home[edge.head] is home[edge.body]:

@@ -10,10 +10,10 @@ The map: `text` reads statements (sqlglot parses); `types`, `casts`, `functions`
 `text_functions`, `number_functions`), `regexes` of `patterns`, `literals`, `nested`, `lambdas`,
 `moments`, `tuples`, `connectives`, `scalar` are values and expressions; `builder`, `scope`,
 `formulas`, `stars`, `joins`, `pivots`, `aggregates`, `subqueries`, `query` make rules of a query;
-`catalog` knows tables and views; `reading` and `edits` are SELECT, and INSERT and its like, `rows`
-is what is inserted without a statement; `durable` is what a state folder notes of all that;
-`maintained`, `transactions` (of `steps`), `editing`, `definitions` are what a `connection` is made
-of, which with `changes` and `cursor` is what a caller holds.
+`tables` are tables, `catalog` knows them and the views; `reading` and `edits` are SELECT, and
+INSERT and its like, `rows` is what is inserted without a statement; `durable` is what a state
+folder notes of all that; `maintained`, `transactions` (of `steps`), `editing`, `definitions` are
+what a `connection` is made of, which with `changes` and `cursor` is what a caller holds.
 Invariant: a view holds what its query gives in SQL, duplicates and NULLs included, after every
 transaction; what cannot be kept so is refused when the view is made. docs/reference/sql.md goes
 through SQL construct by construct.

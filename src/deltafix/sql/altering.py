@@ -19,11 +19,12 @@ from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
 from deltafix.sql import constraints
 from deltafix.sql.builder import Builder
-from deltafix.sql.catalog import Catalog, Definition, Seen, Table, bare_table, table_of
+from deltafix.sql.catalog import Catalog, Definition, Seen
 from deltafix.sql.constraints import Named, own, references, renamed
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import encoded
 from deltafix.sql.scalar import over
+from deltafix.sql.tables import Table, bare_table, table_of
 from deltafix.sql.text import Statement, exp, statements
 from deltafix.sql.types import Column, SqlValue, decode, decode_rows, shown_rows
 

@@ -54,8 +54,11 @@ class _Whole:
     present: tuple[Term, ...] = ()
 
 
-def computed(formulas: Formulas, node: exp.Expr) -> Operand | None:
-    """An expression as a term of the engine; None for what Python has to compute."""
+def computed(formulas: Formulas, node: exp.Expr, *, tested: bool) -> Operand | None:
+    """An expression as a term of the engine; None for what Python has to compute.
+
+    Of one that is `tested` nothing is known before it is judged.
+    """
     node = node.unnest()
     if len(list(islice(node.walk(), _LONG))) == _LONG:
         return None
@@ -73,19 +76,26 @@ def computed(formulas: Formulas, node: exp.Expr) -> Operand | None:
     scalar, args = formulas.scalar(node)
     result = Operand(formulas.builder.fresh("f"), scalar.type, bool(found.present))
     term = found.term
+    if found.doubts:
+        judged = _judged(formulas, scalar, args, found.doubts)
+        if tested:
+            term = Call("+", (term, bound(formulas, judged)))
+        else:
+            formulas.body.append(equal(judged, _number(0)))
     if found.present:
         there = conditions.all_of(found.present)
         term = formulas.builder.engine("when", scalar.type.base, there, term)
     formulas.body.append(equal(result.term, term))
-    if found.doubts:
-        _judged(formulas, scalar, args, found.doubts)
     return result
 
 
 def _judged(
     formulas: Formulas, scalar: Scalar, args: Sequence[Operand], doubts: Sequence[Term]
-) -> None:
-    """Compute the expression in Python, too, where there is a doubt; its error is the answer."""
+) -> Call:
+    """0, once the expression was computed in Python, too, where there is a doubt.
+
+    Its error is the answer then.
+    """
     builder = formulas.builder
     name, doubt = builder.named(), builder.fresh("doubt")
     columns = [arg.column(f"a{n}") for n, arg in enumerate(args)]
@@ -98,7 +108,7 @@ def _judged(
 
     told = (Column("doubt", BIGINT, nullable=False), *columns)
     attributes = tuple(column.attribute(column.name) for column in told)
-    builder.functors.append(FunctorDecl(name, attributes, "number"))
+    builder.functors.append(FunctorDecl(name, attributes, "number", partial=True))
     builder.functions[name] = judge
     # without a doubt all numbers are zero or NULL, so the function is asked once
     given = [_if_doubtful(builder, arg, doubt) for arg in args]
@@ -106,7 +116,7 @@ def _judged(
     for one in doubts:
         either = Call("lor", (either, one))
     formulas.body.append(equal(doubt, either))
-    formulas.body.append(equal(Call(f"@{name}", (doubt, *given)), _number(0)))
+    return Call(f"@{name}", (doubt, *given))
 
 
 def _if_doubtful(builder: Builder, arg: Operand, doubt: Term) -> Term:
@@ -311,7 +321,9 @@ def _truth(formulas: Formulas, node: exp.Expr) -> Term | None:
     if found is not None:
         return bound(formulas, found.true)
     compute = test.compute
-    asked = Scalar(lambda row: int(compute(row) is True), BIGINT, nullable=False)
+    asked = Scalar(
+        lambda row: int(compute(row) is True), BIGINT, nullable=False, partial=test.partial
+    )
     return formulas.builder.apply(asked, args, formulas.body).term
 
 

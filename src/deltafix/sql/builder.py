@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add, itemgetter, or_
 from typing import Any
 
@@ -61,7 +61,7 @@ class Operand:
         return Column(name, self.type, self.nullable)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Relation:
     """A table, a view or a part of a query, as the engine has it.
 
@@ -87,7 +87,7 @@ class Relation:
         """Visible and hidden columns."""
         return (*self.columns, *self.hidden)
 
-    @property
+    @cached_property
     def declaration(self) -> RelationDecl:
         """The engine's declaration."""
         shown = [column.attribute(column.name) for column in self.columns]
@@ -308,7 +308,9 @@ class Builder:
             if said is not None:
                 self.named_by[said] = name
             attributes = tuple(column.attribute(column.name) for column in columns)
-            self.functors.append(FunctorDecl(name, attributes, result.engine_type))
+            self.functors.append(
+                FunctorDecl(name, attributes, result.engine_type, partial=scalar.partial)
+            )
             self.functions[name] = function(scalar, columns, result, exact=exact)
         return Call(f"@{name}", tuple(arg.term for arg in args))
 

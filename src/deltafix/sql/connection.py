@@ -22,7 +22,7 @@ from deltafix.sql import edits, reading
 from deltafix.sql.again import remembered
 from deltafix.sql.altering import ALTERS
 from deltafix.sql.builder import Builder
-from deltafix.sql.catalog import Table, check_rules
+from deltafix.sql.catalog import check_rules
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.definitions import Definitions
 from deltafix.sql.merging import merge
@@ -30,6 +30,7 @@ from deltafix.sql.parameters import Parameters, bound
 from deltafix.sql.query import check_clauses, relation
 from deltafix.sql.rows import given, replaced
 from deltafix.sql.scope import Scope
+from deltafix.sql.tables import Table
 from deltafix.sql.text import DIALECTS, Statement, Wrong, exp
 from deltafix.sql.transactions import Transaction
 from deltafix.sql.types import TEXT, Column, SqlValue

@@ -3,7 +3,8 @@
 SQL leaves it open which part of `a + a > 1 AND a IS NULL` is asked first, and it shows where one
 has an error. Invariant: in every door (rules, functions, a look at rows) parts that compute nothing
 are asked before others, each kind in the order of the text; so a view and a SELECT of the same
-query have the same errors. What a part means is not known here.
+query have the same errors. In rules what may fail is said so (`never_fails`), and `plan.order` asks
+it of rows that were joined. What a part means is not known here.
 """
 
 from __future__ import annotations
@@ -16,12 +17,18 @@ from deltafix.sql.text import exp
 if TYPE_CHECKING:
     from deltafix.sql.scope import Scope
 
-__all__ = ["asked", "conditions", "factored", "implied", "is_test", "required"]
+__all__ = ["asked", "conditions", "factored", "implied", "is_test", "never_fails", "required"]
 
 _TESTS: Final = (
     exp.Column, exp.Identifier, exp.Literal, exp.Placeholder, exp.Null, exp.Boolean, exp.EQ,
     exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is, exp.Not, exp.Paren, exp.And, exp.Or, exp.In,
     exp.Between,
+)  # fmt: skip
+
+
+_TOTAL: Final = (
+    *_TESTS, exp.Concat, exp.DPipe, exp.EndsWith, exp.Extract, exp.ILike, exp.Length, exp.Like,
+    exp.Lower, exp.RegexpLike, exp.StartsWith, exp.Trim, exp.Upper, exp.Var, exp.Year,
 )  # fmt: skip
 
 
@@ -85,6 +92,17 @@ def is_test(node: exp.Expr) -> bool:
     return all(isinstance(one, _TESTS) for one in node.walk())
 
 
+def never_fails(node: exp.Expr) -> bool:
+    """Whether an expression has a value whatever its columns hold: it may be computed early."""
+    for one in node.walk():
+        if not isinstance(one, _TOTAL):
+            return False
+        by_pattern = isinstance(one, exp.Like | exp.ILike | exp.RegexpLike)
+        if by_pattern and not isinstance(one.expression, exp.Literal):
+            return False  # a pattern that is none
+    return True
+
+
 def implied(node: exp.Or, scope: Scope) -> list[exp.Expr]:
     """What an OR over several tables requires of single columns, whichever side is true.
 
@@ -92,8 +110,7 @@ def implied(node: exp.Or, scope: Scope) -> list[exp.Expr]:
     `a` before it is joined (three quarters of the load of TPC-H's query 7 joined what this tells).
     Only comparisons with constants, which cannot fail, are asked for earlier than they stand.
     """
-    tables = {scope.qualified(one).text("table") for one in node.find_all(exp.Column)}
-    if len(tables) < 2:
+    if len(scope.tables_of(node)) < 2:
         return []
     sides = []
     for side in conditions(node, exp.Or):

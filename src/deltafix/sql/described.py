@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from deltafix.sql.builder import Relation
-from deltafix.sql.catalog import Catalog, Seen, Table
+from deltafix.sql.catalog import Catalog, Seen
 from deltafix.sql.durable import read_statement
+from deltafix.sql.tables import Table
 from deltafix.sql.text import exp
 from deltafix.sql.types import SqlValue, told
 

@@ -15,7 +15,8 @@ from math import isfinite
 from typing import Any, Final
 
 from deltafix.facts.schema import Row
-from deltafix.sql.catalog import Catalog, Definition, bare_table, created
+from deltafix.sql.catalog import Catalog, Definition, created
+from deltafix.sql.tables import bare_table
 from deltafix.sql.text import Statement, exp, statements
 
 __all__ = [

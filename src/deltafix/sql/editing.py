@@ -26,8 +26,8 @@ from deltafix.sql.transactions import Transactions
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
     from deltafix.sql.builder import Relation
-    from deltafix.sql.catalog import Key, Table
     from deltafix.sql.columns import Batch
+    from deltafix.sql.tables import Key, Table
     from deltafix.sql.text import Statement
 
 

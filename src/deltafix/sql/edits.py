@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
-from deltafix.sql.catalog import Key, Table
 from deltafix.sql.literals import Compute, Given, Scalar, typed
 from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalars, over
+from deltafix.sql.tables import Key, Table
 from deltafix.sql.text import Statement, cells_of, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
 

@@ -19,7 +19,7 @@ from deltafix.rules.terms import Const, Term
 from deltafix.sql import tuples
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import FALSE, NIL, TRUE, Builder, Operand, equal, some
-from deltafix.sql.connectives import asked, factored, implied
+from deltafix.sql.connectives import asked, factored, implied, never_fails
 from deltafix.sql.functions import COMPARE, COMPARISONS
 from deltafix.sql.literals import Scalar, constant, is_of_no_column, typed
 from deltafix.sql.scalar import Scalars
@@ -62,13 +62,13 @@ class Formulas:
 
     # --- operands --------------------------------------------------------------------------------
 
-    def operand(self, node: exp.Expr) -> Operand:
-        """An expression as a term."""
+    def operand(self, node: exp.Expr, *, tested: bool = False) -> Operand:
+        """An expression as a term, which a condition asks about where it is `tested`."""
         from deltafix.sql import arithmetic, subqueries  # noqa: PLC0415  they need each other
 
         found = self.leaf(node)
         if found is None and not subqueries.within(node):
-            found = arithmetic.computed(self, node)
+            found = arithmetic.computed(self, node, tested=tested)
         if found is not None:
             return found
         scalar, args = self.scalar(node)
@@ -154,7 +154,8 @@ class Formulas:
             return Scalar(itemgetter(place), operand.type, operand.nullable)
 
         found = Scalars(self.scope.statement, leaf).compile(node)
-        return replace(found, says=(spelled(node), tuple(read))), args
+        says = spelled(node), tuple(read)
+        return replace(found, says=says, partial=not never_fails(node)), args
 
     def kind(self, node: exp.Expr) -> SqlType:
         """The type of an expression without subqueries. O(1) for a part of one asked for before."""
@@ -166,6 +167,9 @@ class Formulas:
 
     def misplaced(self, node: exp.Expr) -> Exception:
         """The error for an aggregate where there is none."""
+        columns = [*node.find_all(exp.Column)]
+        if columns and all(self.scope.here(one) is None for one in columns):
+            return self.scope.aggregated_around(node)
         message = f"{node.sql()} stands where there are single rows"
         way_out = "aggregates stand in SELECT and HAVING"
         return self.scope.statement.wrong(message, node, way_out)
@@ -261,11 +265,13 @@ class Formulas:
         sides = [self.leaf(one) or self.fixed(one) for one in (node.this, node.expression)]
         if None in sides and not joins:
             return None
-        left = sides[0] or self.operand(node.this)
-        right = sides[1] or self.operand(node.expression)
+        # What rows of other tables are found by is computed of rows that may have none of them.
+        tested = not (joins and self.scope.is_between(node.this, node.expression))
+        left = sides[0] or self.operand(node.this, tested=tested)
+        right = sides[1] or self.operand(node.expression, tested=tested)
         if left.type is not right.type:
             left, right = (
-                self.operand(other) if other is not one else side
+                self.operand(other, tested=tested) if other is not one else side
                 for one, other, side in (
                     (node.this, typed(node.this, right.type), left),
                     (node.expression, typed(node.expression, left.type), right),
@@ -318,7 +324,7 @@ class Formulas:
         if truth is None:
             return FALSE
         here = self.within()
-        operand = here.operand(node.this)
+        operand = here.operand(node.this, tested=True)
         if operand.term == NIL:
             return TRUE if truth else FALSE
         if not operand.nullable:
@@ -350,7 +356,10 @@ class Formulas:
             return conjunction((*here.body, found.as_formula(truth)))
         compute = scalar.compute
         says = ("truth", scalar.says)
-        coded = Scalar(lambda row: _CODES[compute(row)], BIGINT, nullable=False, says=says)
+        coded = Scalar(
+            lambda row: _CODES[compute(row)], BIGINT, nullable=False, says=says,
+            partial=scalar.partial,
+        )  # fmt: skip
         call = self.builder.call(coded, args, _TRUTH, exact=True)
         return conjunction((*here.body, equal(call, Const(_CODES[truth], "number"))))
 

@@ -367,7 +367,13 @@ _FAMILIES: Final = {
 }
 """By the first word of their names, in DuckDB's dialect."""
 
-_WORDS: Final = {"ARRAY": "LIST", "TIME": "DATE", "TO_DATE": "DATE", "TO_JSON": "JSON"}
+_WORDS: Final = {
+    "ARRAY": "LIST",
+    "TIME": "DATE",
+    "TO_DATE": "DATE",
+    "TO_JSON": "JSON",
+    "AGE": "DATE",
+}
 """Other names, and first words of names, of functions of a family."""
 
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
-from deltafix.sql.catalog import Catalog, ForeignKey, Key, Table
+from deltafix.sql.catalog import Catalog
 from deltafix.sql.rows import Edit, checked
+from deltafix.sql.tables import ForeignKey, Key, Table
 from deltafix.sql.text import Statement
 from deltafix.sql.types import Column, decode_rows, told, told_row
 

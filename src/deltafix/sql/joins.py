@@ -219,6 +219,7 @@ def _selected(node: exp.Values) -> exp.Query:
     whole, *rest = selects
     for one in rest:
         whole = exp.Union(this=whole, expression=one, distinct=False)
+        whole.meta[queries.SAID] = node.key
     return whole
 
 

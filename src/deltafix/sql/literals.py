@@ -40,13 +40,15 @@ Compute: TypeAlias = Callable[[Any], Any]
 class Scalar:
     """An expression that can be computed: `compute(environment)` is its value.
 
-    Those that say the same, where it is known what they say, compute the same.
+    Those that say the same, where it is known what they say, compute the same. `partial`: it may
+    have no value for some arguments, and raise.
     """
 
     compute: Compute
     type: SqlType
     nullable: bool
     says: Hashable = None
+    partial: bool = False
 
 
 def literal(value: SqlValue) -> Scalar:

@@ -16,7 +16,6 @@ from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
-from deltafix.sql.catalog import Table
 from deltafix.sql.connectives import conditions
 from deltafix.sql.edits import check_table, edited_table, set_places
 from deltafix.sql.functions import order_of
@@ -25,6 +24,7 @@ from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.subqueries import within
+from deltafix.sql.tables import Table
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlValue, decode_rows, told_row
 

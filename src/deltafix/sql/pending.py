@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.facts.schema import Row
-from deltafix.sql.catalog import Key, Table
 from deltafix.sql.rows import Edit
+from deltafix.sql.tables import Key, Table
 
 if TYPE_CHECKING:
     from deltafix.sql.columns import Batch

@@ -26,6 +26,9 @@ from deltafix.sql.unnest import expand
 
 __all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
 
+SAID = "written as"
+"""In the metadata of a UNION that a text has otherwise: what errors call it."""
+
 _ORDER = ("order", "limit", "offset")
 _SELECT = (
     *("with_", "distinct", "expressions", "from_", "joins", "where", "group", "having"),
@@ -359,20 +362,26 @@ def _plain(
 def unified(builder: Builder, node: exp.Expr, sides: Sequence[Sequence[Column]]) -> list[Column]:
     """The columns to which all sides convert; named as the first has them."""
     found = list(sides[0])
+    word = str(node.meta.get(SAID) or node.key).upper()
+    outer = sum(one.name.startswith(OUTER) for one in found)
     for side in sides[1:]:
         if len(side) != len(found):
-            outer = sum(one.name.startswith(OUTER) for one in found)
-            counts = f"{len(found) - outer} and {len(side) - outer}"
-            message = f"{node.key.upper()} of {counts} columns"
-            raise builder.statement.wrong(message, node, "select as many on both sides")
+            message = f"{word} of {len(found) - outer} and {len(side) - outer} columns"
+            way_out = "select as many on both sides"
+            if word == "VALUES":
+                way_out = "give each row as many values"
+            raise builder.statement.wrong(message, node, way_out)
         for place, (one, other) in enumerate(zip(found, side, strict=True)):
             kind = common_type(one.type, other.type)
             if kind is None:
+                here, there = ("on one side", "on the other")
+                if word == "VALUES":
+                    here, there = ("in one row", "in another")
                 message = (
-                    f"{node.key.upper()}: column {place + 1} ({one.name}) is {one.type.name} on "
-                    f"one side and {other.type.name} on the other"
+                    f"{word}: column {place + 1 - outer} ({one.name}) is {one.type.name} {here} "
+                    f"and {other.type.name} {there}"
                 )
-                raise builder.statement.wrong(message, node, "CAST(... AS ...) one side")
+                raise builder.statement.wrong(message, node, "CAST(... AS ...) one of them")
             found[place] = Column(one.name, kind, one.nullable or other.nullable)
     return found
 

@@ -17,7 +17,7 @@ from deltafix.errors import SqlIntegrityError
 from deltafix.facts.schema import Row
 from deltafix.facts.values import shown
 from deltafix.sql.casts import assigned
-from deltafix.sql.catalog import Cell, Table
+from deltafix.sql.tables import Cell, Table
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, told_row
 

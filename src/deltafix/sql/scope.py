@@ -101,6 +101,9 @@ class Scope:
                 return found
             grouped = self.known.get(self.qualified(node))
             if grouped is None:
+                aggregate = node.find_ancestor(exp.AggFunc, exp.Select)
+                if isinstance(aggregate, exp.AggFunc):
+                    raise self.aggregated_around(aggregate)
                 message = f"column {node.sql()} is neither grouped by nor aggregated"
                 way_out = f"add it to GROUP BY, or write MIN({node.sql()})"
                 raise self.statement.wrong(message, node, way_out)
@@ -206,6 +209,21 @@ class Scope:
 
         return node.transform(spelled)
 
+    def tables_of(self, node: exp.Expr) -> set[str]:
+        """The names of the tables whose columns an expression reads."""
+        return {self.qualified(one).text("table") for one in node.find_all(exp.Column)}
+
+    def is_between(self, left: exp.Expr, right: exp.Expr) -> bool:
+        """Whether two expressions read columns, of no table both."""
+        one, two = self.tables_of(left), self.tables_of(right)
+        return bool(one and two) and one.isdisjoint(two)
+
+    def aggregated_around(self, node: exp.Expr) -> Exception:
+        """The error for an aggregate in a subquery over columns of the query around it."""
+        message = f"{node.sql()} in a subquery is about rows of the query around it"
+        way_out = "select it in a query by itself, AS m, and ask about m in WHERE of one around"
+        return self.statement.wrong(message, node, way_out)
+
     def unknown(self, node: exp.Column) -> Exception:
         """The error for a name that is nowhere."""
         around = self.around
@@ -215,10 +233,22 @@ class Scope:
                 again = around.given[node.name].sql(self.statement.dialect)
                 return self.statement.wrong(message, node, f"repeat it: {again}")
             around = around.around
-        sources = [source for source in self.sources if source.alias != OUTER]
-        aliases = [source.alias for source in sources]
+        sources, around = list(self.sources), self.around
+        while around is not None:
+            sources += around.sources
+            around = around.around
+        sources = [source for source in sources if source.alias != OUTER]
+        aliases = list(dict.fromkeys(source.alias for source in sources))
         if node.table and node.table not in aliases:
             return self.statement.unknown("table", node.table, aliases, node)
+        if not node.table and node.name in aliases:
+            (table, *_) = (source for source in sources if source.alias == node.name)
+            message = f"{node.name!r} is a table, where a column is wanted"
+            named = next((f"{node.name}.{name}" for name in table.columns), f"{node.name}.*")
+            way_out = f"name a column, as {named}"
+            if isinstance(node.parent, exp.Count):
+                way_out = f"COUNT(*) counts rows, COUNT({named}) those with a value there"
+            return self.statement.wrong(message, node, way_out)
         known = [
             name
             for source in sources

@@ -222,7 +222,10 @@ class Statement:
         """
         if not isinstance(node, exp.Literal) or node.is_string:
             return None
-        place = int(node.this) if node.is_int else 0
+        if not node.is_int:
+            message = f"{clause} {node.this}: it is no column, and a place is a whole number"
+            raise self.wrong(message, node, "name a column, or count them from 1")
+        place = int(node.this)
         if not 1 <= place <= count:
             message = f"{clause} {node.this}, but {count} columns are selected"
             raise self.wrong(message, node, "count them from 1")

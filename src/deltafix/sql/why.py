@@ -26,11 +26,11 @@ from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Or
 from deltafix.rules.show import show_rule
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql.builder import Relation
-from deltafix.sql.catalog import ForeignKey
 from deltafix.sql.connectives import conditions
 from deltafix.sql.parameters import equalities, written
 from deltafix.sql.reading import fixed, matching, source_of
 from deltafix.sql.relaxed import Relaxed
+from deltafix.sql.tables import ForeignKey
 from deltafix.sql.text import Statement, exp, shown_name
 from deltafix.sql.types import SqlValue, decode, shown
 

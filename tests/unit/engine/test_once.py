@@ -31,13 +31,13 @@ one(1000000000000) :- both(_, "there").
 def written(monkeypatch: pytest.MonkeyPatch) -> list[link.Writer]:
     """Who wrote a program, each time that one was written."""
     writers: list[link.Writer] = []
-    write = link.Writer.program
+    write = link.Writer.written
 
-    def program(self: link.Writer) -> object:
+    def noted(self: link.Writer) -> object:
         writers.append(self)
         return write(self)
 
-    monkeypatch.setattr(link.Writer, "program", program)
+    monkeypatch.setattr(link.Writer, "written", noted)
     return writers
 
 

@@ -262,7 +262,7 @@ def test_an_edit_beside_many_conjunctions_plans_and_links_its_own_alone(monkeypa
         made.append(clause.head)
         return variant(layer, clause, *rest)
 
-    def piece(self, stage, found, of=link.Writer.piece):
+    def writing(self, stage, found, of=link.Writer.variant):
         written.append(found.clause.head)
         return of(self, stage, found)
 
@@ -281,7 +281,7 @@ def test_an_edit_beside_many_conjunctions_plans_and_links_its_own_alone(monkeypa
                 tx.insert("e", [(0, 1), (1, 2)])
                 tx.insert("a", [(1, 5), (2, 6)])
             patched.setattr(build, "variant", planning)
-            patched.setattr(link.Writer, "piece", piece)
+            patched.setattr(link.Writer, "variant", writing)
             patched.setattr(recognise, "_spelled", spelling)
             for edit in ("add_rule", "remove_rule"):
                 made.clear(), written.clear(), spelled.clear()

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from deltafix.datalog.load import analyse
 from deltafix.datalog.program import Program
 from deltafix.errors import ProgramError
+from deltafix.rules import scope
 from deltafix.rules.ast import Program as Data
 from deltafix.rules.ast import RelationDecl
 from deltafix.rules.check import check, typed
@@ -159,3 +160,30 @@ def test_random_programs_check_the_same_every_time(program: Program) -> None:
     assert sorted(name for s in checked.strata for name in s.relations) == sorted(
         relation.name for relation in program.relations
     )
+
+
+def test_variables_that_wait_for_each_other_are_looked_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[object] = []
+    needs = scope._Scope.needs
+
+    def counted(self: scope._Scope, term: object) -> frozenset[str]:
+        asked.append(term)
+        return needs(self, term)
+
+    monkeypatch.setattr(scope._Scope, "needs", counted)
+    work = []
+    for length in (20, 40, 80):
+        asked.clear()
+        back = ", ".join(f"y{n + 1} = y{n} + 1" for n in reversed(range(length)))
+        either = ", ".join(f"(z{n + 1} = z{n} ; z{n + 1} = z{n} + 1)" for n in reversed(range(4)))
+        text = ".decl a(x: number) .input a .decl r(x: number, y: number) .output r\n"
+        program = Program.parse(
+            f"{text}r(y{length}, z4) :- {back}, {either}, z0 = y{length}, a(y0)."
+        )
+        assert not check(program)
+        work.append(len(asked))
+    assert work[2] - work[1] == 2 * (work[1] - work[0])
+    with pytest.raises(ProgramError, match="DF130"):
+        Program.parse(f"{text}r(x, y) :- x = y + 1, y = x - 1, (y = 1 ; x = 2 ; a(_)).")

@@ -1,11 +1,16 @@
-"""Views made and dropped one after another: planning looks at what the statement says, no more."""
+"""Views made and dropped one after another: what is planned and linked is what a statement says."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 import deltafix.sql
+from deltafix.engine import rule_edits
 from deltafix.engine.database import Database
+from deltafix.engine.link import Writer
+from deltafix.sql import catalog
 
 TABLES = """
 CREATE TABLE t (id INTEGER PRIMARY KEY, a INTEGER, b INTEGER NOT NULL, s TEXT);
@@ -25,15 +30,36 @@ def _made(engine: Database) -> int:
     return engine._cache.made
 
 
+@pytest.fixture
+def wrote(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the linker writes: relations of strata, and heads of the variants in them."""
+    found: list[str] = []
+    stage, variant = Writer.stage, Writer.variant
+
+    def of_stage(self: Writer, one: Any, *rest: Any) -> Any:
+        found.extend(one.relations)
+        return stage(self, one, *rest)
+
+    def of_variant(self: Writer, home: Any, one: Any) -> Any:
+        found.append(one.clause.head)
+        return variant(self, home, one)
+
+    monkeypatch.setattr(Writer, "stage", of_stage)
+    monkeypatch.setattr(Writer, "variant", of_variant)
+    return found
+
+
 @pytest.mark.parametrize("query", VIEWS)
-def test_the_hundredth_view_costs_the_planner_what_the_tenth_did(query: str) -> None:
+def test_the_hundredth_view_costs_what_the_tenth_did(query: str, wrote: list[str]) -> None:
     db = deltafix.sql.connect()
     db.execute(TABLES)
-    engine, work = db.engine, {}
+    engine, work, words = db.engine, {}, {}
     for number in range(1, 101):
+        wrote.clear()
         db.execute(f"CREATE VIEW v{number} AS {query.format(number)}")
-        work[f"{number}"] = _made(engine)
+        work[f"{number}"], words[number] = _made(engine), len(wrote)
     assert 0 < work["100"] <= 2 * work["10"]
+    assert 0 < words[100] <= words[10]
     db.execute("DROP VIEW v50")  # the rules behind it have other numbers now
     assert _made(engine) <= work["10"]
     db.execute("CREATE TABLE u (a INTEGER)")
@@ -50,18 +76,20 @@ def test_the_hundredth_view_costs_the_planner_what_the_tenth_did(query: str) -> 
     engine.check_invariants()
 
 
-def test_the_hundredth_rule_costs_the_planner_what_the_tenth_did() -> None:
+def test_the_hundredth_rule_costs_what_the_tenth_did(wrote: list[str]) -> None:
     text = ".decl e(x: number, y: number) .input e\n"
     text += "\n".join(f".decl r{n}(x: number, y: number) .output r{n}" for n in range(101))
-    db, work = deltafix.connect(deltafix.Program.parse(text)), {}
+    db, work, words = deltafix.connect(deltafix.Program.parse(text)), {}, {}
     rules = [
         f"r{n}(x, y) :- e(x, z), r{n}(z, y). r{n}(x, y) :- e(x, y), !e(y, {n})." for n in range(101)
     ]
     for number, rule in enumerate(rules):
+        wrote.clear()
         with db.transaction() as tx:
             tx.add_rule(rule)
-        work[number] = _made(db)
+        work[number], words[number] = _made(db), len(wrote)
     assert 0 < work[100] <= 2 * work[10]
+    assert 0 < words[100] <= words[10]
     with db.transaction() as tx:
         tx.remove_rule(rules[50])
         tx.insert("e", [(1, 2), (2, 3)])
@@ -69,3 +97,25 @@ def test_the_hundredth_rule_costs_the_planner_what_the_tenth_did() -> None:
     assert set(db.rows("r51")) == {(1, 2), (2, 3), (1, 3)}
     assert not db.rows("r50")
     db.check_invariants()
+
+
+def test_a_view_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rules: list[int] = []
+
+    def noted(lower: Any) -> Any:
+        def lowered(checked: Any, *rest: Any) -> Any:
+            rules.append(len(checked.rules))
+            return lower(checked, *rest)
+
+        return lowered
+
+    for module in (catalog, rule_edits):
+        monkeypatch.setattr(module, "lower", noted(module.lower))
+    with deltafix.sql.connect() as db:
+        db.execute(TABLES)
+        before = db.execute("SELECT COUNT(*) FROM t").fetchone()
+        db.execute(f"CREATE VIEW v AS {VIEWS[0].format(1)}")
+        assert len(rules) == 1
+        db.execute(f"CREATE VIEW w AS {VIEWS[2].format(1)}; CREATE VIEW x AS SELECT * FROM w")
+        assert len(rules) == 2
+        assert before == (3,)

@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 
 import deltafix.sql
+from deltafix.engine import rule_edits
 from deltafix.errors import InternalError
 from deltafix.sql import catalog
 from deltafix.sql.functions import NAMES
@@ -131,9 +132,45 @@ def test_a_view_whose_rules_have_no_plan_is_refused_at_once(
         if begun:
             db.execute("INSERT INTO t VALUES (1)")
         with monkeypatch.context() as patched:
-            patched.setattr(catalog, "lower", none)
+            patched.setattr(rule_edits if begun else catalog, "lower", none)
             with pytest.raises(InternalError):
                 db.execute(f"{statement} SELECT a + 1 AS b FROM t")
         db.execute("INSERT INTO t VALUES (2)")
         assert db.execute("SELECT * FROM v WHERE a = 2").fetchall() == [(2,)]
         assert [*db.catalog.views] == ["v"]
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "help_"),
+    [
+        ("SELECT id FROM c GROUP BY 1.50", "a place is a whole number", "name a column"),
+        ("SELECT id FROM c ORDER BY 2", "ORDER BY 2, but 1 columns", "count them"),
+        ("SELECT COUNT(c) FROM c", "'c' is a table", "COUNT(*) counts rows, COUNT(c.id) those"),
+        ("SELECT d FROM c JOIN d USING (id)", "'d' is a table", "name a column, as d.id"),
+        (
+            "SELECT id FROM c GROUP BY id HAVING EXISTS (SELECT 1 FROM d WHERE d.id = MAX(c.val))",
+            "MAX(c.val) in a subquery is about rows of the query around it", "AS m",
+        ),
+        (
+            "SELECT name FROM c GROUP BY name HAVING (SELECT MAX(c.val) FROM d) > 1",
+            "MAX(c.val) in a subquery is about rows of the query around it", "AS m",
+        ),
+        ("SELECT SUM(val) FROM c WHERE SUM(val) > 1", "where there are single rows", "HAVING"),
+        ("SELECT x FROM c, LATERAL (SELECT vall AS x)", "unknown column 'vall'", "mean 'val'?"),
+        ("SELECT x FROM c, LATERAL (SELECT c.vall AS x FROM d)", "column 'vall'", "mean 'val'?"),
+        (
+            "SELECT x FROM c, LATERAL (VALUES (val), ('x')) AS l (x)",
+            "VALUES: column 1 (col0) is INTEGER in one row and TEXT in another", "CAST",
+        ),
+        (
+            "SELECT x FROM c, LATERAL (VALUES (val, 1), (id)) AS l (x, y)",
+            "VALUES of 2 and 1 columns", "as many values",
+        ),
+        ("SELECT id FROM c UNION SELECT id, name FROM c", "UNION of 1 and 2", "both sides"),
+        ("SELECT AGE(ts, ts) FROM c", "AGE", "DATE_DIFF"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_called_what_was_written(query: str, said: str, help_: str) -> None:
+    message, _, help_said = _told(query)
+    assert said in message
+    assert help_ in help_said
