@@ -24,6 +24,7 @@ from deltafix.diagnostics import did_you_mean, plural
 from deltafix.engine.literals import followed, read_facts, read_ground, read_query, schema_named
 from deltafix.errors import DeltafixError, FactError, ProgramError
 from deltafix.facts.schema import Row, Schema, show_row
+from deltafix.interrupt import answer_oneself
 from deltafix.paths import local_path
 from deltafix.rules.strata import strata
 
@@ -66,6 +67,7 @@ def shell(
         session = Session(db)
         interactive = sys.stdin.isatty()
         if interactive:
+            answer_oneself()
             note(
                 f"{program_file}: {plural(len(db.schemas), 'relation')}; .help lists commands",
                 quiet=quiet,
