@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from deltafix.cli.console import note
+from deltafix.doing import tell
 from deltafix.errors import SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
@@ -60,18 +61,32 @@ def read_inputs(
     may_lack: bool = False,
 ) -> list[tuple[str, Any]]:
     """Relation and rows of every `.input` directive, in order. Raises what `read_input` raises."""
-    from deltafix.facts.source import read_input  # noqa: PLC0415  quick --help
+    from deltafix.facts.source import input_path, read_input  # noqa: PLC0415  quick --help
 
     inputs = [one for one in program.directives if one.kind == "input"]
     read = partial(read_input, folder=folder, told=told, may_lack=may_lack)
+    found: list[tuple[str, Any]] = []
     try:
-        return [(one.relation, read(schemas[one.relation], one.parameters)) for one in inputs]
+        sizes = [_size(input_path(one.relation, one.parameters, folder)) for one in inputs]
+        for number, one in enumerate(inputs):
+            tell(f"reading {one.relation}", sum(sizes[:number]), sum(sizes))
+            found.append((one.relation, read(schemas[one.relation], one.parameters)))
     except SourceError as error:
         place = _beside(program, error.values.get("path"), folder)
         if place is None:
             raise
         said = str(error).rpartition("; ")[0]
         raise SourceError(f"{said}; `-F {place}` has one", **error.values) from None
+    tell("", sum(sizes), sum(sizes))
+    return found
+
+
+def _size(path: Path) -> int:
+    """Of a file to read; 0 of what is none, which `read_input` says."""
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
 
 
 def _beside(program: Program, lacks: Any, folder: Path) -> Path | None:

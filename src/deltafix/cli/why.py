@@ -14,6 +14,7 @@ from typing import Annotated, Literal, TypeAlias
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
+from deltafix.cli.console import progress
 from deltafix.cli.inputs import FACT_DIR, Strict
 from deltafix.cli.loaded import loaded
 
@@ -60,10 +61,11 @@ def why(
 
             sys.stdout.write(f"{db.derivation_count(*read_ground(fact, db.schemas))}\n")
             return
-        if several:
-            proofs = db.why(fact, all=True, limit=limit, max_steps=max_steps)
-        else:
-            proofs = [db.why(fact, max_steps=max_steps)]
+        with progress("looking for a proof", quiet=quiet):
+            if several:
+                proofs = db.why(fact, all=True, limit=limit, max_steps=max_steps)
+            else:
+                proofs = [db.why(fact, max_steps=max_steps)]
     if form == "json" and several:
         shown = json.dumps([one.to_dict() for one in proofs], ensure_ascii=False, indent=2)
     else:
@@ -97,7 +99,8 @@ def why_not(
 ) -> None:
     """Say why a row does not hold, rule by rule, and what would make it hold."""
     options = reading(word_size, include, macros)
-    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
+    opened = loaded(program_file, facts, functors, options, strict=strict, quiet=quiet)
+    with opened as db, progress("looking for what fails", quiet=quiet):
         found = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
     sys.stdout.write(f"{found.show(form)}\n")
 
