@@ -16,7 +16,7 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, progress
-from deltafix.cli.inputs import FACT_DIR, Strict, read_inputs, warner
+from deltafix.cli.inputs import FACT_DIR, Strict, found_facts, read_inputs, warner
 from deltafix.cli.loaded import loaded
 from deltafix.plan.recognise import same_rule
 from deltafix.rules import ast
@@ -59,6 +59,7 @@ def diff(
     if new is None and not (remove or add):
         raise typer.BadParameter("name the other program, or rules to --add and --remove")
     options = reading(word_size, include, macros)
+    facts = found_facts(Program.from_file(old, **options), facts, quiet=quiet)
     whole = None if new is None else Program.from_file(new, **options)
     with loaded(old, facts, functors, options, strict=strict, quiet=quiet) as db:
         before, known = db.program, set(db.schemas)

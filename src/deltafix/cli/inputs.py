@@ -72,7 +72,10 @@ def read_inputs(
             tell(f"reading {one.relation}", sum(sizes[:number]), sum(sizes))
             found.append((one.relation, read(schemas[one.relation], one.parameters)))
     except SourceError as error:
-        place = _beside(program, error.values.get("path"), folder)
+        lacks = error.values.get("path")
+        if not isinstance(lacks, str) or Path(lacks).exists():
+            raise
+        place = _beside(program, Path(lacks).name, folder)
         if place is None:
             raise
         said = str(error).rpartition("; ")[0]
@@ -89,10 +92,32 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _beside(program: Program, lacks: Any, folder: Path) -> Path | None:
+def found_facts(program: Program, folder: Path, *, quiet: bool) -> Path:
+    """The folder of a program's facts: the one given, or, without -F, one by the program.
+
+    That is the program's own folder, or `facts` in that, where it has a fact file and the current
+    one has none; a note says so.
+    """
+    from deltafix.facts.source import input_path  # noqa: PLC0415  quick --help
+
+    names = [
+        input_path(one.relation, one.parameters, Path()).name
+        for one in program.directives
+        if one.kind == "input" and one.parameters.get("IO", "file") in ("file", "jsonfile")
+    ]
+    if folder != Path() or any(Path(name).is_file() for name in names):
+        return folder
+    place = next((found for name in names if (found := _beside(program, name, folder))), None)
+    if place is None:
+        return folder
+    note(f"note: facts are read from {place}; -F names another folder", quiet=quiet)
+    return place
+
+
+def _beside(program: Program, name: str, folder: Path) -> Path | None:
     """A folder beside the program with a file of a name that the folder of facts lacks."""
-    if program.path is None or not isinstance(lacks, str) or Path(lacks).exists():
+    if program.path is None:
         return None
     here = Path(program.path).parent
-    places = (place for place in (here, here / "facts") if (place / Path(lacks).name).is_file())
+    places = (place for place in (here, here / "facts") if (place / name).is_file())
     return next((place for place in places if place.resolve() != folder.resolve()), None)

@@ -16,7 +16,7 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import note, prepare_kernel, progress
-from deltafix.cli.inputs import FACT_DIR, Strict, read_inputs, warner
+from deltafix.cli.inputs import FACT_DIR, Strict, found_facts, read_inputs, warner
 from deltafix.cli.loaded import insert
 from deltafix.diagnostics import render
 from deltafix.paths import local_path
@@ -106,6 +106,7 @@ def run(
         note(render(warning, program.source), quiet=quiet)
     users = brought(program, functors)
     schemas = row_schemas(program)
+    facts = found_facts(program, facts, quiet=quiet)
     clock = _Clock()
     with progress("reading facts", quiet=quiet):
         inputs = read_inputs(program, schemas, facts, warner(strict=strict, quiet=quiet))
