@@ -105,7 +105,7 @@ def _all_of(error: RightsTupleError, model: Model, files: Sequence[Path]) -> Rig
         return error
     said = f"\nerror[{error.code}]: ".join(wrong[:_SHOWN])
     more = len(wrong) - _SHOWN
-    return RightsTupleError(f"{said}\nand {more:,} more tuples" if more > 0 else said)
+    return RightsTupleError(f"{said}\nand {plural(more, 'more tuple')}" if more > 0 else said)
 
 
 def _print(text: str) -> None:

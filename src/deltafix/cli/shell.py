@@ -74,7 +74,7 @@ def shell(
             )
         _loop(session, interactive, strict)
         if session.pending:
-            note(f"{session.pending} uncommitted edit(s) dropped", quiet=quiet)
+            note(f"{plural(session.pending, 'uncommitted edit')} dropped", quiet=quiet)
             session.rollback()
 
 
@@ -204,7 +204,7 @@ class Session:
         if transaction is None:
             return "nothing to roll back"
         transaction.rollback()
-        return f"{dropped} edit(s) dropped"
+        return f"{plural(dropped, 'edit')} dropped"
 
     def _begin(self) -> Transaction:
         if self._transaction is None:

@@ -82,8 +82,8 @@ def test_profile_numbers_rules_as_the_plan_does(deltafix, folder):
 @pytest.mark.parametrize(
     ("facts", "wanted"),
     [
-        ("a\tb\nc\n", "edge.facts:2: expected 2 value(s)"),
-        ("a\tb\nc\td\te\n", "edge.facts:2: expected 2 value(s)"),
+        ("a\tb\nc\n", "edge.facts:2: expected 2 values"),
+        ("a\tb\nc\td\te\n", "edge.facts:2: expected 2 values"),
         (None, "edge.facts: no such fact file for edge(x: symbol, y: symbol)"),
     ],
 )
