@@ -219,7 +219,8 @@ def replay(
     from deltafix.pipeline.replay import replay as again  # noqa: PLC0415
 
     config = read_config(file)
-    found = again(config, epoch, around=_around(config))
+    with progress("evaluating the epoch again"):
+        found = again(config, epoch, around=_around(config))
     _say(found.show())
     raise typer.Exit(0 if found.agrees else 1)
 
@@ -240,8 +241,11 @@ def compact(
     from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
     config = read_config(file)
-    with Pipeline(config, **_runner(config)) as opened:
-        opened.compact(keep)
+    with contextlib.ExitStack() as stack:
+        with progress("opening the state"):
+            opened = stack.enter_context(Pipeline(config, **_runner(config)))
+        with progress("compacting"):
+            opened.compact(keep)
         _say([f"compacted at epoch {opened.maintainer.epoch}"])
 
 

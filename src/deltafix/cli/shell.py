@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.console import note
+from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.loaded import loaded
 from deltafix.diagnostics import did_you_mean, plural
@@ -58,7 +58,9 @@ def shell(
             help="More values than columns are errors; piped input ends at the first error, code 2",
         ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting, no notes.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No greeting, notes or progress.")
+    ] = False,
 ) -> None:
     """Work on a program's facts line by line; `.help` inside says how."""
     options = reading(word_size, include, macros)
@@ -72,17 +74,18 @@ def shell(
                 f"{program_file}: {plural(len(db.schemas), 'relation')}; .help lists commands",
                 quiet=quiet,
             )
-        _loop(session, interactive, strict)
+        _loop(session, interactive, strict, quiet)
         if session.pending:
             note(f"{plural(session.pending, 'uncommitted edit')} dropped", quiet=quiet)
             session.rollback()
 
 
-def _loop(session: Session, interactive: bool, strict: bool) -> None:
+def _loop(session: Session, interactive: bool, strict: bool, quiet: bool) -> None:
     for line in _typed(session) if interactive else sys.stdin:
         epoch = session.db.epoch
         try:
-            answer = session.execute(line)
+            with progress("evaluating", quiet=quiet):
+                answer = session.execute(line)
         except DeltafixError as error:
             if strict and not interactive:
                 raise
