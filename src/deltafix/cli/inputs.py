@@ -98,20 +98,42 @@ def found_facts(program: Program, folder: Path, *, quiet: bool) -> Path:
     That is the program's own folder, or `facts` in that, where it has a fact file and the current
     one has none; a note says so.
     """
-    from deltafix.facts.source import input_path  # noqa: PLC0415  quick --help
-
-    names = [
-        input_path(one.relation, one.parameters, Path()).name
-        for one in program.directives
-        if one.kind == "input" and one.parameters.get("IO", "file") in ("file", "jsonfile")
-    ]
-    if folder != Path() or any(Path(name).is_file() for name in names):
+    if folder != Path():
+        return folder
+    names = _fact_files(program)
+    if any(Path(name).is_file() for name in names):
         return folder
     place = next((found for name in names if (found := _beside(program, name, folder))), None)
     if place is None:
         return folder
     note(f"note: facts are read from {place}; -F names another folder", quiet=quiet)
     return place
+
+
+def facts_to_ask(program: Program, folder: Path | None, *, quiet: bool) -> Path | None:
+    """As `found_facts`, for a question, which a program may answer without facts: then None.
+
+    A note says so where it names fact files.
+    """
+    if folder is not None:
+        return folder
+    found, names = found_facts(program, Path(), quiet=quiet), _fact_files(program)
+    if any((found / name).is_file() for name in names):
+        return found
+    if names:
+        note("note: no facts are read; -F names their folder", quiet=quiet)
+    return None
+
+
+def _fact_files(program: Program) -> list[str]:
+    """The names of the files that `.input` directives read."""
+    from deltafix.facts.source import input_path  # noqa: PLC0415  quick --help
+
+    return [
+        input_path(one.relation, one.parameters, Path()).name
+        for one in program.directives
+        if one.kind == "input" and one.parameters.get("IO", "file") in ("file", "jsonfile")
+    ]
 
 
 def _beside(program: Program, name: str, folder: Path) -> Path | None:
