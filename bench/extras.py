@@ -14,7 +14,7 @@ from dataclasses import dataclass
 __all__ = ["EXTRAS", "Section", "run_extra"]
 
 _KNOWN = (
-    "reactive", "fixpoint", "tabling", "why", "pipeline", "analyses", "shards", "opening",
+    "reactive", "fixpoint", "tabling", "why", "pipeline", "analyses", "judged", "shards", "opening",
     "rights", "rule_edits", "sql_statements", "tpch",
 )  # fmt: skip
 EXTRAS = tuple(name for name in _KNOWN if importlib.util.find_spec(f"bench.{name}") is not None)

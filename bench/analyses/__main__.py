@@ -1,12 +1,11 @@
 """Single edits of real source trees under every analysis, as Markdown.
 
-    python -m bench.analyses [--only call-graph lsp judged] [--edits 50] [--saves 100] [--quick]
+    python -m bench.analyses [--only call-graph lsp] [--edits 50] [--saves 100] [--quick]
 
 Per analysis: the first run, then single-file edits from a fixed seed, each undone: milliseconds to
 extract and to update, facts changed, rows touched, and what evaluating everything from scratch
 takes. Then the language server: from a client's message to the diagnostics on the pipe, in a tree
-of 1,000 files. `judged`: types and calls of Python beside mypy's and those of a run; with
-`--differences`, each of them. Exits with 1 if an answer differs from that of a fresh run over the
+of 1,000 files. Exits with 1 if an answer differs from that of a fresh run over the
 same files.
 """
 
@@ -17,7 +16,6 @@ import os
 import sys
 
 from bench.analyses.editor import show_saves, time_saves
-from bench.analyses.judged import judge
 from bench.analyses.measure import Figures, WrongAnswerError, measure, show
 from bench.analyses.projects import NoProjectError, large_tree, project_of
 from deltafix.analyses.registry import ANALYSES, find_analysis
@@ -25,18 +23,17 @@ from deltafix.errors import MissingDependencyError
 
 __all__ = ["main"]
 
-LSP, JUDGED = "lsp", "judged"
+LSP = "lsp"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the section; 1 if an answer is wrong."""
     parser = argparse.ArgumentParser(prog="python -m bench.analyses")
-    names = [*ANALYSES, LSP, JUDGED]
+    names = [*ANALYSES, LSP]
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     parser.add_argument("--edits", type=int, default=50, help="edits, each undone")
     parser.add_argument("--saves", type=int, default=100, help="saves of files in the editor")
     parser.add_argument("--quick", action="store_true", help="few edits, a small tree")
-    parser.add_argument("--differences", action="store_true", help="each one, after the tables")
     args = parser.parse_args(arguments)
     edits, saves, files = (5, 6, 40) if args.quick else (args.edits, args.saves, 1_000)
     wrong: list[str] = []
@@ -44,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     skipped: list[str] = []
     load = os.getloadavg()[0]
     for name in args.only:
-        if name in {LSP, JUDGED}:
+        if name == LSP:
             continue
         try:
             analysis = find_analysis(name)
@@ -62,11 +59,6 @@ def main(arguments: list[str] | None = None) -> int:
     if LSP in args.only:
         with large_tree(files) as tree:
             print("\n" + "\n".join(show_saves(time_saves(tree, saves))))
-    if JUDGED in args.only:
-        try:
-            print("\n" + "\n".join(judge(differences=args.differences)))
-        except NoProjectError as error:
-            print(f"- {JUDGED}: skipped: {error}")
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if wrong else 0

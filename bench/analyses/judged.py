@@ -259,10 +259,10 @@ def judge(
         for graph, pairs in answers.items():
             with_mypy = told(f"{name}, {graph}", judge_calls(pairs, checked))
             with_run = told(f"{name}, {graph}, run", judge_run(pairs, seen, functions))
-            counts = [str(with_run.found + with_run.missed), *with_run.shares()]
+            counts = [f"{with_run.found + with_run.missed:,}", *with_run.shares()]
             said = ["", "", ""]
             if graph != "mypy":
-                said = [str(with_mypy.found + with_mypy.missed), *with_mypy.shares()]
+                said = [f"{with_mypy.found + with_mypy.missed:,}", *with_mypy.shares()]
             calls.append([name, graph, *said, *counts])
     yield "Types and mypy's, places:\n"
     yield table(["package", "source", *VERDICTS, "recall", "precision"], types)

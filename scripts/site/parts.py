@@ -68,6 +68,11 @@ def benchmark_tables() -> str:
     return text[text.index("\n## ") :].strip()
 
 
+def judged() -> str:
+    """The report's section on types and calls of Python, below its title."""
+    return section(RESULTS.read_text(encoding="utf-8"), "judged").strip()
+
+
 def commands() -> str:
     """Every command's help, as plain text."""
     from deltafix.cli.main import application  # noqa: PLC0415
@@ -140,6 +145,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "cost-by-size-level-1": cost_by_size_level_1,
     "cost-by-change-size": cost_by_change_size,
     "benchmark-tables": benchmark_tables,
+    "judged": judged,
     "commands": commands,
     "error-codes": error_codes,
     "spark-versions": spark_versions,

@@ -276,6 +276,44 @@ process.main()
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
 
 
+NEVER_LOOKS = """
+import hashlib, signal, sys, threading
+from deltafix import __main__ as process
+import deltafix.cli.main as line
+from deltafix.interrupt import answer_oneself
+def main():
+    threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+    if sys.argv[1:] == ["prompt"]:
+        answer_oneself()
+        rounds = 5_000_000  # some seconds
+    else:
+        rounds = 2_000_000_000  # some minutes
+    try:
+        hashlib.pbkdf2_hmac("sha256", b"", b"", rounds)
+    except KeyboardInterrupt:
+        print("caught")
+    raise SystemExit(0)
+line.main = main
+process.main()
+"""
+
+
+def test_a_call_of_c_that_goes_on_does_not_keep_the_process():
+    """Signals are handled between two steps of Python; that call is one."""
+    ran = subprocess.run(
+        [sys.executable, "-c", NEVER_LOOKS], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
+def test_a_prompt_answers_when_the_call_is_over():
+    ran = subprocess.run(
+        [sys.executable, "-c", NEVER_LOOKS, "prompt"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "caught\n", "")
+
+
 def test_a_module_that_an_interrupt_broke_off_is_an_interrupt(tmp_path):
     """C extensions say ImportError then."""
     broken = """

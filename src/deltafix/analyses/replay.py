@@ -11,7 +11,7 @@ is an InternalError and not a figure.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -22,6 +22,8 @@ from deltafix.analyses.files import Tree
 from deltafix.analyses.history import Blob, Commit, Repository
 from deltafix.analyses.job import Work
 from deltafix.analyses.standing import Standing
+from deltafix.diagnostics import plural
+from deltafix.doing import tell
 from deltafix.errors import InternalError
 
 _BINARY = "a binary file"
@@ -170,9 +172,10 @@ class Replay(Generic[C]):
         self.job = make()
         self.first = self._report(start, repository.files(start), [], None)
 
-    def follow(self, commits: Iterable[Commit]) -> Iterator[CommitReport[C]]:
+    def follow(self, commits: Sequence[Commit]) -> Iterator[CommitReport[C]]:
         """Go from commit to commit and report each. Work follows the change."""
         for number, commit in enumerate(commits, start=1):
+            tell(f"commit {number} of {len(commits)}", number - 1, len(commits))
             changed, gone = self._repository.changed(self._at, commit)
             due = self._sample > 0 and (number % self._sample == 0 or number == 1)
             yield self._report(commit, changed, gone, self._scratch if due else None)
@@ -186,7 +189,7 @@ class Replay(Generic[C]):
         scratch: Callable[[], Work] | None,
     ) -> CommitReport[C]:
         begun = time.perf_counter()
-        fragments, skipped = self._read(changed)
+        fragments, skipped = self._read(changed, whole=not self._held)
         reading = time.perf_counter() - begun
         out = [path for path in (*gone, *skipped) if path in self._held]
         for path in out:
@@ -203,15 +206,17 @@ class Replay(Generic[C]):
             skipped=skipped,
         )
 
-    def _read(self, changed: list[Blob]) -> tuple[list[Fragment], dict[str, str]]:
+    def _read(self, changed: list[Blob], *, whole: bool) -> tuple[list[Fragment], dict[str, str]]:
         """(fragments of what is source, reasons for what looks like it and is not)."""
         source = [blob for blob in changed if self._tree.holds(blob.path)]
         skipped = {blob.path: blob.reason for blob in source if blob.id is None}
         content = self._repository.blobs(blob.id for blob in source if blob.id is not None)
         fragments: list[Fragment] = []
-        for blob in source:
+        for number, blob in enumerate(source):
             if blob.id is None:
                 continue
+            if whole:
+                tell(f"reading {plural(len(source), 'file')}", number, len(source))
             data = content[blob.id]
             if b"\0" in data:
                 skipped[blob.path] = _BINARY
@@ -221,6 +226,8 @@ class Replay(Generic[C]):
                 fragments.append(one)
             else:
                 skipped[blob.path] = one.error
+        if whole:
+            tell("", len(source), len(source))
         return fragments, skipped
 
     def _scratch(self) -> Work:

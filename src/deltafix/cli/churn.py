@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from deltafix.cli.completion import analyses
-from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.console import note, prepare_kernel, printing, progress
 from deltafix.cli.tree_options import Also, Exclude, Framework, HowSure, Roots, Tests, Unread
 from deltafix.diagnostics import plural
 
@@ -65,7 +66,7 @@ def churn(
         Literal["text", "json", "markdown"],
         typer.Option("--format", help="How it is printed; markdown: what is left, for a comment."),
     ] = "text",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")] = False,
 ) -> None:
     """Say per commit what became dead or alive, or which rows came and went, and what it took.
 
@@ -94,7 +95,10 @@ def churn(
     first, commits = found.commits(revisions)
     tree = chosen.tree(repository, exclude or ())
     prepare_kernel(quiet=quiet)
-    with Replay(found, tree, chosen.extract, make, first, sample=sample) as replay:
+    with ExitStack() as stack:
+        with progress("reading the first commit", quiet=quiet):
+            opened = Replay(found, tree, chosen.extract, make, first, sample=sample)
+            replay = stack.enter_context(opened)
         start = replay.first
         before = replay.job.standing() if form == "markdown" else {}
         _tell_skipped(start, quiet=quiet)
@@ -105,14 +109,15 @@ def churn(
             _say(_head(came, went))
         scratch = start.work
         reports: list[CommitReport[Any]] = []
-        for report in replay.follow(commits):
-            reports.append(report)
-            scratch = report.scratch or scratch
-            _tell_skipped(report, quiet=quiet)
-            if form == "text":
-                _say(_row(report, scratch))
-                for line in _lines(report) if names else ():
-                    _say(line)
+        with progress("going through commits", quiet=quiet):
+            for report in replay.follow(commits):
+                reports.append(report)
+                scratch = report.scratch or scratch
+                _tell_skipped(report, quiet=quiet)
+                if form == "text":
+                    _say(_row(report, scratch))
+                    for line in _lines(report) if names else ():
+                        _say(line)
         summary = Summary.of(reports, start.work)
         if form == "text":
             _say(_closing(summary))
@@ -241,5 +246,6 @@ def _tell_skipped(one: CommitReport[Any], *, quiet: bool) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+    with printing():
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()

@@ -9,22 +9,22 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from datetime import timedelta
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
-from deltafix.doing import heard
+from deltafix.doing import heard, tell
 from deltafix.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["bar", "each", "hidden", "note", "prepare_kernel", "progress"]
-
-T = TypeVar("T")
+__all__ = ["hidden", "note", "prepare_kernel", "printing", "progress"]
 
 AFTER: Final = 1.0
 """Seconds after which `progress` appears: what is done before needs no word."""
@@ -38,10 +38,8 @@ def note(text: str, *, quiet: bool = False) -> None:
             sys.stderr.flush()
 
 
-def _console(what: str, quiet: bool) -> Console | None:
-    """Where something may move: a terminal. One that cannot redraw (TERM=dumb) gets a line."""
-    if quiet or not sys.stderr.isatty():
-        return None
+def _console(what: str) -> Console | None:
+    """Where something may move. A terminal that cannot redraw (TERM=dumb) gets a line."""
     from rich.console import Console  # noqa: PLC0415  130 ms, for terminals only
 
     found = Console(stderr=True)
@@ -52,10 +50,10 @@ def _console(what: str, quiet: bool) -> Console | None:
 
 
 class _Line:
-    """One line that says what is being done and for how long: there after `AFTER` seconds.
+    """One line: what is being done, for how long, and for how long still where somebody counts.
 
-    A thread draws it, also while the kernel works. Between `stop` and `start` nothing of it is on
-    the screen and nothing is drawn.
+    It is there after `AFTER` seconds. A thread draws it, also while the kernel works. Between
+    `stop` and `start` nothing of it is on the screen and nothing is drawn.
     """
 
     def __init__(self, what: str) -> None:
@@ -65,6 +63,8 @@ class _Line:
         self._timer: threading.Timer | None = None
         self._shown: Progress | None = None
         self._told = False
+        self._counted = (0, 0, 0.0)  # what was done at first, of how much, and when
+        self._left = ""
 
     def start(self) -> None:
         """Have it appear, if it is not stopped before."""
@@ -79,7 +79,7 @@ class _Line:
         with self._lock:
             if self._timer is not threading.current_thread() or self._told:
                 return
-            console = _console(self._what, quiet=False)
+            console = _console(self._what)
             if console is None:
                 self._told = True  # in a line that stays: once is enough
                 return
@@ -88,21 +88,36 @@ class _Line:
                 progress.SpinnerColumn(),
                 progress.TextColumn("{task.description}", markup=False, table_column=text),
                 progress.TimeElapsedColumn(),
+                progress.TextColumn("{task.fields[left]}"),
                 console=console,
                 transient=True,
                 redirect_stdout=False,  # results go where they go
                 redirect_stderr=False,
             )
-            self._shown.add_task(self._what, total=None)
+            self._shown.add_task(self._what, total=None, left=self._left)
             self._shown.tasks[0].start_time = self._began
             self._shown.start()
 
-    def say(self, what: str) -> None:
+    def say(self, what: str, done: int, of: int) -> None:
         """Say this from now on; "" what was said first."""
         with self._lock:
             self._what = what or self._whole
+            if of:
+                self._left = self._rest(done, of)
             if self._shown is not None:
-                self._shown.update(self._shown.task_ids[0], description=self._what)
+                one = self._shown.task_ids[0]
+                self._shown.update(one, description=self._what, left=self._left)
+
+    def _rest(self, done: int, of: int) -> str:
+        """How much is done, and how long the rest takes if it goes on as until now."""
+        first, total, began = self._counted
+        now = time.monotonic()
+        if of != total or done < first:
+            self._counted = first, _, began = done, of, now
+        if not first < done < of:
+            return ""
+        left = round((now - began) * (of - done) / (done - first))
+        return f"{done / of:.0%}, {timedelta(seconds=left)} left"
 
     def stop(self) -> None:
         """Take it from the screen."""
@@ -156,30 +171,9 @@ def hidden() -> Iterator[None]:
         line.start()
 
 
-def each(items: Iterable[T], what: str, *, quiet: bool = False) -> Iterator[T]:
-    """The items, with `progress` while one is waited for."""
-    iterator = iter(items)
-    while True:
-        with progress(what, quiet=quiet):
-            try:
-                item = next(iterator)
-            except StopIteration:
-                return
-        yield item
-
-
-@contextmanager
-def bar(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar, on a terminal only: yields `step(done, total)`, or None where it is not."""
-    console = _console(what, quiet)
-    if console is None:
-        yield None
-        return
-    from rich.progress import Progress  # noqa: PLC0415  for terminals only
-
-    with hidden(), Progress(console=console, transient=True) as shown:
-        task = shown.add_task(what, total=None)
-        yield lambda done, total: shown.update(task, completed=done, total=total or None)
+def printing() -> AbstractContextManager[None]:
+    """`hidden`, to write to standard output, where that is a terminal, too."""
+    return hidden() if sys.stdout.isatty() else nullcontext()
 
 
 def prepare_kernel(*, quiet: bool = False) -> None:
@@ -191,8 +185,8 @@ def prepare_kernel(*, quiet: bool = False) -> None:
     what = "compiling the kernel, once (about 20 s)"
     if not sys.stderr.isatty():
         note(f"deltafix: {what} …", quiet=quiet)
-    with bar(what, quiet=quiet) as step:
-        prepare(step, told=True)
+    with progress(what, quiet=quiet):
+        prepare(partial(tell, what), told=True)
 
 
 def require_packages(command: str, packages: Mapping[str, str]) -> None:

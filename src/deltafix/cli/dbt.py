@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from time import sleep
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
-from deltafix.cli.console import note
+from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.sql import print_delta
 from deltafix.diagnostics import plural
+from deltafix.doing import tell
 from deltafix.errors import DbtError, DeltafixError
 
 if TYPE_CHECKING:
@@ -78,14 +80,19 @@ def dbt(
     """
     from deltafix.sql.dbt import open_project  # noqa: PLC0415  quick --help
 
-    with open_project(target, keys=keys) as project:
+    prepare_kernel(quiet=quiet)
+    with ExitStack() as stack:
+        with progress("making the models", quiet=quiet):
+            project = stack.enter_context(open_project(target, keys=keys))
         for line in project.untaken:
             note(f"note: {line}", quiet=quiet)
         files = _Files(project, facts, quiet=quiet)
-        files.load()
+        with progress("reading files", quiet=quiet):
+            files.load()
         _say(project, form)
         if output is not None:
-            _write(project, output)
+            with progress("writing models", quiet=quiet):
+                _write(project, output)
         if watch:
             _follow(project, files, interval, changes, quiet=quiet)
         refused = project.of("source", "seed", "model", "snapshot", "test", state="refused")
@@ -108,7 +115,8 @@ class _Files:
 
         db = self._project.connection
         total = 0
-        for one in self._project.of("source", "seed", state="table"):
+        tables = self._project.of("source", "seed", state="table")
+        for number, one in enumerate(tables):
             path = self._path(one)
             stamp = _stamp(path) if path is not None else None
             if one.name in self._stamps and stamp == self._stamps[one.name]:
@@ -127,6 +135,7 @@ class _Files:
                     note(f"{one.shown} is gone ({files}); its rows before stay", quiet=False)
                 continue
             columns = db.catalog.tables[one.name].relation.columns
+            tell(f"taking in {one.shown}", number, len(tables))
             try:
                 # Of a source only what models read is declared.
                 rows, _ = read_table(path, columns, one.delimiter)
@@ -210,5 +219,7 @@ def _follow(
     left = changes
     while left is None or left > 0:
         sleep(interval)
-        if files.load() and left is not None:
+        with progress("reading files", quiet=quiet):
+            changed = files.load()
+        if changed and left is not None:
             left -= 1

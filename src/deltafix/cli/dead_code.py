@@ -141,7 +141,9 @@ def dead_code(
             Baseline.of(job.answer(), job.errors).write(write_baseline)
             note(f"wrote {write_baseline}", quiet=quiet)
             return
-        put(_shown(_report(watcher, job, known), form, limit), output)
+        with progress("writing the report", quiet=quiet):
+            shown = _shown(_report(watcher, job, known), form, limit)
+        put(shown, output)
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
             follow(watcher, lambda one: put(_shown_change(_new(one, known), form)))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.console import note
-from deltafix.cli.inputs import FACT_DIR, Strict, read_inputs, warner
+from deltafix.cli.console import note, progress
+from deltafix.cli.inputs import FACT_DIR, Strict, found_facts, read_inputs, warner
 from deltafix.cli.loaded import loaded
 from deltafix.plan.recognise import same_rule
 from deltafix.rules import ast
@@ -55,15 +55,18 @@ def diff(
 ) -> None:
     """Say which rows a change of the rules would add and remove; code 1 if any."""
     from deltafix.datalog.program import Program  # noqa: PLC0415  quick --help
-    from deltafix.facts.delta import Delta  # noqa: PLC0415  likewise
 
     if new is None and not (remove or add):
         raise typer.BadParameter("name the other program, or rules to --add and --remove")
     options = reading(word_size, include, macros)
+    facts = found_facts(Program.from_file(old, **options), facts, quiet=quiet)
     whole = None if new is None else Program.from_file(new, **options)
     with loaded(old, facts, functors, options, strict=strict, quiet=quiet) as db:
         before, known = db.program, set(db.schemas)
-        with db.transaction(missing="ignore") as tx:
+        with (
+            progress("evaluating the new rules", quiet=quiet),
+            db.transaction(missing="ignore") as tx,
+        ):
             if whole is not None:
                 for name in known - row_schemas(whole).keys():
                     tx.delete(name, db.rows(name))
@@ -75,15 +78,24 @@ def diff(
         after = db.program
         for line in _named(before, after):
             note(line, quiet=quiet)
-        delta = tx.delta.compose(_more_inputs(db, known, facts, strict=strict, quiet=quiet))
+        with progress("evaluating the new rules", quiet=quiet):
+            delta = tx.delta.compose(_more_inputs(db, known, facts, strict=strict, quiet=quiet))
         if gone := sorted(known - set(db.schemas)):
             note(f"{new} does not keep {', '.join(gone)}", quiet=quiet)
-    ruled = {head.relation for rule in after.rules for head in rule.heads}
-    views = Delta([part for name, part in delta.items() if name in ruled], delta.schemas.values())
-    if views:
-        sys.stdout.write(f"{views.show()}\n")
+    with progress("sorting rows", quiet=quiet):
+        shown = _views(delta, after).show()
+    if shown:
+        sys.stdout.write(f"{shown}\n")
         raise typer.Exit(1)
     note("no row changes", quiet=quiet)
+
+
+def _views(delta: Delta, program: ast.Program) -> Delta:
+    """What changed in the relations that have rules."""
+    from deltafix.facts.delta import Delta  # noqa: PLC0415  quick --help
+
+    ruled = {head.relation for rule in program.rules for head in rule.heads}
+    return Delta([part for name, part in delta.items() if name in ruled], delta.schemas.values())
 
 
 def _named(old: ast.Program, new: ast.Program) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from deltafix.cli.console import note
+from deltafix.doing import tell
 from deltafix.errors import SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
@@ -60,24 +61,85 @@ def read_inputs(
     may_lack: bool = False,
 ) -> list[tuple[str, Any]]:
     """Relation and rows of every `.input` directive, in order. Raises what `read_input` raises."""
-    from deltafix.facts.source import read_input  # noqa: PLC0415  quick --help
+    from deltafix.facts.source import input_path, read_input  # noqa: PLC0415  quick --help
 
     inputs = [one for one in program.directives if one.kind == "input"]
     read = partial(read_input, folder=folder, told=told, may_lack=may_lack)
+    found: list[tuple[str, Any]] = []
     try:
-        return [(one.relation, read(schemas[one.relation], one.parameters)) for one in inputs]
+        sizes = [_size(input_path(one.relation, one.parameters, folder)) for one in inputs]
+        for number, one in enumerate(inputs):
+            tell(f"reading {one.relation}", sum(sizes[:number]), sum(sizes))
+            found.append((one.relation, read(schemas[one.relation], one.parameters)))
     except SourceError as error:
-        place = _beside(program, error.values.get("path"), folder)
+        lacks = error.values.get("path")
+        if not isinstance(lacks, str) or Path(lacks).exists():
+            raise
+        place = _beside(program, Path(lacks).name, folder)
         if place is None:
             raise
         said = str(error).rpartition("; ")[0]
         raise SourceError(f"{said}; `-F {place}` has one", **error.values) from None
+    tell("", sum(sizes), sum(sizes))
+    return found
 
 
-def _beside(program: Program, lacks: Any, folder: Path) -> Path | None:
+def _size(path: Path) -> int:
+    """Of a file to read; 0 of what is none, which `read_input` says."""
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def found_facts(program: Program, folder: Path, *, quiet: bool) -> Path:
+    """The folder of a program's facts: the one given, or, without -F, one by the program.
+
+    That is the program's own folder, or `facts` in that, where it has a fact file and the current
+    one has none; a note says so.
+    """
+    if folder != Path():
+        return folder
+    names = _fact_files(program)
+    if any(Path(name).is_file() for name in names):
+        return folder
+    place = next((found for name in names if (found := _beside(program, name, folder))), None)
+    if place is None:
+        return folder
+    note(f"note: facts are read from {place}; -F names another folder", quiet=quiet)
+    return place
+
+
+def facts_to_ask(program: Program, folder: Path | None, *, quiet: bool) -> Path | None:
+    """As `found_facts`, for a question, which a program may answer without facts: then None.
+
+    A note says so where it names fact files.
+    """
+    if folder is not None:
+        return folder
+    found, names = found_facts(program, Path(), quiet=quiet), _fact_files(program)
+    if any((found / name).is_file() for name in names):
+        return found
+    if names:
+        note("note: no facts are read; -F names their folder", quiet=quiet)
+    return None
+
+
+def _fact_files(program: Program) -> list[str]:
+    """The names of the files that `.input` directives read."""
+    from deltafix.facts.source import input_path  # noqa: PLC0415  quick --help
+
+    return [
+        input_path(one.relation, one.parameters, Path()).name
+        for one in program.directives
+        if one.kind == "input" and one.parameters.get("IO", "file") in ("file", "jsonfile")
+    ]
+
+
+def _beside(program: Program, name: str, folder: Path) -> Path | None:
     """A folder beside the program with a file of a name that the folder of facts lacks."""
-    if program.path is None or not isinstance(lacks, str) or Path(lacks).exists():
+    if program.path is None:
         return None
     here = Path(program.path).parent
-    places = (place for place in (here, here / "facts") if (place / Path(lacks).name).is_file())
+    places = (place for place in (here, here / "facts") if (place / name).is_file())
     return next((place for place in places if place.resolve() != folder.resolve()), None)

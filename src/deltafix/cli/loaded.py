@@ -6,7 +6,7 @@ Invariant: the facts are one transaction, so a file that cannot be read leaves n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,10 @@ def loaded(
     program = Program.from_file(program_file, **reading)
     users = brought(program, functors)
     prepare_kernel(quiet=quiet)
-    with deltafix.connect(program, ":memory:" if state is None else state, **users) as db:
+    with ExitStack() as stack:
+        with progress("opening the state", quiet=quiet):
+            opened = deltafix.connect(program, ":memory:" if state is None else state, **users)
+            db = stack.enter_context(opened)
         for message in db.recovered:
             note(f"note: {message}", quiet=quiet)
         if facts is not None:
@@ -74,6 +77,14 @@ def load_inputs(
     db: Database, tx: Transaction, folder: Path, told: Callable[[str], None] | None
 ) -> None:
     """Insert the rows of every `.input` relation. Raises SourceError, FactError."""
-    for name, rows in read_inputs(db.program, db.schemas, folder, told):
-        tell(f"taking in {name}: {plural(len(rows), 'row')}")
-        tx.insert(name, rows)
+    insert(tx, read_inputs(db.program, db.schemas, folder, told))
+
+
+def insert(tx: Transaction, inputs: list[tuple[str, Any]]) -> None:
+    """Insert the rows of relations, which are let go one by one."""
+    done, of = 0, sum(len(rows) for _, rows in inputs)
+    while inputs:
+        name, rows = inputs.pop(0)
+        tell(f"taking in {name}: {plural(len(rows), 'row')}", done, of)
+        done += tx.insert(name, rows)
+    tell("", of, of)

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from deltafix.cli.console import (
-    each,
     hidden,
     note,
     prepare_kernel,
+    printing,
     progress,
     require_packages,
 )
@@ -94,12 +94,13 @@ def run(
             note(f"note: {line}", quiet=quiet)
         count = 0
         epochs = opened.follow(seconds, _rest, _stopped) if seconds else opened.drain()
-        for epoch in each(epochs, "taking what is new", quiet=quiet):
-            count += 1
-            if opened.maintainer.keeper.why != where:
-                where = opened.maintainer.keeper.why
-                note(f"executor {where}", quiet=quiet)
-            _tell(epoch, json=json, quiet=quiet)
+        with progress("taking what is new", quiet=quiet):
+            for epoch in epochs:
+                count += 1
+                if opened.maintainer.keeper.why != where:
+                    where = opened.maintainer.keeper.why
+                    note(f"executor {where}", quiet=quiet)
+                _tell(epoch, json=json, quiet=quiet)
         if not count:
             note(f"nothing new; the state is epoch {opened.maintainer.epoch}", quiet=quiet)
 
@@ -164,8 +165,9 @@ def serve(
 def _tell(epoch: Epoch, *, json: bool, quiet: bool) -> None:
     note(epoch.show(), quiet=quiet)
     if json:
-        sys.stdout.write(epoch.json() + "\n")
-        sys.stdout.flush()
+        with printing():
+            sys.stdout.write(epoch.json() + "\n")
+            sys.stdout.flush()
 
 
 @pipeline.command()
@@ -217,7 +219,8 @@ def replay(
     from deltafix.pipeline.replay import replay as again  # noqa: PLC0415
 
     config = read_config(file)
-    found = again(config, epoch, around=_around(config))
+    with progress("evaluating the epoch again"):
+        found = again(config, epoch, around=_around(config))
     _say(found.show())
     raise typer.Exit(0 if found.agrees else 1)
 
@@ -238,8 +241,11 @@ def compact(
     from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
     config = read_config(file)
-    with Pipeline(config, **_runner(config)) as opened:
-        opened.compact(keep)
+    with contextlib.ExitStack() as stack:
+        with progress("opening the state"):
+            opened = stack.enter_context(Pipeline(config, **_runner(config)))
+        with progress("compacting"):
+            opened.compact(keep)
         _say([f"compacted at epoch {opened.maintainer.epoch}"])
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deltafix.cli.brought import Brought, FunctorsFile, Include, Macros, WordSize, brought, reading
-from deltafix.cli.console import prepare_kernel
-from deltafix.cli.inputs import Strict, fact_dir, read_inputs, warner
+from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
+from deltafix.cli.console import prepare_kernel, progress
+from deltafix.cli.inputs import Strict, fact_dir
+from deltafix.cli.loaded import loaded
 from deltafix.cli.sql import read_script
 
 if TYPE_CHECKING:
-    from deltafix.plan.explain import Explanation
     from deltafix.rules.ast import Program
 
 
@@ -41,7 +40,7 @@ def plan(
         Literal["typed", "executable", "core", "shared", "plan"],
         typer.Option("--stage", help="Print what this pass makes of the program."),
     ] = "plan",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")] = False,
 ) -> None:
     """Show the plan of a program: delta rules, join options, indexes and what they serve.
 
@@ -52,16 +51,18 @@ def plan(
     clauses and aggregates).
     """
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415  quick --help
+    from deltafix.plan.explain import explain  # noqa: PLC0415
     from deltafix.plan.tell import tell  # noqa: PLC0415
 
+    options = reading(word_size, include, macros)
     program: Program
     if program_file.suffix == ".sql":
         if facts is not None or functors is not None:
             raise typer.BadParameter("a script of SQL is planned without --fact-dir and --functors")
-        program, users = _of_views(program_file), Brought(functors={}, reducers={})
+        program = _of_views(program_file)
     else:
-        program = Checked.from_file(program_file, **reading(word_size, include, macros))
-        users = brought(program, functors)
+        program = Checked.from_file(program_file, **options)
+        brought(program, functors)  # says what is wrong with it
     if stage != "plan":
         if facts is not None or form == "json":
             option = "--fact-dir" if facts is not None else "--format json"
@@ -70,7 +71,17 @@ def plan(
 
         sys.stdout.write(dict(forms(program))[stage])
         return
-    explained = _explained(program, facts, users, warner(strict=strict, quiet=quiet), quiet=quiet)
+    if facts is None:
+        from deltafix.plan.build import plan as planned  # noqa: PLC0415  quick --help
+        from deltafix.rules.check import typed  # noqa: PLC0415
+
+        explained = explain(planned(typed(program)))
+    else:
+        from deltafix.engine.sizes import statistics  # noqa: PLC0415  numpy is slow
+
+        opened = loaded(program_file, facts, functors, options, strict=strict, quiet=quiet)
+        with opened as db, progress("counting keys", quiet=quiet):
+            explained = explain(db.plan, statistics(db))
     if form == "json":
         sys.stdout.write(json.dumps(explained, indent=2, ensure_ascii=False) + "\n")
     else:
@@ -85,32 +96,3 @@ def _of_views(script: Path) -> Program:
     with door.connect() as db:
         db.execute(read_script(script), path=str(script))
         return db.catalog.program()
-
-
-def _explained(
-    program: Program,
-    facts: Path | None,
-    users: Brought,
-    told: Callable[[str], None] | None,
-    *,
-    quiet: bool,
-) -> Explanation:
-    from deltafix.plan.explain import explain  # noqa: PLC0415  quick --help
-
-    if facts is None:
-        from deltafix.plan.build import plan as planned  # noqa: PLC0415
-        from deltafix.rules.check import typed  # noqa: PLC0415
-
-        return explain(planned(typed(program)))
-    import deltafix  # noqa: PLC0415
-    from deltafix.rules.schemas import row_schemas  # noqa: PLC0415
-
-    inputs = read_inputs(program, row_schemas(program), facts, told)
-    prepare_kernel(quiet=quiet)
-    from deltafix.engine.sizes import statistics  # noqa: PLC0415
-
-    with deltafix.connect(program, **users) as db:
-        with db.transaction() as tx:
-            for name, rows in inputs:
-                tx.insert(name, rows)
-        return explain(db.plan, statistics(db))

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from deltafix.cli.console import note, prepare_kernel
+from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.diagnostics import plural
+from deltafix.doing import tell
 from deltafix.errors import RightsTupleError
 
 if TYPE_CHECKING:
@@ -78,8 +79,12 @@ def _opened(model: Path, tuples: list[Path] | None, *, quiet: bool) -> Rights:
     prepare_kernel(quiet=quiet)
     found = open(read)
     try:
-        for file in files:
-            found.write(read_tuples(file))
+        with progress("reading tuples", quiet=quiet):
+            for number, file in enumerate(files):
+                tell(f"reading {file.name}", number, len(files))
+                tuples = read_tuples(file)
+                tell(f"taking in {file.name}: {plural(len(tuples), 'tuple')}")
+                found.write(tuples)
     except RightsTupleError as error:
         raise _all_of(error, read, files) from None
     return found
@@ -100,7 +105,7 @@ def _all_of(error: RightsTupleError, model: Model, files: Sequence[Path]) -> Rig
         return error
     said = f"\nerror[{error.code}]: ".join(wrong[:_SHOWN])
     more = len(wrong) - _SHOWN
-    return RightsTupleError(f"{said}\nand {more:,} more tuples" if more > 0 else said)
+    return RightsTupleError(f"{said}\nand {plural(more, 'more tuple')}" if more > 0 else said)
 
 
 def _print(text: str) -> None:

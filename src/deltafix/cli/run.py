@@ -16,9 +16,9 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import note, prepare_kernel, progress
-from deltafix.cli.inputs import FACT_DIR, Strict, read_inputs, warner
-from deltafix.diagnostics import plural, render
-from deltafix.doing import tell
+from deltafix.cli.inputs import FACT_DIR, Strict, found_facts, read_inputs, warner
+from deltafix.cli.loaded import insert
+from deltafix.diagnostics import render
 from deltafix.paths import local_path
 from deltafix.rules.schemas import row_schemas
 
@@ -106,6 +106,7 @@ def run(
         note(render(warning, program.source), quiet=quiet)
     users = brought(program, functors)
     schemas = row_schemas(program)
+    facts = found_facts(program, facts, quiet=quiet)
     clock = _Clock()
     with progress("reading facts", quiet=quiet):
         inputs = read_inputs(program, schemas, facts, warner(strict=strict, quiet=quiet))
@@ -123,10 +124,7 @@ def run(
     ) as db:
         clock.lap("opening")
         with progress("evaluating", quiet=quiet), db.transaction() as tx:
-            while inputs:
-                relation, rows = inputs.pop(0)
-                tell(f"taking in {relation}: {plural(len(rows), 'row')}")
-                tx.insert(relation, rows)
+            insert(tx, inputs)
         clock.lap("evaluating")
         _write(program, schemas, db, None if output == _TO_STDOUT else local_path(output), quiet)
         clock.lap("writing")

@@ -13,7 +13,7 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, prepare_kernel, progress, require_packages
-from deltafix.cli.inputs import StrictlyFollowed, fact_dir, warner
+from deltafix.cli.inputs import StrictlyFollowed, fact_dir, found_facts, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.sql import read_script
 from deltafix.errors import SourceError
@@ -128,7 +128,8 @@ def serve(
     program = followed(program_file, functors, options)
     with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
         passed_over, doubt = warner(strict=strict, quiet=quiet), partial(note, quiet=quiet)
-        folder = FactFolder(db, facts or Path(), note, passed_over, program, doubt=doubt)
+        facts = found_facts(db.program, facts or Path(), quiet=quiet)
+        folder = FactFolder(db, facts, note, passed_over, program, doubt=doubt)
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()
         run(db, folder)

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.console import note
+from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.loaded import loaded
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.engine.literals import followed, read_facts, read_ground, read_query, schema_named
 from deltafix.errors import DeltafixError, FactError, ProgramError
 from deltafix.facts.schema import Row, Schema, show_row
+from deltafix.interrupt import answer_oneself
 from deltafix.paths import local_path
 from deltafix.rules.strata import strata
 
@@ -57,7 +58,9 @@ def shell(
             help="More values than columns are errors; piped input ends at the first error, code 2",
         ),
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No greeting, no notes.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No greeting, notes or progress.")
+    ] = False,
 ) -> None:
     """Work on a program's facts line by line; `.help` inside says how."""
     options = reading(word_size, include, macros)
@@ -66,21 +69,23 @@ def shell(
         session = Session(db)
         interactive = sys.stdin.isatty()
         if interactive:
+            answer_oneself()
             note(
                 f"{program_file}: {plural(len(db.schemas), 'relation')}; .help lists commands",
                 quiet=quiet,
             )
-        _loop(session, interactive, strict)
+        _loop(session, interactive, strict, quiet)
         if session.pending:
-            note(f"{session.pending} uncommitted edit(s) dropped", quiet=quiet)
+            note(f"{plural(session.pending, 'uncommitted edit')} dropped", quiet=quiet)
             session.rollback()
 
 
-def _loop(session: Session, interactive: bool, strict: bool) -> None:
+def _loop(session: Session, interactive: bool, strict: bool, quiet: bool) -> None:
     for line in _typed(session) if interactive else sys.stdin:
         epoch = session.db.epoch
         try:
-            answer = session.execute(line)
+            with progress("evaluating", quiet=quiet):
+                answer = session.execute(line)
         except DeltafixError as error:
             if strict and not interactive:
                 raise
@@ -202,7 +207,7 @@ class Session:
         if transaction is None:
             return "nothing to roll back"
         transaction.rollback()
-        return f"{dropped} edit(s) dropped"
+        return f"{plural(dropped, 'edit')} dropped"
 
     def _begin(self) -> Transaction:
         if self._transaction is None:

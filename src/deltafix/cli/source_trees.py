@@ -14,8 +14,9 @@ from os import cpu_count
 from time import sleep
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from deltafix.cli.console import bar, note, progress
+from deltafix.cli.console import note, progress
 from deltafix.diagnostics import plural
+from deltafix.doing import hearer, tell
 from deltafix.errors import JavaNotFoundError, SourceError
 
 if TYPE_CHECKING:
@@ -86,13 +87,15 @@ def _extract_with_spark(
     with contextlib.ExitStack() as stack:
         with progress("starting Spark", quiet=quiet):
             session = stack.enter_context(spark_session())
-        with bar(f"extracting {plural(len(paths), 'file')} with Spark", quiet=quiet) as step:
+        what = f"extracting {plural(len(paths), 'file')} with Spark"
+        with progress(what, quiet=quiet):
+            told = hearer()  # for the thread that looks at Spark's tasks
             table = map_batches(
                 session,
                 reading.paths_table(paths),
                 partial(reading.extract_batch, tree, extract),
                 facts.FRAGMENT_SCHEMA,
-                progress=step,
+                progress=partial(told, what) if told is not None else None,
             )
     return facts.from_arrow(table)
 
@@ -103,8 +106,9 @@ def _extract_here(
     """The fragments of many files, extracted in this process."""
     from deltafix.analyses.reading import read_fragments  # noqa: PLC0415  quick --help
 
-    with bar(f"extracting {plural(len(paths), 'file')}", quiet=quiet) as step:
-        return list(read_fragments(tree, paths, extract, step))
+    what = f"extracting {plural(len(paths), 'file')}"
+    with progress(what, quiet=quiet):
+        return list(read_fragments(tree, paths, extract, partial(tell, what)))
 
 
 def follow(watcher: Watcher[C], tell: Callable[[C], None]) -> None:

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 import typer
 
-from deltafix.cli.console import each, hidden, note, prepare_kernel, progress
+from deltafix.cli.console import hidden, note, prepare_kernel, printing, progress
 from deltafix.cli.inputs import fact_dir
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
 from deltafix.facts.logical import line_of
+from deltafix.interrupt import answer_oneself
 
 if TYPE_CHECKING:
     from deltafix.sql import Connection, Subscription, ViewDelta
@@ -60,7 +61,7 @@ def sql(
         typer.Option(help="Keep tables and views in a folder: by path or URL.", metavar="FOLDER"),
     ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Do not show the changes of views.")
+        bool, typer.Option("--quiet", "-q", help="No changes of views, no notes, no progress.")
     ] = False,
 ) -> None:
     """Run SQL: tables in memory or a folder, views kept up to date, and what changed in each.
@@ -85,7 +86,8 @@ def sql(
         for file in files or ():
             session.run(read_script(file), str(file))
         if facts is not None:
-            take_files(db, facts, quiet=quiet)
+            with progress("reading files", quiet=quiet):
+                take_files(db, facts, quiet=quiet)
         for command in commands or ():
             session.run(command, "-c")
         if files or commands:
@@ -144,11 +146,12 @@ class _Session:
         """Run the statements of a text one by one."""
         from deltafix.sql.types import shown_rows  # noqa: PLC0415  quick --help
 
-        for result in each(self.db.run(text, (), path), path, quiet=self._quiet):
-            self._watch()
-            if not isinstance(result, int):
-                rows = shown_rows(result.rows, result.columns)
-                _print(map(line_of, rows))
+        with progress(path, quiet=self._quiet):
+            for result in self.db.run(text, (), path):
+                self._watch()
+                if not isinstance(result, int):
+                    rows = shown_rows(result.rows, result.columns)
+                    _print(map(line_of, rows))
 
     def _watch(self) -> None:
         """Show the changes of views made since, and of those that were dropped and made again."""
@@ -167,13 +170,14 @@ def print_delta(delta: ViewDelta) -> None:
 
 
 def _print(lines: Iterable[str]) -> None:
-    with hidden():
+    with printing():
         for line in lines:
             sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
 
 def _typed(session: _Session) -> None:
+    answer_oneself()
     note(_HELP)
     for text in _statements(session):
         was_open, commits = session.db.in_transaction, session.db.commits
@@ -248,25 +252,27 @@ def take_files(db: Connection, facts: Path, *, whole: bool = False, quiet: bool)
     from deltafix.sql.files import table_file, take_in  # noqa: PLC0415  pyarrow is slow
 
     db.begin()
-    for name in db.catalog.tables:
-        path = table_file(facts, name)
+    files = {name: table_file(facts, name) for name in db.catalog.tables}
+    done, of = 0, sum(path.stat().st_size for path in files.values() if path is not None)
+    for name, path in files.items():
         if path is None:
             lacks = f"no {name}.parquet and no {name}.csv in {facts}"
             if whole and not db.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchall():  # noqa: S608
                 db.rollback()
-                taken = {table_file(facts, one) for one in db.catalog.tables}
-                names = [one.name for one in facts.iterdir() if one not in taken]
+                names = [one.name for one in facts.iterdir() if one not in files.values()]
                 instead = did_you_mean(
                     f"{name}.csv", names, "one without rows has a file of its header alone"
                 )
                 raise SourceError(f"table {name} has no rows: {lacks}; {instead}", value=name)
             note(f"note: {lacks}", quiet=quiet)
             continue
-        tell(f"taking in {name}")
+        tell(f"taking in {name}", done, of)
+        done += path.stat().st_size
         others = take_in(db, name, path)
         if others:
             shown_others = ", ".join(others)
             note(f"note: {path}: table {name} has no column {shown_others}", quiet=quiet)
+    tell("", of, of)
     db.commit()
 
 
@@ -292,8 +298,8 @@ def run_views(
         take_files(db, facts, whole=True, quiet=quiet)
         if not db.catalog.views:
             note("note: no view, so there is nothing to write", quiet=quiet)
-        for name in db.catalog.views:
-            tell(f"writing {name}")
+        for number, name in enumerate(db.catalog.views):
+            tell(f"writing {name}", number, len(db.catalog.views))
             rows = db.execute(f'SELECT * FROM "{name}"').to_arrow()  # noqa: S608
             with hidden():
                 write_view(rows, name, output)

@@ -8,20 +8,41 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.inputs import FACT_DIR, Strict
+from deltafix.cli.brought import FunctorsFile, Include, Macros, Reading, WordSize, reading
+from deltafix.cli.console import progress
+from deltafix.cli.inputs import FACT_DIR, Strict, facts_to_ask
 from deltafix.cli.loaded import loaded
+
+if TYPE_CHECKING:
+    from deltafix.engine.database import Database
 
 _Program: TypeAlias = Annotated[Path, typer.Argument(help="The program (.dl).", metavar="PROGRAM")]
 _Fact: TypeAlias = Annotated[
     str, typer.Argument(help='One row, such as \'path("a", "c")\'.', metavar="FACT")
 ]
 _Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")]
+
+
+def _asked(
+    program_file: Path,
+    facts: Path | None,
+    functors: Path | None,
+    options: Reading,
+    *,
+    strict: bool,
+    quiet: bool,
+) -> AbstractContextManager[Database]:
+    """The database to ask, over the facts that -F names, or that are found without it."""
+    from deltafix.datalog.program import Program  # noqa: PLC0415  quick --help
+
+    found = facts_to_ask(Program.from_file(program_file, **options), facts, quiet=quiet)
+    return loaded(program_file, found, functors, options, strict=strict, quiet=quiet)
 
 
 def why(
@@ -54,16 +75,17 @@ def why(
 ) -> None:
     """Say why a row holds: a smallest proof, found on demand."""
     options = reading(word_size, include, macros)
-    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
+    with _asked(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
         if count:
             from deltafix.engine.literals import read_ground  # noqa: PLC0415  quick --help
 
             sys.stdout.write(f"{db.derivation_count(*read_ground(fact, db.schemas))}\n")
             return
-        if several:
-            proofs = db.why(fact, all=True, limit=limit, max_steps=max_steps)
-        else:
-            proofs = [db.why(fact, max_steps=max_steps)]
+        with progress("looking for a proof", quiet=quiet):
+            if several:
+                proofs = db.why(fact, all=True, limit=limit, max_steps=max_steps)
+            else:
+                proofs = [db.why(fact, max_steps=max_steps)]
     if form == "json" and several:
         shown = json.dumps([one.to_dict() for one in proofs], ensure_ascii=False, indent=2)
     else:
@@ -97,7 +119,8 @@ def why_not(
 ) -> None:
     """Say why a row does not hold, rule by rule, and what would make it hold."""
     options = reading(word_size, include, macros)
-    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
+    opened = _asked(program_file, facts, functors, options, strict=strict, quiet=quiet)
+    with opened as db, progress("looking for what fails", quiet=quiet):
         found = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
     sys.stdout.write(f"{found.show(form)}\n")
 
@@ -121,7 +144,7 @@ def step(
     from deltafix.facts.schema import show_row  # noqa: PLC0415  likewise
 
     options = reading(word_size, include, macros)
-    with loaded(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
+    with _asked(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
         found = followed(db, fact)
     for name, row in found:
         sys.stdout.write(f"{show_row(name, row)}\n")

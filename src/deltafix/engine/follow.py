@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from deltafix.datalog.load import Analysis, analyse, read_bytes
 from deltafix.datalog.preprocess import NOTHING_GIVEN, Given
 from deltafix.diagnostics import render
+from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError
 from deltafix.facts.carets import with_caret
 from deltafix.facts.delta import Delta
@@ -303,6 +304,7 @@ class FactFolder:
 
     def _rows_of(self, one: Directive) -> set[Row]:
         schema = self.db.schemas[one.relation]
+        tell(f"reading {one.relation}")
         rows = read_input(schema, one.parameters, self.folder, self._warn, may_lack=True)
         if isinstance(rows, list):
             return set(rows)

@@ -15,7 +15,7 @@ from deltafix.datalog.clauses import ClauseParser
 from deltafix.datalog.cursor import SyntaxFault
 from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.source import Source
-from deltafix.diagnostics import Diagnostic, render
+from deltafix.diagnostics import Diagnostic, plural, render
 from deltafix.errors import ProgramError
 from deltafix.facts.schema import (
     Pattern,
@@ -85,7 +85,7 @@ def read_query(text: str, schemas: Mapping[str, Schema]) -> Query:
     (atom,) = atoms
     schema = schema_named(atom.relation, schemas)
     if len(atom.args) != schema.arity:
-        message = f"`{atom.relation}` has {schema.arity} column(s), {len(atom.args)} given"
+        message = f"`{atom.relation}` has {plural(schema.arity, 'column')}, {len(atom.args)} given"
         raise _wrong(text, atom, message, schema.show())
     pattern: list[Value | EllipsisType] = []
     variables: dict[str, list[int]] = {}

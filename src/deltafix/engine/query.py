@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from deltafix.diagnostics import plural
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.store import codes_where, group_of, relation_cell, rows_of_group
@@ -41,7 +42,8 @@ def select(
     thread writes, so indexes may be read.
     """
     if len(pattern) != schema.arity:
-        message = f"{schema.show()} has {schema.arity} column(s), but {len(pattern)} were asked for"
+        has = plural(schema.arity, "column")
+        message = f"{schema.show()} has {has}, but {len(pattern)} were asked for"
         raise FactError(message, relation=schema.relation, value=pattern)
     number = linked.ids[schema.relation]
     wanted: dict[int, int] = {}

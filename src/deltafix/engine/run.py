@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from deltafix.diagnostics import plural
-from deltafix.doing import hearer
+from deltafix.doing import hearer, tell
 from deltafix.engine.lanes import Lanes
 from deltafix.engine.link import Linked
 from deltafix.engine.store import relation_cell
@@ -197,8 +197,7 @@ _SHOWN = 2
 def between(arena: Arena, linked: Linked, limits: Limits) -> None:
     """Hold the rows against the limits, and tell how far the epoch is. Raises BudgetError."""
     limits.check()
-    told = hearer()
-    if told is None:
+    if hearer() is None:
         return
     stages, number = linked.plan.stages, stratum_of(arena)
     if 0 <= number < len(stages):
@@ -212,7 +211,7 @@ def between(arena: Arena, linked: Linked, limits: Limits) -> None:
             shown = ", ".join(sizes) + (", …" if named[_SHOWN:] else "")
         else:
             shown = f"for {', '.join(named[:_SHOWN])}: {plural(sum(rows.values()), 'row')}"
-        told(f"{shown} (stratum {number + 1} of {len(stages)})")
+        tell(f"{shown} (stratum {number + 1} of {len(stages)})")
 
 
 def named_in(plan: Plan, number: int) -> list[str]:

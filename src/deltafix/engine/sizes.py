@@ -13,7 +13,7 @@ import numpy as np
 from deltafix.engine.link import Linked
 from deltafix.engine.store import codes_where, relation_cell
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena
+from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.explain import Statistics
 
 if TYPE_CHECKING:
@@ -26,11 +26,19 @@ def statistics(db: Database) -> dict[str, Statistics]:
     for relation in db.plan.relations:
         codes = codes_where(db._arena, db._linked.ids[relation.name], at.WAS)
         keys = {
-            columns: len(np.unique(codes[:, list(columns)], axis=0))
+            columns: _distinct(codes[:, list(columns)])
             for columns in db.plan.indexes[relation.name]
         }
         found[relation.name] = Statistics(len(codes), keys)
     return found
+
+
+def _distinct(rows: Words) -> int:
+    """How many rows differ. `np.unique` sorts rows as bytes: four times as long, under the GIL."""
+    if len(rows) < 2 or rows.shape[1] == 0:
+        return min(len(rows), 1)
+    ordered = rows[np.lexsort(rows.T)]
+    return 1 + int((ordered[1:] != ordered[:-1]).any(axis=1).sum())
 
 
 def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltafix.diagnostics import plural
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.schema import (
     Column,
@@ -124,7 +125,7 @@ def check_table(schema: Schema, rows: Any, *, encoded: bool = False) -> pa.Table
     table = to_table(rows)
     if table.num_columns != schema.arity:
         message = (
-            f"{schema.relation}: the table has {table.num_columns} column(s) "
+            f"{schema.relation}: the table has {plural(table.num_columns, 'column')} "
             f"{table.column_names}, but {schema.show()} has {schema.arity}"
         )
         raise FactError(message, relation=schema.relation, value=table.column_names)

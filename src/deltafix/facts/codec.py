@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import TYPE_CHECKING, Final, NoReturn, TextIO, TypeAlias
 
-from deltafix.diagnostics import did_you_mean, separator_in
+from deltafix.diagnostics import did_you_mean, plural, separator_in
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.ordered import OrderedRows
 from deltafix.facts.schema import (
@@ -390,8 +390,8 @@ def quoted_lines(text: str, delimiter: str, label: str) -> Iterator[tuple[int, l
 
 
 def _refuse_width(label: str, number: int, schema: Schema, cells: list[str]) -> NoReturn:
-    found = "an empty line" if cells == [""] else f"{len(cells)} value(s): {shown(cells)}"
-    wanted = f"{schema.arity} value(s)" if schema.columns else f"the line {_NULLARY}"
+    found = "an empty line" if cells == [""] else f"{plural(len(cells), 'value')}: {shown(cells)}"
+    wanted = f"{plural(schema.arity, 'value')}" if schema.columns else f"the line {_NULLARY}"
     message = f"{label}:{number}: expected {wanted} for {schema.show()}, found {found}"
     separator = separator_in(cells, "")
     if separator is not None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from types import EllipsisType
 from typing import TypeAlias, cast
 
-from deltafix.diagnostics import did_you_mean
+from deltafix.diagnostics import did_you_mean, plural
 from deltafix.errors import FactError, TypeMismatchError, UnknownRelationError
 from deltafix.facts.logical import Logical
 from deltafix.facts.shapes import Shape
@@ -243,8 +243,8 @@ class Schema:
     def _wrong_width(self, batch: list[Row]) -> FactError:
         row, values = next(pair for pair in enumerate(batch) if len(pair[1]) != self.arity)
         message = (
-            f"{self.relation}: row {row} has {len(values)} value(s): {shown(values)}, but "
-            f"{self.show()} has {self.arity} column(s)"
+            f"{self.relation}: row {row} has {plural(len(values), 'value')}: {shown(values)}, but "
+            f"{self.show()} has {plural(self.arity, 'column')}"
         )
         return FactError(message, relation=self.relation, row=row, value=values)
 

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
+from uuid import uuid4
 
 from deltafix.errors import FactError, SinkError
 from deltafix.facts.codec import FactFormat, write_facts
@@ -133,14 +132,10 @@ def whole_file(path: Path, *, packed: bool = False) -> Iterator[TextIO]:
     SinkError.
     """
     local_path(path)
-    try:
+    unfinished = path.parent / f".{path.name}.{uuid4().hex}"
+    try:  # the file is made inside: an interrupt may come right behind that
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise _refused(path, error) from None
-    unfinished = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as raw:
+        with unfinished.open("xb") as raw:
             if packed or path.suffix == ".gz":
                 # No name, no time: equal rows make equal files.
                 with (
@@ -151,20 +146,13 @@ def whole_file(path: Path, *, packed: bool = False) -> Iterator[TextIO]:
             else:
                 with io.TextIOWrapper(raw, encoding="utf-8", newline="") as stream:
                     yield stream
-        unfinished.chmod(0o666 & ~_umask())
         unfinished.replace(path)
     except OSError as error:
         raise _refused(path, error) from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that could not be made either
+            unfinished.unlink(missing_ok=True)
 
 
 def _refused(path: Path, error: OSError) -> SinkError:
     return SinkError(f"{path}: cannot be written: {error.strerror or error}", path=str(path))
-
-
-def _umask() -> int:
-    # mkstemp makes private files; an output file has the rights any new file would have.
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

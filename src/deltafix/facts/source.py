@@ -15,7 +15,6 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from deltafix.diagnostics import did_you_mean
-from deltafix.doing import tell
 from deltafix.errors import SourceError
 from deltafix.facts.codec import FactFormat, Told, read_facts
 from deltafix.facts.schema import Row, Schema
@@ -50,7 +49,6 @@ def read_input(
         SourceError: a file that is missing, unreadable, or outside `folder`; another `IO`.
         FactError: a parameter, line or value that does not fit; names file and line.
     """
-    tell(f"reading {schema.relation}")
     form = FactFormat.from_parameters(schema.relation, parameters)
     kind = parameters.get("IO", "file")
     if kind == "stdin":

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from deltafix.datalog.program import Program as Text
-from deltafix.diagnostics import did_you_mean, suggest
+from deltafix.diagnostics import did_you_mean, plural, suggest
 from deltafix.errors import ConfigError, SourceError
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
@@ -231,7 +231,7 @@ def _input(
         columns = values.get("columns")
         if columns is not None and len(columns) != schema.arity:
             message = (
-                f"{where} columns = {columns} names {len(columns)} column(s), but "
+                f"{where} columns = {columns} names {plural(len(columns), 'column')}, but "
                 f"{schema.show()} has {schema.arity}"
             )
             raise ConfigError(message, key="columns", value=columns)

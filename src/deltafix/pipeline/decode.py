@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from pyarrow import csv as arrow_csv
 from pyarrow import json as arrow_json
 
+from deltafix.diagnostics import plural
 from deltafix.errors import FactError, PipelineError
 from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.facts.json_rows import json_object
@@ -100,7 +101,9 @@ def _csv(path: File, form: FileForm) -> Decoded:
     bad = []
     for place, row in enumerate(torn):
         line = f":{lines[place]}" if len(lines) == len(torn) else ""  # or quotes are read otherwise
-        reason = f"it has {row.actual_columns} value(s), not {len(names)} ({', '.join(names)})"
+        reason = (
+            f"it has {plural(row.actual_columns, 'value')}, not {len(names)} ({', '.join(names)})"
+        )
         bad.append(Bad(reason, f"{path}{line}", row.text))
     return Decoded(table, bad)
 

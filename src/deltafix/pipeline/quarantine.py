@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from deltafix.diagnostics import plural
 from deltafix.errors import BadRowError, SinkError
 from deltafix.facts.values import plain_text
 from deltafix.pipeline.signed import Bad
@@ -130,7 +131,7 @@ def refused(source: str, bad: Sequence[Bad], what: str) -> BadRowError:
     first = bad[0]
     message = (
         f"input {source}: {first.origin}: {first.reason}: {first.row!r}"
-        + (f" (and {len(bad) - 1:,} more bad rows)" if len(bad) > 1 else "")
+        + (f" (and {plural(len(bad) - 1, 'more bad row')})" if len(bad) > 1 else "")
         + f'; {what}; bad_rows = "quarantine" sets such rows aside'
     )
     return BadRowError(message, input=source, reason=first.reason, row=first.row)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from deltafix.diagnostics import plural
 from deltafix.engine.beyond.facts import Fact as Record
 from deltafix.engine.beyond.joined import JoinedRows
 from deltafix.facts.schema import Row
@@ -193,8 +194,9 @@ class Ways:
         if one:
             yield from (Way((node,), says=f"{fold.op} = {show_value(row[-1])}") for node in nodes)
             return
-        count = f"more than {MAX_INPUTS}" if len(rows) > MAX_INPUTS else str(len(rows))
-        value = f"{fold.op} over {count} row(s) = {show_value(row[-1])}"
+        more = "more than " if len(rows) > MAX_INPUTS else ""
+        count = plural(min(len(rows), MAX_INPUTS), "row")
+        value = f"{fold.op} over {more}{count} = {show_value(row[-1])}"
         yield Way(tuple(nodes[:MAX_INPUTS]), says=value)
 
     # --- relations that keep, join or close their rows, outside recursion ---------------------

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow.compute as pc
 
+from deltafix.diagnostics import plural
 from deltafix.errors import RightsTupleError
 from deltafix.rights.bulk import rows_of_table
 from deltafix.rights.changes import RightsDelta
@@ -98,7 +99,7 @@ class RightsTransaction:
                 if left.num_rows:
                     one = shown(source, _row(left, 0))
                     message = (
-                        f"{left.num_rows:,} tuple(s) such as `{one}` are not allowed by this "
+                        f"{plural(left.num_rows, 'tuple')} such as `{one}` are not allowed by this "
                         f"model, which has no `{name}`; delete them in the same transaction, first"
                     )
                     raise RightsTupleError(message, value=one)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import overload
 
+from deltafix.diagnostics import plural
 from deltafix.errors import ProgramError
 from deltafix.rules.ast import Atom, Attribute, Rule
 from deltafix.rules.builder import Builder, current_builder
@@ -137,7 +138,9 @@ def _names(
         return [first, *(f"lfp_{number + i}" for i in range(1, wanted))]
     names = [name] if isinstance(name, str) else list(name)
     if len(names) != wanted:
-        raise TypeError(f"lfp of a function of {wanted} argument(s) has {len(names)} name(s)")
+        raise TypeError(
+            f"lfp of a function of {plural(wanted, 'argument')} has {plural(len(names), 'name')}"
+        )
     return names
 
 
@@ -167,7 +170,7 @@ def _results(
     given = function(*(one.rows for one in sets))
     results = [rows_of(one) for one in (given if isinstance(given, tuple) else (given,))]
     if len(results) != len(sets):
-        raise TypeError(f"lfp of {len(sets)} set(s): its function gave {len(results)}")
+        raise TypeError(f"lfp of {plural(len(sets), 'set')}: its function gave {len(results)}")
     for one, rows in zip(sets, results, strict=True):
         for use in rows.uses:
             if use.argument in sets and (use.odd or use.folded):

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from deltafix.doing import tell
 from deltafix.errors import SparkMissingError
 from deltafix.interrupt import end_at_once
 from deltafix.spark.java import find_java, wrap_java
@@ -93,11 +94,13 @@ def spark_session(
         settings = SparkConf().setAll(
             list({**OPTIONS, **(LOCAL if local else {}), **chosen}.items())
         )
+        tell("starting Spark")
         with _environment(**around):
             end_at_once()
             SparkContext.getOrCreate(settings)
             end_at_once()  # PySpark has set a handler of its own
             session = SparkSession.builder.config(conf=settings).getOrCreate()
+        tell("")
         ending = ExitStack()
         ending.callback(session.stop)
         # At the end of the process at the latest: once Python has stopped its threads, stopping

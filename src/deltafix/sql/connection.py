@@ -130,7 +130,9 @@ class Connection(Definitions):
         try:
             for statement in remembered(sql, self.dialect, path, wrong):
                 if hearer() is not None:  # a script's INSERT may be a megabyte of words
-                    tell(" ".join(statement.sql.split()))
+                    # Of a text of one statement whoever hears may be counting more.
+                    of = len(statement.text) if statement.start else 0
+                    tell(" ".join(statement.sql.split()), statement.start, of)
                 node = statement.node
                 if not isinstance(node, kinds):
                     continue

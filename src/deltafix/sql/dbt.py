@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from deltafix.diagnostics import Span, render_all
+from deltafix.doing import tell
 from deltafix.errors import DbtError, SqlError
 from deltafix.sql.connection import Connection, open_connection
 from deltafix.sql.text import DIALECTS, Statement, exp, normal_name, span_of, statements
@@ -216,8 +217,10 @@ class _Reading:
         except CycleError as error:
             circle = " > ".join(map(str, error.args[1]))
             raise DbtError(f"models that read each other in a circle: {circle}") from None
-        for key in order:
-            self._found[key] = self._made(key, self._nodes[key], needs[key])
+        for number, key in enumerate(order):
+            node = self._nodes[key]
+            tell(f"{node['resource_type']} {node['name']}", number, len(order))
+            self._found[key] = self._made(key, node, needs[key])
         return tuple(self._found.values())
 
     def _reads(self, node: Mapping[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from deltafix.diagnostics import plural
 from deltafix.engine.connect import connect
 from deltafix.engine.literals import read_ground
 from deltafix.errors import FactError, ProgramError
@@ -43,7 +44,7 @@ __all__ = ["Reason", "why", "why_not"]
 _ASKED: Final = "~asked"
 """The relation of a view's rows without what tells duplicates apart; no name in a text of SQL."""
 
-_AGGREGATED: Final = re.compile(r"[a-z_]+ over \d+ row\(s\)")
+_AGGREGATED: Final = re.compile(r"[a-z_]+ over \d+ rows?\b")
 """What a proof says of an aggregate; its other tests are the conditions of the query."""
 
 _FIRST: Final = re.compile(r"@@first_0_(\d+)_")
@@ -312,7 +313,7 @@ class _Terms:
             rows = [n for n in step.premises if proof.steps[n].relation == found.body.relation]
             mine = {n for n in rows if _fits(row, proof.steps[n].row[-len(row) :])}
             if mine:
-                said = f"the first {first[1]} in the order of {len(rows)} row(s) are taken"
+                said = f"the first {first[1]} in the order of {plural(len(rows), 'row')} are taken"
                 return [n for n in step.premises if n in mine or n not in rows], [said]
         return step.premises, []
 

@@ -923,6 +923,7 @@ def test_a_base_that_a_star_import_brings() -> None:
     [
         "# kept for backward compatibility\n# until 2.0\ndef _old(): ...",
         "def _old(): ...  # legacy",
+        "def _old(\n  a,\n):\n  # Nothing any more;\n  # retained for compatibility\n  return a",
         'def _old():\n  """Deprecated: use new."""',
         'def _old():\n  """As in\n\n    import m; m._old(1)\n  """',
         "def new(): ...\n_old = new",

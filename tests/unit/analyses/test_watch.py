@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +14,10 @@ import pytest
 from deltafix.analyses.dead_code import DEAD_CODE
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.dead_code.report import Change
+from deltafix.analyses.files import Tree
 from deltafix.analyses.reading import read_fragments
 from deltafix.analyses.watch import Watcher, watch
+from deltafix.cli import console
 from deltafix.cli import main as command_line
 
 MAIN = 'if __name__ == "__main__": '
@@ -123,10 +126,25 @@ def test_dead_symbols_give_exit_code_one_and_none_gives_zero(tree: Path, run: Ca
 def test_a_terminal_sees_progress_unless_it_wants_quiet(
     tree: Path, run: Callable, monkeypatch: pytest.MonkeyPatch, quiet: bool
 ) -> None:
+    came = threading.Event()
+
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
+        def write(self, text: str) -> int:
+            written = super().write(text)
+            if "extracting 2 files" in self.getvalue():
+                came.set()
+            return written
+
+    def slow(self: Tree, path: str) -> bytes:
+        assert quiet or came.wait(30)
+        return read(self, path)
+
+    read = Tree.read
+    monkeypatch.setattr(Tree, "read", slow)
+    monkeypatch.setattr(console, "AFTER", 0.0)
     shown = Terminal()
     monkeypatch.setattr("sys.stderr", shown)
     code, out, _ = run(tree, *(["--quiet"] if quiet else []))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from importlib import import_module
@@ -61,7 +62,46 @@ def test_an_unknown_command_or_option_is_an_error_of_the_user(deltafix):
     assert deltafix("run", "--nope").code == 2
 
 
-PROJECT = Path(__file__).parents[3] / "pyproject.toml"
+ROOT = Path(__file__).parents[3]
+PROJECT = ROOT / "pyproject.toml"
+OTHERS = {"history.py", "java.py"}  # these call git and java
+OPTION = re.compile(r"(?<![\w-])--[a-z]+(?:-[a-z]+)*(?![\w-])")
+COMMAND = re.compile(r"\bdeltafix (?P<name>(?:(?:ask|pipeline|rights) )?[a-z-]+)(?P<rest>[^`|#]*)")
+
+
+def options(command, path=""):
+    """Each command by its name, with the options that it takes."""
+    if path:
+        own = (name for one in command.params for name in one.opts + one.secondary_opts)
+        yield path, {"--help", "--debug", *own}
+    for name, one in getattr(command, "commands", {}).items():
+        yield from options(one, f"{path} {name}".strip())
+
+
+def test_no_message_and_no_page_names_an_option_that_there_is_not():
+    taken = dict(options(cli.application()))
+    known = set().union(*taken.values(), {"--version"})
+    texts = [
+        (f"{path.name}:{node.lineno}", node.value)
+        for path in (ROOT / "src").rglob("*.py")
+        if path.name not in OTHERS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    wrong = [(place, one) for place, text in texts for one in OPTION.findall(text)
+             if one not in known and not place.startswith("dbt.py")]  # fmt: skip
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    texts += [(path.name, line) for path in pages for line in path.read_text().splitlines()]
+    named = [
+        (place, found["name"], one)
+        for place, text in texts
+        for line in text.splitlines()
+        for found in COMMAND.finditer(line)
+        if found["name"] in taken
+        for one in OPTION.findall(found["rest"])
+    ]
+    assert len(named) > 50
+    assert wrong + [one for one in named if one[2] not in taken[one[1]]] == []
 
 
 def test_show_versions_names_what_a_bug_report_needs(deltafix):

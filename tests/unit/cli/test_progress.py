@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import re
@@ -138,6 +139,24 @@ def test_long_work_is_told_on_a_terminal_and_nothing_of_it_stays(cases, name):
     assert "\x1b" not in piped.stderr
 
 
+def test_churn_says_which_commit_of_how_many_it_is_at(tmp_path, warm_kernel):
+    def git(*arguments: str) -> None:
+        who = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", *who, "-C", tmp_path, *arguments], check=True, capture_output=True)
+
+    git("init")
+    for n in range(30):
+        (tmp_path / "m.py").write_text(f"def f{n}():\n    pass\n")
+        git("add", "--all")
+        git("commit", "--message", f"{n}")
+    arguments = ["churn", f"{tmp_path}", "HEAD~29..", "--sample", "1", "--format", "json"]
+    out, written = on_terminal([sys.executable, "-c", DRIVER, *arguments])
+    assert len(json.loads(out)["commits"]) == 29
+    assert re.search(r"commit \d+ of 29", written)
+    assert re.search(r"\d+%, 0:00:\d\d left", written)
+    assert screen(written) == []
+
+
 def test_quiet_shows_nothing_on_a_terminal(cases):
     arguments, _ = cases("run")
     out, written = on_terminal([sys.executable, "-c", DRIVER, *arguments, "--quiet"])
@@ -229,18 +248,37 @@ def test_nothing_appears_while_it_is_hidden(monkeypatch):
         terminal.wait_for("working")
 
 
-def test_items_are_waited_for_with_progress_and_handed_on_without(monkeypatch):
+def test_what_is_counted_has_a_share_and_the_time_that_is_left(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(console.time, "monotonic", lambda: now[0])
+    line = console._Line("counting")
+
+    def left(seconds: float, done: int, of: int) -> str:
+        now[0] += seconds
+        line.say("a word", done, of)
+        return line._left
+
+    assert left(0, 0, 10) == ""
+    assert left(2, 1, 10) == "10%, 0:00:18 left"
+    assert left(0, 0, 0) == "10%, 0:00:18 left", "words alone change nothing about it"
+    assert left(2, 4, 10) == "40%, 0:00:06 left"
+    assert left(5, 10, 10) == "", "all is done"
+    assert left(5, 5000, 9000) == "", "where it begins nothing is known"
+    assert left(60, 6000, 9000) == "67%, 0:03:00 left", "from where it began"
+    assert left(5, 0, 9000) == "", "from the start again"
+
+
+def test_the_time_that_is_left_is_shown(monkeypatch):
     terminal = on_a(monkeypatch)
-
-    def slow():
-        terminal.wait_for("waiting")
-        yield 1
+    with console.progress("counting"):
+        tell("one", 0, 3)
+        tell("two", 1, 3)
+        terminal.wait_for("33%, 0:00:00 left")
+        tell("done", 3, 3)
         terminal.truncate(0)
-        terminal.wait_for("waiting")
-        yield 2
-
-    for item in console.each(slow(), "waiting"):
-        assert screen(terminal.getvalue()) == [], item
+        terminal.wait_for("done")
+        assert "left" not in terminal.getvalue()
+    assert screen(terminal.getvalue()) == []
 
 
 def test_an_error_takes_the_line_away(monkeypatch):
@@ -254,20 +292,20 @@ def test_an_error_takes_the_line_away(monkeypatch):
 def test_tellers_are_heard_inside_the_block_alone():
     said = []
     tell("before")
-    with heard(said.append):
-        tell("inside")
-        with heard(lambda what: said.append(what.upper())):
+    with heard(lambda *told: said.append(told)):
+        tell("inside", 1, 3)
+        with heard(lambda what, done, of: said.append(what.upper())):
             tell("deeper")
         tell("inside again")
     tell("after")
-    assert said == ["inside", "DEEPER", "inside again"]
+    assert said == [("inside", 1, 3), "DEEPER", ("inside again", 0, 0)]
 
 
 def test_an_epoch_tells_relation_rows_and_stratum(warm_kernel, monkeypatch):
     monkeypatch.setattr("deltafix.engine.run.SLICE", 100)
     said = []
     with deltafix.connect(deltafix.Program.parse(PROGRAM)) as db:
-        with heard(said.append), db.transaction() as tx:
+        with heard(lambda what, done, of: said.append(what)), db.transaction() as tx:
             tx.insert("edge", [(n, n + 1) for n in range(60)])
         assert db.count("path") == 1830
     told = [re.fullmatch(r"path: ([\d,]+) rows \(stratum 2 of 2\)", one) for one in said if one]
@@ -283,7 +321,7 @@ def test_an_epoch_tells_no_name_that_nobody_wrote(warm_kernel, monkeypatch):
     said = []
     with deltafix.sql.connect() as db:
         db.execute(SCRIPT.partition("INSERT")[0].replace("1298", "0"))
-        with heard(said.append):
+        with heard(lambda what, done, of: said.append(what)):
             db.insert("edge", [(n, n + 1) for n in range(60)])
     told = [
         re.fullmatch(r"(for )?path: [\d,]+ rows \(stratum \d of \d\)", one) for one in said[1:-1]

@@ -82,8 +82,8 @@ def test_profile_numbers_rules_as_the_plan_does(deltafix, folder):
 @pytest.mark.parametrize(
     ("facts", "wanted"),
     [
-        ("a\tb\nc\n", "edge.facts:2: expected 2 value(s)"),
-        ("a\tb\nc\td\te\n", "edge.facts:2: expected 2 value(s)"),
+        ("a\tb\nc\n", "edge.facts:2: expected 2 values"),
+        ("a\tb\nc\td\te\n", "edge.facts:2: expected 2 values"),
         (None, "edge.facts: no such fact file for edge(x: symbol, y: symbol)"),
     ],
 )
@@ -115,11 +115,36 @@ def test_facts_beside_the_program_are_named(deltafix, folder, monkeypatch, tmp_p
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    ended = deltafix("run", folder / "p.dl")
+    ended = deltafix("run", folder / "p.dl", "-F", elsewhere)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.endswith(f"edge(x: symbol, y: symbol); `-F {folder / 'facts'}` has one\n")
     given = ended.err.split("`")[1].split()
     assert deltafix("run", folder / "p.dl", *given).out == "edge\t2\n"
+
+
+def test_facts_beside_the_program_are_read_where_no_folder_is_named(
+    deltafix, folder, monkeypatch, tmp_path
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    said = f"note: facts are read from {folder / 'facts'}; -F names another folder\n"
+    ended = deltafix("run", folder / "p.dl")
+    assert (ended.code, ended.out, ended.err) == (0, "edge\t2\n", said)
+    assert deltafix("run", folder / "p.dl", "-q").err == ""
+    diff = deltafix("diff", folder / "p.dl", "--add", "edge(x, x) :- edge(x, _).")
+    assert said in diff.err
+
+    def stop(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("deltafix.cli.watch.sleep", stop)
+    watched = deltafix("watch", folder / "p.dl")
+    assert said in watched.err
+    assert '+path("a", "c")\n' in watched.out
+    (elsewhere / "edge.facts").write_text("one\ttwo\n")
+    here = deltafix("run", folder / "p.dl")
+    assert (here.out, here.err) == ("edge\t1\n", ""), "the current folder comes first"
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_derivations_are_counted_and_followed(shell):
 def test_rollback_drops_the_transaction(shell):
     told = shell('+edge("a", "b")\nrollback\ncommit\nrollback\n.rows path\n')
     assert told.out.splitlines() == [
-        "1 edit(s) dropped",
+        "1 edit dropped",
         "nothing to commit",
         "nothing to roll back",
         "0 rows",
@@ -173,7 +173,7 @@ def test_an_open_transaction_at_the_end_is_dropped_and_said(deltafix, tmp_path, 
     monkeypatch.setattr("sys.stdin", StringIO('+edge("a", "b")\n'))
     told = deltafix("shell", tmp_path / "p.dl")
     assert (told.code, told.out) == (0, "")
-    assert "1 uncommitted edit(s) dropped" in told.err
+    assert "1 uncommitted edit dropped" in told.err
 
 
 def test_on_a_terminal_errors_and_interrupts_never_end_the_session(deltafix, tmp_path, monkeypatch):

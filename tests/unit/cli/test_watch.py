@@ -211,7 +211,7 @@ def test_a_problem_stands_until_another_version_of_its_file_is_taken(folder):
         write(facts, "a\n")  # another one in the same file
         look(files)
         found = files.problems[1]
-        assert "found 1 value(s): ['a']" in found.text
+        assert "found 1 value: ['a']" in found.text
         write(path, PROGRAM)
         look(files)
         assert files.problems == (found,)

@@ -34,6 +34,20 @@ def test_why_prints_a_tree(deltafix, folder):
     assert (done.code, done.err) == (0, "")
 
 
+def test_facts_are_found_without_their_folder_or_it_is_said(
+    deltafix, folder, monkeypatch, tmp_path_factory
+):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    said = f"note: facts are read from {folder}; -F names another folder\n"
+    done = deltafix("why", folder / "program.dl", 'path("a", "c")', "--count")
+    assert (done.code, done.out, done.err) == (0, "2\n", said)
+    (folder / "edge.facts").unlink()
+    done = deltafix("why-not", folder / "program.dl", 'path("a", "c")')
+    assert done.err == "note: no facts are read; -F names their folder\n"
+    (folder / "program.dl").write_text(PROGRAM.replace(".input edge", 'edge("a", "c").'))
+    assert deltafix("why", folder / "program.dl", 'path("a", "c")').err == ""
+
+
 def test_derivations_are_counted_and_followed(deltafix, folder):
     asked = (folder / "program.dl", "-F", folder)
     assert deltafix("why", *asked, 'path("a", "c")', "--count").out == "2\n"

@@ -306,5 +306,5 @@ def test_a_total_is_proved_by_rows_that_are_not_kept() -> None:
         for part in ('sale("a", 1, 2)', "price(1, 10)", 'sale("a", 2, 3)', "price(2, 100)"):
             assert part in said
         assert 'sale("b"' not in said
-        assert "sum over 2 row(s) = 320" in said
+        assert "sum over 2 rows = 320" in said
         assert db.why_not("income", ("a", 321)) is not None

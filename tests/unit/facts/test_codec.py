@@ -82,7 +82,7 @@ def test_a_delimiter_may_have_several_characters():
 @pytest.mark.parametrize(
     ("data", "schema", "line", "wanted"),
     [
-        (b"a\t1\nb\n", SN, 2, r"expected 2 value\(s\) for sn\(x: symbol, n: number\), found 1"),
+        (b"a\t1\nb\n", SN, 2, r"expected 2 values for sn\(x: symbol, n: number\), found 1"),
         (b"a\t1\tz\n", SN, 1, "found 3 value"),
         (b"a;1\n", SN, 1, r"found 1 value.*if \";\" stands between values.*sn\(delimiter=\";\"\)$"),
         (b"a,1\n", SN, 1, r"say \.input sn\(delimiter=\",\"\)$"),

@@ -79,7 +79,7 @@ def refused(job: Job, text: str) -> str:
         (
             'path = "in/member"',
             'path = "in"\ncolumns = ["a"]',
-            "[input.member] columns = ['a'] names 1 column(s), but member(who: symbol, team: ",
+            "[input.member] columns = ['a'] names 1 column, but member(who: symbol, team: ",
         ),
         (
             'path = "in/member"',

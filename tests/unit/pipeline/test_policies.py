@@ -52,8 +52,8 @@ def test_bad_rows_are_set_aside_with_their_reasons(tmp_path) -> None:
     found = take(job)
     assert sorted(reason for reason, _ in found) == [
         "delete of a row that is not there",
-        "it has 2 value(s), not 3 (sign, who, team)",
-        "it has 4 value(s), not 3 (sign, who, team)",
+        "it has 2 values, not 3 (sign, who, team)",
+        "it has 4 values, not 3 (sign, who, team)",
         "sign = '*' is no sign; it takes + or -, 1 or -1, insert or delete",
     ]
     assert ("delete of a row that is not there", {"who": "b", "team": "x"}) in found
@@ -67,9 +67,7 @@ def test_a_line_of_csv_that_is_no_row_is_told_by_its_number(tmp_path) -> None:
     rows = 60_000  # more than a block of Arrow, of which each is read by itself
     text = "sign,who,team\n" + "".join(f'+,{n},"x\n{n}"\n' for n in range(rows)) + "\n+,b\n+,c\n"
     path.write_text(text)
-    with pytest.raises(
-        BadRowError, match=rf"{path.name}:{2 * rows + 3}: it has 2 value\(s\), not 3 "
-    ):
+    with pytest.raises(BadRowError, match=rf"{path.name}:{2 * rows + 3}: it has 2 values, not 3 "):
         take(job)
     path.write_text('sign,who,team\n+,b,5" x\n')  # only at its beginning a quote opens a value
     assert take(job) == []

@@ -484,10 +484,10 @@ def test_why_of_a_row_among_the_first_is_that_row(db):
         CREATE VIEW least AS SELECT y, x FROM each ORDER BY y NULLS FIRST LIMIT 1"""
     )
     assert why(db, "SELECT * FROM top WHERE x = 4") == [
-        "top: x = 4", "  t: x = 4 AND y = 9", "  the first 2 in the order of 7 row(s) are taken",
+        "top: x = 4", "  t: x = 4 AND y = 9", "  the first 2 in the order of 7 rows are taken",
     ]  # fmt: skip
     assert why(db, "SELECT * FROM top WHERE x = 5") == [
-        "top: x = 5", "  t: x = 5 AND y = 9", "  the first 2 in the order of 7 row(s) are taken",
+        "top: x = 5", "  t: x = 5 AND y = 9", "  the first 2 in the order of 7 rows are taken",
     ]  # fmt: skip
     assert len(why(db, "SELECT * FROM later WHERE x = 3")) == 8  # without the others it is gone
     assert "  t: x = 4 AND y = 9" in why(db, "SELECT * FROM each WHERE y = 9")
@@ -513,7 +513,7 @@ def test_why_says_what_a_negation_looked_for(db):
     assert (
         len(why(db, "SELECT * FROM v WHERE day = '2026-01-31'")) == 6
     )  # a row that is there twice
-    assert why(db, "SELECT * FROM n WHERE c > 1")[-1] == "  count over 2 row(s)"
+    assert why(db, "SELECT * FROM n WHERE c > 1")[-1] == "  count over 2 rows"
     gone = "there is no such row; EXPLAIN WHY NOT says what keeps a row out"
     assert why(db, "SELECT * FROM n WHERE c > 2") == [gone]
     assert db.why("SELECT * FROM n WHERE c > 2") == []

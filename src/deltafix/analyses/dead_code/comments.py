@@ -2,7 +2,7 @@
 
     # type: (Shop, int) -> Price       names types, as annotations do
     # deltafix: keep                   keeps what is defined on the line
-    # legacy; run it by hand           said above a definition: whoever uses it is not here
+    # legacy; run it by hand           said above a definition, or its body: its users are not here
 
 Invariant: a comment is looked at by line, so one inside of a text may count as well; that keeps
 more alive, never less.
@@ -54,14 +54,19 @@ class Comments:
         """Whether a line says that no linter is to read the file: `# flake8: noqa`."""
         return any(map(_WHOLE_FILE.fullmatch, self._lines))
 
-    def for_others(self, line: int) -> bool:
-        """Whether the comment on a definition's line, or right above it, says it is for others."""
+    def for_others(self, line: int, body: int) -> bool:
+        """Whether a comment says that a definition is for others.
+
+        That is one on its first line, right above it, or right above the first line of its body.
+        """
         if line > len(self._lines):
             return False
         said = [self._lines[line - 1].partition("#")[2]]
-        while line > 1 and self._lines[line - 2].lstrip()[:1] == "#":
-            line -= 1
-            said.append(self._lines[line - 1])
+        for below in {line, body}:
+            above = below - 1
+            while above > 0 and self._lines[above - 1].lstrip()[:1] == "#":
+                said.append(self._lines[above - 1])
+                above -= 1
         return any(map(_FOR_OTHERS.search, said))
 
     def types(self, first: int, last: int) -> Iterator[ast.expr]:

@@ -141,7 +141,9 @@ class Definitions(References):
             self.emit("overridable", identity, scope.owner)
         if self.comments.marked(lines, KEEP):
             self.emit("given_root", identity, "marked in the source")
-        if self.comments.for_others(lines[0]):
+        blocks = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+        body = node.body[0].lineno if isinstance(node, blocks) else lines[0]
+        if self.comments.for_others(lines[0], body):
             self.emit("kept", identity, scope.owner, "has, as a comment says, for code elsewhere,")
         if self.watched:
             self.emit("kept", identity, scope.owner, "sees what is raised by defining")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final, NamedTuple
 
-from deltafix.diagnostics import Diagnostic, Span, render
+from deltafix.diagnostics import Diagnostic, Span, plural, render
 from deltafix.errors import BadRowError, RepeatedRequestError
 from deltafix.facts.carets import place_of
 from deltafix.pipeline.portion import Portion, State
@@ -110,7 +110,7 @@ def _refused(bad: list[Bad], lines: list[bytes]) -> BadRowError:
     start, end = place_of(line, _value(first))
     span = Span(start, end, number, start + 1, _ORIGIN)
     drawn = render(Diagnostic("DF663", first.reason, span), "\n" * (number - 1) + line)
-    more = f" (and {len(bad) - 1:,} more bad rows)" if len(bad) > 1 else ""
+    more = f" (and {plural(len(bad) - 1, 'more bad row')})" if len(bad) > 1 else ""
     message = (
         f"line {number}: {first.reason}{more}; nothing of the request was taken; "
         'bad_rows = "quarantine" sets such rows aside'
