@@ -108,6 +108,14 @@ class _Inference:
         base = next((base for base in BASES if base in allowed), "")
         return base or (next(iter(allowed)) if len(allowed) == 1 else "")
 
+    def base(self, node: Node) -> BaseType:
+        """The base type of a node: the one that all its types have, where several are left."""
+        kind = self.chosen(node)
+        if kind:
+            return self.program.base_type(kind)
+        bases = set(map(self.program.base_type, node.root().allowed))
+        return bases.pop() if len(bases) == 1 else "number"
+
     def report(self, code: str, message: str, span: Span | None, hint: str | None = None) -> None:
         """Note what is wrong; without a place of its own, at the rule."""
         self.found.append(Diagnostic(code, message, span or self.place, hint))
@@ -245,7 +253,10 @@ class _Inference:
         self.constants[name] = leaf
         if leaf.value is None:
             allowed = self.records or self.any
-            if not self.records:
+            if leaf.type is not None:  # typed before, by a pass over the rules
+                of = self.program.base_type
+                allowed = frozenset(kind for kind in allowed if of(kind) == leaf.type)
+            elif not self.records:
                 hint = "declare one: `.type name = [field: type, …]`"
                 self.report("DF150", "there is no record type for `nil`", leaf.span, hint)
         elif leaf.type is not None:
@@ -267,16 +278,14 @@ class _Inference:
         if not isinstance(leaf, Var) or leaf.name not in self.constants:
             return leaf
         constant = self.constants[leaf.name]
-        kind = self.chosen(self.variables[leaf.name])
+        node = self.variables[leaf.name]
         value = constant.value
-        if value is None:
-            if not kind:
-                hint = "compare it with a column or field of a record type"
-                self.report("DF150", "this `nil` belongs to no type", constant.span, hint)
-                self.variables[leaf.name].root().allowed = self.any
-            kind = kind and self.program.base_type(kind)
-            return replace(constant, type=kind or "record")
-        base = self.program.base_type(kind)
+        if value is None and constant.type is None and not self.chosen(node):
+            hint = "compare it with a column or field of a record type"
+            self.report("DF150", "this `nil` belongs to no type", constant.span, hint)
+            node.root().allowed = self.any
+            return replace(constant, type="record")
+        base = self.base(node)
         if base == "float" and isinstance(value, int):
             value = float(value)
         whole = RANGES[self.program.word_size].get(base)
@@ -436,7 +445,7 @@ def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[
     inference.settle_casts()
     typed = map_rule(lifted, inference.drop, inference.named)
     variables = {
-        name: program.base_type(inference.chosen(node) or "number")
+        name: inference.base(node)
         for name, node in inference.variables.items()
         if name not in inference.constants
     }
