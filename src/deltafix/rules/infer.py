@@ -388,20 +388,23 @@ class _Inference:
             return Node("as", self.any, "`as`")
         kind = "numeric" if base in CLASSES["numeric"] else base
         self.unify(node, Node("", self.class_of(kind), f"what `as(.., {named})` takes"), inner.span)
-        negative = (
-            isinstance(inner, Var)
-            and inner.name in self.constants
-            and (str(self.constants[inner.name].value).startswith("-"))
-        )
-        if kind == "numeric" and not (negative and base == "unsigned"):
+        if kind == "numeric":
             self.casts.append((node, base))
         return Node("as", self.class_of(base), f"`as(.., {named})`")
 
     def settle_casts(self) -> None:
-        """Let numbers that nothing else gives a type have the one they are cast to."""
+        """Let numbers that nothing else gives a type have the one they are cast to.
+
+        What is compared or computed with a negative constant is cast to an unsigned as a number is.
+        """
+        negative = {
+            self.variables[name].root()
+            for name, constant in self.constants.items()
+            if isinstance(constant.value, int | float) and constant.value < 0
+        }
         for node, base in self.casts:
             root = node.root()
-            if base in root.allowed:
+            if base in root.allowed and not (base == "unsigned" and root in negative):
                 root.allowed = CLASSES[base]
 
     def formula(self, formula: Formula) -> None:
