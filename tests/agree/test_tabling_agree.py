@@ -10,7 +10,6 @@ from collections import Counter
 import pytest
 
 import deltafix
-
 from deltafix.tabling import Tables, open_tables
 
 from .tabling_programs import contents, play, play_routes
