@@ -484,7 +484,7 @@ class Generator:
                     body.literals.extend(self.again(body, extra))
                 if extra and self.may("repeats", 0.4):
                     body.literals.append(self.rows_of(body, extra))
-        if self.may("negation", 0.15) and self.may("aggregates", 0.5):
+        if "untrue" in self.features and self.may("negation", 0.15) and self.may("aggregates", 0.5):
             extra = self.untrue(body, lower)
             body.literals.extend([extra] if extra else [])
         if self.may("repeats", 0.1):
