@@ -85,7 +85,8 @@ class Case:
                         self.scan((target, *case), inside, frozenset(enclosing))
                 case Not(body):
                     plain = isinstance(body, Atom | Comparison)
-                    self.outer[id(body)] = names_in(body) if plain else names_in(body) & enclosing
+                    here = names_in(body, inner=False) if plain else set()
+                    self.outer[id(body)] = here | (names_in(body) & enclosing)
                     for case in cases_of(body):
                         inside = enclosing if plain else enclosing | own(case)
                         self.scan(case, inside, around if plain else frozenset(enclosing))

@@ -36,10 +36,13 @@ __all__ = [
 ]
 
 POSITIVE = CORE - {"aggregates", "negation", "groups"}
-ALL = FEATURES | set(BEYOND) | {"given", "demand", "inline", "instances"}
+ALL = FEATURES | set(BEYOND) | {"functors", "given", "demand", "inline", "instances"}
 
-FUNCTORS = {f"g{n}lub": lambda x, y: x | y for n in range(4)}
-"""What the lattices of random programs join with."""
+FUNCTORS = {
+    **{f"g{n}lub": lambda x, y: x | y for n in range(4)},
+    "half": lambda x: None if x % 2 else x // 2,
+}
+"""What the lattices of random programs join with, and a function that has no value of some."""
 
 KINDS = """
 .type Pair = [a: number, b: number]
@@ -232,7 +235,7 @@ def joining(rng: Random) -> tuple[deltafix.Database, dict]:
 def connect(program: str | deltafix.Program) -> deltafix.Database:
     """A database over a program, with the functors and reducers that it may use."""
     text = program if isinstance(program, str) else program.source or ""
-    names = re.findall(r"\.functor (\w+lub)", text)
+    names = re.findall(r"\.functor (\w+lub|half)\b", text)
     reducers = REDUCERS if "@@xor" in text or ".functor xor" in text else {}
     return deltafix.connect(program, functors={n: FUNCTORS[n] for n in names}, reducers=reducers)
 
@@ -261,6 +264,14 @@ def dressed(rng: Random, program: deltafix.Program, features: frozenset[str]) ->
         for name in rng.sample(plain, len(plain) // 2):
             text = text.replace(f".output {name}\n", "")
         text = '.pragma "magic-transform" "*"\n' + text
+    if "functors" in features and plain and rng.random() < 0.4:
+        name = rng.choice(plain)
+        kinds = program.column_types(name)
+        if "number" in kinds:
+            at = rng.choice([place for place, kind in enumerate(kinds) if kind == "number"])
+            atom = f"{name}({', '.join('x' if n == at else '_' for n in range(len(kinds)))})"
+            text += ".functor half(x: number): number\n.decl halves(x: number)\n.output halves\n"
+            text += f"halves(@half(x) + 1) :- {atom}.\nhalves(y) :- {atom}, y = @half(x), y < 2.\n"
     if "inline" in features and plain and rng.random() < 0.2:
         name = rng.choice(plain)
         text = text.replace(f".output {name}\n", "")

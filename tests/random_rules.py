@@ -322,6 +322,25 @@ class Generator:
             target = f"({target}) * {'1.0e308' if of == 'float' else '1500000000'}"
         return f"{result} = {op} {target} : {{ {inside} }}{tests}"
 
+    def untrue(self, body: Body, lower: list[Relation]) -> str | None:
+        """A negated comparison with an aggregate, which may have no value, or a constant for one.
+
+        The term of the aggregate may be another variable than those of its body.
+        """
+        inner = Body(bound={kind: list(names) for kind, names in body.bound.items()})
+        inner.fresh = body.fresh
+        found = self.aggregate(inner, lower, witnesses=False)
+        body.fresh = inner.fresh
+        result, _, folded = found.partition(" = ")
+        kind = next(kind for kind, names in inner.bound.items() if result in names)
+        if re.search(rf"\b{result}\b", folded):
+            return None
+        one, two = (self.rng.choice([*body.bound[kind], self.constant(kind)]) for _ in range(2))
+        if folded.startswith(("min", "max")) and self.rng.random() < 0.4:
+            folded = f"{folded[:3]} {two} : {folded.partition(' : ')[2]}"
+        operator = self.rng.choice(("=", "!=", "<", "<=", ">", ">="))
+        return f"!({' '.join(self.rng.choice(((one, operator, folded), (folded, operator, one))))})"
+
     def other(self, inner: Body, lower: list[Relation], target: str, of: str) -> str:
         """Another atom that binds an aggregate's target, and reads others of the rule, or none."""
         relation = self.rng.choice([one for one in lower if of in one.columns])
@@ -465,6 +484,9 @@ class Generator:
                     body.literals.extend(self.again(body, extra))
                 if extra and self.may("repeats", 0.4):
                     body.literals.append(self.rows_of(body, extra))
+        if "untrue" in self.features and self.may("negation", 0.15) and self.may("aggregates", 0.5):
+            extra = self.untrue(body, lower)
+            body.literals.extend([extra] if extra else [])
         if self.may("repeats", 0.1):
             body.literals.append(rng.choice(body.literals))
         if self.may("repeats", 0.1):

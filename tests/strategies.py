@@ -72,8 +72,9 @@ FEATURES = CORE | {
 }
 """All of it: also columns and relations that merge or drop rows, and constructed values."""
 
-ALL = FEATURES | {"floats"}
-"""Also columns of floats, with NaN, infinities and both zeros; for scripts that go `far`."""
+ALL = FEATURES | {"floats", "untrue"}
+"""Also columns of floats, with NaN, infinities and both zeros; for scripts that go `far`; and
+negated comparisons with aggregates."""
 
 REDUCERS = {"xor": reducer(0, lambda acc, v: acc ^ v, lambda acc, v: acc ^ v, name="xor")}
 """What random programs fold with, for `deltafix.connect`."""

@@ -10,8 +10,9 @@ from collections import Counter
 import pytest
 
 import deltafix
+from deltafix.tabling import Tables, open_tables
 
-from .tabling_programs import play, play_routes
+from .tabling_programs import contents, play, play_routes
 
 
 def played(seeds: range, mode: str, *, oracle_too: bool = False) -> Counter[str]:
@@ -72,3 +73,24 @@ def test_agree_kernel_route_and_term_route(seed):
 
 def test_agree_kernel_route_until_negation_is_not_stratified():
     assert play_routes(32, deltafix.connect) == {"kernel": 3, "term": 1}
+
+
+def test_agree_an_even_number_of_negations_inside_recursion_is_left_to_the_term_route():
+    """The engine would have the least fixpoint of one of the two; here both are undefined."""
+    text = """
+    p(X) :- f(X), e(X, X), \\+ q(X).
+    q(X) :- f(X), \\+ p(X).
+    over(X) :- q(X).
+    f(a). f(b). e(b, b).
+    """
+    term, auto = Tables(text), open_tables(text, engine="auto", connect=deltafix.connect)
+    routes, undefined = [], 0
+    for edit in ({"insert": ["e(a, a)"]}, {"delete": ["q(A) :- f(A), \\+ p(A)"]}):
+        for goal in ("p(X)", "q(X)", "over(X)"):
+            assert contents(term, goal) == contents(auto, goal)
+            undefined += sum(one.truth == "undefined" for one in term.query(goal))
+        routes.append(auto.route)
+        assert auto.update(**edit).lines() == term.update(**edit).lines()
+    auto.close()
+    assert routes == ["term", "term"]
+    assert undefined == 3 + 6

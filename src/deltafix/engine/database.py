@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 _PARTS = (
     "plan", "_core", "_cache", "schemas", "_arena", "_codes", "_linked", "_changed", "_by_number",
     "_given", "_keys", "_ruled", "_unrun", "_strata", "_run", "_limits", "_ran", "_recomputed",
-    "_users", "_called",
+    "_users", "_called", "_functors",
 )  # fmt: skip
 """What `compact` makes anew."""
 
@@ -151,9 +151,9 @@ class Database(Reading):
 
     def _run_with(self, program: Program, linked: Linked, strata: Strata, users: Users) -> None:
         """Let epochs run a linked plan."""
-        functors = Functors(self._arena, linked, self._codes, users.functors)
+        self._functors = Functors(self._arena, linked, self._codes, users.functors)
         self._strata, self._called = strata, users
-        self._run = Run(self._arena, linked.program, functors.reply, strata.run, self._gate)
+        self._run = Run(self._arena, linked.program, self._functors.reply, strata.run, self._gate)
         self._limits = Limits(program, self._arena, linked.ids)
         self._run.watch = partial(between, self._arena, linked, self._limits)
 

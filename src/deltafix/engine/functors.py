@@ -31,15 +31,27 @@ _FEW = 64
 
 
 class Functors:
-    """The functors of a linked program; `reply` answers what a paused run asked."""
+    """The functors of a linked program; `reply` answers what a paused run asked.
+
+    `users` are the users' functions as `bind.bound` gives them.
+    """
 
     def __init__(
         self, arena: Arena, linked: Linked, codes: Codes, users: Mapping[str, Callable[..., Any]]
     ) -> None:
         self._arena = arena
         self._codes = codes
-        self._calls = {n: (memo, functor(memo, codes, users)) for n, memo in linked.memos.items()}
+        self._users = users
+        self._known: dict[Memo, Callable[..., Any]] = {}
+        self._calls = {number: (memo, self.of(memo)) for number, memo in linked.memos.items()}
         self._fields = dict(_fields(linked.memos))
+
+    def of(self, memo: Memo) -> Callable[..., Any]:
+        """A functor as a function of values, which gives a value or `NO_VALUE`."""
+        found = self._known.get(memo)
+        if found is None:
+            found = self._known[memo] = functor(memo, self._codes, self._users)
+        return found
 
     def reply(self) -> None:
         """Compute the values that were asked for and enter them. Raises FunctorError."""

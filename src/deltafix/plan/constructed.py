@@ -16,7 +16,7 @@ from deltafix.rules.ast import Comparison, Formula
 from deltafix.rules.infer import term_type
 from deltafix.rules.scope import grounded_by, needed
 from deltafix.rules.terms import Call, Const, Term, Var, Wildcard, constant
-from deltafix.rules.walk import is_constructor, subterms
+from deltafix.rules.walk import is_constructor
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -134,5 +134,9 @@ def _fit(outer: Flattening, field: Slot, arg: Term, kind: BaseType) -> None:
 
 
 def has_wildcard(terms: Iterable[Term]) -> bool:
-    """Whether `_` stands in one of the terms, also inside a record."""
-    return any(isinstance(inner, Wildcard) for term in terms for inner in subterms(term))
+    """Whether `_` stands in one of the terms, also inside a record; an aggregate's are its own."""
+    return any(
+        isinstance(term, Wildcard)
+        or (isinstance(term, Call) and is_constructor(term) and has_wildcard(term.args))
+        for term in terms
+    )

@@ -167,7 +167,7 @@ def _refuse(core: Core, members: Iterable[str]) -> NoReturn:
     through = next(r.name for r in core.relations if r.name in names and not r.hidden)
     demand = next(found for name, found in core.demands.items() if name in names)
     what = "aggregate" if isinstance(demand.inside, Aggregate) else "negated group"
-    variable = demand.variables[0]
+    variable = demand.variable
     place = first_place(demand.inside, variable) or demand.inside.span
     message = (
         f"the {what} tests `{plain_name(variable)}`, which only the recursion through "

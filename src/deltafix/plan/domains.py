@@ -23,7 +23,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from deltafix.plan.binding import connected, evaluable
+from deltafix.plan.binding import connected, evaluable, unbound
 from deltafix.plan.clause import (
     Absent,
     Apply,
@@ -62,17 +62,11 @@ def ask_domains(made: Made, keeping: frozenset[str]) -> None:
         if work is None:
             work = works[stratum] = _Domains(made, keeping, stratum)
         clause = made.clauses[number]
-        asked = work.asked(clause.body[:count], _wanted(clause, count))
-        if asked is not None:
-            made.clauses[number] = replace(clause, body=(*asked, *clause.body[count:]))
+        body = work.asked(clause, count)
+        if body is not None:
+            made.clauses[number] = replace(clause, body=body)
     for work in works.values():
         work.write()
-
-
-def _wanted(clause: Clause, count: int) -> list[Slot]:
-    """The variables that the rest of a clause wants from what says what is asked for."""
-    rest = [slot for literal in clause.body[count:] for slot in slots_of(literal)]
-    return [*rest, *(arg for arg in clause.args if isinstance(arg, Slot))]
 
 
 class _Domains:
@@ -91,9 +85,14 @@ class _Domains:
         self.clauses: dict[str, list[Clause]] = {}
         self.kept: dict[str, None] = {}
 
-    def asked(self, body: Iterable[Literal], wanted: Iterable[Slot]) -> tuple[Literal, ...] | None:
-        """What binds the wanted variables, with domains for recursive atoms; None: nothing does."""
-        found = self.above(body, wanted)
+    def asked(self, clause: Clause, count: int) -> tuple[Literal, ...] | None:
+        """A body whose first `count` literals say what is asked for, by domains; None: none do."""
+        rest = clause.body[count:]
+        wanted = [slot for literal in rest for slot in slots_of(literal)]
+        wanted += [arg for arg in clause.args if isinstance(arg, Slot)]
+        found = self.above(clause.body[:count], wanted)
+        if unbound(wanted, (*found, *rest)):
+            return None
         waiting = self.reads(found)
         needed: dict[str, dict[str, None]] = {}
         while waiting:
@@ -102,16 +101,16 @@ class _Domains:
                 continue
             if not self.define(name):
                 return None
-            reads = [one for clause in self.clauses[name] for one in self.reads(clause.body)]
-            needed[name] = dict.fromkeys(one for one in reads if one not in self.kept)
+            reads = [read for one in self.clauses[name] for read in self.reads(one.body)]
+            needed[name] = dict.fromkeys(read for read in reads if read not in self.kept)
             waiting.extend(needed[name])
         for members in components(needed):
-            for clause in (one for name in members for one in self.clauses[name]):
-                (value,) = clause.args
-                if _Steps(clause.body, frozenset(members)).kind(value) == _MOVES:
+            for one in (one for name in members for one in self.clauses[name]):
+                (value,) = one.args
+                if _Steps(one.body, frozenset(members)).kind(value) == _MOVES:
                     return None
         self.kept |= dict.fromkeys(needed)
-        return found
+        return (*found, *rest)
 
     def above(self, body: Iterable[Literal], wanted: Iterable[Slot]) -> tuple[Literal, ...]:
         """What of a body the wanted variables rest on, with domains for what depends on answers."""

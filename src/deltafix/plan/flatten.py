@@ -52,10 +52,10 @@ _TWO = frozenset(("+", "*", "min", "max", "cat"))  # longer calls are chains of 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A negated group or aggregate, and the variables it tests that only a recursion binds."""
+    """A negated group or aggregate, and the variable it tests that only a recursion binds."""
 
     inside: Not | Aggregate
-    variables: tuple[str, ...]
+    variable: str
 
 
 @dataclass
@@ -336,38 +336,40 @@ class Flattening:
         self.body.append(Compare(op, kind, self.argument(left, kind), self.argument(right, kind)))
 
     def negation(self, part: Not) -> None:
-        """Flatten `!…`: a ground row directly, anything else through a hidden relation."""
+        """Flatten `!…`: a row or comparison of values directly, else through a hidden relation.
+
+        The terms of an atom or comparison have their values here; `_` is any that fits them.
+        """
         body = part.body
-        if isinstance(body, Comparison) and not has_wildcard((body.left, body.right)):
+        if isinstance(body, Atom):
+            types = self.program.column_types(body.relation)
+            if not has_wildcard(body.args):
+                pairs = zip(body.args, types, strict=True)
+                args = tuple(self.argument(arg, kind) for arg, kind in pairs)
+                self.body.append(Absent(body.relation, args))
+                return
+            columns = zip(body.args, types, strict=True)
+            body = replace(body, args=tuple(self.evaluated(arg, kind) for arg, kind in columns))
+        elif isinstance(body, Comparison):
             if body.op in CONSTRAINTS:
                 self.comparison(body.op, body.left, body.right, holds=False)
-            else:
+                return
+            if not has_wildcard((body.left, body.right)):
                 self.comparison(_NEGATED[body.op], body.left, body.right)
-            return
-        if isinstance(body, Atom):
-            self.negated_atom(body)
-            return
-        slots = tuple(Slot(variable) for variable in sorted(self.shared(body)))
+                return
+            kind = term_type(body.left, self.types, self.program)
+            left, right = self.evaluated(body.left, kind), self.evaluated(body.right, kind)
+            body = replace(body, left=left, right=right)
+        variables = self.shared(body) if body is part.body else occurrences(body)
+        slots = tuple(map(Slot, sorted(variables)))
         name = self.made.hide(self.types[slot.name] for slot in slots)
-        self.group(part, name, slots)
-        self.body.append(Absent(name, slots))
-
-    def negated_atom(self, atom: Atom) -> None:
-        """Flatten `!p(…)`: its terms have their values here, and `_` is any row that has them."""
-        types = self.program.column_types(atom.relation)
-        pairs = list(zip(atom.args, types, strict=True))
-        if not has_wildcard(atom.args):
-            args = tuple(self.argument(arg, kind) for arg, kind in pairs)
-            self.body.append(Absent(atom.relation, args))
-            return
-        ready = replace(atom, args=tuple(self.evaluated(arg, kind) for arg, kind in pairs))
-        slots = tuple(Slot(variable) for variable in sorted(occurrences(ready)))
-        name = self.made.hide(self.types[slot.name] for slot in slots)
-        inner = self.inner()
-        columns = inner.columns(ready)
-        body = (Match(atom.relation, columns), *inner.body)
-        self.values = inner.values
-        self.made.clauses.append(Clause(name, slots, body, self.number))
+        for case in alternatives(body):
+            inner = self.inner()
+            inner.known = frozenset(slot.name for slot in slots)
+            for _ in inner.bodies(case):
+                inside = self.grounded(part, name, slots, inner.body)
+                self.made.clauses.append(Clause(name, slots, inside, self.number))
+            self.values = inner.values
         self.body.append(Absent(name, slots))
 
     def evaluated(self, term: Term, kind: BaseType) -> Term:
@@ -381,16 +383,6 @@ class Flattening:
         value = self.argument(term, kind)
         return Var(value.name) if isinstance(value, Slot) else Const(value.value, value.type)
 
-    def group(self, negated: Not, name: str, args: tuple[Slot, ...]) -> None:
-        """Clauses of a hidden relation: the values of `args` for which what is negated holds."""
-        for case in alternatives(negated.body):
-            inner = self.inner()
-            inner.known = frozenset(slot.name for slot in args)
-            for _ in inner.bodies(case):
-                body = self.grounded(negated, name, args, inner.body)
-                self.made.clauses.append(Clause(name, args, body, self.number))
-            self.values = inner.values
-
     def grounded(
         self, inside: Not | Aggregate, name: str, args: Iterable[Argument], body: list[Literal]
     ) -> tuple[Literal, ...]:
@@ -403,7 +395,9 @@ class Flattening:
             return tuple(body)
         found, needs_recursion = binders(missing, self.around(), self.recursion)
         if needs_recursion:
-            self.made.demands[name] = Demand(inside, tuple(slot.name for slot in missing))
+            written = occurrences(inside)
+            tested = [slot.name for slot in missing if slot.name in written]
+            self.made.demands[name] = Demand(inside, next(iter((*tested, *written))))
             self.made.asking[len(self.made.clauses)] = (len(found), self.recursion)
         return (*found, *body)
 

@@ -18,7 +18,6 @@ import numpy as np
 from deltafix.engine.beyond import BeyondStratum
 from deltafix.engine.beyond.checks import same_value
 from deltafix.engine.beyond.facts import Fact as Record
-from deltafix.engine.functors import functor
 from deltafix.engine.store import codes_where
 from deltafix.engine.tables import Memo
 from deltafix.facts.schema import Pattern, Row
@@ -43,7 +42,6 @@ class Rows:
         self.looked_at = 0
         self._tables: dict[str, Codes] = {}
         self._orders: dict[tuple[str, int], Any] = {}
-        self._functors: dict[Memo, Callable[..., Any]] = {}
 
     def holds(self, relation: str, row: Row) -> bool:
         """Whether a row, hidden relations' rows included, holds. O(1) where it is kept."""
@@ -168,12 +166,7 @@ class Rows:
         return min((high - low for _, _, low, high in ranges), default=len(self._table(relation)))
 
     def _compute(self, literal: Apply) -> Callable[..., Any]:
-        memo = Memo(literal.functor, literal.types, literal.result)
-        found = self._functors.get(memo)
-        if found is None:
-            db = self.state.db
-            found = self._functors[memo] = functor(memo, db._codes, db._users.functors)
-        return found
+        return self.state.db._functors.of(Memo(literal.functor, literal.types, literal.result))
 
     def _slice(self, relation: str, pattern: Pattern) -> Codes:
         """The codes of the rows that fit, by the column that leaves fewest."""
@@ -234,7 +227,6 @@ class LiveRows(Rows):
         super().__init__(state, words)
         if like is not None:
             self._tables, self._orders = like._tables, like._orders
-            self._functors = like._functors
         self._stratum = stratum
         self._columns: dict[tuple[str, int], dict[Value, list[Row]]] = {}
 

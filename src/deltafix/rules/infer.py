@@ -108,6 +108,14 @@ class _Inference:
         base = next((base for base in BASES if base in allowed), "")
         return base or (next(iter(allowed)) if len(allowed) == 1 else "")
 
+    def base(self, node: Node) -> BaseType:
+        """The base type of a node: the one that all its types have, where several are left."""
+        kind = self.chosen(node)
+        if kind:
+            return self.program.base_type(kind)
+        bases = set(map(self.program.base_type, node.root().allowed))
+        return bases.pop() if len(bases) == 1 else "number"
+
     def report(self, code: str, message: str, span: Span | None, hint: str | None = None) -> None:
         """Note what is wrong; without a place of its own, at the rule."""
         self.found.append(Diagnostic(code, message, span or self.place, hint))
@@ -245,7 +253,10 @@ class _Inference:
         self.constants[name] = leaf
         if leaf.value is None:
             allowed = self.records or self.any
-            if not self.records:
+            if leaf.type is not None:  # typed before, by a pass over the rules
+                of = self.program.base_type
+                allowed = frozenset(kind for kind in allowed if of(kind) == leaf.type)
+            elif not self.records:
                 hint = "declare one: `.type name = [field: type, …]`"
                 self.report("DF150", "there is no record type for `nil`", leaf.span, hint)
         elif leaf.type is not None:
@@ -267,16 +278,14 @@ class _Inference:
         if not isinstance(leaf, Var) or leaf.name not in self.constants:
             return leaf
         constant = self.constants[leaf.name]
-        kind = self.chosen(self.variables[leaf.name])
+        node = self.variables[leaf.name]
         value = constant.value
-        if value is None:
-            if not kind:
-                hint = "compare it with a column or field of a record type"
-                self.report("DF150", "this `nil` belongs to no type", constant.span, hint)
-                self.variables[leaf.name].root().allowed = self.any
-            kind = kind and self.program.base_type(kind)
-            return replace(constant, type=kind or "record")
-        base = self.program.base_type(kind)
+        if value is None and constant.type is None and not self.chosen(node):
+            hint = "compare it with a column or field of a record type"
+            self.report("DF150", "this `nil` belongs to no type", constant.span, hint)
+            node.root().allowed = self.any
+            return replace(constant, type="record")
+        base = self.base(node)
         if base == "float" and isinstance(value, int):
             value = float(value)
         whole = RANGES[self.program.word_size].get(base)
@@ -379,20 +388,23 @@ class _Inference:
             return Node("as", self.any, "`as`")
         kind = "numeric" if base in CLASSES["numeric"] else base
         self.unify(node, Node("", self.class_of(kind), f"what `as(.., {named})` takes"), inner.span)
-        negative = (
-            isinstance(inner, Var)
-            and inner.name in self.constants
-            and (str(self.constants[inner.name].value).startswith("-"))
-        )
-        if kind == "numeric" and not (negative and base == "unsigned"):
+        if kind == "numeric":
             self.casts.append((node, base))
         return Node("as", self.class_of(base), f"`as(.., {named})`")
 
     def settle_casts(self) -> None:
-        """Let numbers that nothing else gives a type have the one they are cast to."""
+        """Let numbers that nothing else gives a type have the one they are cast to.
+
+        What is compared or computed with a negative constant is cast to an unsigned as a number is.
+        """
+        negative = {
+            self.variables[name].root()
+            for name, constant in self.constants.items()
+            if isinstance(constant.value, int | float) and constant.value < 0
+        }
         for node, base in self.casts:
             root = node.root()
-            if base in root.allowed:
+            if base in root.allowed and not (base == "unsigned" and root in negative):
                 root.allowed = CLASSES[base]
 
     def formula(self, formula: Formula) -> None:
@@ -436,7 +448,7 @@ def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[
     inference.settle_casts()
     typed = map_rule(lifted, inference.drop, inference.named)
     variables = {
-        name: program.base_type(inference.chosen(node) or "number")
+        name: inference.base(node)
         for name, node in inference.variables.items()
         if name not in inference.constants
     }

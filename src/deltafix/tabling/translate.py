@@ -6,8 +6,10 @@ it; the demand relations play the call table, the guarded ones the answer tables
 the calls asked, the guarded relation holds exactly the goal's answers.
 
 Not translated, with the reason in `Untranslatable`: compound terms, arithmetic, order and type
-tests, facts with variables, unsafe rules. Programs with negation are translated without demand:
-guards could put a stratified program's negation into a cycle.
+tests, facts with variables, unsafe rules, negation inside recursion (its well-founded model may
+leave answers undefined, where the engine takes a least fixpoint of an even number of negations).
+Programs with negation are translated without demand: guards could put a stratified program's
+negation into a cycle.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from deltafix.rules.strata import components
 from deltafix.tabling.clauses import Clause, Key, Kind, Literal, Rule
 from deltafix.tabling.factbase import Predicate
 from deltafix.tabling.goals import Goal
@@ -102,6 +105,8 @@ def translate(
     for goal in goals:
         work.relation(goal.key, pattern_of(goal))
     work.drain()
+    if not demand:
+        work.check_negation()
     return work.out
 
 
@@ -157,6 +162,26 @@ class _Work:
             )
             for rule in self.rules.get(key, ()):
                 self._rule(rule, head, pattern)
+
+    def check_negation(self) -> None:
+        """Raise Untranslatable where a rule negates a goal that may rest on its own head."""
+        names = {key: name for (key, _), name in self.out.answers.items()}
+        needed: dict[str, dict[str, None]] = {
+            name: {
+                names[literal.key]: None
+                for rule in self.rules.get(key, ())
+                for literal in rule.body
+                if literal.key in names
+            }
+            for key, name in names.items()
+        }
+        part = {name: at for at, some in enumerate(components(needed)) for name in some}
+        for key, name in names.items():
+            for rule in self.rules.get(key, ()):
+                for literal in rule.body:
+                    below = names.get(literal.key) if literal.kind is Kind.NOT else None
+                    if below is not None and part[below] == part[name]:
+                        raise Untranslatable(f"negation inside recursion, in {rule.clause}")
 
     def _guard(self, key: Key, pattern: Pattern, args: Sequence[str]) -> list[str]:
         if not self.out.demand:

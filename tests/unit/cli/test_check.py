@@ -114,13 +114,28 @@ def test_a_program_that_cannot_be_read_is_an_error_of_the_user(deltafix, tmp_pat
     assert ended.err.startswith("error[DF300]: cannot read program")
 
 
-def test_what_only_the_planner_refuses_is_found_without_a_run(deltafix, tmp_path):
+@pytest.mark.parametrize(
+    ("rule", "column", "what"),
+    [
+        ("p(x + 1) :- p(x), !( e(_, z), z < x ).", 35, "the negated group tests `x`"),
+        ("p(x + 1) :- p(x), d(q), !( q = [x + 1, _] ).", 28, "the negated group tests `q`"),
+        # The domain of `y` says nothing of the sum, which the recursion alone has.
+        (
+            "p(y) :- p(x), p(y), s = sum x : { e(_, _) }, _m = max 0 : { e(_, _), s >= y }.",
+            70,
+            "the aggregate tests `s`",
+        ),
+    ],
+)
+def test_what_only_the_planner_refuses_is_found_without_a_run(
+    deltafix, tmp_path, rule, column, what
+):
     program = tmp_path / "p.dl"
     program.write_text(
-        ".decl e(x: number, y: number)\n.decl p(x: number)\np(1).\n"
-        "p(x + 1) :- p(x), !( e(_, z), z < x ).\n"
+        ".type Pair = [x: number, y: number] .decl d(p: Pair)\n"
+        f".decl e(x: number, y: number)\n.decl p(x: number)\np(1).\n{rule}\n"
     )
     checked, ran = deltafix("check", program), deltafix("run", program)
     assert checked.code == ran.code == 2
-    assert f"{program}:4:35: error[DF171]: the negated group tests `x`" in ran.err
+    assert f"{program}:5:{column}: error[DF171]: {what}" in ran.err
     assert ran.err.rstrip() in checked.out

@@ -199,6 +199,22 @@ def test_a_reducer_that_has_another_value_says_which():
     ]
 
 
+def test_a_function_without_a_value_fails_by_name():
+    program = """
+    .functor half(x: number): number
+    .decl e(x: number)
+    .decl found(y: number)
+    .input e
+    found(y) :- e(x), y = @half(x) + 1.
+    """
+    with deltafix.connect(program, functors={"half": lambda x: None if x % 2 else x // 2}) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(3,)])
+            tx.add_rule("found(y) :- e(x), y = @half(x).")
+        found = db.why_not("found", (2,))
+    assert [one.failed for one in found.attempts] == ["@half(3) = _", "@half(3) = 2"]
+
+
 def test_what_is_near_is_suggested_first():
     db = deltafix.connect("""
     .decl far(x: symbol, y: symbol)

@@ -102,6 +102,54 @@ def test_rules_may_change_while_relations_are_hidden() -> None:
         assert set(tx.delta) == {"reached"}
 
 
+LISTS = """
+.type List = [head: number, tail: List]
+.type Maybe = [value: symbol]
+.decl e(x: number)
+.decl list(l: List) HINT
+.decl maybe(x: number, m: Maybe) HINT
+.decl found(x: number)
+.input e
+list(nil) :- e(3).
+list([x, nil]) :- e(x), x > 0.
+list([x, [2, nil]]) :- e(x).
+maybe(x, nil) :- e(x), x < 2.
+maybe(x, ["a"]) :- e(x), x > 0.
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "list(nil), x = 1",
+        "list([x, nil])",
+        "list([x, [_, nil]])",
+        "list(l), l != nil, l = [x, _]",
+        "list(l), l = nil, x = 1",
+        "e(x), !list([x, nil])",
+        "e(x), !list([2, nil])",
+        "e(x), !list(nil)",
+        "maybe(x, nil)",
+        "maybe(x, m), m != nil",
+        "maybe(x, m), maybe(y, m), x != y",
+        "e(x), !maybe(x, nil)",
+    ],
+)
+def test_a_nil_keeps_its_type_where_its_relation_is_written_out(body: str) -> None:
+    found = []
+    for hint in ("", "inline"):
+        text = LISTS.replace("HINT", hint)
+        with deltafix.connect(f"{text} found(x) :- {body}.") as db:
+            each = []
+            for rows in ([(0,), (1,)], [(2,), (3,)]):
+                with db.transaction() as tx:
+                    tx.insert("e", rows)
+                each.append((list(tx.delta["found"].signed()), db.rows("found")))
+            found.append(each)
+    assert found[0] == found[1]
+    assert any(rows for _, rows in found[0])
+
+
 def test_hints_from_python_are_those_of_the_text() -> None:
     with Program() as p:
         edge = p.relation("edge", x=int, y=int)
