@@ -264,7 +264,7 @@ class RuleEpoch:
             if number in step.fresh and known & set(stage.relations)
         )
         self._known = len(self._tables.numbers)
-        self._before = (db._run, db._strata, db._called, db._limits)
+        self._before = (db._run, db._strata, db._called, db._functors, db._limits)
         self._schedule = int(db._arena.cells[at.SCHEDULE])
         self.given: list[Edit] = []
         self.linked = db._linked
@@ -363,7 +363,7 @@ class RuleEpoch:
         db._rules = None
         self._tables.forget(self._known, db.plan)
         self._tables.describe(db.plan)
-        db._run, db._strata, db._called, db._limits = self._before
+        db._run, db._strata, db._called, db._functors, db._limits = self._before
         db._arena.cells[at.N_RULES] = db._linked.rule_counts
         db._arena.cells[at.SCHEDULE] = self._schedule
         db._take_up(db.program, db._core, db._linked)  # rows may have become wider
