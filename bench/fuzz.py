@@ -62,7 +62,7 @@ class Failure:
     detail: str
 
 
-def case_of(seed: int, features: frozenset[str] = strategies.ALL) -> Case:
+def case_of(seed: int, features: frozenset[str] = strategies.FEATURES) -> Case:
     """The program and script of a seed. Sizes vary with the seed."""
     rng = Random(seed)
     program = strategies.random_program(rng, rng.randint(1, 6), features)
@@ -225,13 +225,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--programs", type=int, help="stop after so many programs")
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--strategies", nargs="+", choices=STRATEGIES, default=STRATEGIES)
-    known = sorted(strategies.ALL)
+    known = sorted(strategies.FEATURES)
     parser.add_argument("--without", nargs="+", choices=known, default=[], metavar="FEATURE")
     parser.add_argument("--failures", type=int, default=3, help="stop after so many failures")
     args = parser.parse_args(arguments)
     first = int(time.time()) if args.seed is None else args.seed
     stop = time.monotonic() + 60 * args.minutes
-    features = strategies.ALL - set(args.without)
+    features = strategies.FEATURES - set(args.without)
     print(f"seeds from {first}: {', '.join(args.strategies)}; {', '.join(sorted(features))}")
     epochs = programs = failures = 0
     refused: Counter[str] = Counter()

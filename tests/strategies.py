@@ -26,7 +26,6 @@ from random_extended import GROUPS
 from random_rules import CORNERS, FAR, NUMBERS, SYMBOLS, Generator
 
 __all__ = [
-    "ALL",
     "CORE",
     "FEATURES",
     "FOLDS",
@@ -66,15 +65,13 @@ FEATURES = CORE | {
     "reducers",
     "repeats",
     "strings",
+    "untrue",
     "witnesses",
     "words",
     *GROUPS,
 }
-"""All of it: also columns and relations that merge or drop rows, and constructed values."""
-
-ALL = FEATURES | {"floats", "untrue"}
-"""Also columns of floats, with NaN, infinities and both zeros; for scripts that go `far`; and
-negated comparisons with aggregates."""
+"""All of it: also columns and relations that merge or drop rows, constructed values, and negated
+comparisons with aggregates."""
 
 REDUCERS = {"xor": reducer(0, lambda acc, v: acc ^ v, lambda acc, v: acc ^ v, name="xor")}
 """What random programs fold with, for `deltafix.connect`."""

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import pytest
 from tests.derivation_counts import derivation_counts
 from tests.oracle import evaluate
-from tests.strategies import ALL, FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
+from tests.strategies import FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
 
 import deltafix
 from deltafix.engine import lanes, link, tables
@@ -47,7 +47,7 @@ def connect(rng: Random, size: int, strategy: str) -> deltafix.Database:
     """
     while True:
         try:
-            program = random_program(rng, size, ALL)
+            program = random_program(rng, size, FEATURES)
             many, cells = rng.choice([(6, 1 << 10), (1, 2)])
             with patch.object(link, "_MANY", many), patch.object(tables, "_FILTER_CELLS", cells):
                 db = deltafix.connect(program, strategy=strategy, reducers=REDUCERS)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeAlias
@@ -39,6 +39,7 @@ from deltafix.rules.walk import Leaf, map_formula
 _NUMBERED = re.compile(r"~\d")
 """Hidden relations that are named by their place in the program."""
 
+_RELATIONAL = ("Head", "Match", "Absent")
 _DEPTH = 4
 """How far the clauses of a hidden relation are followed into others."""
 
@@ -81,7 +82,7 @@ def renamed(core: Core, before: Core, cache: Cache) -> Core:
     """
     known = cache.words if cache.core is before else _said(before, Cache())
     said = _said(core, cache)
-    names = _named_alike(core, said, known)
+    names = _named_alike(core, said, before, known)
     made = with_names(core, names.__getitem__, cache)
     cache.core, cache.words = made, {names[name]: words for name, words in said.items()}
     return made
@@ -93,28 +94,65 @@ def named_alike(core: Core, before: Core) -> dict[str, str]:
     Those that are new are named by what they say, so that they have this name whenever they come
     back. Linear in the clauses of hidden relations.
     """
-    return _named_alike(core, _said(core, Cache()), _said(before, Cache()))
+    return _named_alike(core, _said(core, Cache()), before, _said(before, Cache()))
 
 
-def _named_alike(core: Core, said: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+def _named_alike(
+    core: Core, said: Mapping[str, str], before: Core, known: Mapping[str, str]
+) -> dict[str, str]:
     names = {relation.name: relation.name for relation in core.relations if not relation.hidden}
-    names |= {name: name for name, words in said.items() if known.get(name) == words}
-    free: dict[str, list[str]] = {}
-    for name, words in known.items():
-        if name not in names:
-            free.setdefault(words, []).append(name)
-    taken = set(names)
+    twice = {words for one in (said, known) for words, n in Counter(one.values()).items() if n > 1}
+    mine, theirs = _said_and_read(core, said, twice), _said_and_read(before, known, twice)
+    for new, old in ((mine, theirs), (said, known)):
+        taken = set(names.values())
+        same = (name for name, words in new.items() if old.get(name) == words)
+        names |= {name: name for name in same if name not in names and name not in taken}
+        taken.update(names.values())
+        free: dict[str, list[str]] = {}
+        for name, words in old.items():
+            if name not in taken:
+                free.setdefault(words, []).append(name)
+        for name, words in new.items():
+            if name not in names and free.get(words):
+                names[name] = free[words].pop(0)
+    taken = set(names.values())
     for name, words in said.items():
-        if name in names:
-            continue
-        found = free[words].pop(0) if free.get(words) else name
-        if found is name and _NUMBERED.match(name):
-            found = f"~{words}"
-        while found in taken:
-            found += "'"
-        names[name] = found
-        taken.add(found)
+        if name not in names:
+            found = f"~{words}" if _NUMBERED.match(name) else name
+            while found in taken:
+                found += "'"
+            names[name] = found
+            taken.add(found)
     return names
+
+
+def _said_and_read(core: Core, said: Mapping[str, str], twice: Set[str]) -> Mapping[str, str]:
+    """What each hidden relation says; where that is said twice, with the clauses that read it.
+
+    Or two would change places, and a rule that reads one of them were another.
+    """
+    twins = {name for name, words in said.items() if words in twice}
+    if not twins:
+        return said
+    readers: dict[str, list[str]] = {name: [] for name in twins}
+    for fold in core.folds:
+        if fold.source in twins:
+            readers[fold.source].append(repr((said.get(fold.relation, fold.relation), fold.op)))
+    for clause in core.clauses:
+        read = {one.relation for one in clause.body if isinstance(one, Match | Absent)}
+        for name in read & twins:
+            called = {**said, name: "*"}
+            head, *body = _parts(clause)
+            found: list[Part] = []
+            for (kind, *rest), args in (head, *body):
+                if kind in _RELATIONAL:
+                    rest = [called.get(str(rest[0]), rest[0])]  # noqa: PLW2901
+                found.append(((kind, *rest), args))
+            readers[name].append(repr(_arranged(found[:1], found[1:])))
+    return {
+        name: f"{words} {_digest(sorted(readers[name]))}" if name in twins else words
+        for name, words in said.items()
+    }
 
 
 def same_rule(one: Rule | Dominates, other: Rule | Dominates) -> bool:
