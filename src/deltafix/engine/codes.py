@@ -402,9 +402,9 @@ class Codes:
             return self._intern_all(kind, patterns)
         patterns = np.ascontiguousarray(values).astype(np.int64, copy=False)
         low = 0 if kind == "unsigned" else -(1 << 31)
-        wide = (patterns >= WIDE_BASE) | (patterns < low)
         codes = patterns.astype(np.int32)
-        if wide.any():
+        if patterns.max(initial=low) >= WIDE_BASE or patterns.min(initial=low) < low:
+            wide = (patterns >= WIDE_BASE) | (patterns < low)
             codes[wide] = self._intern_all(kind, patterns[wide])
         return codes
 
