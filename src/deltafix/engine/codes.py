@@ -125,12 +125,11 @@ class Codes:
         if codes is None:
             codes = self._few[size] = np.empty(size, dtype=np.int32)
         place = 0
-        new: list[tuple[int, str]] = []
+        texts: list[tuple[int, str]] = []
         for row in rows:
             if type(row) is not tuple or len(row) != width:
                 return None
             for kind, value in zip(types, row, strict=True):
-                code: int | None
                 whole = value
                 if kind in OPTIONAL:
                     if value is None:
@@ -142,14 +141,10 @@ class Codes:
                 if type(value) is int and 0 <= value < WIDE_BASE and kind in _WHOLE:
                     code = value
                 elif kind == "symbol":
-                    if type(value) is not str:
+                    if type(value) is not str or not (value.isascii() or encodable(value)):
                         return None
-                    code = self.symbols.known(value)
-                    if code is None:
-                        if not (value.isascii() or encodable(value)):
-                            return None
-                        code = 0
-                        new.append((place, value))
+                    texts.append((place, value))
+                    code = 0
                 else:
                     try:
                         held = schema.check_value(schema.columns[place % width], 0, whole)
@@ -158,8 +153,9 @@ class Codes:
                     code = self.code(types[place % width], held)
                 codes[place] = code
                 place += 1
-        for place, text in new:  # all rows fit
-            codes[place] = self.symbols.code(text)
+        symbol = self.symbols.code
+        for place, text in texts:  # all rows fit
+            codes[place] = symbol(text)
         return codes
 
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:

@@ -8,7 +8,7 @@ the arena (`kernel.symbols`); values of other types (`codes`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -26,8 +26,8 @@ from deltafix.kernel.entries import (
     read_symbol,
 )
 
-_SHORT = 64
-"""Words that a buffer for one text has at least."""
+_SHORT = 256
+"""Bytes that a buffer for one text has room for at least."""
 _AT_ONCE = 1 << 15
 """Texts that go to the kernel in one call: their bytes stay in cache."""
 _MOST = (1 << 31) - 64
@@ -38,11 +38,12 @@ class Symbols:
     """Texts by id, and ids by text. Nothing that is entered ever goes."""
 
     def __init__(self, arena: Arena) -> None:
-        self._arena = arena
+        self._words, self._cells = arena.words, arena.cells
+        self._own = _Buffer(_SHORT)
         self._spare: list[_Buffer] = []
 
     def __len__(self) -> int:
-        return int(self._arena.cells[at.SYM + 1])
+        return int(self._cells[at.SYM + 1])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.texts(np.arange(len(self), dtype=np.int32)))
@@ -53,33 +54,34 @@ class Symbols:
         Where another thread may enter some meanwhile, it waits for that one's gate: the table that
         is looked into may be outgrown, and taken again. Ids that are known are read without.
         """
-        code = self._one(find_symbol, text)
-        return None if code < 0 else code
+        data = _utf8(text)
+        buffer = self._buffer(len(data))
+        buffer.data[: len(data)] = data
+        code = find_symbol(self._words, self._cells, buffer.words, len(data))
+        self._spare.append(buffer)
+        return None if code < 0 else int(code)
 
     def code(self, text: str) -> int:
-        """The id of a text, entered if new. O(its length). Raises LimitError."""
-        return self._one(enter_symbol, text)
+        """The id of a text, entered if new, by the one thread that writes. O(its length).
 
-    def _one(self, ask: Callable[..., Any], text: str) -> int:
-        """What the kernel says of one text."""
-        try:
-            data = text.encode()
-        except UnicodeEncodeError:  # a lone surrogate
-            data = text.encode("utf-8", "surrogatepass")
+        Raises LimitError.
+        """
+        data = _utf8(text)
         size = len(data)
-        _require_short(size)
-        buffer = self._buffer(size)
+        buffer = self._own
+        if size > _SHORT:
+            _require_short(size)
+            buffer = _Buffer(size)
         buffer.data[:size] = data
-        code: int = ask(self._arena.words, self._arena.cells, buffer.words, size)
-        self._spare.append(buffer)
+        code: int = enter_symbol(self._words, self._cells, buffer.words, size)
         return code
 
     def _buffer(self, size: int) -> _Buffer:
-        """Words for so many bytes, and for one word more: its taker's alone, who gives it back."""
+        """Room for so many bytes: its taker's alone, who gives it back."""
         try:
             found = self._spare.pop()
         except IndexError:
-            return _Buffer(size)
+            return _Buffer(max(size, _SHORT))
         return found if len(found.data) >= size + 8 else _Buffer(size)
 
     def codes(self, texts: list[str]) -> Words:
@@ -89,7 +91,7 @@ class Symbols:
             data = whole.encode()
             lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         else:
-            parts = [text.encode("utf-8", "surrogatepass") for text in texts]
+            parts = list(map(_utf8, texts))
             data = b"".join(parts)
             lengths = np.fromiter(map(len, parts), np.int64, len(texts))
         return self._entered(np.frombuffer(data, np.uint8), _ends(lengths))
@@ -117,7 +119,7 @@ class Symbols:
         """The ids of texts that lie in `data`; `ends` has one end more than there are texts."""
         count = len(ends) - 1
         found = np.empty(count, np.int32)
-        words, cells = self._arena.words, self._arena.cells
+        words, cells = self._words, self._cells
         scratch = np.empty(0, np.int32)
         for first in range(0, count, _AT_ONCE):
             own = ends[first : first + _AT_ONCE + 1]
@@ -132,7 +134,7 @@ class Symbols:
 
     def text(self, code: int) -> str:
         """The text of an id. O(its length)."""
-        words, cells = self._arena.words, self._arena.cells
+        words, cells = self._words, self._cells
         buffer = self._buffer(0)
         size = read_symbol(words, cells, code, buffer.words, len(buffer.words))
         if size > len(buffer.data):
@@ -168,7 +170,7 @@ class Symbols:
 
     def _bytes(self, codes: Words) -> tuple[npt.NDArray[np.uint8], Cells]:
         """The UTF-8 of ids one after another, and where each ends, from 0 on."""
-        words, cells = self._arena.words, self._arena.cells
+        words, cells = self._words, self._cells
         codes = np.array(codes, np.int32)  # the kernel takes none that is read-only
         ends = _ends(words[cells[int(cells[at.SYM]) + codes.astype(np.int64)]])
         data = np.zeros(int(ends[-1]) // 4 + 2, np.int32)
@@ -182,8 +184,15 @@ class _Buffer:
     __slots__ = ("data", "words")
 
     def __init__(self, size: int) -> None:
-        self.words = np.zeros(max(_SHORT, size // 4 + 2), np.int32)
+        self.words = np.zeros(size // 4 + 2, np.int32)
         self.data = self.words.data.cast("B")
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return text.encode("utf-8", "surrogatepass")
 
 
 def _require_short(size: int) -> None:

@@ -75,7 +75,7 @@ def test_many_texts_of_which_some_have_one_hash() -> None:
     array = pa.array(texts)
     assert symbols.codes_of_array(array).tolist() == list(range(MANY))
     assert symbols.codes(texts[::-1]).tolist() == list(range(MANY))[::-1]
-    cells = symbols._arena.cells
+    cells = symbols._cells
     start = int(cells[at.SYM_SLOTS])
     slots = cells[start + 1 : start + 1 + int(cells[start])]
     taken = slots[slots != 0]
@@ -96,9 +96,9 @@ def test_texts_longer_than_the_blocks_of_others() -> None:
 
 def test_a_reader_of_another_thread_keeps_what_it_looks_at() -> None:
     """It read where the ids' vector lies; that grows, and the block is not taken again."""
-    symbols = Symbols(Arena(1 << 28))
+    arena = Arena(1 << 28)
+    symbols = Symbols(arena)
     symbols.codes([f"s{n}" for n in range(60)])
-    arena = symbols._arena
     arena.cells[at.LEAST_BLOCK] = 0
     held = arena.take(at.SYM)
     before = held.copy()
@@ -124,7 +124,7 @@ def test_the_order_of_symbols_is_that_of_code_points() -> None:
     symbols = Symbols(Arena(1 << 28))
     texts = [*{_text(rng) for _ in range(200)}]
     codes = symbols.codes(texts).tolist()
-    words, cells = symbols._arena.words, symbols._arena.cells
+    words, cells = symbols._words, symbols._cells
     for a, b in zip(codes, codes[::-1], strict=True):
         left, right = (
             texts[a].encode("utf-8", "surrogatepass"),
