@@ -57,9 +57,9 @@ class Symbols:
         data = _utf8(text)
         buffer = self._buffer(len(data))
         buffer.data[: len(data)] = data
-        code = find_symbol(self._words, self._cells, buffer.words, len(data))
-        self._spare.append(buffer)
-        return None if code < 0 else int(code)
+        code = int(find_symbol(self._words, self._cells, buffer.words, len(data)))
+        self._give_back(buffer)
+        return None if code < 0 else code
 
     def code(self, text: str) -> int:
         """The id of a text, entered if new, by the one thread that writes. O(its length).
@@ -78,11 +78,16 @@ class Symbols:
 
     def _buffer(self, size: int) -> _Buffer:
         """Room for so many bytes: its taker's alone, who gives it back."""
+        if size > _SHORT:
+            return _Buffer(size)
         try:
-            found = self._spare.pop()
+            return self._spare.pop()
         except IndexError:
-            return _Buffer(max(size, _SHORT))
-        return found if len(found.data) >= size + 8 else _Buffer(size)
+            return _Buffer(_SHORT)
+
+    def _give_back(self, buffer: _Buffer) -> None:
+        if len(buffer.data) <= _SHORT + 8:
+            self._spare.append(buffer)
 
     def codes(self, texts: list[str]) -> Words:
         """The ids of texts, entered where new. O(their lengths). Raises LimitError."""
@@ -141,7 +146,7 @@ class Symbols:
             buffer = _Buffer(size)
             read_symbol(words, cells, code, buffer.words, len(buffer.words))
         found = str(buffer.data[:size], "utf-8", "surrogatepass")
-        self._spare.append(buffer)
+        self._give_back(buffer)
         return found
 
     def texts(self, codes: Words) -> list[str]:
