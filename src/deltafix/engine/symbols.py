@@ -138,13 +138,15 @@ class Symbols:
         return found
 
     def text(self, code: int) -> str:
-        """The text of an id. O(its length)."""
+        """The text of an id. O(its length). Raises IndexError for an id that no text has."""
         words, cells = self._words, self._cells
         buffer = self._buffer(0)
         size = read_symbol(words, cells, code, buffer.words, len(buffer.words))
         if size > len(buffer.data):
             buffer = _Buffer(size)
             read_symbol(words, cells, code, buffer.words, len(buffer.words))
+        elif size < 0:
+            raise IndexError(f"no text has the id {code}")
         found = str(buffer.data[:size], "utf-8", "surrogatepass")
         self._give_back(buffer)
         return found

@@ -134,7 +134,12 @@ def enter_symbol(A, L, text, n):
 
 @kernel("i:ALiPi")
 def read_symbol(A, L, code, text, space):
-    """How many bytes a symbol has; they are put into `text` if they fit into `space` words."""
+    """How many bytes a symbol has, or -1 for an id that none has, which a stranger may ask for.
+
+    They are put into `text` if they fit into `space` words.
+    """
+    if code < 0 or code >= L[at.SYM + 1]:
+        return np.int64(-1)
     word = L[L[at.SYM] + code]
     n = np.int64(A[word])
     words = (n + 3) // 4

@@ -66,6 +66,9 @@ def test_ids_are_a_dicts_whichever_way_texts_come_and_go() -> None:
                 symbols.array(codes).validate(full=True)
             assert other.texts(other.taken(codes, symbols)) == texts
         assert list(symbols) == list(ids)
+        for code in (-1, len(ids), len(ids) + 7, 1 << 40):
+            with pytest.raises(IndexError, match="no text has the id"):
+                symbols.text(code)
         assert set(other) <= set(ids)
 
 

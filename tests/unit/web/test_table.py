@@ -89,6 +89,17 @@ def test_oracle_pages_of_a_view_are_the_rows_that_fit_in_order(db, seed):
         assert len("".join(tables.export(view, "jsonl")).splitlines()) == len(wanted)
 
 
+@pytest.mark.parametrize("sort", [0, 1])
+@pytest.mark.parametrize("code", [-1, -(10**11), 10**7, 10**11, 10**30])
+def test_a_key_of_no_value_is_refused(sort, code):
+    """Keys come from strangers: the kernel looks at no text that is not there."""
+    with deltafix.connect(".decl p(x: symbol, y: symbol)\n.input p") as db:
+        with db.transaction() as tx:
+            tx.insert("p", [("a", "b")])
+        with pytest.raises(FactError, match="is no key of a row"):
+            Tables(db).page(View("p", sort=sort), f"{code},{code}", 10)
+
+
 @pytest.mark.parametrize("sort", [None, 0, 1, 2])
 @pytest.mark.parametrize("down", [False, True])
 def test_a_page_goes_on_after_its_key_whatever_comes_and_goes(db, sort, down):
