@@ -33,6 +33,9 @@ ARROW_TYPES: Final[dict[BaseType, pa.DataType]] = {
 }
 """The Arrow type of each base type; a constructed value is its text, as in a fact file."""
 
+_VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+"""The types whose buffers are as those of views, but in one piece."""
+
 
 def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of a relation: one non-null field per column."""
@@ -164,14 +167,24 @@ def check_array(schema: Schema, rows: np.ndarray[Any, np.dtype[Any]]) -> pa.Tabl
 
 
 def to_table(rows: Any) -> pa.Table:
-    """What `is_tabular` as a table."""
+    """What `is_tabular` as a table, of types that Arrow can take from and convert."""
     if isinstance(rows, pa.Table):
-        return rows
+        return _of_views(rows)
     if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
+        return _of_views(pa.Table.from_batches([rows]))
     if type(rows).__module__.startswith("pandas."):
         return _of_pandas(rows)
-    return pa.table(rows)
+    return _of_views(pa.table(rows))
+
+
+def _of_views(table: pa.Table) -> pa.Table:
+    """A table whose dictionaries hold no views, as polars gives them: Arrow takes from none."""
+    for place, field in enumerate(table.schema):
+        kind = field.type
+        if pa.types.is_dictionary(kind) and kind.value_type in _VIEWS:
+            wanted = pa.dictionary(kind.index_type, _VIEWS[kind.value_type], kind.ordered)
+            table = table.set_column(place, field.name, table.column(place).cast(wanted))
+    return table
 
 
 def _of_pandas(frame: Any) -> pa.Table:

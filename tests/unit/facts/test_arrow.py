@@ -7,6 +7,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import deltafix
+import deltafix.sql
 from deltafix.errors import FactError, TypeMismatchError
 from deltafix.facts.arrow import (
     arrow_schema,
@@ -60,6 +62,29 @@ def test_a_polars_frame_is_a_table():
     assert is_tabular(frame)
     assert rows_from_table(check_table(PAIR, frame)) == [("a", 1)]
     assert not is_tabular([("a", 1)])
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["never", "b", "a"])])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_categories_of_polars_are_texts(kind, encoded):
+    """They are dictionaries of views, from which Arrow cannot take."""
+    texts = ["b", "a", "b"]
+    frame = pl.DataFrame({"x": pl.Series(texts, dtype=kind), "n": [1, 2, 3]})
+    table = check_table(PAIR, frame, encoded=encoded)
+    assert table.column("x").cast(pa.large_string()).to_pylist() == texts
+    with deltafix.connect(".decl p(x: symbol, n: number)\n.input p") as db:
+        with db.transaction() as tx:
+            tx.insert("p", frame.slice(1, 1))  # fewer rows than categories
+            tx.insert("p", frame)
+        assert db.rows("p") == sorted(zip(texts, (1, 2, 3), strict=True))
+    with deltafix.sql.connect() as sql:
+        sql.execute("CREATE TABLE p (x TEXT, n BIGINT)")
+        sql.insert("p", frame)
+        assert sorted(sql.execute("SELECT x, n FROM p")) == sorted(
+            zip(texts, (1, 2, 3), strict=True)
+        )
+    with pytest.raises(FactError, match="column 'x' of row 1 is null"):
+        check_table(PAIR, pl.DataFrame({"x": pl.Series(["a", None], dtype=kind), "n": [1, 2]}))
 
 
 @pytest.mark.parametrize(
