@@ -99,7 +99,8 @@ class Reading(Questions):
         """How many rows a relation has in the last committed epoch. O(1)."""
         self._schema(relation)
         self.settle()
-        return relation_cell(self._arena, self._linked.ids[relation], at.R_WAS)
+        with self._gate:  # a commit that is under way has told some of its rows
+            return relation_cell(self._arena, self._linked.ids[relation], at.R_WAS)
 
     @overload
     def relation(self, name: str) -> RelationView[Row]: ...

@@ -6,6 +6,7 @@ import math
 import re
 import threading
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deltafix
-from deltafix.engine import query
+from deltafix.engine import query, reading
 from deltafix.errors import (
     BudgetError,
     CancelledError,
@@ -631,3 +632,17 @@ def test_a_delta_of_few_wide_rows_has_them_whole() -> None:
             with db.transaction() as tx:
                 tx.delete("wide", rows)
             assert (tx.delta["wide"].added, tx.delta["wide"].removed) == ([], rows)
+
+
+def test_a_count_is_not_read_while_a_commit_tells_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    with deltafix.connect(NUMBERS) as db:
+        cell = reading.relation_cell
+        locked = []
+
+        def noted(*args: Any) -> int:
+            locked.append(db._gate.locked())
+            return cell(*args)
+
+        monkeypatch.setattr(reading, "relation_cell", noted)
+        assert db.count("path") == len(db.relation("path")) == 0
+        assert locked == [True, True]
