@@ -97,6 +97,7 @@ class Database(Reading):
         users: Users,
         profile: bool = False,
         core: Core | None = None,
+        gate: threading.Lock | None = None,
     ) -> None:
         if strategy not in STRATEGIES and strategy != "auto":
             hint = suggest(strategy, [*STRATEGIES, "auto"])
@@ -113,7 +114,7 @@ class Database(Reading):
         self._users = users
         users = Users(bound(program, users.functors), users.reducers)
         self._profile = profile
-        self._gate = threading.Lock()
+        self._gate = gate or threading.Lock()
         self._arena.cells[at.BY_STRATUM] = int(profile)
         self._take_up(program, begun.core, linked)
         self._run_with(program, linked, outside_strata(linked, self._codes, users), users)
@@ -256,6 +257,7 @@ class Database(Reading):
             self.program, strategy=self.strategy, profile=self._profile,
             budget=Budget(threads=self.budget.threads),
             users=Users(known, self._users.reducers),
+            gate=self._gate,  # readers stay with it, and the run that is taken over asks for it
         )  # fmt: skip
 
     def _become(self, fresh: Database) -> None:

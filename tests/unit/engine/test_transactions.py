@@ -308,13 +308,20 @@ def test_a_join_goes_on_where_its_quota_ended(monkeypatch: pytest.MonkeyPatch) -
         db.check_invariants()
 
 
+@pytest.mark.parametrize("is_compact", [False, True])
 def test_what_tables_outgrow_is_given_back_while_an_epoch_runs(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, is_compact: bool
 ) -> None:
     """Between slices, when no other thread reads; and not at the end alone."""
     monkeypatch.setattr("deltafix.engine.run.SLICE", 1000)
     given_back: list[tuple[int, bool]] = []
     with deltafix.connect(NUMBERS) as db:
+        if is_compact:
+            with db.transaction() as tx:
+                tx.insert("edge", [(-1, -2)])
+            db.compact()
+            with db.transaction() as tx:
+                tx.delete("edge", [(-1, -2)])
         arena, release = db._arena, Arena.release
 
         def noted(self: Arena, *, keep: bool = False) -> None:
