@@ -28,7 +28,7 @@ from deltafix.facts.schema import Column, Row, Schema, unknown_relation
 from deltafix.facts.typed import R
 from deltafix.facts.values import Value, shown, sorted_rows
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena
+from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.ir import Plan
 from deltafix.rules.ast import Program
 
@@ -86,14 +86,15 @@ class Reading(Questions):
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted."""
-        schema, codes = self._schema(relation), self._committed(relation)
+        schema, (values, codes) = self._schema(relation), self._committed(relation)
         if len(codes) < _MANY:
-            return sorted_rows(schema.types, self._codes.rows(schema, codes))
-        return list(self._codes.ordered(schema, codes))
+            return sorted_rows(schema.types, values.rows(schema, codes))
+        return list(values.ordered(schema, codes))
 
     def ordered(self, relation: str) -> OrderedRows[Value]:
         """The same by column: for what is to be written, or is much."""
-        return self._codes.ordered(self._schema(relation), self._committed(relation))
+        values, codes = self._committed(relation)
+        return values.ordered(self._schema(relation), codes)
 
     def count(self, relation: str) -> int:
         """How many rows a relation has in the last committed epoch. O(1)."""
@@ -127,12 +128,12 @@ class Reading(Questions):
 
         Raises UnknownRelationError, FactError for a column that it does not have.
         """
-        schema, codes = self._schema(relation), self._committed(relation)
+        schema, (values, codes) = self._schema(relation), self._committed(relation)
         if columns is not None:
             places = schema.places(columns)
             schema = Schema(relation, tuple(schema.columns[place] for place in places))
             codes = codes[:, places]
-        return self._codes.table(schema, codes)
+        return values.table(schema, codes)
 
     def query(self, atom: str) -> list[Row]:
         """Rows that fit an atom with variables: `db.query('path("a", X)')`, sorted.
@@ -160,11 +161,12 @@ class Reading(Questions):
         alone = self._writer.acquire(blocking=False)
         try:
             with self._gate:
-                codes = select(self._arena, self._linked, self._codes, schema, wanted, alone=alone)
+                values = self._codes
+                codes = select(self._arena, self._linked, values, schema, wanted, alone=alone)
         finally:
             if alone:
                 self._writer.release()
-        return sorted_rows(schema.types, self._codes.rows(schema, codes))
+        return sorted_rows(schema.types, values.rows(schema, codes))
 
     def semijoin(
         self, relation: str, columns: Sequence[str], keys: Iterable[Sequence[Value]]
@@ -316,12 +318,15 @@ class Reading(Questions):
             raise unknown_relation(relation, self.schemas)
         return found
 
-    def _committed(
-        self, relation: str, *, given: bool = False
-    ) -> np.ndarray[Any, np.dtype[np.int32]]:
-        """The codes (n, arity) of its rows, or of those that are given."""
+    def _committed(self, relation: str, *, given: bool = False) -> tuple[Codes, Words]:
+        """The codes (n, arity) of its rows, or of those that are given, and what they stand for.
+
+        Both of one moment: `compact` of another thread gives values other codes.
+        """
         self.settle()
         with self._gate:
             if given:
-                return codes_where(self._arena, self._linked.given(relation), at.GIVEN)
-            return codes_where(self._arena, self._linked.ids[relation], at.WAS)
+                found = codes_where(self._arena, self._linked.given(relation), at.GIVEN)
+            else:
+                found = codes_where(self._arena, self._linked.ids[relation], at.WAS)
+            return self._codes, found

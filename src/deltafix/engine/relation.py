@@ -97,8 +97,8 @@ class RelationView(Generic[R]):
         return html_table(caption, self.schema.names, lines, len(self) - _SHOWN)
 
     def _tuples(self, offset: int, limit: int) -> list[Row]:
-        codes = self._db._committed(self.name)[offset : offset + limit]
-        return self._db._codes.rows(self.schema, codes)
+        values, codes = self._db._committed(self.name)
+        return values.rows(self.schema, codes[offset : offset + limit])
 
     def _objects(self, rows: Iterable[Row]) -> list[R]:
         make = self._maker()

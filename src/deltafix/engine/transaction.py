@@ -103,8 +103,8 @@ class Transaction:
         if schema.show() != theirs.show():
             message = f"{schema.show()} is {theirs.show()} in the other database"
             raise FactError(message, relation=relation)
-        codes = source._committed(relation, given=given)
-        taken = db._codes.taken(schema, codes, source._codes)
+        values, codes = source._committed(relation, given=given)
+        taken = db._codes.taken(schema, codes, values)
         self.edits_ruled |= relation in db._ruled
         number = db._linked.given(relation)
         return int(insert_rows(db._arena.words, db._arena.cells, taken, number, len(codes)))

@@ -36,7 +36,7 @@ def graph(db: Database, relation: str, focus: str = "", depth: int = 1) -> dict[
     if schema.arity != 2:
         message = f"{schema.show()} is no graph: only a relation of two columns is one"
         raise FactError(message, relation=relation)
-    codes = db._committed(relation)
+    _, codes = db._committed(relation)
     ends: Ids = codes.astype(np.int64)
     ends[:, 1] += _shift(schema)
     found = _named(db, schema, ends, focus) if focus else ends[:0, 0]
@@ -91,7 +91,8 @@ def _around(ends: Ids, start: Ids, depth: int) -> tuple[Ids, bool]:
 
 def _named(db: Database, schema: Schema, ends: Ids, focus: str) -> Ids:
     """The nodes with this label, or if there is none those whose label contains it."""
-    code = db._codes.known("symbol", focus)
+    with db._gate:  # a commit may enter symbols meanwhile
+        code = db._codes.known("symbol", focus)
     if code is not None:  # the labels of all nodes need not be read
         shifts = [0, _shift(schema)]
         symbols = [place for place, kind in enumerate(schema.types) if kind == "symbol"]

@@ -124,7 +124,7 @@ class Tables:
         key = (view, db.epoch, schema)
         found = self._kept.get(key)
         if found is None:
-            codes = db._committed(view.relation)
+            _, codes = db._committed(view.relation)
             left = codes[self._fits(view, schema, codes)]
             found = _Ordered(schema, left[self._order(view, schema, left)], len(codes))
             for old in list(self._kept):

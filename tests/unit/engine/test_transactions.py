@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import threading
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -653,3 +654,32 @@ def test_a_count_is_not_read_while_a_commit_tells_its_rows(monkeypatch: pytest.M
         monkeypatch.setattr(reading, "relation_cell", noted)
         assert db.count("path") == len(db.relation("path")) == 0
         assert locked == [True, True]
+
+
+def test_rows_that_are_read_are_those_before_a_compact_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = ".decl p(x: symbol)\n.input p"
+    reads: list[Callable[[deltafix.Database], list[Any]]] = [
+        lambda db: db.rows("p"),
+        lambda db: list(db.ordered("p")),
+        lambda db: [(x,) for x in db.to_arrow("p").column("x").to_pylist()],
+        lambda db: db.relation("p").page(0, 9),
+    ]
+    for read in reads:
+        with deltafix.connect(program) as db:
+            with db.transaction() as tx:
+                tx.insert("p", [("a",), ("b",), ("c",)])
+            with db.transaction() as tx:
+                tx.delete("p", [("a",)])
+            committed = db._committed
+
+            def and_compact(relation: str) -> Any:
+                with monkeypatch.context() as patch:
+                    patch.setattr(db, "_committed", committed)  # noqa: B023  read at once
+                    found = committed(relation)  # noqa: B023
+                    db.compact()
+                return found
+
+            monkeypatch.setattr(db, "_committed", and_compact)
+            assert sorted(read(db)) == [("b",), ("c",)]

@@ -53,7 +53,7 @@ def test_the_order_is_that_of_tuples(count: int) -> None:
             tx.insert("wide", [tuple(rng.randrange(2**30) for _ in range(4)) for _ in range(count)])
         for name in ("r", "wide"):
             schema, found = db.schemas[name], db.ordered(name)
-            wanted = sorted_rows(schema.types, db._codes.rows(schema, db._committed(name)))
+            wanted = sorted_rows(schema.types, db._codes.rows(schema, db._committed(name)[1]))
             assert repr([*found]) == repr(wanted) == repr(db.rows(name))
             assert len(found) == len(wanted)
             assert all(repr(found.at(n)) == repr(wanted[n]) for n in range(0, len(found), 97))
