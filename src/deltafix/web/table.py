@@ -25,6 +25,7 @@ from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import BaseType, Value, row_order, write_value
 
 if TYPE_CHECKING:
+    from deltafix.engine.codes import Codes as Values
     from deltafix.engine.database import Database
 
 _KEPT: Final = 8
@@ -64,6 +65,7 @@ class View:
 @dataclass(frozen=True, slots=True)
 class _Ordered:
     schema: Schema
+    values: Values
     codes: Codes
     size: int
 
@@ -90,7 +92,7 @@ class Tables:
         codes = found.codes[start : start + limit]
         is_last = start + len(codes) >= len(found.codes)
         return {
-            "rows": self._db._codes.rows(found.schema, codes),
+            "rows": found.values.rows(found.schema, codes),
             "offset": start,
             "matched": len(found.codes),
             "size": found.size,
@@ -114,7 +116,7 @@ class Tables:
         if has_head:
             yield _csv_lines([list(found.schema.names)])
         for start in range(0, len(found.codes), _CHUNK):
-            rows = self._db._codes.rows(found.schema, found.codes[start : start + _CHUNK])
+            rows = found.values.rows(found.schema, found.codes[start : start + _CHUNK])
             yield write(found.schema, rows)
 
     def _ordered(self, view: View) -> _Ordered:
@@ -124,50 +126,56 @@ class Tables:
         key = (view, db.epoch, schema)
         found = self._kept.get(key)
         if found is None:
-            _, codes = db._committed(view.relation)
-            left = codes[self._fits(view, schema, codes)]
-            found = _Ordered(schema, left[self._order(view, schema, left)], len(codes))
+            values, codes = db._committed(view.relation)
+            left = codes[self._fits(view, schema, values, codes)]
+            order = self._order(view, schema, values, left)
+            found = _Ordered(schema, values, left[order], len(codes))
             for old in list(self._kept):
                 if old[1] != key[1] or len(self._kept) >= _KEPT:
                     self._kept.pop(old, None)
             self._kept[key] = found
         return found
 
-    def _fits(self, view: View, schema: Schema, codes: Codes) -> Mask:
+    def _fits(self, view: View, schema: Schema, values: Values, codes: Codes) -> Mask:
         fits = np.ones(len(codes), dtype=np.bool_)
         for place, text in view.where:
-            fits &= self._holds(schema, codes, place, _condition(schema, place, text))
+            fits &= self._holds(schema, values, codes, place, _condition(schema, place, text))
         if view.search:
             contains = _contains(view.search)
             some = np.zeros(len(codes), dtype=np.bool_)
             for place in range(schema.arity):
-                some |= self._holds(schema, codes, place, contains)
+                some |= self._holds(schema, values, codes, place, contains)
             fits &= some
         return fits
 
     def _holds(
-        self, schema: Schema, codes: Codes, place: int, test: Callable[[Value], bool]
+        self,
+        schema: Schema,
+        values: Values,
+        codes: Codes,
+        place: int,
+        test: Callable[[Value], bool],
     ) -> Mask:
         distinct, which = np.unique(codes[:, place], return_inverse=True)
-        values = self._db._codes.decode(schema.types[place], distinct)
-        return np.fromiter(map(test, values), dtype=np.bool_, count=len(values))[which]
+        found = values.decode(schema.types[place], distinct)
+        return np.fromiter(map(test, found), dtype=np.bool_, count=len(found))[which]
 
-    def _order(self, view: View, schema: Schema, codes: Codes) -> Any:
+    def _order(self, view: View, schema: Schema, values: Values, codes: Codes) -> Any:
         keys = [codes[:, place] for place in reversed(range(schema.arity))]
         if view.sort is not None:
-            ranks = self._ranks(schema.types[view.sort], codes[:, view.sort])
+            ranks = self._ranks(schema.types[view.sort], values, codes[:, view.sort])
             keys.append(-ranks if view.is_descending else ranks)
         return np.lexsort(keys) if keys else slice(None)
 
-    def _ranks(self, kind: Any, column: Any) -> Any:
+    def _ranks(self, kind: Any, values: Values, column: Any) -> Any:
         """The place of each value of a column among its distinct values."""
         distinct, which = np.unique(column, return_inverse=True)
         if kind in _READ:
-            order = np.argsort(self._db._codes.decode_numbers(kind, distinct), kind="stable")
+            order = np.argsort(values.decode_numbers(kind, distinct), kind="stable")
         else:
             key = _value_order(kind)
-            values = [key(value) for value in self._db._codes.decode(kind, distinct)]
-            order = np.array(sorted(range(len(values)), key=values.__getitem__), dtype=np.int64)
+            keys = [key(value) for value in values.decode(kind, distinct)]
+            order = np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
         ranks = np.empty(len(distinct), dtype=np.int64)
         ranks[order] = np.arange(len(distinct))
         return ranks[which]
@@ -179,7 +187,7 @@ class Tables:
             key = tuple(int(code) for code in after.split(","))
             if len(key) != schema.arity:
                 raise ValueError
-            value = self._sorted_by(schema, view, key)
+            value = self._sorted_by(found, view, key)
         except (ValueError, IndexError, OverflowError):
             message = f"{after!r} is no key of a row: a page tells that of the next one as `next`"
             raise FactError(message, relation=view.relation, value=after) from None
@@ -187,7 +195,7 @@ class Tables:
         while low < high:
             middle = (low + high) // 2
             codes = tuple(found.codes[middle].tolist())
-            other = self._sorted_by(schema, view, codes)
+            other = self._sorted_by(found, view, codes)
             if other == value:
                 is_later = codes > key
             else:
@@ -195,11 +203,11 @@ class Tables:
             low, high = (low, middle) if is_later else (middle + 1, high)
         return low
 
-    def _sorted_by(self, schema: Schema, view: View, codes: tuple[int, ...]) -> Any:
+    def _sorted_by(self, found: _Ordered, view: View, codes: tuple[int, ...]) -> Any:
         if view.sort is None:
             return None
-        kind = schema.types[view.sort]
-        return _value_order(kind)(self._db._codes.value(kind, codes[view.sort]))
+        kind = found.schema.types[view.sort]
+        return _value_order(kind)(found.values.value(kind, codes[view.sort]))
 
 
 def labels(kind: BaseType, values: list[Any]) -> list[str]:
