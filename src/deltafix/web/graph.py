@@ -15,6 +15,7 @@ from deltafix.facts.schema import Schema, show_row
 from deltafix.web.table import labels
 
 if TYPE_CHECKING:
+    from deltafix.engine.codes import Codes
     from deltafix.engine.database import Database
 
 NODES: Final = 2000
@@ -36,16 +37,16 @@ def graph(db: Database, relation: str, focus: str = "", depth: int = 1) -> dict[
     if schema.arity != 2:
         message = f"{schema.show()} is no graph: only a relation of two columns is one"
         raise FactError(message, relation=relation)
-    _, codes = db._committed(relation)
+    values, codes = db._committed(relation)
     ends: Ids = codes.astype(np.int64)
     ends[:, 1] += _shift(schema)
-    found = _named(db, schema, ends, focus) if focus else ends[:0, 0]
+    found = _named(db, values, schema, ends, focus) if focus else ends[:0, 0]
     inside, is_whole = _around(ends, found, depth) if focus else _first(ends)
     within = np.flatnonzero(np.isin(ends, inside).all(axis=1))
     is_whole = is_whole and len(within) <= EDGES
     within = within[:EDGES]
-    rows = db._codes.rows(schema, codes[within])
-    texts = _labels(db, schema, inside)
+    rows = values.rows(schema, codes[within])
+    texts = _labels(values, schema, inside)
     place = {node: number for number, node in enumerate(inside.tolist())}
     return {
         "nodes": [{"key": key, "label": text} for key, text in zip(place, texts, strict=True)],
@@ -89,10 +90,10 @@ def _around(ends: Ids, start: Ids, depth: int) -> tuple[Ids, bool]:
     return inside[:NODES], len(inside) <= NODES
 
 
-def _named(db: Database, schema: Schema, ends: Ids, focus: str) -> Ids:
+def _named(db: Database, values: Codes, schema: Schema, ends: Ids, focus: str) -> Ids:
     """The nodes with this label, or if there is none those whose label contains it."""
     with db._gate:  # a commit may enter symbols meanwhile
-        code = db._codes.known("symbol", focus)
+        code = values.known("symbol", focus)
     if code is not None:  # the labels of all nodes need not be read
         shifts = [0, _shift(schema)]
         symbols = [place for place, kind in enumerate(schema.types) if kind == "symbol"]
@@ -101,7 +102,7 @@ def _named(db: Database, schema: Schema, ends: Ids, focus: str) -> Ids:
         if len(exact):
             return exact
     nodes = np.unique(ends)
-    texts = _labels(db, schema, nodes)
+    texts = _labels(values, schema, nodes)
     found = [place for place, text in enumerate(texts) if text == focus]
     if not found:
         wanted = focus.casefold()
@@ -112,12 +113,12 @@ def _named(db: Database, schema: Schema, ends: Ids, focus: str) -> Ids:
     return nodes[np.array(found, dtype=np.int64)]
 
 
-def _labels(db: Database, schema: Schema, nodes: Ids) -> list[str]:
+def _labels(values: Codes, schema: Schema, nodes: Ids) -> list[str]:
     shift = _shift(schema)
     if not shift:
-        return labels(schema.types[0], db._codes.decode(schema.types[0], nodes.astype(np.int32)))
+        return labels(schema.types[0], values.decode(schema.types[0], nodes.astype(np.int32)))
     of_second = nodes >= shift // 2
     texts = np.empty(len(nodes), dtype=object)
     for kind, mask, less in zip(schema.types, (~of_second, of_second), (0, shift), strict=True):
-        texts[mask] = labels(kind, db._codes.decode(kind, (nodes[mask] - less).astype(np.int32)))
+        texts[mask] = labels(kind, values.decode(kind, (nodes[mask] - less).astype(np.int32)))
     return texts.tolist()
