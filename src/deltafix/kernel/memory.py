@@ -1,4 +1,4 @@
-"""Blocks, vectors and row records inside the arena.
+"""Blocks, vectors, tables of slots and row records inside the arena.
 
 A block is a run of words, from the top of the reservation or where another block was; it never
 moves, but a structure that outgrows its block copies itself into a larger one and hands the old
@@ -121,6 +121,28 @@ def publish(L, v, value):
     _moved(L, v, 1)
     L[L[v] + L[v + 1]] = value
     L[v + 1] += 1
+
+
+@kernel("v:Liii")
+def put_slot(L, slots, h, content):
+    """Enter a content with hash `h` into a table of slots: a cell with their number, then they.
+
+    There is room, and it is not there.
+    """
+    cap = L[slots]
+    s = (h * cap) >> at.HASH_BITS
+    while L[slots + 1 + s] != 0:
+        s = s + 1 if s + 1 < cap else 0
+    L[slots + 1 + s] = content
+
+
+@kernel("i:Li")
+def slots_twice(L, slots):
+    """An empty table of twice as many slots."""
+    cap = L[slots] * 2
+    new = block(L, (cap + 1) * 2) // 2
+    L[new] = cap
+    return new
 
 
 @kernel("v:ALii")

@@ -16,7 +16,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel, prefetch
-from deltafix.kernel.memory import block, discard, publish
+from deltafix.kernel.memory import block, discard, publish, put_slot, slots_twice
 
 _GROUP = 16
 """Texts whose slots are asked for before the first is looked at."""
@@ -73,16 +73,6 @@ def _find(A, L, P, b, n, h):
     return np.int64(-1)
 
 
-@kernel("v:Lii")
-def _put(L, slots, e):
-    """Enter a slot's content into a table; there is room."""
-    cap = L[slots]
-    s = ((e >> 32) * cap) >> at.HASH_BITS
-    while L[slots + 1 + s] != 0:
-        s = s + 1 if s + 1 < cap else 0
-    L[slots + 1 + s] = e
-
-
 @kernel("i:ALPiii")
 def _enter(A, L, P, b, n, h):
     """Enter a text with hash `h` that is not there. Returns its id. Raises MemoryError."""
@@ -90,11 +80,11 @@ def _enter(A, L, P, b, n, h):
     old = L[at.SYM_SLOTS]
     cap = L[old]
     if (code + 1) * 3 > cap * 2:
-        new = block(L, (cap * 2 + 1) * 2) // 2
-        L[new] = cap * 2
+        new = slots_twice(L, old)
         for s in range(cap):
-            if L[old + 1 + s] != 0:
-                _put(L, new, L[old + 1 + s])
+            e = L[old + 1 + s]
+            if e != 0:
+                put_slot(L, new, e >> 32, e)
         L[at.SYM_SLOTS] = new
         discard(L, old * 2, (cap + 1) * 2)
     words = 1 + (n + 3) // 4
@@ -111,7 +101,7 @@ def _enter(A, L, P, b, n, h):
     for k in range(0, n, 4):  # as signed words
         A[word + 1 + (k >> 2)] = (_word(P, b + k, n - k) ^ 0x80000000) - 0x80000000
     publish(L, at.SYM, word)
-    _put(L, L[at.SYM_SLOTS], (h << 32) | (code + 1))
+    put_slot(L, L[at.SYM_SLOTS], h, (h << 32) | (code + 1))
     return code
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
-from deltafix.kernel.memory import block, discard, publish
+from deltafix.kernel.memory import discard, publish, put_slot, slots_twice
 from deltafix.kernel.symbols import symbol_order
 
 WIDE_BASE = 1 << 30
@@ -73,16 +73,6 @@ def _wide_place(L, v):
     return np.int64(-1)
 
 
-@kernel("v:Lii")
-def _put(L, slots, place):
-    """Enter a place of the wide table into its slots; there is room."""
-    cap = L[slots]
-    s = (_wide_hash(L[L[at.WIDE] + place]) * cap) >> at.HASH_BITS
-    while L[slots + 1 + s] != 0:
-        s = s + 1 if s + 1 < cap else 0
-    L[slots + 1 + s] = place + 1
-
-
 @kernel("i:Li")
 def _intern(L, v):
     """Place of a 64-bit pattern in the wide table, entered if new."""
@@ -93,14 +83,13 @@ def _intern(L, v):
     old = L[at.WIDE_SLOTS]
     cap = L[old]
     if (n + 1) * 4 > cap * 3:
-        new = block(L, (cap * 2 + 1) * 2) // 2
-        L[new] = cap * 2
+        new = slots_twice(L, old)
         for k in range(n):
-            _put(L, new, k)
+            put_slot(L, new, _wide_hash(L[L[at.WIDE] + k]), k + 1)
         L[at.WIDE_SLOTS] = new
         discard(L, old * 2, (cap + 1) * 2)
     publish(L, at.WIDE, v)
-    _put(L, L[at.WIDE_SLOTS], n)
+    put_slot(L, L[at.WIDE_SLOTS], _wide_hash(v), n + 1)
     return n
 
 
