@@ -1,15 +1,19 @@
 """The Delta of a committed epoch, read out of the arena as late as possible.
 
-Rows that an epoch removed stay readable until the next one allocates, so a Delta that nobody
-looks at costs nothing: `Changes` remembers that it belongs to the last epoch, and the database
-has it copy its codes (`freeze`) only if it is still referenced when the next transaction begins.
-Few rows are read one by one: what numpy's calls cost together is more than a whole edit.
-Invariant: what a Delta shows never changes.
+Rows that an epoch removed stay readable until the next one allocates, and those that it added until
+the one after that does: what the next one removes is not taken again before. So a Delta that nobody
+looks at costs nothing: if it is still referenced when the next transaction begins, it notes which
+rows came and copies those that went (`keep`); when the one after begins, it copies all (`freeze`).
+A load that a script still holds when it makes its first edit is never copied: most of the first
+view of a loaded table was that (docs/kernel.md, "Loading"). Few rows are copied at once, and are
+read one by one: what numpy's calls cost together is more than a whole edit.
+Invariant: what a Delta shows never changes. Readers hold the database's gate: no table moves then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,32 +21,32 @@ import numpy as np
 
 from deltafix.engine.codes import FEW, Codes
 from deltafix.engine.state.edits import Edit
-from deltafix.engine.store import few_changes, relation_cell
+from deltafix.engine.store import few_changes, records_of
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Schema
 from deltafix.facts.side import Side
 from deltafix.kernel import layout as at
-from deltafix.kernel.arena import Arena, Words
+from deltafix.kernel.arena import Arena, Cells, Words
 from deltafix.rules.ast import Program
 
 Codings: TypeAlias = "Words | list[list[int]]"
 """Rows as codes (n, arity): an array, or lists if they are few."""
 
+Found: TypeAlias = "Mapping[int, tuple[Codings, Codings]]"
+"""Rows removed and added, by the number of their relation."""
 
-class _Place(NamedTuple):
-    """Where rows of a relation lie: the cell that says where they begin, and a row's words.
+_NONE: tuple[Codings, Codings] = ([], [])
 
-    `nothing` is the side of every change that has none: half of them.
-    """
 
-    rows: int
-    stride: int
+class _Seen(NamedTuple):
+    """A relation that users see. `nothing` is the side of every change that has none: half."""
+
     schema: Schema
     nothing: Side
 
 
 class ChangedRows:
-    """Reads the net changes of a database's last epoch: in the relations that users see."""
+    """Reads the net changes of a database's epochs: in the relations that users see."""
 
     def __init__(
         self,
@@ -50,63 +54,63 @@ class ChangedRows:
         codes: Codes,
         relations: Mapping[int, Schema],
         schemas: Mapping[str, Schema],
+        gate: AbstractContextManager[object],
     ) -> None:
         self._arena = arena
         self._codes = codes
         self._schemas = schemas
-        first = int(arena.cells[at.RELS])
-        self._places = {
-            number: _Place(
-                first + number * at.RSZ + at.R_ROWS,
-                relation_cell(arena, number, at.R_STRIDE),
-                schema,
-                Side(schema, (), 0),
-            )
-            for number, schema in relations.items()
+        self._seen = {
+            number: _Seen(schema, Side(schema, (), 0)) for number, schema in relations.items()
         }
+        self.gate = gate
 
-    def read(self) -> dict[int, tuple[Codings, Codings]]:
-        """Rows removed and added, by relation, in the order of declarations. O(changes)."""
-        count = int(self._arena.cells[at.DELTA + 1])
-        found = self._few() if count <= FEW else self._many()
-        return {n: found[n] for n in self._places if n in found} if len(found) > 1 else found
+    @property
+    def count(self) -> int:
+        """How many rows the last epoch changed, hidden relations' too."""
+        return int(self._arena.cells[at.DELTA + 1])
 
-    def _few(self) -> dict[int, tuple[Codings, Codings]]:
+    def few(self) -> Found:
+        """Rows that the last epoch removed and added, by relation. O(changes), one by one."""
         found: dict[int, tuple[Any, Any]] = {}
         for relation, came, row in few_changes(self._arena):
             sides = found.get(relation)
             if sides is None:
-                if relation not in self._places:
+                if relation not in self._seen:
                     continue
                 sides = found[relation] = ([], [])
             sides[came].append(row)
-        return found
+        return self.ordered(found) if len(found) > 1 else found
 
-    def _many(self) -> dict[int, tuple[Codings, Codings]]:
-        cells, words = self._arena.cells, self._arena.words
-        entries = self._arena.take(at.DELTA)
+    def entries(self) -> Cells:
+        """What the last epoch changed, as the kernel lists it: a view until the next one ends."""
+        return self._arena.take(at.DELTA)
+
+    def rows_of(self, entries: Cells) -> Found:
+        """The rows of some entries, removed and added, by relation. O(entries)."""
         numbers = entries >> 33
         found: dict[int, tuple[Codings, Codings]] = {}
-        for number in set(np.flatnonzero(np.bincount(numbers)).tolist()) & self._places.keys():
-            place = self._places[number]
+        for number in set(np.flatnonzero(np.bincount(numbers)).tolist()) & self._seen.keys():
             chosen = entries[numbers == number]
             rows, added = (chosen >> 1) & 0xFFFFFFFF, (chosen & 1) == 1
-            first, end = int(cells[place.rows]), (int(rows.max()) + 1) * place.stride
-            records = words[first : first + end].reshape(-1, place.stride)
-            arity = place.schema.arity
+            records = records_of(self._arena, number)
+            arity = self._seen[number].schema.arity
             found[number] = (
                 _by_column(records, rows[~added], arity), _by_column(records, rows[added], arity),
             )  # fmt: skip
-        return found
+        return self.ordered(found)
 
-    def delta(self, found: Mapping[int, tuple[Codings, Codings]], epoch: int) -> Delta:
-        """What `read` gave, as a Delta."""
+    def ordered(self, found: Found) -> Found:
+        """In the order of declarations."""
+        return {number: found[number] for number in self._seen if number in found}
+
+    def delta(self, found: Found, epoch: int) -> Delta:
+        """Rows removed and added, as a Delta."""
         parts = []
         for number, (removed, added) in found.items():
-            place = self._places[number]
-            gained = self._side(place.schema, added) if len(added) else place.nothing
-            lost = self._side(place.schema, removed) if len(removed) else place.nothing
-            parts.append(RelationDelta.of_sides(place.schema, gained, lost))
+            schema, nothing = self._seen[number]
+            gained = self._side(schema, added) if len(added) else nothing
+            lost = self._side(schema, removed) if len(removed) else nothing
+            parts.append(RelationDelta.of_sides(schema, gained, lost))
         return Delta.net(parts, self._schemas, epoch)
 
     def _side(self, schema: Schema, codes: Codings) -> Side:
@@ -140,26 +144,58 @@ class Edited(NamedTuple):
 
 
 class Changes:
-    """The net changes of one epoch. `freeze` copies them out of the arena.
+    """The net changes of one epoch, in the arena until `freeze` has copied them.
 
     Attributes:
+        epoch: its number.
         edited: what the transaction edited.
     """
 
-    __slots__ = ("__weakref__", "_epoch", "_found", "_rows", "edited")
+    __slots__ = ("__weakref__", "_came", "_found", "_rows", "_went", "edited", "epoch")
 
     def __init__(self, rows: ChangedRows, epoch: int, edited: Edited) -> None:
         self._rows = rows
-        self._epoch = epoch
-        self._found: dict[int, tuple[Codings, Codings]] | None = None
+        self._came: Cells | None = None  # once `keep` was called: entries of the rows that came,
+        self._went: Found = {}  # and the codes of those that went
+        self._found: Found | None = None
+        self.epoch = epoch
         self.edited = edited
+
+    def keep(self) -> None:
+        """Note, once, what the next epoch will make unreadable. O(changed), a cell each."""
+        if self._found is not None or self._came is not None:
+            return
+        if self._rows.count <= FEW:
+            self.freeze()
+            return
+        with self._rows.gate:
+            entries = self._rows.entries()
+            has_come = (entries.view(np.uint8)[:: entries.itemsize] & 1).astype(np.bool_)
+            if has_come.all():
+                self._came = entries.copy()
+            else:
+                self._went = self._rows.rows_of(entries[~has_come])
+                self._came = entries[has_come]
 
     def freeze(self) -> None:
         """Copy the changed rows' codes out of the arena, once. O(changed)."""
-        if self._found is None:
-            self._found = self._rows.read()
+        with self._rows.gate:
+            if self._found is None:
+                self._found, self._came = self._read(), None
+
+    def _read(self) -> Found:
+        rows = self._rows
+        if self._came is None:
+            return rows.few() if rows.count <= FEW else rows.rows_of(rows.entries())
+        came, went = rows.rows_of(self._came), self._went
+        return rows.ordered(
+            {
+                number: (went.get(number, _NONE)[0], came.get(number, _NONE)[1])
+                for number in came.keys() | went.keys()
+            }
+        )
 
     def delta(self) -> Delta:
         """The changes as a Delta over the relations that users see."""
         self.freeze()
-        return self._rows.delta(self._found or {}, self._epoch)
+        return self._rows.delta(self._found or {}, self.epoch)

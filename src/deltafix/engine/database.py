@@ -128,7 +128,7 @@ class Database(Reading):
         # Weak: a transaction that its user has dropped is rolled back, and keeps nobody out.
         self._open: Callable[[], Transaction | None] = _nobody
         self._watchers = Watchers()
-        self._last: weakref.ref[Changes] | None = None
+        self._readable: list[weakref.ref[Changes]] = []
         self._closed = False
         self._unrun = True
         self.epoch = -1
@@ -145,7 +145,9 @@ class Database(Reading):
             name for name, n in linked.ids.items() if relation_cell(self._arena, n, at.R_RULES)
         )
         self._by_number = {linked.ids[name]: s for name, s in self.schemas.items()}
-        self._changed = ChangedRows(self._arena, self._codes, self._by_number, self.schemas)
+        self._changed = ChangedRows(
+            self._arena, self._codes, self._by_number, self.schemas, self._gate
+        )
         self._given = {linked.given(name): s for name, s in self.schemas.items()}
         self._probe = None
         self._keys = {}
@@ -311,9 +313,8 @@ class Database(Reading):
         self._writer.acquire()
         try:
             self._require_no_edits()
-            changes = self._last() if self._last is not None else None
-            if changes is not None:  # before anything is open: a rollback forgets them
-                changes.freeze()
+            if self._readable:  # before anything is open: a rollback forgets them
+                self._keep_changes()
             self._begun = self._arena.cells[at.EPOCHS], self.epoch
             transaction._state, self._open = "open", opened
         except BaseException:  # an interrupt, too, must not keep others out
@@ -321,6 +322,19 @@ class Database(Reading):
                 transaction._state = "not begun"
                 self._writer.release()
             raise
+
+    def _keep_changes(self) -> None:
+        """What earlier epochs changed, and somebody may still ask for, is about to be unreadable.
+
+        Of the last epoch what it removed, of the one before all (`engine.changes`).
+        """
+        held = [(ref, changes) for ref in self._readable if (changes := ref()) is not None]
+        for _, changes in held:
+            if changes.epoch == self.epoch:
+                changes.keep()
+            else:
+                changes.freeze()
+        self._readable = [ref for ref, changes in held if changes.epoch == self.epoch]
 
     def _require_no_edits(self) -> None:
         """See `Reading`."""
@@ -409,7 +423,7 @@ class Database(Reading):
     def _stood(self) -> Changes:
         """What the epoch that stands has changed."""
         changes = Changes(self._changed, self.epoch, self._coming_edits)
-        self._last = weakref.ref(changes)
+        self._readable.append(weakref.ref(changes))
         return changes
 
     def _commit_rules(self, edits: Sequence[RuleEdit]) -> None:

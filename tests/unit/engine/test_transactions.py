@@ -683,3 +683,66 @@ def test_rows_that_are_read_are_those_before_a_compact_meanwhile(
 
             monkeypatch.setattr(db, "_committed", and_compact)
             assert sorted(read(db)) == [("b",), ("c",)]
+
+
+RULES = ("path(y, x) :- edge(x, y).", "edge2(x, z) :- edge(x, y), edge(y, z).",
+         "path(x, x) :- edge(x, _).", "last(m) :- m = max x : { edge(x, _) }.")  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_deltas_that_are_read_later_say_what_their_epoch_did(seed: int) -> None:
+    rng = Random(seed)
+    text = NUMBERS + ".decl edge2(x: number, y: number)\n.decl last(x: number)\n.output path, edge2, last"
+    with deltafix.connect(text) as db:
+        held: list[tuple[Any, dict[str, tuple[set, set]]]] = []
+        added: list[str] = []
+        read = 0
+        for _ in range(60):
+            before = {name: set(db.rows(name)) for name in db.schemas}
+            there = sorted(before["edge"])
+            ends = rng.choice(("commit", "commit", "commit", "roll back", "compact"))
+            if ends == "compact":
+                db.compact()
+                continue
+            tx = db.transaction()
+            tx.delete("edge", rng.sample(there, rng.randrange(len(there) + 1)) if rng.random() < 0.5
+                      else there[: rng.randrange(2)])  # fmt: skip
+            most = rng.choice((1, 3, 40))
+            tx.insert("edge", [(rng.randrange(7), rng.randrange(7)) for _ in range(most)])
+            new = list(added)
+            if rng.random() < 0.3:
+                rule = rng.choice(RULES)
+                (tx.remove_rule if rule in new else tx.add_rule)(rule)
+                (new.remove if rule in new else new.append)(rule)
+            if ends == "roll back":
+                tx.rollback()
+                continue
+            tx.commit() if rng.random() < 0.1 else tx.__exit__(None, None, None)
+            added = new
+            after = {name: set(db.rows(name)) for name in db.schemas}
+            held.append((tx, {n: (before[n] - after[n], after[n] - before[n]) for n in after}))
+            del tx
+            while held and rng.random() < 0.45:
+                late, said = held.pop(rng.randrange(len(held)))
+                read += 1
+                for name, (gone, come) in said.items():
+                    part = late.delta.get(name)
+                    found = (part.removed, part.added) if part is not None else ([], [])
+                    assert tuple(map(sorted, found)) == (sorted(gone), sorted(come)), name
+        assert read > 10
+
+
+def test_a_load_that_is_held_is_not_copied_by_the_edit_after_it() -> None:
+    with deltafix.connect(NUMBERS.replace(".input edge", ".input edge\n.output path")) as db:
+        with db.transaction() as load:
+            load.insert("edge", [(i, i + 1) for i in range(100)])
+        with db.transaction() as edit:
+            edit.insert("edge", [(500, 501)])
+        assert load._changes is not None
+        assert load._changes._found is None
+        assert edit._changes is not None
+        with db.transaction() as last:
+            last.delete("edge", [(500, 501)])
+        assert load._changes._found is not None
+        assert len(load.delta["edge"].added) == 100
+        assert edit.delta["edge"].added == [(500, 501)]
