@@ -692,7 +692,10 @@ RULES = ("path(y, x) :- edge(x, y).", "edge2(x, z) :- edge(x, y), edge(y, z).",
 @pytest.mark.parametrize("seed", range(10))
 def test_deltas_that_are_read_later_say_what_their_epoch_did(seed: int) -> None:
     rng = Random(seed)
-    text = NUMBERS + ".decl edge2(x: number, y: number)\n.decl last(x: number)\n.output path, edge2, last"
+    text = (
+        NUMBERS
+        + ".decl edge2(x: number, y: number)\n.decl last(x: number)\n.output path, edge2, last"
+    )
     with deltafix.connect(text) as db:
         held: list[tuple[Any, dict[str, tuple[set, set]]]] = []
         added: list[str] = []
