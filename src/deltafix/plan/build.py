@@ -32,7 +32,7 @@ from deltafix.plan.derive import triggers_below, triggers_within
 from deltafix.plan.explain import explain
 from deltafix.plan.ir import HEAD, KEY, Outside, Plan, Stage, Variant
 from deltafix.plan.normalize import Core, normalize
-from deltafix.plan.order import Indexes, variant
+from deltafix.plan.order import Indexes, unique, variant
 from deltafix.plan.pipelined import pipelined
 from deltafix.plan.share import share
 from deltafix.plan.tell import tell
@@ -73,7 +73,7 @@ def plan_core(
     bounded = is_bounded(core, ordered)
     core, ordered, given = set_apart(core, ordered)
     there = {one.name: list(built.get(one.name, ())) for one in core.relations}
-    indexes = Indexes(there, frozenset(fold.relation for fold in core.folds))
+    indexes = Indexes(there, unique(core.relations, core.folds))
     for name, wanted in core.indexes.items():
         for places in wanted:
             indexes.add(name, places)

@@ -35,8 +35,10 @@ from deltafix.plan.clause import (
     Clause,
     Code,
     Compare,
+    Fold,
     Literal,
     Match,
+    Relation,
     Slot,
     slots_of,
 )
@@ -54,11 +56,12 @@ _Joined: TypeAlias = tuple[tuple[Argument, ...], tuple[tuple[int, Argument, bool
 class Indexes:
     """The key columns that each relation is indexed by, in the order they were asked for.
 
-    `folds` are the aggregates' relations: all columns but the last are a group, which has one row.
+    `unique` are columns whose values one row has at most, where that is known: of a table its key,
+    of an aggregate's relation the group.
     """
 
     columns: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
-    folds: frozenset[str] = frozenset()
+    unique: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def has(self, relation: str, columns: tuple[int, ...]) -> bool:
         """Whether there is an index on exactly these columns."""
@@ -73,6 +76,15 @@ class Indexes:
         """The index with the most columns among those that use only the given ones."""
         usable = [c for c in self.columns.get(relation, ()) if set(c) <= set(columns)]
         return max(usable, key=len, default=None)
+
+
+def unique(relations: Iterable[Relation], folds: Iterable[Fold]) -> dict[str, tuple[int, ...]]:
+    """The columns that one row of a relation has at most, of relations where they are not all.
+
+    A table's are what its declaration says. They decide what is looked up when, not what is found.
+    """
+    found = {one.name: tuple(sorted(one.key)) for one in relations if one.key}
+    return found | {fold.relation: tuple(range(len(fold.group))) for fold in folds if fold.group}
 
 
 def variant(
@@ -156,7 +168,7 @@ class _Builder:
             left -= {position}
             literal = self.clause.body[position]
             assert isinstance(literal, Match)  # noqa: S101  the kind that was asked for
-            columns = _known_columns(literal, known)
+            columns, _ = self.columns(literal, known)
             ((_, index),) = self.indexed([(position, literal, columns)])
             option = self.candidate(position, index, known, len(self.nodes) + 1)
             self.nodes.append(Node(tuple(checks), (option,)))
@@ -269,19 +281,23 @@ class _Builder:
         for position in sorted(left):
             literal = self.clause.body[position]
             if isinstance(literal, Match):
-                columns = _known_columns(literal, known)
+                columns, is_one = self.columns(literal, known)
                 matches.append((position, literal, columns))
-                if literal.relation in self.indexes.folds and self.one_row(literal, columns):
+                if is_one:
                     return self.indexed(matches[-1:])
         return self.indexed([m for m in matches if m[2] or not m[1].args] or matches)
 
-    def one_row(self, literal: Match, columns: tuple[int, ...]) -> bool:
-        """Whether the group of an aggregate is known: then nothing can come before it cheaper.
+    def columns(self, literal: Match, known: Set[Slot]) -> tuple[tuple[int, ...], bool]:
+        """The columns that a literal is found by, and whether one row has them at most.
 
-        A rule with ten aggregates has one order of them, not two to the tenth.
+        Nothing that comes before such a literal makes it cheaper: a rule with ten aggregates has
+        one order of them, not two to the tenth. What else is known is compared: a table is not
+        indexed by its key and each column that some view asks for (TPC-H: 137 indexes for 169).
         """
-        group = range(len(literal.args) - 1)
-        return bool(group) and set(group) <= set(columns)
+        columns = _known_columns(literal, known)
+        unique = self.indexes.unique.get(literal.relation, ())
+        is_one = bool(unique) and set(unique) <= set(columns)
+        return (unique if is_one and len(columns) < len(literal.args) else columns), is_one
 
     def indexed(
         self, options: list[tuple[int, Match, tuple[int, ...]]]

@@ -28,7 +28,7 @@ from typing import NamedTuple, TypeAlias
 from deltafix.plan.clause import Clause, Match, Relation
 from deltafix.plan.depend import Layer
 from deltafix.plan.ir import HEAD, Plan, Stage, Variant
-from deltafix.plan.order import Indexes, variant
+from deltafix.plan.order import Indexes, unique, variant
 from deltafix.plan.recognise import edits, same_layer, same_rule
 from deltafix.rules.ast import Dominates, Program, Rule
 from deltafix.rules.show import show_order, show_rule
@@ -63,7 +63,8 @@ def transition(old: Plan, new: Plan, moved: AbstractSet[str], *, first: bool) ->
         first: nothing was evaluated yet: all strata are fresh.
     """
     built = {**old.indexes, **new.indexes}
-    indexes = Indexes({name: list(columns) for name, columns in built.items()})
+    there = {name: list(columns) for name, columns in built.items()}
+    indexes = Indexes(there, unique(new.relations, new.totals.values()))
     before = {} if first else {frozenset(s.relations): n for n, s in enumerate(old.stages)}
     stages: list[Stage] = []
     fresh: set[int] = set()

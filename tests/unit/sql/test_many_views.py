@@ -119,3 +119,17 @@ def test_a_view_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
         db.execute(f"CREATE VIEW w AS {VIEWS[2].format(1)}; CREATE VIEW x AS SELECT * FROM w")
         assert len(rules) == 2
         assert before == (3,)
+
+
+def test_a_table_is_looked_up_by_its_key_and_what_else_is_known_is_compared() -> None:
+    # A table had an index by its key with each column that a view compared, and a row a word more.
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE shop (id INT PRIMARY KEY, town TEXT NOT NULL, open BOOL NOT NULL)")
+        db.execute("CREATE TABLE sale (shop INT NOT NULL, town TEXT NOT NULL, price INT NOT NULL)")
+        db.execute("CREATE VIEW home AS SELECT id, price FROM sale s JOIN shop ON id = s.shop"
+                   " AND shop.town = s.town WHERE open")  # fmt: skip
+        db.execute("INSERT INTO shop VALUES (1, 'a', true), (2, 'b', true), (3, 'a', false)")
+        db.execute("INSERT INTO sale VALUES (1, 'a', 5), (1, 'b', 6), (2, 'b', 7), (3, 'a', 8)")
+        assert sorted(db.execute("SELECT * FROM home").fetchall()) == [(1, 5), (2, 7)]
+        assert all(1 not in index for index in db.engine.plan.indexes["shop"])
+        assert (0,) in db.engine.plan.indexes["shop"]
