@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.checks import fits_row, gather
+from deltafix.kernel.checks import fits_row, gather, run_check
 from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start, idx_key
 from deltafix.kernel.jit import kernel, prefetch
@@ -58,11 +58,12 @@ def _probe(L, ring, n, rule, x, h):
     L[probe + 3] = h
 
 
-@kernel("v:ALPiiiii")
-def _ask_slots(A, L, P, number, place, n, r, row):
+@kernel("v:ALPiiiiii")
+def _ask_slots(A, L, P, number, place, n, r, row, tests):
     """Make the first probes of a row: of `n` delta rules, listed at `place`, and of its indexes.
 
-    It is about to enter these, which looks for other rows of its keys.
+    It is about to enter these, which looks for other rows of its keys. A row that the first `tests`
+    checks of the rules drop asks for nothing.
     """
     L[at.LOOK] += 1
     ring = _ring(number)
@@ -84,6 +85,12 @@ def _ask_slots(A, L, P, number, place, n, r, row):
             fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)
             == 0
         ):
+            continue
+        fits = np.int64(1)
+        for j in range(tests):
+            if fits:
+                fits = run_check(A, L, P, np.int64(P[P[node + 1] + j]))
+        if not fits:
             continue
         for j in range(count):
             c = np.int64(P[P[node + 3] + j])
@@ -211,7 +218,8 @@ def look_ahead(A, L, P, t):
             if P[P[t + at.T_RELS] + k] == r:
                 place = np.int64(P[P[t + at.T_SAME] + k])
         row = L[queue + _SLOT] & 0xFFFFFFFF
-        _ask_slots(A, L, P, L[at.S_HEAD] + _SLOT, place + 1, np.int64(P[place]), r, row)
+        n = np.int64(P[place])
+        _ask_slots(A, L, P, L[at.S_HEAD] + _SLOT, place + 1, n, r, row, np.int64(0))
     if _BUCKET < left:
         _ask_buckets(A, L, L[at.S_HEAD] + _BUCKET)
     if _FIRST < left:
@@ -247,7 +255,8 @@ def look_ahead_below(A, L, P, place, r):
     if L[at.S_ASKS] == 0:
         return
     if _SLOT < left:
-        _ask_slots(A, L, P, L[at.S_ROW] + _SLOT, place, 1, r, L[changed + _SLOT])
+        n = L[at.S_ROW] + _SLOT
+        _ask_slots(A, L, P, n, place, 1, r, L[changed + _SLOT], np.int64(0))
     if _BUCKET < left:
         _ask_buckets(A, L, L[at.S_ROW] + _BUCKET)
     if _FIRST < left:
@@ -263,7 +272,8 @@ def look_ahead_in(A, L, P, place, r):
         forget_probes(L)
     left = L[L[at.RELS] + r * at.RSZ + at.R_N] - L[at.S_ROW]
     if _SLOT < left:
-        _ask_slots(A, L, P, L[at.S_ROW] + _SLOT, place, 1, r, L[at.S_ROW] + _SLOT)
+        n = L[at.S_ROW] + _SLOT
+        _ask_slots(A, L, P, n, place, 1, r, n, L[at.S_TESTS])
     if _BUCKET < left:
         _ask_buckets(A, L, L[at.S_ROW] + _BUCKET)
     if _FIRST < left:

@@ -167,6 +167,8 @@ ITEM = 228
 CHOSEN = 229  # the slot that the task's row begins with, counted from 1, and its literal; 0: none
 CHOSEN_LITERAL = 230
 S_ASKS = 233  # 1: the rule at hand looks into an index that is worth asking early
+S_TESTS = 234  # comparisons that its rows are dropped by before they are a task
+S_DROPPED = 235  # rows that were
 HEADER_CELLS = 512
 
 # scratch words right behind the header

@@ -12,6 +12,7 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import look_ahead, look_ahead_below, look_ahead_in, see_what_to_ask
 from deltafix.kernel.best import admit, take
+from deltafix.kernel.checks import fits_row, run_check
 from deltafix.kernel.emit import touch
 from deltafix.kernel.fold import empty_piped
 from deltafix.kernel.heap import heap_push
@@ -19,6 +20,9 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.memory import push
 from deltafix.kernel.start import choose_start
 from deltafix.kernel.task import set_task
+
+_MANY = 1 << 12
+"""Rows dropped between two looks at whether to stop, and whether any are worth asking early for."""
 
 
 @kernel("i:LPi")
@@ -30,6 +34,36 @@ def _idle_variant(L, P, v):
         if L[L[at.RELS] + P[P[v + at.V_BEFORE] + k] * at.RSZ + at.R_WAS] == 0:
             return np.int64(1)
     return np.int64(0)
+
+
+@kernel("v:LPi")
+def _see_rule(L, P, place):
+    """Note what the rule at `place` asks early, and how many comparisons its checks begin with."""
+    see_what_to_ask(L, P, place)
+    node = np.int64(P[P[place] + at.V_NODE])
+    n = np.int64(0)
+    while n < P[node] and P[P[P[node + 1] + n]] == at.CHECK_COMPARE:
+        n += 1
+    L[at.S_TESTS] = n
+    L[at.S_DROPPED] = 0
+
+
+@kernel("i:ALPiiii")
+def _drops(A, L, P, v, r, row, n):
+    """Whether a row of `r` is none that variant `v` starts with, by its first `n` checks.
+
+    A table of which a rule wants few rows is read four times as fast as when each is a task
+    (docs/kernel.md, "Rows that a rule drops").
+    """
+    rb = L[at.RELS] + r * at.RSZ
+    offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
+    fits = fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)
+    node = np.int64(P[v + at.V_NODE])
+    k = np.int64(0)
+    while fits and k < n:
+        fits = run_check(A, L, P, np.int64(P[P[node + 1] + k]))
+        k += 1
+    return np.int64(fits == 0)
 
 
 @kernel("v:Liii")
@@ -179,7 +213,10 @@ def wipe(A, L, P, t):
 
 @kernel("i:ALPi")
 def next_full(A, L, P, t):
-    """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done."""
+    """Take the next row of a rule evaluated from scratch as a task. 0: all rules are done.
+
+    1 without a task: many rows were dropped, and the run is to look whether it must stop.
+    """
     first = np.int64(P[t + at.T_NCONST])
     if L[at.S_ITEM] < first:
         _set_one(L, P[t + at.T_CONST] + L[at.S_ITEM], -1, at.MODE_CREATE)
@@ -189,7 +226,7 @@ def next_full(A, L, P, t):
         group = np.int64(P[P[t + at.T_FULL] + L[at.S_ITEM] - first])
         if L[at.S_ROW] == 0:
             L[at.S_START] = choose_start(A, L, P, group)
-            see_what_to_ask(L, P, L[at.S_START])
+            _see_rule(L, P, L[at.S_START])
         best = L[at.S_START]
         r = np.int64(P[P[best] + at.V_TRIGGER])
         rb = L[at.RELS] + r * at.RSZ
@@ -198,9 +235,19 @@ def next_full(A, L, P, t):
             if L[at.BATCH]:
                 look_ahead_in(A, L, P, best, r)
             L[at.S_ROW] += 1
-            if L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.NOW:
-                _set_one(L, best, row, at.MODE_CREATE)
-                return np.int64(1)
+            if not L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.NOW:
+                continue
+            if L[at.S_TESTS] and _drops(A, L, P, np.int64(P[best]), r, row, L[at.S_TESTS]):
+                L[at.C_TRIED] += 1
+                L[at.S_DROPPED] += 1
+                if L[at.S_DROPPED] % _MANY == 0:
+                    if L[at.S_DROPPED] * 8 > L[at.S_ROW] * 7:
+                        L[at.S_ASKS] = 0
+                    L[at.QUOTA] -= _MANY
+                    return np.int64(1)
+                continue
+            _set_one(L, best, row, at.MODE_CREATE)
+            return np.int64(1)
         L[at.S_ROW] = 0
         L[at.S_ITEM] += 1
     return np.int64(0)

@@ -340,7 +340,7 @@ class _Waiting:
         self.body = body
         self.tests = set(tests)
         self.last = last
-        self.ready: tuple[list[int], list[int]] = [], []
+        self.ready: tuple[list[tuple[bool, int]], ...] = [], []
         self.unready: list[int] = []
         for position in sorted(tests):
             self.rate(position, known)
@@ -350,16 +350,21 @@ class _Waiting:
         literal = self.body[position]
         if position not in self.tests or isinstance(literal, Match):
             return
-        if ready(literal, known) is not False:
-            heappush(self.ready[position in self.last], position)
+        stands = ready(literal, known)
+        if stands is not False:
+            makes = stands is not True or not isinstance(literal, Compare)
+            heappush(self.ready[position in self.last], (makes, position))
         elif _is_made(literal):
             heappush(self.unready, position)
 
     def next(self, *, is_last: bool = False) -> int | None:
-        """The first check that is ready, of those that are asked last or of the others."""
+        """The first check that is ready, of those that are asked last or of the others.
+
+        Comparisons come before what computes: a row that they drop costs nothing else.
+        """
         queue = self.ready[is_last]
         while queue:
-            position = heappop(queue)
+            _, position = heappop(queue)
             if position in self.tests:
                 self.tests.remove(position)
                 return position
