@@ -69,8 +69,12 @@ class ChangedRows:
         """How many rows the last epoch changed, hidden relations' too."""
         return int(self._arena.cells[at.DELTA + 1])
 
+    def last(self) -> Found:
+        """Rows that the last epoch removed and added, by relation. O(changes)."""
+        return self.few() if self.count <= FEW else self.rows_of(self._arena.take(at.DELTA))
+
     def few(self) -> Found:
-        """Rows that the last epoch removed and added, by relation. O(changes), one by one."""
+        """The same, one by one."""
         found: dict[int, tuple[Any, Any]] = {}
         for relation, came, row in few_changes(self._arena):
             sides = found.get(relation)
@@ -81,9 +85,13 @@ class ChangedRows:
             sides[came].append(row)
         return self.ordered(found) if len(found) > 1 else found
 
-    def entries(self) -> Cells:
-        """What the last epoch changed, as the kernel lists it: a view until the next one ends."""
-        return self._arena.take(at.DELTA)
+    def kept(self) -> tuple[Cells, Found]:
+        """Of what the last epoch changed: the kernel's list of rows that came; those that went."""
+        entries = self._arena.take(at.DELTA)
+        has_come = (entries.view(np.uint8)[:: entries.itemsize] & 1).astype(np.bool_)
+        if has_come.all():
+            return entries.copy(), {}
+        return entries[has_come], self.rows_of(entries[~has_come])
 
     def rows_of(self, entries: Cells) -> Found:
         """The rows of some entries, removed and added, by relation. O(entries)."""
@@ -161,21 +169,25 @@ class Changes:
         self.epoch = epoch
         self.edited = edited
 
-    def keep(self) -> None:
-        """Note, once, what the next epoch will make unreadable. O(changed), a cell each."""
-        if self._found is not None or self._came is not None:
-            return
-        if self._rows.count <= FEW:
-            self.freeze()
-            return
-        with self._rows.gate:
-            entries = self._rows.entries()
-            has_come = (entries.view(np.uint8)[:: entries.itemsize] & 1).astype(np.bool_)
-            if has_come.all():
-                self._came = entries.copy()
-            else:
-                self._went = self._rows.rows_of(entries[~has_come])
-                self._came = entries[has_come]
+    def keep(self, last: int) -> bool:
+        """An epoch begins behind the `last`: copy what it will make unreadable.
+
+        Returns whether some of it is still in the arena, so that this must be called again. O(what
+        went), a cell for each row that came; of the epoch before the last one O(changed).
+        """
+        rows = self._rows
+        with rows.gate:
+            if self._found is not None:
+                return False
+            if self.epoch != last:
+                self._found, self._came = self._read(), None
+                return False
+            if self._came is None:  # else it is noted: a rollback has emptied the kernel's list
+                if rows.count <= FEW:
+                    self._found = rows.few()
+                    return False
+                self._came, self._went = rows.kept()
+            return True
 
     def freeze(self) -> None:
         """Copy the changed rows' codes out of the arena, once. O(changed)."""
@@ -186,7 +198,7 @@ class Changes:
     def _read(self) -> Found:
         rows = self._rows
         if self._came is None:
-            return rows.few() if rows.count <= FEW else rows.rows_of(rows.entries())
+            return rows.last()
         came, went = rows.rows_of(self._came), self._went
         return rows.ordered(
             {

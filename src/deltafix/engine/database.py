@@ -128,7 +128,8 @@ class Database(Reading):
         # Weak: a transaction that its user has dropped is rolled back, and keeps nobody out.
         self._open: Callable[[], Transaction | None] = _nobody
         self._watchers = Watchers()
-        self._readable: list[weakref.ref[Changes]] = []
+        self._last: weakref.ref[Changes] | None = None
+        self._kept = set[weakref.ref[Changes]]()
         self._closed = False
         self._unrun = True
         self.epoch = -1
@@ -313,8 +314,13 @@ class Database(Reading):
         self._writer.acquire()
         try:
             self._require_no_edits()
-            if self._readable:  # before anything is open: a rollback forgets them
-                self._keep_changes()
+            # Before anything is open: a rollback forgets them.
+            if self._kept:
+                held = ((one, one()) for one in self._kept)
+                self._kept = {one for one, kept in held if kept and kept.keep(self.epoch)}
+            changes = self._last() if self._last is not None else None
+            if changes is not None and changes.keep(self.epoch):
+                self._kept.add(weakref.ref(changes))
             self._begun = self._arena.cells[at.EPOCHS], self.epoch
             transaction._state, self._open = "open", opened
         except BaseException:  # an interrupt, too, must not keep others out
@@ -322,19 +328,6 @@ class Database(Reading):
                 transaction._state = "not begun"
                 self._writer.release()
             raise
-
-    def _keep_changes(self) -> None:
-        """What earlier epochs changed, and somebody may still ask for, is about to be unreadable.
-
-        Of the last epoch what it removed, of the one before all (`engine.changes`).
-        """
-        held = [(ref, changes) for ref in self._readable if (changes := ref()) is not None]
-        for _, changes in held:
-            if changes.epoch == self.epoch:
-                changes.keep()
-            else:
-                changes.freeze()
-        self._readable = [ref for ref, changes in held if changes.epoch == self.epoch]
 
     def _require_no_edits(self) -> None:
         """See `Reading`."""
@@ -423,7 +416,7 @@ class Database(Reading):
     def _stood(self) -> Changes:
         """What the epoch that stands has changed."""
         changes = Changes(self._changed, self.epoch, self._coming_edits)
-        self._readable.append(weakref.ref(changes))
+        self._last = weakref.ref(changes)
         return changes
 
     def _commit_rules(self, edits: Sequence[RuleEdit]) -> None:

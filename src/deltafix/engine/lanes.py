@@ -61,7 +61,7 @@ class Lanes:
         self._gate = gate
         self._views: list[tuple[Words, Cells]] = []
         self._stop = False
-        self._parts: Iterator[tuple[int, int]] = iter(())
+        self._parts: Iterator[int] = iter(())
 
     def run(self, program: Words, between: Callable[[], None]) -> None:
         """Do a round; `between` is called where no lane runs, and may raise. O(the round)."""
@@ -74,7 +74,9 @@ class Lanes:
         if int(cells[at.S_PHASE]) % 16 == _TAKE:
             whole(lambda: take_up(words, cells, int(self._enter(end - rows, end))))
         size = min(max(rows // (count * _PARTS), 64), _MOST)
-        self._parts = iter([(n, min(n + size, end)) for n in range(end - rows, end, size)])
+        first, parts = end - rows, max(rows // size, 1)
+        self._parts = iter(range(first, first + parts * at.BLOCK, at.BLOCK))
+        cells[at.S_FIRST], cells[at.S_SKIP] = first, (parts - 1) * at.BLOCK
         for lane in range(1, count + 1):
             lend(cells, program, lane, 1)
         busy = [False] * count
@@ -160,7 +162,7 @@ class Lanes:
                 part = next(self._parts, None)
                 if part is None:
                     return False
-                cells[head], cells[at.S_END] = part
+                cells[head] = part
                 begun = True
             cells[at.QUOTA] = int(cells[at.C_PROBED]) + int(cells[at.C_DERIVATIONS]) + _QUOTA
             outcome = maintain(words, cells, program)

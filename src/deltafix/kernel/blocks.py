@@ -6,6 +6,10 @@ rows of one relation is searched for one rule after another instead, a step for 
 then the next, each step asking for what the next will read. What is left are items: a row, the
 literal with the fewest candidates, and its slot; rows that find nothing never reach the join.
 
+A part's blocks are spread over the round: rows lie in the order of their hashes, where they were
+counted, and a rule that copies them would fill one partition of its head's batch after the other,
+and stop each time (a copy of 148,000 rows: 225 ms of processor for 115,000 of them; 110 now).
+
 Life: `next_item` makes the next item the task, and takes the lane's next rows and rules as they
 come. Invariant: what an item leaves out is what `join._choose` would find again, and the work
 counted is the same. That holds because nothing that is searched changes while lanes work (`lanes`);
@@ -40,6 +44,14 @@ def _cell(L, rb, row):
     return (L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1
 
 
+@kernel("v:Li")
+def _step(L, head):
+    """Go on to the next place of the lane's part; behind a block's, to those of its next block."""
+    L[head] += 1
+    if (L[head] - L[at.S_FIRST]) % at.BLOCK == 0:
+        L[head] += L[at.S_SKIP]
+
+
 @kernel("i:ALPi")
 def _next_rows(A, L, P, t):
     """Have the next rows of the lane's part in the block, all of one relation; how many there are.
@@ -52,8 +64,8 @@ def _next_rows(A, L, P, t):
         rb = L[at.RELS] + r * at.RSZ
         while n < at.BLOCK and L[at.S_ROW] < L[at.S_END]:
             row = L[at.S_ROW]
-            L[at.S_ROW] += 1
-            prefetch(L, _cell(L, rb, row + at.BLOCK))
+            _step(L, at.S_ROW)
+            prefetch(L, _cell(L, rb, row + at.BLOCK + L[at.S_SKIP]))
             if L[_cell(L, rb, row)] & at.NOW:
                 L[at.BLOCK_ROWS + n] = row
                 n += 1
@@ -68,7 +80,7 @@ def _next_rows(A, L, P, t):
         r = value >> 32
         prefetch(L, _cell(L, L[at.RELS] + r * at.RSZ, value & 0xFFFFFFFF))
         L[at.BLOCK_ROWS + n] = value & 0xFFFFFFFF
-        L[at.S_HEAD] += 1
+        _step(L, at.S_HEAD)
         n += 1
     for k in range(P[t + at.T_NRELS]):
         if P[P[t + at.T_RELS] + k] == r:

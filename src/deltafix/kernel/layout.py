@@ -169,6 +169,8 @@ CHOSEN_LITERAL = 230
 S_ASKS = 233  # 1: the rule at hand looks into an index that is worth asking early
 S_TESTS = 234  # comparisons that its rows are dropped by before they are a task
 S_DROPPED = 235  # rows that were
+S_FIRST = 236  # of a lane's part: where the round begins, and what lies between two blocks
+S_SKIP = 237
 HEADER_CELLS = 512
 
 # scratch words right behind the header
