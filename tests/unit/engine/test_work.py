@@ -430,3 +430,26 @@ def test_a_rule_starts_from_where_it_has_least_to_look_at(order: str) -> None:
         assert db.rows("r") == [(x, 7) for x in range(3000)]
         assert db.last_epoch.probed < 10_000
         db.check_invariants()
+
+
+@pytest.mark.skipif(JIT_DISABLED, reason="20,000 rows, in Python")
+@pytest.mark.parametrize("above", [-1, 17000, 30000])
+def test_rows_that_comparisons_drop_are_read_and_stop_for_cancelling(above: int) -> None:
+    # A rule that is added is evaluated from the whole table: rows that it drops are no tasks.
+    text = ".decl e(x: number, y: number)\n.decl n(y: number)\n.input e\n.input n"
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("e", [(n, n % 7) for n in range(20_000)])
+            tx.insert("n", [(3,), (5,)])
+        with db.transaction() as tx:
+            tx.add_rule(f".decl p(x: number)\n.output p\np(x) :- n(y), e(x, y), z = x * 2, z > 6,"
+                        f" x > {above}.")  # fmt: skip
+        wanted = {n for n in range(4, 20_000) if n % 7 in (3, 5) and n > above}
+        assert {x for (x,) in db.rows("p")} == wanted
+        assert db.last_epoch.derivations == len(wanted)
+        number = db._linked.ids["e"]
+        assert relation_cell(db._arena, number, layout.R_NOW) == 20_000
+        if above == 30000:  # from all rows of one of the two
+            assert db._arena.cells[layout.S_DROPPED] == 20_000
+            assert db._arena.cells[layout.QUOTA] > 0
+        db.check_invariants()
