@@ -29,6 +29,7 @@ const question = new Question(byId("ask"), (asked) => answered(async () => drawW
 
 function drawRelations() {
   byId("title").textContent = page.state.title;
+  document.title = `${page.state.title}, deltafix`;
   byId("epoch").textContent = `epoch ${page.state.epoch}`;
   byId("edit").hidden = !page.state.writable;
   // SQL says itself whether it inserts or deletes.

@@ -46,7 +46,7 @@ export class Rows {
     const sorts = one.columns.map((column) => element("button", { type: "button" }, column));
     const filters = one.columns.map((column, place) => element("input", { type: "search", autocomplete: "off", oninput: later,
       name: `where${place}`, "aria-label": `filter ${column.split(":")[0]}`, placeholder: "filter", title: FILTER }));
-    const table = element("table", {}, element("thead", {},
+    const table = element("table", { "aria-label": one.name }, element("thead", {},
       element("tr", {}, ...[element("span", { class: "heard" }, "explain"), ...sorts].map((head) => element("th", { scope: "col" }, head))),
       element("tr", { class: "filters", "data-dt-order": "disable" }, ...["", ...filters].map((filter) => element("td", {}, filter)))));
     this.#place.replaceChildren(this.#error, table);
