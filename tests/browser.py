@@ -17,8 +17,9 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["CY", "Browser", "chromium"]
+__all__ = ["CY", "Browser", "Heard", "chromium"]
 
 _AXE = Path(__file__).parent / "axe" / "axe.min.js"
 _LOOKS = Path(__file__).parent / "looks.js"
@@ -30,6 +31,26 @@ def chromium() -> str | None:
     """The browser's program, if there is one."""
     names = ("chromium", "chromium-browser", "google-chrome")
     return next((found for name in names if (found := shutil.which(name))), None)
+
+
+class Heard(NamedTuple):
+    """What a screen reader is told of one element or text, in the order of reading.
+
+    Attributes:
+        role: `button`, `link`, `cell` and so on; of a text `StaticText`.
+        name: what it is called; of a text all of it.
+        states: `expanded`, `selected`, `disabled`, `focused` and so on, where they are told.
+        live: how a change of it is told without being asked for: `polite`, `assertive` or "".
+        inside: the named elements around it, from the page on.
+        number: by which the browser knows the element.
+    """
+
+    role: str
+    name: str
+    states: dict[str, object]
+    live: str
+    inside: tuple[str, ...]
+    number: int
 
 
 class Browser:
@@ -227,6 +248,34 @@ class Browser:
         left = self.value("unreached()")
         assert left == [], (state, left)
         return wanted
+
+    def heard(self) -> list[Heard]:
+        """What a screen reader is told of the page: the browser's own tree of accessibility."""
+        nodes = self.call("Accessibility.getFullAXTree")["nodes"]
+        by_id = {node["nodeId"]: node for node in nodes}
+        found: list[Heard] = []
+
+        def add(node: dict, live: str, inside: tuple[str, ...]) -> None:
+            if not node["ignored"] and node["role"]["value"] != "InlineTextBox":
+                states = {one["name"]: one["value"].get("value") for one in node["properties"]}
+                live = states.get("live", live)
+                name, number = node["name"]["value"], node.get("backendDOMNodeId", 0)
+                found.append(Heard(node["role"]["value"], name, states, live, inside, number))
+                inside = (*inside, name) if name else inside
+            for child in node["childIds"]:
+                if child in by_id:
+                    add(by_id[child], live, inside)
+
+        add(nodes[0], "", ())
+        return found
+
+    def press(self, role: str, name: str, key: str = "\r") -> None:
+        """Go to the one element of a role and a name, as they are heard, and press a key there."""
+        self.wait("document.body.getAttribute('aria-busy') === 'false'")
+        all_of = [one for one in self.heard() if (one.role, one.name) == (role, name)]
+        assert len(all_of) == 1, (role, name, all_of)
+        self.call("DOM.focus", backendNodeId=all_of[0].number)
+        self.key(key)
 
     def _load(self) -> None:
         """The functions of axe and of `looks.js`, in a page that is at rest."""

@@ -108,7 +108,7 @@
       if (found < least) said.push(`${name}: ${found.toFixed(1)}`);
     };
     for (const { element, text } of all) {
-      if (!text || element.closest(":disabled")) continue;
+      if (!text || element.closest(":disabled, [aria-disabled=true]")) continue;
       const [red, green, blue, opaque] = colour(getComputedStyle(element).color);
       const share = ancestors(element).reduce((part, one) => part * getComputedStyle(one).opacity, opaque);
       judge([red, green, blue, share], behind(element), 4.5, word(element, text));

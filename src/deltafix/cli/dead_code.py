@@ -63,8 +63,12 @@ def dead_code(
         bool, typer.Option("--watch", help="Keep running; report after every save.")
     ] = False,
     form: Annotated[
-        Literal["text", "json", "csv", "parquet", "html", "sarif", "github"],
-        typer.Option("--format", help="How the report is printed; sarif and github: for CI."),
+        Literal["text", "json", "csv", "parquet", "html", "dot", "mermaid", "sarif", "github"],
+        typer.Option(
+            "--format",
+            help="How the report is printed; dot and mermaid: which of it refers to which; sarif "
+            "and github: for CI.",
+        ),
     ] = "text",
     limit: Annotated[
         int | None,
@@ -142,7 +146,7 @@ def dead_code(
             note(f"wrote {write_baseline}", quiet=quiet)
             return
         with progress("writing the report", quiet=quiet):
-            shown = _shown(_report(watcher, job, known), form, limit)
+            shown = _shown(_report(watcher, job, known), form, limit, job)
         put(shown, output)
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
@@ -207,7 +211,7 @@ def _new(change: Change, known: Baseline) -> Change:
     )
 
 
-def _shown(report: Report, form: str, limit: int | None) -> str | bytes:
+def _shown(report: Report, form: str, limit: int | None, job: DeadCode) -> str | bytes:
     if form == "text":
         return f"{report.text(limit)}\n"
     if form == "json":
@@ -218,7 +222,11 @@ def _shown(report: Report, form: str, limit: int | None) -> str | bytes:
     if form in {"sarif", "github"}:
         folder = os.path.relpath(report.root).replace(os.sep, "/")
         return f"{(formats.sarif if form == 'sarif' else formats.github)(report, folder)}\n"
-    return write_tables([formats.table(report, limit)], form, title="deltafix dead-code")
+    if form in {"dot", "mermaid"}:
+        table = formats.graph(report, job.rows("link"), limit)
+    else:
+        table = formats.table(report, limit)
+    return write_tables([table], form, title="deltafix dead-code")
 
 
 def _shown_change(change: Change, form: str) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from deltafix.engine.codes import FEW, Codes
+from deltafix.engine.codes import FEW, ORDERED_FROM, Codes
 from deltafix.engine.state.edits import Edit
 from deltafix.engine.store import few_changes, records_of
 from deltafix.facts.delta import Delta, RelationDelta
@@ -125,7 +125,8 @@ class ChangedRows:
         if isinstance(codes, list):
             return Side(schema, partial(self._codes.few_rows, schema, codes), len(codes))
         tabled = partial(self._codes.table, schema, codes) if schema.arity else None
-        return Side(schema, partial(self._codes.rows, schema, codes), len(codes), tabled)
+        read = self._codes.rows if len(codes) < ORDERED_FROM else self._codes.ordered
+        return Side(schema, partial(read, schema, codes), len(codes), tabled)
 
 
 def _by_column(records: Words, rows: Words, arity: int) -> Words:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from deltafix.engine.codes import Codes
+from deltafix.engine.codes import ORDERED_FROM, Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.query import Probe, of_keys, select, semijoin
 from deltafix.engine.questions import Questions
@@ -34,10 +34,6 @@ from deltafix.rules.ast import Program
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_MANY = 1000
-"""Rows from which they are put in order by column, in numpy."""
-
 
 _WAYS = 256
 """So many lists of columns are remembered by which rows are found before all are forgotten."""
@@ -87,7 +83,7 @@ class Reading(Questions):
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted."""
         schema, (values, codes) = self._schema(relation), self._committed(relation)
-        if len(codes) < _MANY:
+        if len(codes) < ORDERED_FROM:
             return sorted_rows(schema.types, values.rows(schema, codes))
         return list(values.ordered(schema, codes))
 

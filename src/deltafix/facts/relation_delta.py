@@ -129,11 +129,10 @@ class RelationDelta(Generic[R]):
 
     def compose(self, then: RelationDelta[Any]) -> RelationDelta[R]:
         """The net delta of this one followed by `then`. O(rows of both)."""
-        added, removed = (set(side.rows) for side in self.sides)
-        later_added, later_removed = (set(side.rows) for side in then.sides)
+        (added, removed), (later_added, later_removed) = self.sides, then.sides
         return self._with(
-            Side(self.schema, (added - later_removed) | (later_added - removed), None),
-            Side(self.schema, (removed - later_added) | (later_removed - added), None),
+            added.without(later_removed).joined(later_added.without(removed)),
+            removed.without(later_added).joined(later_removed.without(added)),
         )
 
     @property

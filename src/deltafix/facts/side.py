@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from deltafix.facts.ordered import OrderedRows
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import sorted_rows
 
@@ -52,7 +53,8 @@ class Side:
             self._table = given
             self._count = given.num_rows
         else:
-            self._rows = sorted_rows(self._schema.types, given)
+            is_sorted = isinstance(given, OrderedRows)
+            self._rows = list(given) if is_sorted else sorted_rows(self._schema.types, given)
             self._count = len(self._rows)
         self._given = self._tabled = None
 
@@ -92,6 +94,19 @@ class Side:
     def tables(self) -> Iterator[pa.Table]:
         """The rows as tables; a side that reads files has one of them in memory at a time."""
         yield self.table
+
+    def without(self, others: Side) -> Side:
+        """The rows that others do not have; this side itself where one of them is empty."""
+        if not len(self) or not len(others):
+            return self
+        gone = set(others.rows)
+        return Side(self._schema, [row for row in self.rows if row not in gone], None)
+
+    def joined(self, others: Side) -> Side:
+        """The rows of both, which have none in common; one of them where the other is empty."""
+        if not len(self) or not len(others):
+            return self if len(self) else others
+        return Side(self._schema, [*self.rows, *others.rows], None)
 
     def __len__(self) -> int:
         if self._count is None:

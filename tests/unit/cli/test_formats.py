@@ -329,6 +329,28 @@ def test_dead_code_has_the_same_rows_as_csv_html_and_parquet(tree: Path, deltafi
     assert (ran.code, Path("known.json").exists()) == (2, False)
 
 
+def test_dead_code_as_a_graph_is_its_findings_and_how_they_hang_together(
+    tree: Path, deltafix
+) -> None:
+    (tree / "old.py").write_text(
+        "def a(): b()\ndef b(): c()\ndef c(): pass\nclass D:\n    def m(self): a(); lib.f()\n"
+    )
+    asked = ("dead-code", tree, "--roots", "main", "--no-tests", "--confidence", "likely", "-q")
+    rows = list(csv.DictReader(io.StringIO(deltafix(*asked, "--format", "csv").out)))
+    ran = deltafix(*asked, "--format", "dot")
+    assert (ran.code, ran.err) == (1, "")
+    labels = re.findall(r'^  n\d+ \[label="(.*)"\];$', ran.out, re.MULTILINE)
+    assert sorted(labels) == sorted({row["symbol"] for row in rows})
+    edges = of_dot(ran.out)
+    assert edges == of_mermaid(deltafix(*asked, "--format", "mermaid").out)
+    assert {edge[:2] for edge in edges if edge[2] == "refers to"} == {
+        ("old:a", "old:b"), ("old:b", "old:c"), ("old:D.m", "old:a"),
+    }  # fmt: skip
+    assert ("old:D.m", "old:D", "is written in") in edges
+    ran = deltafix(*asked, "--format", "dot", "--limit", 1)
+    assert len(re.findall(r"label=", ran.out)) == 1
+
+
 def test_where_a_result_cannot_go_is_said_at_once(
     tree: Path, deltafix, monkeypatch: pytest.MonkeyPatch
 ) -> None:

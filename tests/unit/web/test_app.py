@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import hashlib
 import io
 import json
+import re
 from datetime import date
+from pathlib import Path
 
 import pytest
 from httpx import ASGITransport, AsyncClient, Response
@@ -15,10 +18,12 @@ from tests.proof_programs import KINDS, KINDS_ABSENT, KINDS_FACTS, KINDS_PRESENT
 
 import deltafix
 import deltafix.sql
+from deltafix import web
 from deltafix.web.app import make_app
 from deltafix.web.feed import Feed, Limits
 from deltafix.web.sources import served
 
+STATIC = Path(web.__file__).parent / "static"
 PROGRAM = """
 .decl edge(x: symbol, y: symbol)
 .input edge
@@ -208,7 +213,14 @@ def test_bad_questions_are_answered_with_their_code(db, path, wanted):
 def test_the_page_and_its_files(db):
     page = client(db)
     assert '<script type="module" src="static/main.js">' in page.get(f"{BASE}/").text
-    for name in ("main.js", "graph.js", "style.css"):
+    noted = re.findall(
+        r"^  (\S+\.min\.js) .* sha256 (\w{64})$", (STATIC / "LICENSES.txt").read_text(), re.M
+    )
+    there = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in STATIC.glob("*.min.js")
+    }
+    assert dict(noted) == there  # those of others, unchanged
+    for name in ("main.js", "graph.js", "style.css", *there):
         assert page.get(f"{BASE}/static/{name}").status_code == 200
     for name in ("../app.py", "..%2fapp.py", "nothing.js", "%2e%2e/app.py"):
         assert page.get(f"{BASE}/static/{name}").status_code == 404

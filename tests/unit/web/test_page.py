@@ -21,6 +21,7 @@ from deltafix.web.server import Server
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason="no Chromium on this machine")
 
+FOCUS = "document.activeElement"
 PROGRAM = """\
 .decl edge(x: symbol, y: symbol)
 .input edge
@@ -218,31 +219,95 @@ def test_rows_are_searched_sorted_and_turned_over(tmp_path, large):
     with Browser(large) as browser:
         browser.wait("document.querySelector('#status').textContent === 'live'")
         browser.wait("document.querySelectorAll('#rows tbody tr').length === 200")
-        assert browser.text("#rows .hint") == "1 to 200 of 1,000,000"
-        browser.click("[data-sort='1']")
+        assert browser.text("#rows .dt-info") == "1 to 200 of 1,000,000"
+        browser.click("#rows th[data-dt-column='2'] button")
         browser.wait("!!document.querySelector('th[aria-sort=ascending]')")
-        browser.click("[data-sort='1']")
+        browser.click("#rows th[data-dt-column='2'] button")
         browser.wait("!!document.querySelector('th[aria-sort=descending]')")
-        assert browser.text("#rows tbody tr td:last-child") == "999999"
+        browser.wait("document.querySelector('#rows tbody td:last-child').innerText === '999999'")
         browser.type("[name=where1]", "< 1000")
         browser.wait(
-            "document.querySelector('#rows .hint').innerText.includes('of 1,000, filtered')"
+            "document.querySelector('#rows .dt-info').innerText.includes('of 1,000, filtered')"
         )
-        browser.click("#rows .bar button:nth-of-type(2)")  # next
-        browser.wait("document.querySelector('#rows .hint').innerText.includes('201 to 400')")
+        browser.click("#rows .next")
+        browser.wait("document.querySelector('#rows .dt-info').innerText.includes('201 to 400')")
         assert browser.text("#rows tbody tr td:last-child") == "799"
         assert browser.value("document.querySelector('[name=where1]').value") == "< 1000"
-        link = browser.value("document.querySelector('#rows .bar a').href")
+        link = browser.value("document.querySelector('#rows a').href")
         with urlopen(str(link)) as answer:  # noqa: S310  our own server
             lines = answer.read().decode().splitlines()
         assert (len(lines), lines[:2]) == (1001, ["x,n", "c999,999"])
-        browser.click("#rows .bar button:nth-of-type(1)")  # previous
-        browser.wait("document.querySelector('#rows .hint').innerText.includes('1 to 200')")
-        browser.type("[name=search]", "c99")
-        browser.wait("document.querySelector('#rows .hint').innerText.startsWith('1 to 11 of 11')")
+        browser.click("#rows .previous")
+        browser.wait("document.querySelector('#rows .dt-info').innerText.includes('1 to 200')")
+        browser.type("#rows .dt-search input", "c99")
+        browser.wait(
+            "document.querySelector('#rows .dt-info').innerText.startsWith('1 to 11 of 11')"
+        )
         assert browser.problems == []
         browser.type("[name=where1]", "x")
         browser.wait("document.querySelector('#rows .error').innerText.includes('compared with')")
+
+
+def test_a_page_stays_at_its_key_and_the_focus_where_it_is(warm_kernel):
+    def told(browser, text):
+        browser.wait(f"document.querySelector('#rows .dt-info')?.innerText === {text!r}")
+
+    def sorted_by(browser, order):
+        browser.wait(f"document.querySelector('[aria-sort]')?.ariaSort === {order!r}")
+        browser.wait("document.body.getAttribute('aria-busy') === 'false'")
+
+    with deltafix.connect(".decl n(text: symbol, y: symbol, x: number)\n.input n\n") as db:
+        rows = [(f"<b>&amp;{i}", "beside", i) for i in range(450)]
+        with db.transaction() as tx:
+            tx.insert("n", rows)
+        with (
+            running(Server(db, port=0, writable=True, title="n.dl")) as url,
+            Browser(url, 390, 844) as browser,
+        ):
+            browser.wait("document.querySelector('#status').textContent === 'live'")
+            told(browser, "1 to 200 of 450")
+            cells = "document.querySelectorAll('#rows tbody td:nth-child(2)')"
+            texts = browser.value(f"Array.from({cells}, (one) => one.textContent)")
+            assert set(texts) <= {f'"{text}"' for text, *_ in rows}  # no markup
+            assert browser.walk("rows that lie beyond the screen") > 200
+            # By keyboard: a button is pressed by Enter and by the space bar, once each.
+            browser.value("document.querySelector('#rows th:last-child button').focus()")
+            browser.key(" ")
+            sorted_by(browser, "ascending")
+            browser.key("\r")
+            sorted_by(browser, "descending")
+            browser.key(" ")
+            browser.wait("!document.querySelector('[aria-sort]')")
+            browser.key("\r")
+            sorted_by(browser, "ascending")
+            browser.value("document.querySelector('#rows .next').focus()")
+            browser.key("\r")
+            told(browser, "201 to 400 of 450")
+            assert browser.value(f"{FOCUS}.className.includes('next')")
+            # What goes before the page moves it; what is on it stays.
+            with db.transaction() as tx:
+                tx.delete("n", rows[:10])
+            told(browser, "191 to 390 of 440")
+            assert browser.text("#rows tbody td:last-child") == "200"
+            # What has the focus has it still when an epoch has drawn it anew.
+            places = ["tbody tr:nth-child(9) button", "[data-relation=n]", "#rows .next"]
+            for size, place in enumerate(places, 441):
+                browser.value(f"document.querySelector({place!r}).focus()")
+                with db.transaction() as tx:
+                    tx.insert("n", [("more", "beside", size + 59)])
+                told(browser, f"191 to 390 of {size}")
+                assert browser.value(f"{FOCUS}.matches({place!r})")
+            browser.key("\r")
+            told(browser, "391 to 443 of 443")
+            assert browser.value("document.querySelector('#rows .next').ariaDisabled") == "true"
+            with db.transaction() as tx:
+                tx.delete("n", [row for row in db.relation("n").rows() if row[2] >= 400])
+            told(browser, "191 to 390 of 390")
+            browser.click("#rows .previous")
+            told(browser, "1 to 200 of 390")
+            browser.type("[name=where2]", "> 1000")
+            told(browser, "no rows, filtered from 390")
+            assert browser.problems == []
 
 
 def test_why_not_is_a_form(served):
@@ -350,11 +415,13 @@ def test_tables_and_views_of_sql_on_the_page(warm_kernel):
             browser.wait("document.querySelectorAll('#relation-list button').length === 2")
             browser.click('[data-relation="edge"]')
             browser.wait("document.querySelectorAll('#rows tbody tr').length === 1")
-            cells = """[...document.querySelectorAll('#rows tbody td:not(.ask)')]
+            cells = """[...document.querySelectorAll('#rows tbody td:not(:first-child)')]
                 .map((cell) => cell.textContent)"""
             assert browser.value(cells) == ["1", "NULL", "2026-11-27", "1.50"]
             browser.click('[data-relation="pair"]')
-            browser.wait("document.querySelectorAll('#rows tbody td:not(.ask)').length === 2")
+            browser.wait(
+                "document.querySelectorAll('#rows tbody td:not(:first-child)').length === 2"
+            )
             browser.click("#rows tbody tr")
             browser.wait("document.querySelectorAll('#proof ul ul li').length === 1")
             assert "edge: a = 1 AND b IS NULL AND day = " in browser.text("#proof")

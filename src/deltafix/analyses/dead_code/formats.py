@@ -1,4 +1,4 @@
-"""Reports for other tools: SARIF 2.1.0 for code scanning, annotations for GitHub's logs, rows.
+"""Reports for other tools: SARIF 2.1.0 for code scanning, annotations for GitHub, rows, edges.
 
 Invariant: output is a function of the report and of where the tree lies; paths are relative to the
 folder that the caller names (the repository, as a rule), with forward slashes, and escaped as the
@@ -7,14 +7,14 @@ format asks. What is inside a dead symbol is not told again: removing the outer 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, fields
 from typing import Any, cast
 
 from deltafix.analyses.dead_code.findings import UNUSED_KINDS, Finding
 from deltafix.analyses.dead_code.report import Report
 from deltafix.analyses.formats import Table, location, place_in, sarif_log
-from deltafix.facts.schema import Schema
+from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import BaseType
 
 _KINDS = ("module", "class", "function", "method", "name")
@@ -36,6 +36,17 @@ def table(report: Report, limit: int | None = None) -> Table:
     schema = Schema.of("dead", list(named), cast("list[BaseType]", list(named.values())))
     found = (astuple(finding) for finding in report.found[:limit])
     return Table(schema, [tuple("" if one is None else one for one in row) for row in found])
+
+
+def graph(report: Report, links: Iterable[Row], limit: int | None = None) -> Table:
+    """The symbols of the findings, all or the first, and how they hang together.
+
+    `links` are rows of the program's `link`; those of one found symbol to another are the edges.
+    """
+    found = dict.fromkeys(finding.symbol for finding in report.found[:limit])
+    schema = Schema.of("link", ["user", "id", "how"], ["symbol"] * 3)
+    rows = [(user, id_, how) for user, id_, how in links if {user, id_} <= found.keys()]
+    return Table(schema, rows, (("user",), ("id",)), nodes=[*found])
 
 
 def sarif(report: Report, folder: str = "") -> str:

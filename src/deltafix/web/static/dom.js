@@ -11,3 +11,12 @@ export function element(name, attributes = {}, ...children) {
 }
 
 export const byId = (id) => document.getElementById(id);
+
+const nameOf = (button) => button.getAttribute("aria-label") ?? button.dataset.relation ?? button.textContent;
+
+// Draws, and gives the focus to the button that stands for the one that had it.
+export function keepFocus(draw) {
+  const had = document.activeElement;
+  draw();
+  if (!had.isConnected) [...document.querySelectorAll("button")].find((one) => nameOf(one) === nameOf(had))?.focus();
+}

@@ -2,7 +2,7 @@
 // first edges. What is drawn stays where it is while epochs come; the same edges stand below as a list.
 
 import { ask } from "./api.js";
-import { element } from "./dom.js";
+import { element, keepFocus } from "./dom.js";
 
 const LISTED = 200; // edges in the list
 const LARGEST = 1.6;
@@ -128,14 +128,14 @@ export class Graph {
     const place = node && this.#graph.nodes.findIndex((one) => `n${one.key}` === chosen);
     const edges = this.#graph.edges.filter((edge) => place === null || edge.from === place || edge.to === place);
     const to = (edge) => this.#graph.nodes[edge.from === place ? edge.to : edge.from].label;
-    this.#list.replaceChildren(
+    keepFocus(() => this.#list.replaceChildren(
       element("h2", {}, node ? `Edges of ${node.data("label")}` : "Edges"),
       ...(node ? [element("p", {}, element("button", { class: "act", onclick: () => this.#around(node.data("label")) }, "show what is around it"), " ",
         element("button", { class: "act", onclick: () => this.#choose(null) }, "all edges"))] : []),
       element("ul", {}, ...edges.slice(0, LISTED).map((edge) => element("li", {},
         element("button", { "data-fact": edge.fact, onclick: () => this.#explain(edge.fact) }, edge.fact),
         ...(node ? [" ", element("button", { class: "act", "aria-label": `go to ${to(edge)}`, onclick: () => this.#around(to(edge)) }, `→ ${to(edge)}`)] : [])))),
-      ...(edges.length > LISTED ? [element("p", { class: "hint" }, `and ${bare(edges.length - LISTED, "more edge")}`)] : []));
+      ...(edges.length > LISTED ? [element("p", { class: "hint" }, `and ${bare(edges.length - LISTED, "more edge")}`)] : [])));
   }
 
   #style() { // a canvas knows no style sheet: colours are read from elements that have them

@@ -2,7 +2,7 @@
 
 import { ask, edit, listen } from "./api.js";
 import { Banner } from "./banner.js";
-import { byId, element } from "./dom.js";
+import { byId, element, keepFocus } from "./dom.js";
 import { Graph } from "./graph.js";
 import { Profile } from "./profile.js";
 import { drawCause, drawWhy } from "./proof.js";
@@ -29,6 +29,7 @@ const question = new Question(byId("ask"), (asked) => answered(async () => drawW
 
 function drawRelations() {
   byId("title").textContent = page.state.title;
+  document.title = `${page.state.title}, deltafix`;
   byId("epoch").textContent = `epoch ${page.state.epoch}`;
   byId("edit").hidden = !page.state.writable;
   // SQL says itself whether it inserts or deletes.
@@ -82,7 +83,7 @@ async function draw(state, isWanted) {
   if (!state.relations.some((one) => one.name === page.relation)) {
     page.relation = state.relations[0]?.name ?? null;
   }
-  drawRelations();
+  keepFocus(drawRelations);
   for (const tab of Object.keys(tabs)) byId(tab).hidden = tab !== page.tab;
   for (const button of byId("tabs").children) {
     button.setAttribute("aria-selected", String(button.dataset.tab === page.tab));

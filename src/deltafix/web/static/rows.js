@@ -1,88 +1,77 @@
-// Rows of a relation: searched, filtered and sorted by the server, page by page after the last row's key.
+// Rows of a relation, in a table by DataTables: the server searches, filters and sorts, and a page goes on
+// after the last row's key. What is wanted DataTables asks for; what is answered it draws.
 
 import { ask, address } from "./api.js";
-import { element } from "./dom.js";
+import { element, keepFocus } from "./dom.js";
 
+const PAGE = 200; // rows, as the server gives them
 const WAIT = 250; // ms after the last key before what is typed is asked for
 const FILTER = "contains, or = < <= > >= != and a value";
+DataTable.ext.errMode = "throw"; // its other mode opens a window
 
 export class Rows {
-  #place; #explain; #refresh; #relation = null; #columns = ""; #timer = 0;
-  #note; #error; #head; #body; #back; #on; #files;
+  #place; #explain; #refresh; #shown = ""; #table; #asked; #drawn; #keys; #moved; #files;
+  #error = element("p", { class: "error", role: "alert" });
 
   constructor(place, explain, refresh) {
     this.#place = place; this.#explain = explain; this.#refresh = refresh;
+    this.#files = ["csv", "jsonl"].map((format) => element("a", { download: "" }, format));
   }
 
   // The fields stay as they are while epochs come; another relation, or other columns, makes them anew.
   async draw(one, isWanted) {
-    const columns = one.columns.join(", ");
-    if (one.name !== this.#relation || columns !== this.#columns) {
-      this.#relation = one.name; this.#columns = columns;
-      this.#begin(one);
-    }
-    let page = null, problem = "";
+    const shown = [one.name, ...one.columns].join();
+    if (shown !== this.#shown) { this.#shown = shown; this.#begin(one); }
+    const { start, search, order: [order] } = this.#asked, asked = { relation: one.name, search: search.value };
+    for (const field of this.#place.querySelectorAll("thead input")) asked[field.name] = field.value;
+    if (order) Object.assign(asked, { sort: order.column - 1, order: `${order.dir}ending` });
+    let page, problem = "";
     try {
-      page = await ask("rows", { ...this.#question(), after: this.after.at(-1) });
+      page = await ask("rows", { ...asked, after: this.#keys[start] ?? "" });
     } catch (error) { problem = error.message; }
     if (!isWanted()) return;
     this.#error.textContent = problem;
-    if (page) this.#show(page);
-  }
-
-  #question() {
-    const asked = { relation: this.#relation };
-    for (const field of this.#place.querySelectorAll("input")) if (field.value) asked[field.name] = field.value;
-    return this.sort === null ? asked : { ...asked, sort: this.sort, order: this.order };
+    if (!page) return;
+    if (start && !page.rows.length) { this.#table.page("previous").draw("page"); return; } // its rows are gone
+    for (const link of this.#files) link.href = address("export", { ...asked, format: link.text });
+    this.#keys[start + PAGE] = page.next;
+    this.#moved = start - page.offset; // DataTables counts pages, and what is before a key comes and goes
+    keepFocus(() => this.#drawn({ data: page.rows, recordsTotal: page.size + this.#moved, recordsFiltered: page.matched + this.#moved }));
   }
 
   #begin(one) {
-    this.after = [""]; this.sort = null; this.order = "ascending";
-    const later = () => { clearTimeout(this.#timer); this.#timer = setTimeout(() => this.#anew(), WAIT); };
-    const field = (attributes) => element("input", { type: "search", autocomplete: "off", oninput: later, ...attributes });
-    this.#note = element("span", { class: "hint", role: "status" });
-    this.#error = element("p", { class: "error", role: "alert" });
-    this.#back = element("button", { type: "button", onclick: () => { this.after.pop(); this.#refresh(); } }, "previous");
-    this.#on = element("button", { type: "button", onclick: () => { this.after.push(this.next); this.#refresh(); } }, "next");
-    this.#files = { csv: element("a", { download: "" }, "CSV"), jsonl: element("a", { download: "" }, "JSON lines") };
-    this.#head = one.columns.map((column, place) => element("th", { scope: "col" },
-      element("button", { type: "button", "data-sort": place, onclick: () => this.#turn(place) }, column)));
-    this.#body = element("tbody");
-    const filters = one.columns.map((column, place) => element("td", {}, field({
-      name: `where${place}`, "aria-label": `filter ${column.split(":")[0]}`, placeholder: "filter", title: FILTER })));
-    this.#place.replaceChildren(
-      element("form", { class: "bar", onsubmit: (event) => { event.preventDefault(); this.#anew(); } },
-        element("label", {}, "Search ", field({ name: "search" })), this.#note, this.#back, this.#on,
-        element("span", {}, "export ", this.#files.csv, " ", this.#files.jsonl)),
-      this.#error,
-      element("div", { class: "scroll", role: "region", tabindex: 0, "aria-label": `rows of ${one.name}` },
-        element("table", {}, element("thead", {},
-          element("tr", {}, element("th", { scope: "col", class: "ask" }, element("span", { class: "heard" }, "explain")), ...this.#head),
-          element("tr", { class: "filters" }, element("td"), ...filters)), this.#body)));
-  }
-
-  #anew() { clearTimeout(this.#timer); this.after = [""]; this.#refresh(); }
-
-  #turn(place) { // ascending, descending, as they lie
-    if (this.sort !== place) { this.sort = place; this.order = "ascending"; }
-    else if (this.order === "ascending") this.order = "descending";
-    else { this.sort = null; this.order = "ascending"; }
-    this.#anew();
-  }
-
-  #show(page) {
-    const shown = (n) => n.toLocaleString("en");
-    const last = page.offset + page.rows.length;
-    const all = page.matched === page.size ? "" : `, filtered from ${shown(page.size)}`;
-    this.#note.textContent = page.rows.length ? `${shown(page.offset + 1)} to ${shown(last)} of ${shown(page.matched)}${all}` : `no rows${all}`;
-    this.next = page.next;
-    this.#back.disabled = this.after.length === 1;
-    this.#on.disabled = page.next === null;
-    for (const [format, link] of Object.entries(this.#files)) link.href = address("export", { ...this.#question(), format });
-    this.#head.forEach((head, place) => head.setAttribute("aria-sort", place === this.sort ? this.order : "none"));
-    this.#body.replaceChildren(...page.rows.map((row) => element("tr", {
-      "data-fact": row.fact, onclick: () => this.#explain(row.fact),
-    }, element("td", { class: "ask" }, element("button", { "aria-label": `why ${row.fact}` }, "?")),
-    ...row.cells.map((cell) => element("td", {}, cell)))));
+    this.#table?.destroy();
+    this.#table = null;
+    const later = DataTable.util.debounce(() => this.#table.draw(), WAIT);
+    const sorts = one.columns.map((column) => element("button", { type: "button" }, column));
+    const filters = one.columns.map((column, place) => element("input", { type: "search", autocomplete: "off", oninput: later,
+      name: `where${place}`, "aria-label": `filter ${column.split(":")[0]}`, placeholder: "filter", title: FILTER }));
+    const table = element("table", { "aria-label": one.name }, element("thead", {},
+      element("tr", {}, ...[element("span", { class: "heard" }, "explain"), ...sorts].map((head) => element("th", { scope: "col" }, head))),
+      element("tr", { class: "filters", "data-dt-order": "disable" }, ...["", ...filters].map((filter) => element("td", {}, filter)))));
+    this.#place.replaceChildren(this.#error, table);
+    this.#table = new DataTable(table, {
+      serverSide: true, pageLength: PAGE, pagingType: "simple", searchDelay: WAIT, autoWidth: false,
+      order: [], orderMulti: false, ordering: { indicators: false, handler: false }, // the buttons do it
+      ajax: (asked, drawn) => {
+        if (!asked.start) this.#keys = {};
+        this.#asked = asked; this.#drawn = drawn;
+        if (this.#table) this.#refresh(); // else it is being made, and drawn after that
+      },
+      columns: ["", ...one.columns].map(() => ({ data: null, defaultContent: "" })), // what it writes is markup
+      createdRow: (line, { fact, cells }, _, [why, ...places]) => {
+        line.dataset.fact = fact;
+        line.onclick = () => this.#explain(fact);
+        why.append(element("button", { "aria-label": `why ${fact}` }, "?"));
+        places.forEach((place, at) => place.append(cells[at]));
+      },
+      infoCallback: (_, ...counts) => {
+        const [first, last, size, matched] = counts.map((count) => (count - this.#moved).toLocaleString("en"));
+        return (counts[0] > counts[1] ? "no rows" : `${first} to ${last} of ${matched}`) + (matched === size ? "" : `, filtered from ${size}`);
+      },
+      layout: { topStart: ["search", "info"], topEnd: ["paging", () => element("span", {}, "export ", this.#files[0], " ", this.#files[1])], bottomStart: null, bottomEnd: null },
+    });
+    sorts.forEach((sort, place) => this.#table.order.listener(sort, place + 1));
+    Object.assign(table.parentNode, { className: "scroll", role: "region", tabIndex: 0, ariaLabel: `rows of ${one.name}` });
   }
 }
