@@ -12,10 +12,11 @@ recognised through a recursion of hidden relations.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 from functools import partial
 from operator import itemgetter
+from typing import TypeAlias
 
 from deltafix.plan.cache import Cache, numbered
 from deltafix.plan.clause import (
@@ -78,9 +79,11 @@ def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
 
     has a derivation for each row of a group otherwise, all of which an edit of one row breaks and
     makes again. A group that has a value has a row; one that has none (`!~j(s)`) has no row, so
-    the alternative that gives it 0 comes to nothing beside `sale(s, _, _)`.
+    the alternative that gives it 0 comes to nothing beside `sale(s, _, _)`. A hidden relation or a
+    part of a view that has the groups alone (`some(s) :- sale(s, _, _)`) says the same.
     """
     folds = {name: one for one in core.folds for name in one.made if one.group}
+    groups_of = _projections(core, {fold.source for fold in folds.values()})
 
     def said(clause: Clause) -> Clause | None:
         """The clause, if it has any rows; what its folds are is all else that counts."""
@@ -88,7 +91,10 @@ def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
         if not read:
             return clause
         own = tuple(home[clause.head] == home[fold.source] for _, fold in read)
-        given = (clause.asks, own, *((name, one.source, one.group) for name, one in read))
+        given = (
+            clause.asks, own, *((name, one.source, one.group) for name, one in read),
+            *((name, groups_of.get(name)) for name in _relations(clause)),
+        )  # fmt: skip
         found = cache.read("implied", clause, given, partial(without, clause))
         return found and numbered(found, clause)
 
@@ -108,42 +114,84 @@ def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
             )
             if isinstance(literal, Match):
                 groups.add((fold.source, group))
-            elif any(_includes(one, fold.source, group) for one in clause.body):
+            elif any(_includes(one, fold.source, group, groups_of) for one in clause.body):
                 return None
         body = [
             literal
             for place, literal in enumerate(clause.body)
             if not isinstance(literal, Match)
             or place < clause.asks
-            or _said(literal, used) not in groups
+            or _said(literal, used, groups_of) not in groups
         ]
         return clause if len(body) == len(clause.body) else replace(clause, body=tuple(body))
 
-    clauses = map(said, core.clauses)
-    return replace(core, clauses=tuple(one for one in clauses if one is not None))
+    clauses = [one for one in map(said, core.clauses) if one is not None]
+    unread = {*groups_of, *(fold.present for fold in core.folds)} & _read(core.clauses)
+    unread -= {*_read(clauses), *core.demands, *core.apart.values(), *core.indexes}
+    return replace(
+        core,
+        relations=tuple(one for one in core.relations if one.name not in unread),
+        clauses=tuple(one for one in clauses if one.head not in unread),
+        folds=tuple(
+            replace(fold, present=None) if fold.present in unread else fold for fold in core.folds
+        ),
+    )
+
+
+def _read(clauses: Iterable[Clause]) -> set[str]:
+    return {name for clause in clauses for name in _relations(clause)}
 
 
 def _relations(clause: Clause) -> Iterator[str]:
     return (one.relation for one in clause.body if isinstance(one, Match | Absent))
 
 
-def _said(literal: Match, used: Mapping[Slot, int]) -> tuple[str, tuple[tuple[int, Argument], ...]]:
-    """The relation of a literal, and which of its columns have which values, not just any."""
+def _projections(core: Core, sources: Set[str]) -> dict[str, tuple[str, tuple[int, ...]]]:
+    """Hidden relations and parts of views that are some columns of one of the sources, and which.
+
+    Rows are given to none of them.
+    """
+    heads = Counter(one.head for one in core.clauses)
+    own = {one.name for one in core.relations if (one.of or one.hidden) and not one.merge}
+    found = {}
+    for clause in core.clauses:
+        if heads[clause.head] == 1 and clause.head in own and clause.head not in sources:
+            said = _projection(clause)
+            if said is not None and said[0] in sources:
+                found[clause.head] = said
+    return found
+
+
+_Groups: TypeAlias = Mapping[str, tuple[str, tuple[int, ...]]]
+
+
+def _said(
+    literal: Match, used: Mapping[Slot, int], groups_of: _Groups
+) -> tuple[str, tuple[tuple[int, Argument], ...]]:
+    """The relation of a literal, and which of its columns have which values, not just any.
+
+    Of some columns of another relation that one, and its columns.
+    """
+    relation, columns = groups_of.get(literal.relation, (literal.relation, ()))
     args = (
-        (column, arg)
+        (columns[column] if columns else column, arg)
         for column, arg in enumerate(literal.args)
         if arg is not None and not (isinstance(arg, Slot) and used[arg] == 1)
     )
-    return literal.relation, tuple(args)
+    return relation, tuple(sorted(args, key=itemgetter(0)))
 
 
-def _includes(literal: Literal, relation: str, group: tuple[tuple[int, Argument], ...]) -> bool:
-    """Whether a literal says that the relation has a row with these values."""
-    return (
-        isinstance(literal, Match)
-        and literal.relation == relation
-        and all(literal.args[column] == arg for column, arg in group)
-    )
+def _includes(
+    literal: Literal, source: str, group: tuple[tuple[int, Argument], ...], groups_of: _Groups
+) -> bool:
+    """Whether a literal says that the source has a row with these values."""
+    if not isinstance(literal, Match):
+        return False
+    relation, columns = groups_of.get(literal.relation, (literal.relation, ()))
+    if relation != source:
+        return False
+    args = dict(zip(columns or range(len(literal.args)), literal.args, strict=True))
+    return all(args.get(column) == arg for column, arg in group)
 
 
 def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
