@@ -21,7 +21,6 @@ from deltafix.sql.editing import Editing
 from deltafix.sql.integrity import require_sound
 from deltafix.sql.maintained import changed_behind
 from deltafix.sql.query import check_clauses
-from deltafix.sql.steps import Step
 from deltafix.sql.text import Statement, Wrong, exp
 
 
@@ -77,6 +76,8 @@ class Definitions(Editing):
         try:
             with self.mapped(made[0]):
                 self._engine()
+            if not self._open:  # a transaction that changed no row that was there
+                self._last = []
         except Exception as error:
             if len(made) > 1:
                 self._make_again(made, wrong)
@@ -112,12 +113,12 @@ class Definitions(Editing):
                 return
             with self.mapped(statement):
                 behind = changed_behind(before, self.catalog)
-                told = self._define(self._db, among=behind & self.catalog.views.keys())
+                step = self._define(self._db, among=behind & self.catalog.views.keys())
         except BaseException:
             self.catalog.restored(before)
             raise
         if not self._open:
-            self._hear([Step(changed=told)])
+            self._hear([step])
 
     def _drop(self, statement: Statement, node: exp.Drop) -> int:
         known = ("tables", "kind", "exists", "materialized")
@@ -167,14 +168,14 @@ class Definitions(Editing):
             new = change.rows(db.rows(change.old), partial(require_sound, self, statement))
             self.catalog.restored(change.after)
             try:
-                told = self._define(db, {change.new: new} if change.behind else {}, (), renamed)
+                step = self._define(db, {change.new: new} if change.behind else {}, (), renamed)
             except BaseException:
                 self.catalog.restored(before)
                 raise
         self._rename(renamed)
         if not self._open:
             self._forget_unknown()
-            self._hear([Step(changed=told)])
+            self._hear([step])
         return 0
 
     def _edits_first(self) -> None:

@@ -27,13 +27,12 @@ from deltafix.errors import (
 )
 from deltafix.sql import durable
 from deltafix.sql.catalog import Catalog
-from deltafix.sql.changes import Change, Told
+from deltafix.sql.changes import Change
 from deltafix.sql.steps import NOTHING, Step, as_changes, defined
 from deltafix.sql.text import TOO_DEEP
 
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
-    from deltafix.facts.delta import Delta
     from deltafix.facts.schema import Row
     from deltafix.rules.ast import Program, RelationDecl
     from deltafix.sql.builder import Relation
@@ -120,13 +119,13 @@ class Maintained:
         rows: Mapping[str, list[Row]] = MappingProxyType({}),
         among: Collection[str] = (),
         renamed: Mapping[str, str] = MappingProxyType({}),
-    ) -> Told:
+    ) -> Step:
         """Have the engine follow the catalog, as a step of the open transaction if there is one.
 
         `rows` are those of tables that are made anew, some of them `renamed`: new names by old
-        ones. `among` are the views that may have other rows then. Returns what that changes in
-        these. Where it fails all is as before. Alone and without either it costs what the rules
-        derive, else all rows that go and come, too.
+        ones. `among` are the views that may have other rows then. Returns what is to be told of
+        it, outside BEGIN. Where it fails all is as before. Alone and without either it costs what
+        the rules derive, else all rows that go and come, too.
         """
         before, after, count = self._known, self.catalog.copy(), len(self._steps)
         was, now = before.relations, after.relations
@@ -141,7 +140,7 @@ class Maintained:
             mark = ""
             if self._open:
                 self._steps, mark = [*self._steps, step], f"{durable.UNDO}{count}"
-            delta = self._reach(db, after, rows, mark=mark, step=step)
+            tx = self._reach(db, after, rows, mark=mark, step=step)
             told: Mapping[str, Change] = {
                 name: Change(
                     old.get(earlier, ()),
@@ -152,13 +151,13 @@ class Maintained:
                 for name, earlier in ((one, called.get(one, one)) for one in changing)
             }
             if not self._open:
-                return told if changing or delta is None else delta
-            told = {**as_changes(delta, now), **told}
+                return Step(changed=told) if changing or tx is None else Step(tx)
+            told = {**as_changes(None if tx is None else tx.delta, now), **told}
             self._steps = defined(self._steps, told, after)
         except BaseException:
             self._undefine(db, step, count)
             raise
-        return told
+        return NOTHING
 
     def _undefine(self, db: Database, step: Step, count: int) -> None:
         """Let a definition not have been, of which a part may be done; no Ctrl-C stops that."""
@@ -184,13 +183,13 @@ class Maintained:
         mark: str = "",
         step: Step = NOTHING,
         done: str = "",
-    ) -> Delta | None:
+    ) -> Transaction | None:
         """Have the engine a catalog in which the tables of `rows` have these, and no others.
 
         What gets other columns goes first, with all that reads it, and comes again when the engine
         has forgotten the ones there were; a state folder notes the rows meanwhile. The first epoch
         notes as `mark` how a step is undone, the last one takes the mark `done` away. Doing this
-        twice is doing it once. Returns the delta where it was one epoch.
+        twice is doing it once. Returns the epoch where it was one.
         """
         marks: dict[str, Any] = {}
         if self._durable:
@@ -208,20 +207,20 @@ class Maintained:
         if done and not rows:
             marks[done] = None
         try:
-            delta = self._follow(db, catalog, marks).delta
+            tx = self._follow(db, catalog, marks)
         except FactError:
             # A name that was dropped has come back with other columns, and the engine knows the
             # old ones: rebuilt from the rows there are, it does not.
             db.compact()
-            delta = self._follow(db, catalog, marks).delta
+            tx = self._follow(db, catalog, marks)
         if rows:  # which were there
-            with db.unbounded(), db.transaction() as tx:
+            with db.unbounded(), db.transaction() as given:
                 for name, some in rows.items():
-                    tx.insert(name, some)
-                self._note(tx, {durable.REMADE: None, **({done: None} if done else {})})
+                    given.insert(name, some)
+                self._note(given, {durable.REMADE: None, **({done: None} if done else {})})
         self.catalog.restored(catalog)
         self._stale, self._made = False, []
-        return None if behind or rows else delta
+        return None if behind or rows else tx
 
     def _follow(self, db: Database, catalog: Catalog, marks: Mapping[str, Any]) -> Transaction:
         """Edit the engine's rules, and take the rows of tables away that are there no more."""

@@ -270,7 +270,10 @@ class Transactions(Maintained):
                 tell(told)
 
     def delta(self, view: str) -> ViewDelta:
-        """What the last committed transaction changed in a view or table."""
+        """What the last committed transaction changed in a view or table.
+
+        A CREATE is one, and changes no row that was there.
+        """
         return view_delta(self._relation(view), [step.told for step in self._last])
 
     def subscribe(

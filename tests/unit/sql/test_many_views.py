@@ -133,3 +133,23 @@ def test_a_table_is_looked_up_by_its_key_and_what_else_is_known_is_compared() ->
         assert sorted(db.execute("SELECT * FROM home").fetchall()) == [(1, 5), (2, 7)]
         assert all(1 not in index for index in db.engine.plan.indexes["shop"])
         assert (0,) in db.engine.plan.indexes["shop"]
+
+
+def test_a_load_is_not_copied_for_a_delta_that_a_view_made_after_it_has_taken_the_place_of() -> (
+    None
+):
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a INT PRIMARY KEY, b INT)")
+        db.execute("SELECT * FROM t")
+        db.insert("t", [(n, n % 5) for n in range(1000)])
+        assert len(db.delta("t").added) == 1000
+        db.insert("t", [(n, n % 5) for n in range(1000, 2000)])
+        (changes,) = (step.epoch._changes for step in db._last)
+        db.execute("CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM t GROUP BY b")
+        assert sorted(db.execute("SELECT * FROM v").fetchall()) == [(n, 400) for n in range(5)]
+        assert changes._found is None
+        assert not db.delta("t")
+        assert not db.delta("v")
+        db.execute("INSERT INTO t VALUES (-1, 1)")
+        assert changes._found is not None  # it is held here, and only for that
+        assert (db.delta("v").removed, db.delta("v").added) == ([(1, 400)], [(1, 401)])
