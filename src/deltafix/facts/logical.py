@@ -122,10 +122,15 @@ def _cell(value: Any) -> str:
         return "true" if value else "false"
     if value == "NULL":
         return r"\NULL"
-    text = as_json(value) if isinstance(value, list | dict) else plain_text(value)
+    text = text_of(value)
     for raw, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(raw, escaped)
     return text
+
+
+def text_of(value: Any) -> str:
+    """A value that is not NULL, as callers have it, as text that inputs take."""
+    return as_json(value) if isinstance(value, list | dict) else plain_text(value)
 
 
 def as_json(value: Any) -> str:
