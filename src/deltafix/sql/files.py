@@ -24,13 +24,12 @@ from pyarrow import csv, parquet
 from deltafix.diagnostics import separator_in
 from deltafix.errors import SourceError, SqlError, SqlIntegrityError
 from deltafix.facts.codec import quoted_lines, utf8
-from deltafix.facts.logical import as_json
+from deltafix.facts.logical import as_columns, as_json
 from deltafix.facts.sink import whole_file
 from deltafix.facts.values import plain_text, shown
 from deltafix.sql.casts import cast
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical, python_value
-from deltafix.sql.rows import as_columns
 from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
 
 if TYPE_CHECKING:
