@@ -168,6 +168,22 @@ def test_agree_after_a_kill_at_any_step_of_the_first_epoch(keeper, memory) -> No
     assert at > 15
 
 
+@pytest.mark.parametrize("keeper", ["auto", "shards"])
+def test_what_holds_without_rows_is_told_once_where_shards_are_laid_out_before_them(
+    keeper, tmp_path, monkeypatch
+) -> None:
+    """By a state that moves to shards with its first rows, or to another number of them."""
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
+    monkeypatch.setattr(keeping, "_outgrown", lambda _, rows: "it must" if rows else "")
+    # Rows that inputs bound are waited with until there are some.
+    job = Job(tmp_path, text=STARTED + 'can(x, d + 1) :- can(x, d), !grant("end", d), d < 9.\n')
+    job.run()
+    monkeypatch.setattr(pipelines, "SHARDS", pipelines.SHARDS - 1)
+    job.say("member", ("+", ("a", "b")))
+    job.run()
+    assert shards_head(tmp_path / "state") is not None
+
+
 def test_agree_after_a_kill_at_any_step_of_a_change_of_rules(memory, monkeypatch) -> None:
     origin = prepare(memory / "origin").folder
     go(prepare(origin))
