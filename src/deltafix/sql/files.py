@@ -317,7 +317,8 @@ def _held(values: Any, column: Column) -> Any:
     if values.type == kind and not _has(kind, pa.types.is_temporal):
         return values
     # whole numbers that others keep as floats, numbers that are to be text
-    if _has(values.type, _is_number) and not _has(kind, _is_odd):
+    is_rounded = _has(values.type, pa.types.is_decimal) and _has(kind, pa.types.is_floating)
+    if _has(values.type, _is_number) and not (is_rounded or _has(kind, _is_odd)):
         return _bounded(values.cast(kind))
     return _asked(values, column)
 
