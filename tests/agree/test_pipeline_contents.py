@@ -34,6 +34,8 @@ TEXT = """
 .decl twice(x: symbol, n: number)
 twice(x, n + n) :- edge(x, n).
 """
+DAYS = ("2026-01-31", "2026-01-31T10:00:00Z")
+"""Texts that readers take for moments."""
 FORMATS = ("csv", "csv.gz", "json", "json.gz", "parquet")
 
 
@@ -58,7 +60,8 @@ class Contents:
     def draw(self) -> tuple[set, int]:
         """Rows, and how many more that are none."""
         rng = self._rng
-        rows = {(rng.choice("ab"), rng.randrange(4)) for _ in range(rng.randrange(6))}
+        some = rng.choice(["ab", DAYS])
+        rows = {(rng.choice(some), rng.randrange(4)) for _ in range(rng.randrange(6))}
         return rows, rng.choice([0, 0, 1, 2])
 
     def write(self, path: Path, rows: set, junk: int) -> None:

@@ -13,15 +13,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests import pipelines
 from tests.agree.test_pipeline_splits import EXAMPLES, FORMATS, MORE, Split
 from tests.faults.killing import Halted, halting
 from tests.oracle_keyed import Change, Keys, judge, unordered
+from tests.pipelines import open_pipeline
 
 from deltafix.engine.database import Database
+from deltafix.pipeline.manifest import read_view
 
 NAMES = ("x", "n")
 FIELDS = ("at", "seq")
@@ -220,3 +224,60 @@ def test_shards_that_were_read_for_another_layout_still_know_where_keys_are_judg
         assert stop.seen
     program.write_text(text)
     assert split.check(judge([one for changes in said for one in changes], keys)) > 3
+
+
+TYPED = {
+    "n": ("INTEGER", [-1, 9, 10, 100]),
+    "x": ("TEXT", ["", "10", "9", "B", "a"]),
+    "f": ("DOUBLE", ["-Infinity", "9.0", "10.5", "NaN"]),
+    "d": ("DATE", ["0999-01-01", "1969-12-31", "2026-01-31"]),
+    "l": ("BIGINT[]", [[], [9], [10], [10, 0]]),
+}
+"""Columns of SQL, and values from the least on; NULL is greater than all."""
+
+
+@pytest.mark.parametrize("keeper", ["driver", "shards"])
+@pytest.mark.parametrize("nullable", [False, True])
+def test_oracle_of_rows_of_one_sequence_the_greatest_counts_as_sql_compares(
+    nullable, keeper, memory, monkeypatch
+) -> None:
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
+    words = ", ".join(f"{name} {kind}{'' if nullable else ' NOT NULL'}"
+                      for name, (kind, _) in TYPED.items())  # fmt: skip
+    for seed in range(EXAMPLES):
+        rng, folder = Random(f"greatest {nullable} {seed}"), memory / str(seed)
+        (folder / "in").mkdir(parents=True)
+        (folder / "v.sql").write_text(
+            f"CREATE TABLE t (id INTEGER PRIMARY KEY, {words}); CREATE VIEW v AS SELECT * FROM t;"
+        )
+        limit = rng.choice([1, 3, 1000])
+        (folder / "p.toml").write_text(
+            '[pipeline]\nprogram = "v.sql"\nstate = "state"\nrunner = "local"\n'
+            f'rows_per_epoch = {limit}\n[input.t]\nsource = "files"\npath = "in"\n'
+            'format = "json"\nkey = "id"\nsequence_by = "at"\n[output.v]\npath = "out"\n'
+        )
+        said: list[tuple[int, int, list[int]]] = []  # a key, a sequence, the places of values
+        for number in range(3):
+            for _ in range(rng.randrange(1, 6)):
+                places = [rng.randrange(len(some) + nullable) for _, some in TYPED.values()]
+                said.append((rng.randrange(2), rng.randrange(2), places))
+            rows = [{"id": key, "at": at, "sign": 1, **_typed(places)} for key, at, places in said]
+            rng.shuffle(rows)  # what was said before is said again
+            text = "".join(json.dumps(one) + "\n" for one in rows)
+            (folder / "in" / f"{number}.json").write_text(text)
+            with open_pipeline(folder / "p.toml") as pipeline:
+                list(pipeline.drain())
+            best = {key: max(one[1:] for one in said if one[0] == key) for key, *_ in said}
+            found = read_view(folder / "out")[1].drop(["d"]).to_pylist()
+            wanted = [{"id": key, **_typed(places)} for key, (_, places) in best.items()]
+            for one in wanted:
+                del one["d"]
+                one["f"] = None if one["f"] is None else float(one["f"])
+            assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+
+
+def _typed(places: Sequence[int]) -> dict[str, Any]:
+    return {
+        name: some[place] if place < len(some) else None
+        for place, (name, (_, some)) in zip(places, TYPED.items(), strict=True)
+    }

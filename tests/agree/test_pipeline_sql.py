@@ -63,7 +63,10 @@ def arrow(value: Any, kind: pa.DataType) -> Any:
 
 
 class SqlJob:
-    """A case as a pipeline below a folder, beside the same tables and views in DuckDB."""
+    """A case as a pipeline below a folder, beside the same tables and views in DuckDB.
+
+    Each file has its own capitals in the names of columns, which SQL does not look at.
+    """
 
     def __init__(self, folder: Path, case: Case, rng: Random, pipeline: str = "") -> None:
         self.folder, self.case, self.rng = folder, case, rng
@@ -175,13 +178,14 @@ class SqlJob:
         file = f"part{at}" if at >= 0 else f"{self.files:05d}"
         path = self.folder / "in" / name / f"{file}.{ending}"
         schema = logical_schema(self.schema(name))
+        spell = Random(str(path)).choice((str.lower, str.upper, str.capitalize))
         columns = list(zip(*(row for _, row in changes), strict=True)) or [() for _ in schema]
         table = pa.Table.from_arrays(
             [
                 pa.array([arrow(value, field.type) for value in one], field.type)
                 for one, field in zip(columns, schema, strict=True)
             ],
-            names=schema.names,
+            names=[spell(one) for one in schema.names],
         )
         if form == "debezium":
             images = [("c", "after") if sign > 0 else ("d", "before") for sign, _ in changes]

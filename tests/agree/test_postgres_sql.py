@@ -1,6 +1,6 @@
 """Tables of PostgreSQL under views of SQL: what its own query says of them, after random changes.
 
-Two tables with columns of every type that SQL has, NULLs, long texts that updates leave as they
+Two tables with columns of every type that SQL has, NULLs, long values that updates leave as they
 were, values that a type here does not have; rows told by key, or whole. Invariant: after each run
 every view is what PostgreSQL answers to the same query over the rows that fit, in SQL's types, and
 the deltas of its output lead to it.
@@ -9,9 +9,11 @@ the deltas of its output lead to it.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from json import dumps
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -39,11 +41,14 @@ KEYS: dict[str, list[Any]] = {
 PART = (
     "id KEY, kind TEXT NOT NULL, made DATE, at TIMESTAMP, sent TIMESTAMP WITH TIME ZONE, "
     "price NUMERIC(9, 2), weight DOUBLE PRECISION, ok BOOLEAN, note TEXT, many BIGINT, "
-    "PRIMARY KEY (id)"
+    "data BYTEA, tags JSONB, place JSON, PRIMARY KEY (id)"
 )
+OURS = {"JSONB": "TEXT[]", "JSON": "STRUCT(a TEXT, b DOUBLE PRECISION[])"}
+"""The types of what a server has as JSON."""
 LINE = "day DATE NOT NULL, amount NUMERIC(6, 1) NOT NULL, part KEY, sure BOOLEAN NOT NULL"
 VIEWS = {
-    "all_parts": "SELECT id, kind, made, at, sent, price, weight, ok, note, many FROM part",
+    "all_parts": "SELECT id, kind, made, at, sent, price, weight, ok, note, many, data, tags, "
+    "place FROM part",
     "told": "SELECT part.id, line.day, line.amount, part.sent FROM part "
     "JOIN line ON part.id = line.part WHERE line.sure OR part.ok IS NULL",
     "worth": "SELECT kind, sum(price) AS price, count(note) AS notes, max(sent) AS sent, "
@@ -59,6 +64,9 @@ VALUES: dict[str, list[Any]] = {
     "ok": [None, True, False],
     "note": [None, "", "NULL", "nil", "[5]", LONG + "1", LONG + "2"],
     "many": [None, 2**63 - 1, -(2**63), 7],
+    "data": [None, b"", b"\x00\xff" * 2000, b"\\x27" * 1500],
+    "tags": [None, "[]", '["", null, "x"]', dumps([LONG, '"\n', None])],
+    "place": [None, '{"a": null, "b": null}', dumps({"a": LONG, "b": [0.1, None, -2e300]})],
 }
 FIT = (
     "isfinite(coalesce(made, 'epoch')) AND coalesce(made, 'epoch') >= '0001-01-01' "
@@ -79,14 +87,16 @@ class Tables:
         self.key = rng.choice(list(KEYS))
         self.values = {"id": KEYS[self.key], **VALUES}
         part, line = (one.replace("KEY,", f"{self.key},") for one in (PART, LINE))
+        ours = re.sub("|".join(OURS), lambda found: OURS[found[0]], part)
         self.db.execute(f"CREATE TABLE {name}_part ({part})")
         self.db.execute(f"CREATE TABLE {name}_line ({line})")
-        self.db.execute(f"ALTER TABLE {name}_part ALTER note SET STORAGE EXTERNAL")
+        for one in ("note", "data", "tags", "place"):
+            self.db.execute(f"ALTER TABLE {name}_part ALTER {one} SET STORAGE EXTERNAL")
         self.db.execute(f"ALTER TABLE {name}_line REPLICA IDENTITY FULL")
         self.is_keyed = rng.random() < 0.7
         if not self.is_keyed:
             self.db.execute(f"ALTER TABLE {name}_part REPLICA IDENTITY FULL")
-        text = [f"CREATE TABLE part ({part})", f"CREATE TABLE line ({line})"]
+        text = [f"CREATE TABLE part ({ours})", f"CREATE TABLE line ({line})"]
         text += [f"CREATE VIEW {view} AS {query}" for view, query in VIEWS.items()]
         (folder / "views.sql").write_text(";\n".join(text) + ";\n")
         self.toml = folder / "pipeline.toml"
@@ -184,7 +194,7 @@ class Tables:
             fit = f"FROM (SELECT * FROM {self.name}_part WHERE {FIT}) part"
             theirs = query.replace("FROM part", fit)
             theirs = theirs.replace("JOIN line", f"JOIN {self.name}_line line")
-            wanted = Counter(self.db.execute(theirs).fetchall())
+            wanted = Counter(map(_hashed, self.db.execute(theirs).fetchall()))
             if view == "told":
                 wanted = Counter((*row, many) for row, many in wanted.items())
             folder = self.folder / "out" / view
@@ -202,7 +212,11 @@ class Tables:
 def _rows(table: Any) -> Iterator[Row]:
     if table is None:  # nothing was written yet
         return iter(())
-    return zip(*(column.to_pylist() for column in table.columns), strict=True)
+    return map(_hashed, zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def _hashed(row: Row) -> Row:
+    return tuple(repr(one) if isinstance(one, list | dict) else one for one in row)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -7,6 +7,7 @@ is recomputation from what the files say, and the outputs' deltas, applied in or
 
 from __future__ import annotations
 
+import itertools
 import os
 import resource
 import shutil
@@ -44,6 +45,8 @@ ROOM = 12_000
 """Bytes of memory that `auto` has: it moves the job's state to shards on the way."""
 KILLS = 3 if JIT_DISABLED else 240 if "DELTAFIX_EXAMPLES" in os.environ else 15
 PIPELINE = 'rows_per_epoch = 6\nbad_rows = "quarantine"\non_change = "maintain"'
+STARTED = TEXT + 'can("root", 7).\n'
+"""Its first epoch has a row already."""
 CHANGED = (
     TEXT.replace("stands(x, t), grant", "member(x, t), grant")
     + """
@@ -54,7 +57,7 @@ can("guest", d) :- open(d).
 )
 
 
-def prepare(folder: Path, text: str = TEXT) -> Job:
+def prepare(folder: Path, text: str = STARTED) -> Job:
     """The job, with everything it will ever be told."""
     job = Job(folder, text=text, pipeline=PIPELINE)
     (folder / "keeper").write_text(pipelines.KEEPER)
@@ -96,7 +99,7 @@ def run(folder: Path) -> None:
     pipelines.KEEPER = (folder / "keeper").read_text()
     keeping.room_for_state = lambda: ROOM
     sink.LINK = 1
-    go(Job(folder, pipeline=PIPELINE))
+    go(Job(folder, text=STARTED, pipeline=PIPELINE))
 
 
 def go(job: Job) -> None:
@@ -147,6 +150,38 @@ def test_agree_after_a_kill_at_any_step_of_an_epoch(keeper, memory, runner, monk
         job = prepare(folder)
         finish(job)
         shutil.rmtree(folder)
+
+
+@keepers
+def test_agree_after_a_kill_at_any_step_of_the_first_epoch(keeper, memory) -> None:
+    """It has what holds without inputs; outputs that have it by then are not new any more."""
+    for at in itertools.count():
+        job = Job(memory / str(at), text=STARTED, pipeline=PIPELINE)
+        halted = True
+        with suppress(Halted), halting(at, "die"):
+            go(job)
+            halted = False
+        job.run()
+        shutil.rmtree(job.folder)
+        if not halted:
+            break
+    assert at > 15
+
+
+@pytest.mark.parametrize("keeper", ["auto", "shards"])
+def test_what_holds_without_rows_is_told_once_where_shards_are_laid_out_before_them(
+    keeper, tmp_path, monkeypatch
+) -> None:
+    """By a state that moves to shards with its first rows, or to another number of them."""
+    monkeypatch.setattr(pipelines, "KEEPER", keeper)
+    monkeypatch.setattr(keeping, "_outgrown", lambda _, rows: "it must" if rows else "")
+    # Rows that inputs bound are waited with until there are some.
+    job = Job(tmp_path, text=STARTED + 'can(x, d + 1) :- can(x, d), !grant("end", d), d < 9.\n')
+    job.run()
+    monkeypatch.setattr(pipelines, "SHARDS", pipelines.SHARDS - 1)
+    job.say("member", ("+", ("a", "b")))
+    job.run()
+    assert shards_head(tmp_path / "state") is not None
 
 
 def test_agree_after_a_kill_at_any_step_of_a_change_of_rules(memory, monkeypatch) -> None:

@@ -33,7 +33,7 @@ ARROW_TYPES: Final[dict[BaseType, pa.DataType]] = {
 }
 """The Arrow type of each base type; a constructed value is its text, as in a fact file."""
 
-_VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 """The types whose buffers are as those of views, but in one piece."""
 
 
@@ -181,8 +181,8 @@ def _of_views(table: pa.Table) -> pa.Table:
     """A table whose dictionaries hold no views, as polars gives them: Arrow takes from none."""
     for place, field in enumerate(table.schema):
         kind = field.type
-        if pa.types.is_dictionary(kind) and kind.value_type in _VIEWS:
-            wanted = pa.dictionary(kind.index_type, _VIEWS[kind.value_type], kind.ordered)
+        if pa.types.is_dictionary(kind) and kind.value_type in VIEWS:
+            wanted = pa.dictionary(kind.index_type, VIEWS[kind.value_type], kind.ordered)
             table = table.set_column(place, field.name, table.column(place).cast(wanted))
     return table
 

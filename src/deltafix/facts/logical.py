@@ -45,6 +45,21 @@ class Logical(Protocol):
         """The engine's column as values of `arrow`."""
 
 
+def as_columns(names: Iterable[str], columns: Iterable[str]) -> list[str]:
+    """Names that come from outside, each as a table's columns have it.
+
+    SQL compares names without regard to capitals: `Name` of a file is the column `name`, unless the
+    table has one that is written so, or the file has. What is no column stays as it is.
+    """
+    given, known = list(names), set(columns)
+    folded = {name.lower(): name for name in known}
+    if len(folded) < len(known):  # "Name" beside "name": PostgreSQL's dialect tells them apart
+        return given
+    taken = known.intersection(given)
+    found = (name if name in known else folded.get(name.lower(), name) for name in given)
+    return [old if new in taken else new for old, new in zip(given, found, strict=True)]
+
+
 def logical_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of a relation's rows as its users have them."""
     import pyarrow as pa  # noqa: PLC0415  slow to import
@@ -122,10 +137,15 @@ def _cell(value: Any) -> str:
         return "true" if value else "false"
     if value == "NULL":
         return r"\NULL"
-    text = as_json(value) if isinstance(value, list | dict) else plain_text(value)
+    text = text_of(value)
     for raw, escaped in (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r")):
         text = text.replace(raw, escaped)
     return text
+
+
+def text_of(value: Any) -> str:
+    """A value that is not NULL, as callers have it, as text that inputs take."""
+    return as_json(value) if isinstance(value, list | dict) else plain_text(value)
 
 
 def as_json(value: Any) -> str:

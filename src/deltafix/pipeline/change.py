@@ -10,15 +10,16 @@ edit of the rules changes (`maintain`), or by what they hold beside a view that 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 
 from deltafix.errors import ProgramChangedError, StateError
 from deltafix.pipeline.augment import PLAIN, homes_of
 from deltafix.pipeline.config import schemas_of
 from deltafix.rules.ast import Program
-from deltafix.rules.show import show_rule
+from deltafix.rules.show import show_kinds, show_order, show_relation, show_rule
 from deltafix.rules.strata import dependencies
 from deltafix.rules.tables import TableProgram
 from deltafix.store.folder import Where
@@ -64,22 +65,47 @@ def cones(program: Program) -> dict[str, str]:
     below: dict[str, set[str]] = {}
     for edge in dependencies(program):
         below.setdefault(edge.head, set()).add(edge.body)
-    own: dict[str, list[str]] = {}
+    own = {name: [schema.show()] for name, schema in schemas_of(program).items()}
+    for declared in program.relations:  # what a relation does to the rows derived for it
+        kept = tuple(word for word in declared.qualifiers if word == "eqrel")
+        own[declared.name].append(
+            show_relation(replace(declared, qualifiers=kept, indexes=(), of=""))
+        )
+    derived: dict[str, None] = {}
     for rule in program.rules:
         text = show_rule(rule)
         for head in rule.heads:
-            own.setdefault(head.relation, []).append(text)
-    shown = {name: schema.show() for name, schema in schemas_of(program).items()}
-    found = {}
-    shown_names = [*own]
+            derived[head.relation] = None
+            own[head.relation].append(text)
+    for order in program.orders:
+        own[order.less.relation].append(show_order(order))
+    kinds = show_kinds(program)
+    for name, texts in own.items():
+        own[name] = [*texts, *_mentioned(texts, kinds)]
     if isinstance(program, TableProgram):  # the parts of views have names of their own
-        shown_names = [name for name in own if name in program.views or name in program.bags]
-    for name in shown_names:
-        reached = _reached(name, below)
-        texts = [shown[one] for one in reached]
-        texts += [text for one in reached for text in own.get(one, ())]
-        found[name] = hashlib.sha256("\n".join(sorted(set(texts))).encode()).hexdigest()
+        outside = {*program.views, *program.bags}
+        derived = {name: None for name in derived if name in outside}
+    found = {}
+    for name in derived:
+        lines = {f"words of {program.word_size} bits"}
+        lines.update(text for one in _reached(name, below) for text in own[one])
+        found[name] = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
     return found
+
+
+def _mentioned(texts: Sequence[str], kinds: Mapping[str, Sequence[str]]) -> list[str]:
+    """The lines of what texts name, and of what these lines name."""
+    found: dict[str, None] = {}
+    waiting = list(texts)
+    while waiting:
+        for name in _NAME.findall(waiting.pop()):
+            if name in kinds and name not in found:
+                found[name] = None
+                waiting += kinds[name]
+    return [line for name in found for line in kinds[name]]
+
+
+_NAME: Final = re.compile(r"\w[\w?]*(?:[.]\w[\w?]*)*")
 
 
 def _reached(start: str, below: Mapping[str, set[str]]) -> set[str]:

@@ -8,9 +8,10 @@ under another meaning are worse than none.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +20,9 @@ import pyarrow.compute as pc
 from deltafix.errors import DriftError, TypeMismatchError
 from deltafix.facts.arrow import ARROW_TYPES, to_numpy
 from deltafix.facts.groups import dictionary_of
+from deltafix.facts.logical import as_columns
 from deltafix.facts.schema import Column, Schema
-from deltafix.facts.values import read_real, read_whole
+from deltafix.facts.values import OPTIONAL, read_real, read_whole
 from deltafix.pipeline.keyed import NO_KEY, Keying, blank
 from deltafix.pipeline.signed import Bad, Signed, signed_table
 
@@ -29,6 +31,20 @@ _MINUS = ("-", "-1", "delete", "update_preimage", "false")
 _DECIMAL = r"^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]+)?$"
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
+
+
+def named(schema: Schema, found: Iterable[str], wanted: Sequence[str] | None) -> list[str]:
+    """What a source with the columns `found` calls those of the relation, in the relation's order.
+
+    That is `wanted`, where it is said. Else it is the relation's names; those of tables of SQL are
+    compared as SQL compares names, so a source may write them with other capitals.
+    """
+    if wanted or all(column.logical is None for column in schema.columns):
+        return list(wanted or schema.names)
+    there = list(found)
+    spelled = as_columns(there, schema.names)
+    theirs = dict(zip(spelled, there, strict=True)) if len({*spelled}) == len(there) else {}
+    return [theirs.get(name, name) for name in schema.names]
 
 
 def choose(
@@ -55,7 +71,7 @@ def choose(
     Raises DriftError. With `wanted`, other columns of the source are left alone, unless that merges
     rows; without, they are drift as much as missing ones.
     """
-    names = list(wanted or schema.names)
+    names = named(schema, found, wanted)
     missing = [name for name in [*names, *beside] if name not in found]
     extra = [name for name in found if name not in {*names, *beside}]
     if extra and wanted and not missing and not merges:
@@ -151,20 +167,47 @@ _PLAIN_KINDS: dict[str, tuple[type, ...]] = {
 """By type, what JSON has for its values beside text."""
 
 
-def misfit(schema: Schema, row: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Why a row of JSON cannot be one of a relation, by the kinds of its values; "" if it may be.
+def judged(
+    schema: Schema, wanted: Sequence[str] | None, row: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], str]:
+    """A row of JSON as a table can have it beside others, and why it cannot be one; "" if it may.
 
-    So that each is judged by itself: as a column of a table, it would be that of all rows beside
-    it. What `fit` judges by its value (text for numbers, NULL) passes, and so do columns of SQL.
+    Judged by the kinds of its values, so that each row is by itself: as a column of a table, its
+    values would be of the kind of all those beside them. What `fit` judges by its value (text for
+    numbers, NULL) passes. Arrays and structs become texts of JSON.
     """
-    for name, column in zip(names, schema.columns, strict=True):
+    row = spelled(schema, wanted, row)
+    found = dict(row)
+    for name, column in zip(wanted or schema.names, schema.columns, strict=True):
         value = row.get(name)
-        if value is None or column.logical is not None or isinstance(value, str):
+        if value is None or isinstance(value, str):
             continue
-        takes = _PLAIN_KINDS.get(column.type, ())
-        if isinstance(value, bool) or not isinstance(value, takes):
-            return f"{name} = {value!r} is no {column.type}"
-    return ""
+        logical = column.logical
+        if logical is None:
+            takes = _PLAIN_KINDS.get(column.type, ())
+            is_one = isinstance(value, takes) and not isinstance(value, bool)
+        elif isinstance(value, list | dict):
+            nested = pa.types.is_list if isinstance(value, list) else pa.types.is_struct
+            is_one = nested(logical.arrow)
+            found[name] = json.dumps(value, ensure_ascii=False)
+        else:
+            is_one = logical.takes(_JSON_KINDS[type(value)])
+        if is_one and isinstance(value, int) and OPTIONAL.get(column.type, column.type) == "float":
+            found[name] = str(value)  # text says which double is nearest, as where there is a point
+        if not is_one:
+            return row, f"{name} = {value!r} is no {logical or column.type}"
+    return found, ""
+
+
+_JSON_KINDS: Final = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
+
+
+def spelled(schema: Schema, wanted: Sequence[str] | None, row: Any) -> Any:
+    """A row of JSON by the names that it is looked at by, where it has them (`named`)."""
+    if wanted or not isinstance(row, Mapping) or row.keys() >= {*schema.names}:
+        return row
+    own = dict(zip(named(schema, row, None), schema.names, strict=True))
+    return {own.get(name, name): value for name, value in row.items()}
 
 
 def with_deletes(
@@ -175,7 +218,7 @@ def with_deletes(
         return table
     if not bool(np.all(_deletes(_signs(table.column(sign), sign)[0], table.num_rows))):
         return table
-    for name, column in zip(names or schema.names, schema.columns, strict=True):
+    for name, column in zip(named(schema, table.column_names, names), schema.columns, strict=True):
         if column.name not in keying.key and name not in table.column_names:
             table = table.append_column(name, pa.nulls(table.num_rows, pa.string()))
     return table

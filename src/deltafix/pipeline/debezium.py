@@ -9,22 +9,33 @@ delete takes away; of that the columns of the key are enough (`before` of a tabl
 images), and so is the key of the message itself.
 
 An envelope stands alone or under `payload`; a null value is a tombstone, and `m` a message without
-a row: both say nothing. Invariant: an envelope gives all of its rows or becomes one bad row with a
-reason. Where envelopes come from (a file, a topic) is the caller's business.
+a row: both say nothing. Invariant: an envelope gives all of its rows, each whole, or becomes one
+bad row with a reason. Where envelopes come from (a file, a topic) is the caller's business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.columns import choose, fit, misfit
+from deltafix.pipeline.columns import choose, fit, judged, spelled
+from deltafix.pipeline.decode import array_of
 from deltafix.pipeline.keyed import NO_KEY, Keying
 from deltafix.pipeline.signed import Bad, Signed
+
+_PLACEHOLDER: Final = "__debezium_unavailable_value"
+_UNTOLD: Final = (
+    _PLACEHOLDER,
+    [_PLACEHOLDER],
+    ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
+    list(_PLACEHOLDER.encode()),
+)
+"""What stands for a value that a server does not tell again, unless Debezium is set otherwise: of
+texts, and of arrays of texts, UUIDs and numbers."""
 
 _WANTED = {"c": ("after",), "r": ("after",), "u": ("before", "after"), "d": ("before",)}
 
@@ -52,32 +63,35 @@ def decode_envelopes(
 
     Raises DriftError if the images' columns are not the relation's.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[Mapping[str, Any]] = []
     signs: list[int] = []
     places: list[int] = []
     bad: list[Bad] = []
     reader = _Images.of(schema, columns, keying)
-    own = list(columns or schema.names)
     for place, value in values:
         images, reason = reader.read(value, keys[place] if len(keys) else None)
-        wrong = [why for _, image in images if (why := misfit(schema, image, own))]
-        if wrong:
-            images, reason = [], wrong[0]
+        judgements = [(sign, *judged(schema, columns, image)) for sign, image in images]
+        reason = reason or next(filter(None, (reader.untold(image) for _, image in images)), "")
+        reason = next((why for *_, why in judgements if why), reason)
         if reason:
             bad.append(Bad(reason, f"{origin}, message {place + 1}", value))
-        for sign, image in images:
+        for sign, image, _ in [] if reason else judgements:
             signs.append(sign)
             rows.append(image)
             places.append(place)
-    # A delete by key need not say all columns.
+    # A delete by key need not say all columns. What one row lacks, the table may have lost.
     full = rows if not keying.key else [r for r, s in zip(rows, signs, strict=True) if s > 0]
-    found = list(dict.fromkeys(name for row in full for name in row)) or reader.all
+    some = dict.fromkeys(name for row in full for name in row)
+    lost = {name for name in columns or schema.names if any(name not in row for row in full)}
+    found = [name for name in some if name not in lost] if full else reader.all
     beside = reader.sequence
     if rows:
         names = choose(schema, found, columns, beside, origin, merges=merges)
     else:
         names = list(columns or schema.names)
-    table = pa.table({name: _column([row.get(name) for row in rows]) for name in [*names, *beside]})
+    table = pa.table(
+        {name: array_of([row.get(name) for row in rows]) for name in [*names, *beside]}
+    )
     table = table.append_column("", pa.array(signs, pa.int8()))
     # The sequence stands in columns that no row has.
     keying = Keying(keying.key, tuple(beside))
@@ -91,12 +105,15 @@ class _Images:
     """How the rows of an envelope are read.
 
     Attributes:
+        schema, columns: the relation, and its columns' names in the images, if they are said.
         all: the names of the columns that rows have for the relation's.
         key: those of the key.
         fields: where sequences are.
         sequence: the columns in which images carry them.
     """
 
+    schema: Schema
+    columns: Sequence[str] | None
     all: list[str]
     key: list[str]
     fields: tuple[str, ...]
@@ -108,7 +125,7 @@ class _Images:
         names = list(columns or schema.names)
         key = [name for name, own in zip(names, schema.names, strict=True) if own in keying.key]
         beside = [f"{name} of the envelope" for name in keying.sequence]
-        return cls([*names, *beside], key, keying.sequence, beside)
+        return cls(schema, columns, [*names, *beside], key, keying.sequence, beside)
 
     def read(self, value: Any, key: Any) -> tuple[list[tuple[int, dict[str, Any]]], str]:
         """The signed images of an envelope, or why there are none."""
@@ -124,9 +141,9 @@ class _Images:
             return [], f"op = {op!r} is not one of c, u, d, r"
         images = []
         for name in _WANTED[op]:
-            image = value.get(name)
+            image = self._spelled(value.get(name))
             if self.key and name == "before":
-                image = self._before(op, value, _payload(key))
+                image = self._before(op, value, image, _payload(key))
                 if op == "u" and image is None:
                     continue
             if not isinstance(image, dict):
@@ -139,16 +156,31 @@ class _Images:
             images.append((1 if name == "after" else -1, image))
         return images, ""
 
-    def _before(self, op: str, value: dict[str, Any], key: Any) -> dict[str, Any] | None:
-        """The key that an envelope takes a row from, where it says so."""
-        for image in (value.get("before"), key):
-            if isinstance(image, dict) and all(image.get(name) is not None for name in self.key):
-                before = {name: image[name] for name in self.key}
-                after = value.get("after") if op == "u" else None
-                moved = not isinstance(after, dict) or any(
-                    after.get(name) != old for name, old in before.items()
+    def untold(self, image: Mapping[str, Any]) -> str:
+        """Why an image has not all of its row: a long value that an update left as it was."""
+        for name in self.all:
+            if image.get(name) in _UNTOLD:
+                return (
+                    f"{name} is long, was left as it was and is not told ({_PLACEHOLDER}): the "
+                    "table must publish whole rows (REPLICA IDENTITY FULL)"
                 )
-                return before if moved else None
+        return ""
+
+    def _spelled(self, image: Any) -> Any:
+        return spelled(self.schema, self.columns, image)
+
+    def _before(
+        self, op: str, value: dict[str, Any], before: Any, key: Any
+    ) -> dict[str, Any] | None:
+        """The key that an envelope takes a row from, where it says so."""
+        for image in (before, self._spelled(key)):
+            if isinstance(image, dict) and all(image.get(name) is not None for name in self.key):
+                moving = {name: image[name] for name in self.key}
+                after = self._spelled(value.get("after")) if op == "u" else None
+                moved = not isinstance(after, dict) or any(
+                    after.get(name) != old for name, old in moving.items()
+                )
+                return moving if moved else None
             if op == "u":  # the message's key is that of the row after
                 return None
         return None
@@ -169,10 +201,3 @@ def _field(value: dict[str, Any], name: str) -> Any:
         if isinstance(place, dict) and name in place:
             return place[name]
     return None
-
-
-def _column(values: list[Any]) -> pa.Array:
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if v is None else str(v) for v in values], pa.string())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -43,7 +43,8 @@ class FileForm:
     """How files are spelled. Without a header, CSV columns are `names`, in order.
 
     With `nulls`, an empty field of CSV is NULL, and empty text is written `""`; numbers of JSON
-    that are not whole come as they are written, and texts as texts: `texts` names their columns.
+    that are not whole come as they are written. In `columns` of JSON, whatever their capitals,
+    texts are texts though they look like moments; in those that are `texts`, all else is too.
     """
 
     format: str
@@ -51,15 +52,21 @@ class FileForm:
     header: bool = True
     names: tuple[str, ...] = ()
     nulls: bool = False
+    columns: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
 class Decoded:
-    """The rows of a file, and the lines that are none."""
+    """The rows of a file, and the lines that are none; of JSON, at which place rows stood."""
 
     table: pa.Table
     bad: list[Bad] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+
+
+Judge = Callable[[dict[str, Any]], tuple[Mapping[str, Any], str]]
+"""A row of JSON as a table can have it beside others, and why it cannot be one (`columns`)."""
 
 
 class File(Protocol):
@@ -76,17 +83,20 @@ def read_bytes(path: File) -> bytes:
         return bytes(stream.read())
 
 
-def decode_file(path: File, form: FileForm) -> Decoded:
-    """Read one file. Raises PipelineError if it cannot be read at all."""
+def decode_file(path: File, form: FileForm, judge: Judge) -> Decoded:
+    """Read one file; `judge` is asked where rows of JSON differ in their kinds.
+
+    Raises PipelineError if it cannot be read at all.
+    """
     try:
-        return _DECODERS[form.format](path, form)
+        return _DECODERS[form.format](path, form, judge)
     except (OSError, pa.ArrowException) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         message = f"{path}: cannot be read as {form.format}: {reason}"
         raise PipelineError(message, path=str(path)) from None
 
 
-def _csv(path: File, form: FileForm) -> Decoded:
+def _csv(path: File, form: FileForm, _: Judge) -> Decoded:
     data = read_bytes(path)
     if not data.strip():
         return Decoded(pa.table({name: pa.array([], pa.string()) for name in form.names}))
@@ -154,41 +164,72 @@ def _header(data: bytes, form: FileForm) -> list[str]:
         return [str(name) for name in reader.schema.names]
 
 
-def _parquet(path: File, form: FileForm) -> Decoded:
+def _parquet(path: File, form: FileForm, _: Judge) -> Decoded:
     with path.open("rb") as file:
         return Decoded(pq.read_table(file, partitioning=None))
 
 
-def _json(path: File, form: FileForm) -> Decoded:
+def _json(path: File, form: FileForm, judge: Judge) -> Decoded:
     data = read_bytes(path)
     if data.strip():
         with suppress(pa.ArrowInvalid):
-            # Arrow would make moments of some texts, and adds the columns that it is told.
-            there = [(name, pa.string()) for name in form.texts if f'"{name}"'.encode() in data]
-            options = arrow_json.ParseOptions(explicit_schema=pa.schema(there))
-            return Decoded(arrow_json.read_json(pa.BufferReader(data), parse_options=options))
+            return Decoded(_arrow_json(data, form))
     values, bad = json_values(data.splitlines(), str(path), exact=form.nulls)
-    decoded = records_table(values, str(path), form.names)
+    decoded = records_table(values, str(path), form.names, judge)
     decoded.bad.extend(bad)
     return decoded
 
 
-def records_table(values: Iterable[tuple[int, Any]], origin: str, names: Sequence[str]) -> Decoded:
-    """JSON objects, each with its place from 0, as a table; what is no object is bad.
+def _arrow_json(data: bytes, form: FileForm) -> pa.Table:
+    """JSON lines by Arrow. Raises ArrowInvalid for what it does not take.
 
-    Where nothing is an object, the table has the columns `names`.
+    It makes moments of some texts; and a column that it is told of is there, whatever lines say.
     """
-    rows, bad = [], []
+    columns, texts = ({name.lower() for name in some} for some in (form.columns, form.texts))
+    table = arrow_json.read_json(pa.BufferReader(data))
+    again = [
+        (one.name, pa.string())
+        for one in table.schema
+        if (one.name.lower() in columns and pa.types.is_timestamp(one.type))
+        or (one.name.lower() in texts and not _is_text(one.type))
+    ]
+    if not again:
+        return table
+    options = arrow_json.ParseOptions(explicit_schema=pa.schema(again))
+    return arrow_json.read_json(pa.BufferReader(data), parse_options=options)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_null(kind))
+
+
+def records_table(
+    values: Iterable[tuple[int, Any]],
+    origin: str,
+    names: Sequence[str],
+    judge: Judge,
+    *,
+    unit: str = "line",
+) -> Decoded:
+    """JSON objects, each with its place from 0, as a table; what is none, or judged so, is bad.
+
+    Where there is no row, the table has the columns `names`. `unit` is what errors call a place.
+    """
+    rows, bad, places = [], [], []
     for place, value in values:
-        if isinstance(value, dict):
-            rows.append(value)
+        row, reason = judge(value) if isinstance(value, dict) else (value, "it is no JSON object")
+        if reason:
+            bad.append(Bad(reason, f"{origin}, {unit} {place + 1}", value))
         else:
-            bad.append(Bad("it is no JSON object", f"{origin}, line {place + 1}", value))
+            rows.append(row)
+            places.append(place)
     names = list(dict.fromkeys(name for row in rows for name in row)) or names
-    return Decoded(pa.table({name: _array([row.get(name) for row in rows]) for name in names}), bad)
+    table = pa.table({name: array_of([row.get(name) for row in rows]) for name in names})
+    return Decoded(table, bad, places)
 
 
-def _array(values: list[Any]) -> pa.Array:
+def array_of(values: list[Any]) -> pa.Array:
+    """Values of JSON as a column: of their kind, or as texts where they are of several."""
     try:
         return pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
@@ -248,7 +289,7 @@ def _is_deep(value: Any) -> bool:
     return True
 
 
-_DECODERS: Final[dict[str, Callable[[File, FileForm], Decoded]]] = {
+_DECODERS: Final[dict[str, Callable[[File, FileForm, Judge], Decoded]]] = {
     "csv": _csv,
     "json": _json,
     "parquet": _parquet,

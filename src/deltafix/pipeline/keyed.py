@@ -22,15 +22,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
 
-from deltafix.facts.arrow import ARROW_TYPES, rows_from_table, to_numpy
+from deltafix.facts.arrow import ARROW_TYPES, to_numpy
 from deltafix.facts.groups import group_columns
 from deltafix.facts.schema import Column, Schema
-from deltafix.facts.values import row_order
+from deltafix.facts.shapes import Shape
+from deltafix.facts.values import CONSTRUCTED, OPTIONAL, row_order
 from deltafix.pipeline.signed import SIGN, VERSION, Signed, plain
 
 KEYED, GONE = "__key", "__gone"
@@ -184,14 +185,31 @@ def _settled(schema: Schema, keys: Sequence[str], words: pa.Table) -> pa.Table:
         return words
     places, starts = group_columns([words.column(name) for name in keys])
     chosen = places[starts]
-    order = row_order(schema.types) or tuple
     bounds = np.append(starts, len(places))
     for number in np.flatnonzero(np.diff(bounds) > 1).tolist():
         tied = places[bounds[number] : bounds[number + 1]]
-        rows = rows_from_table(words.select(list(schema.names)).take(pa.array(tied)), schema)
-        ranks = [order(row) for row in rows]
-        chosen[number] = tied[max(range(len(rows)), key=ranks.__getitem__)]
+        ranks = _ranks(schema, words.take(pa.array(tied)))
+        chosen[number] = tied[max(range(len(ranks)), key=ranks.__getitem__)]
     return words.take(pa.array(chosen))
+
+
+def _ranks(schema: Schema, rows: pa.Table) -> list[tuple[Any, ...]]:
+    """Keys that order rows column by column, as their users have them: NULL is greatest.
+
+    Other constructed values are ordered by their texts. A shard knows no more than the types.
+    """
+    columns = []
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        values: list[Any] = rows.column(name).to_pylist()
+        bare = OPTIONAL.get(kind, kind)
+        if bare != kind:  # a record of one field, or nil
+            shape = Shape({"": {"": (("", bare),)}}, "")
+            values = [one and one[0] for one in map(cast("Any", shape.read), values)]
+        order = None if bare in CONSTRUCTED else row_order((bare,))
+        columns.append(
+            [(one is None, 0 if one is None else order((one,)) if order else one) for one in values]
+        )
+    return list(zip(*columns, strict=True))
 
 
 def _words(schema: Schema, keying: Keying, table: pa.Table, sign: int) -> pa.Table:

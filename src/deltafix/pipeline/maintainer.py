@@ -112,7 +112,9 @@ class Maintainer:
         way = on_change(self.change) if is_asked else "rebuild"
         if way == "refuse":
             require_same(self.change, folder)
-        before, lag = whole, self.change.changed
+        before = whole
+        # An output may be left without rules, or be given from now on.
+        lag = (*self.change.changed, *self.change.gone)
         self._keys = key_checks(program, additions)
         self._keyable = additions.keyable
         if way == "maintain":
@@ -120,7 +122,8 @@ class Maintainer:
                 raise not_maintained(is_sql=known is not None)
             before = known.program()
             # Nothing, unless the state was opened with yet another program behind our back.
-            lag = what_changed(noted or {}, cones(before)).changed
+            apart = what_changed(noted or {}, cones(before))
+            lag = (*apart.changed, *apart.gone)
         self.keeper = keep(before, folder, fsync, additions)
         db = self.db
         self.quarantine = Quarantine(folder / "quarantine")
@@ -420,7 +423,7 @@ def compared(
     if noted is None or INPUTS in there.marks:
         require_kept_same(there.marks.get(INPUTS, {}), now[INPUTS], folder, there.has_rows)
     is_sql = isinstance(program, TableProgram)
-    change = what_changed(noted or now[CONES], now[CONES], is_sql=is_sql)
+    change = what_changed(now[CONES] if noted is None else noted, now[CONES], is_sql=is_sql)
     before = there.program.inputs if there.program else {}
     is_begun = any(map(there.has_rows, (*schemas_of(whole), *before)))
     return Compared(now, change, bool(change) and is_begun)

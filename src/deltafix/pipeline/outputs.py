@@ -198,7 +198,6 @@ class Outputs:
             prepared = self._db.marks[PREPARED]
             parts = prepared["outputs"][name]
             self.sinks[name].publish(self._db.epoch, parts, attempt_of(prepared))
-            self.sinks[name].is_new = False
         self.publish()
 
     def close(self) -> None:

@@ -185,6 +185,7 @@ class ParquetSink:
         )
         deltas = (*self.manifest.deltas, *new)
         self._replace(self.manifest.with_(epoch=epoch, deltas=deltas))
+        self.is_new = False
 
     # --- upkeep --------------------------------------------------------------------------------
 

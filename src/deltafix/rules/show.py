@@ -42,6 +42,18 @@ def show(program: ast.Program) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+def show_kinds(program: ast.Program) -> dict[str, list[str]]:
+    """The lines of types, functors and lattices, by the name that rules and columns use."""
+    lines: dict[str, list[str]] = {}
+    for declared in program.types:
+        lines.setdefault(declared.name, []).append(_type(declared))
+    for functor in program.functors:
+        lines.setdefault(functor.name, []).append(_functor(functor))
+    for lattice in program.lattices:
+        lines.setdefault(lattice.type, []).append(_lattice(lattice))
+    return lines
+
+
 def _named(rule: ast.Rule | ast.Dominates) -> str:
     return f".rule {rule.name}\n" if rule.name else ""
 

@@ -24,13 +24,12 @@ from pyarrow import csv, parquet
 from deltafix.diagnostics import separator_in
 from deltafix.errors import SourceError, SqlError, SqlIntegrityError
 from deltafix.facts.codec import quoted_lines, utf8
-from deltafix.facts.logical import as_json
+from deltafix.facts.logical import as_columns, as_json
 from deltafix.facts.sink import whole_file
 from deltafix.facts.values import plain_text, shown
 from deltafix.sql.casts import cast
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical, python_value
-from deltafix.sql.rows import as_columns
 from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
 
 if TYPE_CHECKING:
@@ -318,7 +317,8 @@ def _held(values: Any, column: Column) -> Any:
     if values.type == kind and not _has(kind, pa.types.is_temporal):
         return values
     # whole numbers that others keep as floats, numbers that are to be text
-    if _has(values.type, _is_number) and not _has(kind, _is_odd):
+    is_rounded = _has(values.type, pa.types.is_decimal) and _has(kind, pa.types.is_floating)
+    if _has(values.type, _is_number) and not (is_rounded or _has(kind, _is_odd)):
         return _bounded(values.cast(kind))
     return _asked(values, column)
 

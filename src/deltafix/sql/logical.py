@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltafix.facts.arrow import ARROW_TYPES, settled_floats, to_numpy
+from deltafix.facts.arrow import ARROW_TYPES, VIEWS, settled_floats, to_numpy
 from deltafix.facts.json_rows import json_object
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
@@ -150,8 +150,10 @@ class SqlLogical:
         try:
             done = array
             if not array.type.equals(self.arrow):
-                if pa.types.is_decimal(self.arrow) and pa.types.is_floating(array.type):
-                    raise pa.ArrowInvalid("by their shortest text, not their bits")
+                if {True, False} == {*map(pa.types.is_decimal, (self.arrow, array.type))} and (
+                    pa.types.is_floating(self.arrow) or pa.types.is_floating(array.type)
+                ):
+                    raise pa.ArrowInvalid("by their shortest text, and the nearest double")
                 done = array.cast(self.arrow)
                 if self.type is DATE and not done.cast(array.type).equals(array):
                     raise pa.ArrowInvalid("a time of day, which a day has not")
@@ -209,14 +211,24 @@ def to_numpy_mask(array: Any) -> Any:
 
 
 def _whole(array: Any) -> pa.Array:
-    """One array, without a dictionary."""
+    """One array, without a dictionary, of a type for which Arrow has functions."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
         if isinstance(array, pa.ChunkedArray):  # some types, and no chunks at all
             array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
     if pa.types.is_dictionary(array.type):
+        kind = array.type
+        array = array.cast(pa.dictionary(kind.index_type, _common(kind.value_type)))
         array = array.cast(array.type.value_type)
-    return array
+    kind = _common(array.type)
+    return array if kind == array.type else array.cast(kind)
+
+
+def _common(kind: pa.DataType) -> pa.DataType:
+    """A type with the same values for which Arrow has functions: it has few of the newer ones."""
+    if pa.types.is_decimal32(kind) or pa.types.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return VIEWS.get(kind, kind)
 
 
 @cache

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from deltafix.diagnostics import plural
 from deltafix.errors import SqlIntegrityError
+from deltafix.facts.logical import as_columns
 from deltafix.facts.schema import Row
 from deltafix.facts.values import shown
 from deltafix.sql.casts import assigned
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Edit",
     "Other",
-    "as_columns",
     "checked",
     "encoded",
     "given",
@@ -35,21 +35,6 @@ __all__ = [
     "name_rows",
     "replaced",
 ]
-
-
-def as_columns(names: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """Names that come from outside, each as a table's columns have it.
-
-    SQL compares names without regard to capitals: `Name` of a file is the column `name`, unless the
-    table has one that is written so, or the file has. What is no column stays as it is.
-    """
-    given, known = list(names), set(columns)
-    folded = {name.lower(): name for name in known}
-    if len(folded) < len(known):  # "Name" beside "name": PostgreSQL's dialect tells them apart
-        return given
-    taken = known.intersection(given)
-    found = (name if name in known else folded.get(name.lower(), name) for name in given)
-    return [old if new in taken else new for old, new in zip(given, found, strict=True)]
 
 
 class Edit(NamedTuple):

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+from collections import Counter
 from random import Random
 from typing import Any
 
 import pytest
 from tests.topics import LocalMemoryTopic, MemorySpark, MemoryTopic, Records
 
+import deltafix
 from deltafix.errors import DriftError, OffsetError
 from deltafix.facts.schema import Schema
+from deltafix.pipeline.config import schemas_of
 from deltafix.pipeline.policy import Policy, lowest
 from deltafix.pipeline.portion import Portion
 from deltafix.pipeline.sources.topic import decode_records, share
+from deltafix.sql.program import program_of
 
+EXAMPLES = int(os.environ.get("DELTAFIX_EXAMPLES", "100"))
 EDGE = Schema.of("edge", ["x", "n"], ["symbol", "number"])
 OPTIONS: dict[str, Any] = {
     "servers": "127.0.0.1:9092", "topic": "edges", "timeout": 1, "lost": "fail",
@@ -33,8 +39,89 @@ def test_records_with_a_sign() -> None:
     assert rows(signed) == [("a", 1, 1), ("b", 2, -1)]
     assert [bad.origin for bad in signed.bad] == ["topic edges, line 3"]
     assert rows(decode_records(EDGE, [None], OPTIONS, "topic edges")) == []
-    with pytest.raises(DriftError, match="lacks 'n'"):
-        decode_records(EDGE, ['{"x": "a", "sign": 1}'], OPTIONS, "topic edges")
+    with pytest.raises(DriftError, match="has 'm' beside"):
+        decode_records(EDGE, ['{"x": "a", "m": 1, "sign": 1}'], OPTIONS, "topic edges")
+
+
+TYPES = {
+    "rules": schemas_of(deltafix.Program.parse(
+        ".decl t(a: symbol, b: number, c: float, d: unsigned)\n.input t\n"
+    ))["t"],
+    "sql": schemas_of(program_of(
+        "CREATE TABLE t (a INTEGER NOT NULL, b TEXT, c DECIMAL(9, 2), d DATE, e TIMESTAMP, "
+        "f DOUBLE, g BOOLEAN, h TEXT[], i STRUCT(p INTEGER, q TEXT), j BLOB, k TIMESTAMPTZ, "
+        "l BIGINT[], m SMALLINT, n DATE[])"
+    ))["t"],
+}  # fmt: skip
+VALUES: list[Any] = [
+    None, 0, 1, -1, 5, 2**31, 2**53 + 1, 2**63, 2**64, 0.5, -0.0, 1.0, 1e300, True, False, "", "5",
+    "x", "0.5", "true", "2026-01-01", "2026-01-01T00:00:00", "2026-01-01 00:00:00+01:00", "nan",
+    "\\x00ff", [], [1], ["a"], [None], [1, "a"], [[1]], [True], [0.5], ["2026-01-01"], {},
+    {"p": 1, "q": "a"}, {"p": None}, {"z": 1}, {"p": 1.5, "q": 2}, "[1]", '["a"]', '{"p": 1}',
+    "__debezium_unavailable_value", ["__debezium_unavailable_value"],
+]  # fmt: skip
+GOOD = {"rules": ("s", 3, "1.5", 7), "sql": (1, "t", "1.5", "2026-01-01")}
+
+
+def draw_records(rng: Random, language: str, envelope: str) -> list[str]:
+    """Records of a relation with some values of any kind, left out, or named in other capitals."""
+    names, some = TYPES[language].names, rng.sample(VALUES, rng.randrange(1, 8))
+    records = []
+    for _ in range(rng.randrange(1, 6)):
+        row = dict(zip(names, GOOD[language], strict=False))
+        row = {name: row.get(name) for name in names}
+        row |= {name: rng.choice(some) for name in names if rng.random() < rng.choice((0.1, 0.5))}
+        if language == "sql" and rng.random() < 0.4:
+            row = {rng.choice((name, name.upper())): value for name, value in row.items()}
+        if envelope == "sign" and rng.random() < 0.4:
+            row.pop(rng.choice([*row]))
+        said = {**row, "sign": rng.choice("+-")}
+        if envelope == "debezium":
+            op = rng.choice("crud")
+            before = {name: rng.choice(some) for name in names} if rng.random() < 0.5 else row
+            said = {"op": op, "after": None if op == "d" else row}
+            said["before"] = before if op in "ud" else None
+        records.append(json.dumps(said))
+    return records
+
+
+@pytest.mark.parametrize("envelope", ["sign", "debezium"])
+@pytest.mark.parametrize("language", TYPES)
+def test_law_records_are_judged_as_if_each_came_alone(language, envelope, judged) -> None:
+    schema = TYPES[language]
+    options = {**OPTIONS, "envelope": envelope, "duplicates": "ignore"}
+
+    def decoded(records: list[str]) -> tuple[Counter[Any], Counter[Any]]:
+        signed = decode_records(schema, records, options, "topic")
+        reasons = (one.reason.replace("'", "") for one in signed.bad)  # 5 stands beside texts
+        return Counter(map(repr, rows(signed))), Counter(reasons)
+
+    for seed in range(EXAMPLES):
+        records = draw_records(Random(f"{language} {envelope} {seed}"), language, envelope)
+        alone = [decoded([one]) for one in records]
+        wanted = tuple(sum(side, Counter()) for side in zip(*alone, strict=True))
+        assert decoded(records) == wanted
+        assert "__debezium" not in str(wanted[0]) or envelope == "sign"
+        judged["records judged alone and together"] += len(records)
+
+
+def test_an_envelope_whose_table_lost_a_column_stops_its_input() -> None:
+    full, less = ({"op": "c", "after": one} for one in ({"x": "a", "n": 1}, {"x": "b"}))
+    options = {**OPTIONS, "envelope": "debezium"}
+    for records in ([less], [full, less], [less, full]):
+        with pytest.raises(DriftError, match="lacks 'n'"):
+            decode_records(EDGE, list(map(json.dumps, records)), options, "topic edges")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [('{"x": "a", "sign": 1}', "n is missing"), ('{"x": "a", "n": 1}', "sign = None is no sign")],
+)
+def test_what_a_record_leaves_out_is_missing(text, reason) -> None:
+    good = '{"x": "a", "n": 1, "sign": 1}'
+    for records in ([text], [good, text], [text, good]):
+        (bad,) = decode_records(EDGE, records, OPTIONS, "topic edges").bad
+        assert bad.reason.startswith(reason)
 
 
 @pytest.mark.parametrize(

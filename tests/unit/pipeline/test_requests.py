@@ -195,7 +195,9 @@ def test_a_bad_line_is_named_and_drawn_and_nothing_is_taken(
 def test_other_columns_and_rows_that_are_not_there_are_refused(tmp_path) -> None:
     job = job_of(tmp_path)
     with serving(job) as client:
-        code, said = client.post("grant", {"team": "a", "sign": 1})
+        code, said = client.post("grant", grant("a", 1), {"team": "a", "sign": 1})
+        assert (code, said["code"], said["line"]) == (400, "DF663", 2)
+        code, said = client.post("grant", {**grant("a", 1), "who": "b"})
         assert (code, said["code"]) == (400, "DF662")
         code, said = client.post("grant", grant("a", 1, "-"))
         assert (code, said["code"]) == (400, "DF663")

@@ -288,6 +288,32 @@ def test_oracle_a_delta_table_with_a_change_feed(tmp_path) -> None:
     assert one.take()[0] == 0
 
 
+@needs_delta
+@pytest.mark.parametrize("runner", ["local", "local shards"], indirect=True)
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_versions_of_a_delta_table_are_cut_into_epochs(tmp_path, seed) -> None:
+    """Of many files, which the package reads in another order each time that it is asked."""
+    rng, lake = Random(f"versions {seed}"), tmp_path / "lake"
+    one = One(tmp_path, 'source = "delta"\npath = "lake"', f"rows_per_epoch = {rng.choice((1, 2))}")
+    feed = {"delta.enableChangeDataFeed": "true"}
+    held = {(x, 0) for x in "abc"}
+    write_delta(lake, sorted(held), configuration=feed)
+    for turn in range(1, 4):
+        for x in "abcdef":
+            write_delta(lake, [(x, turn)], mode="append")
+            held.add((x, turn))
+        assert one.take()[1] == held
+        table = deltalake.DeltaTable(lake)
+        if rng.random() < 0.5:
+            gone = {row for row in held if rng.random() < 0.6}
+            table.delete(" OR ".join(f"(x = '{x}' AND n = {n})" for x, n in gone) or "false")
+            held -= gone
+        else:
+            held = {(x, n) for x, n in held if rng.random() < 0.3} | {("z", turn)}
+            write_delta(lake, sorted(held), mode="overwrite")
+        assert one.take()[1] == held
+
+
 def test_bad_rows_of_a_whole_file_fail_its_epoch(tmp_path) -> None:
     one = One(tmp_path, 'source = "files"\nmode = "rows"\npath = "in"')
     (tmp_path / "in" / "a.csv").write_text("x,n\na,1\nb,two\n")

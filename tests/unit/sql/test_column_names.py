@@ -12,8 +12,8 @@ import pytest
 from pyarrow import csv, parquet
 
 import deltafix.sql
+from deltafix.facts.logical import as_columns
 from deltafix.sql.files import take_in
-from deltafix.sql.rows import as_columns
 
 COLUMNS = {
     "id": ("INTEGER", [1, 2, 3]),

@@ -3,7 +3,8 @@
 The first poll diffs the table, at the version it has then, with what is given; later ones read
 the change feed, version by version. Marks: `delta/<input>` = [version, rows of the next one taken],
 and `delta/<input>/start` = the version of a first read taken in parts. Invariant: versions
-are taken in order, each wholly before the next; in one version, rows go out before rows come in.
+are taken in order, each wholly before the next; in one version, rows go out before rows come in,
+and in one order however often it is read.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 
 from deltafix.errors import MissingDependencyError, PipelineError
 from deltafix.pipeline.portion import Portion, State
-from deltafix.pipeline.signed import Signed
+from deltafix.pipeline.signed import SIGN, Signed, plain
 from deltafix.pipeline.sources.single import CHANGE, Single, out_before_in
 
 
@@ -38,6 +39,10 @@ class DeltaTable(Single):
         if latest == version:
             return None
         signed = self._changes(version + 1)
+        if taken or signed.table.num_rows > limit:
+            # It is read again for each part, and the package gives its rows in any order.
+            order = [(name, "ascending") for name in (SIGN, *self.schema.names)]
+            signed.table = plain(self.schema, signed.table).sort_by(order)
         part = signed.table.slice(taken, limit)
         after = taken + part.num_rows
         whole = after >= signed.table.num_rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from deltafix.diagnostics import separator_in
 from deltafix.errors import PipelineError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.columns import choose, fit, with_deletes
+from deltafix.pipeline.columns import choose, fit, judged, with_deletes
 from deltafix.pipeline.debezium import decode_envelopes
 from deltafix.pipeline.decode import File, FileForm, decode_file, json_values, read_bytes
 from deltafix.pipeline.keyed import NO_KEY, Keying
@@ -61,8 +62,9 @@ class FileReader:
         kinds = {name: one.logical.arrow for name, one in logical if one.logical is not None}
         texts = tuple(name for name, kind in kinds.items() if not _is_plain(kind))
         form = FileForm(
-            values["format"], values["delimiter"], values["header"], names, bool(kinds), texts
-        )
+            values["format"], values["delimiter"], values["header"], names, bool(kinds),
+            tuple(columns or schema.names), texts,
+        )  # fmt: skip
         columns = None if columns is None else tuple(columns)
         envelope = values.get("envelope", "sign") if changes else "sign"
         merges = not changes or bool(values["duplicates"] or keying.key)
@@ -92,7 +94,7 @@ class FileReader:
             )
             signed.bad.extend(bad)
             return signed
-        decoded = decode_file(path, self.form)
+        decoded = decode_file(path, self.form, partial(judged, self.schema, self.columns))
         beside = [name for name in (self.sign, *self.keying.sequence) if name]
         table = with_deletes(self.schema, decoded.table, self.columns, self.sign, self.keying)
         found = table.column_names

@@ -14,16 +14,19 @@ go from one to the other.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
+
+import pyarrow as pa
 
 from deltafix.errors import OffsetError
 from deltafix.facts.schema import Schema
-from deltafix.pipeline.columns import choose, fit, misfit, with_deletes
+from deltafix.pipeline.columns import choose, fit, judged
 from deltafix.pipeline.debezium import decode_envelopes
 from deltafix.pipeline.decode import json_values, records_table
 from deltafix.pipeline.keyed import Keying
 from deltafix.pipeline.portion import Portion, State
-from deltafix.pipeline.signed import Bad, Signed
+from deltafix.pipeline.signed import Signed
 from deltafix.pipeline.sources.single import Single
 
 Ranges = Mapping[str, tuple[int, int]]
@@ -138,21 +141,24 @@ def decode_records(
     else:
         beside = [name for name in (options["sign"], *keying.sequence) if name]
         wanted = [*(columns or schema.names), *beside]
-        said = []
-        for place, value in parsed:
-            names = columns or schema.names
-            reason = misfit(schema, value, names) if isinstance(value, dict) else ""
-            if reason:
-                bad.append(Bad(reason, f"{origin}, message {place + 1}", value))
-            elif value is not None:
-                said.append((place, value))
-        places = [place for place, value in said if isinstance(value, dict)]
-        decoded = records_table(said, origin, wanted)
+        said = (one for one in parsed if one[1] is not None)
+        judge = partial(judged, schema, columns)
+        decoded = records_table(said, origin, wanted, judge, unit="message")
         bad.extend(decoded.bad)
-        table = with_deletes(schema, decoded.table, columns, options["sign"], keying)
+        table = decoded.table
+        if columns or {*table.column_names} <= {*wanted}:
+            # Each record is by itself: what it does not name is NULL, whatever others name.
+            for name in {*wanted} - {*table.column_names}:
+                table = table.append_column(name, pa.nulls(table.num_rows, pa.string()))
         names = choose(schema, table.column_names, columns, beside, origin, merges=merges)
         signed = fit(
-            schema, table, names, origin, sign=options["sign"], keying=keying, messages=places
+            schema,
+            table,
+            names,
+            origin,
+            sign=options["sign"],
+            keying=keying,
+            messages=decoded.places,
         )
     signed.bad.extend(bad)
     return signed

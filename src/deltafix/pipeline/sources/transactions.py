@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.errors import DriftError, PipelineError, ReplicationError
-from deltafix.facts.logical import Logical, logical_rows
+from deltafix.facts.arrow import table_from_rows
+from deltafix.facts.logical import Logical, text_of, to_logical
 from deltafix.facts.schema import Column, Schema
-from deltafix.facts.values import CONSTRUCTED, read_whole, write_value
+from deltafix.facts.values import CONSTRUCTED, read_whole
 from deltafix.pipeline.columns import fit
 from deltafix.pipeline.keyed import KEYED
 from deltafix.pipeline.policy import Policy
@@ -339,7 +340,7 @@ class Changes:
         return tuple(filled)
 
     def _known(self, key: Row) -> Row | None:
-        """The row of a key before the change at hand."""
+        """The row of a key before the change at hand, as readers give its long values."""
         if key in self._latest:
             return self._latest[key]
         if self._truncated:
@@ -355,8 +356,12 @@ class Changes:
         found = self._state.select(schema.relation + KEYED, pattern)
         if not found:
             return None
-        (row,) = logical_rows(schema, [found[0][: len(self._names)]])
-        return tuple(_told(*one) for one in zip(self._kinds, schema.columns, row, strict=True))
+        rows = table_from_rows(schema, [found[0][: len(self._names)]])
+        (row,) = to_logical(schema, rows).to_pylist()
+        return tuple(
+            text_of(value) if kind == "text" and value is not None else value
+            for kind, value in zip(self._kinds, row.values(), strict=True)
+        )
 
     def _held(self, place: int, value: Any) -> Any:
         """A key's value as the engine's column has it; None if it is not of the logical type."""
@@ -405,13 +410,6 @@ class Changes:
 
 _SIGN: Final = ""
 """A column that no table has."""
-
-
-def _told(kind: str, column: Column, value: Any) -> Any:
-    """A value that is held, as a reader of this kind gives it. Only long ones are asked for."""
-    if kind != "text":
-        return value
-    return write_value(value) if column.type in CONSTRUCTED and not column.nullable else str(value)
 
 
 def _parsed(data: bytes) -> Begin | Commit | Relation | Change | Truncate | None:

@@ -417,8 +417,11 @@ class ShardedDatabase:
         self._begin(new, First(rows) if rows else None)
 
     def _begin(self, new: Manifest, rows: First | None) -> None:
-        """Begin at a manifest's epoch with given rows, in one step; None: there are none."""
-        if rows is None and self.layout.bounded:
+        """Begin at a manifest's epoch with given rows, in one step; None: there are none.
+
+        What the program's facts give is not waited with behind an epoch: that told it already.
+        """
+        if rows is None and self.layout.bounded and not new.epoch:
             self._ledger.commit(new)
             self._manifest = new
             return
