@@ -69,8 +69,11 @@ def _note(A, L, g, row):
 @kernel("i:ALiii")
 def _group(A, L, g, o, h):
     """The row of the group with columns at word `o` (hash `h`), made if need be, and noted."""
-    _note_room(L, g)
     row = key_find(A, L, A, g, o, h)
+    rb = L[at.RELS] + g * at.RSZ
+    if row >= 0 and L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1] & at.TOUCHED:
+        return row
+    _note_room(L, g)
     if row < 0:
         key_reserve(L, g, 1)
         row_room(A, L, g, 1)
@@ -145,17 +148,33 @@ def _add_rows(A, L, P, f, n):
         _add(A, L, P, f, at.EMIT + e * width, L[at.EMIT_CELLS + 2 * e], value, sign)
 
 
+@kernel("i:Pii")
+def _groups_alike(P, one, other):
+    """Whether two folds of a source have the same groups."""
+    n = P[one + at.F_NGROUP]
+    if P[other + at.F_NGROUP] != n:
+        return np.int64(0)
+    for c in range(n):
+        if P[one + at.F_GROUP + c] != P[other + at.F_GROUP + c]:
+            return np.int64(0)
+    return np.int64(1)
+
+
 @kernel("v:ALPii")
 def pipe(A, L, P, ops, sign):
     """The head of these operands, of the stratum at hand, goes into the folds of `PIPE`."""
+    before = np.int64(-1)
+    h = np.int64(0)
     for k in range(P[L[at.PIPE]]):
         f = np.int64(P[L[at.PIPE] + 1 + k])
-        for c in range(P[f + at.F_NGROUP]):
-            A[at.KEY + c] = operand(A, L, P, ops + 2 * P[f + at.F_GROUP + c])
+        if before < 0 or not _groups_alike(P, before, f):
+            for c in range(P[f + at.F_NGROUP]):
+                A[at.KEY + c] = operand(A, L, P, ops + 2 * P[f + at.F_GROUP + c])
+            h = hash_words(A, at.KEY, np.int64(P[f + at.F_NGROUP]))
+        before = f
         value = np.int64(0)
         if P[f + at.F_OP] != at.FOLD_COUNT:
             value = pattern(A, L, P, ops + 2 * P[f + at.F_VALUE])
-        h = hash_words(A, at.KEY, np.int64(P[f + at.F_NGROUP]))
         _add(A, L, P, f, np.int64(at.KEY), h, value, sign)
 
 
