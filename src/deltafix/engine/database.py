@@ -76,6 +76,22 @@ def _nobody() -> None:
     """Whose transaction is open."""
 
 
+class _AtEnd:
+    """A thread's own: when it ends, a transaction that it leaves open is rolled back.
+
+    No other thread can give the writer's lock back.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = weakref.ref(db)
+
+    def __del__(self) -> None:
+        db = self._db()
+        left = None if db is None else db._dropped or db._open()
+        if left is not None and left.is_own:
+            left.rollback()
+
+
 def seen_schemas(program: Program, linked: Linked) -> dict[str, Schema]:
     """The relations that users see of a linked program."""
     kept = linked.ids.keys() - linked.plan.pipelined
@@ -127,11 +143,14 @@ class Database(Reading):
         self._writer = threading.RLock()
         # Weak: a transaction that its user has dropped is rolled back, and keeps nobody out.
         self._open: Callable[[], Transaction | None] = _nobody
+        self._dropped: Transaction | None = None  # its own thread is to roll it back
+        self._mine = threading.local()
         self._watchers = Watchers()
         self._last: weakref.ref[Changes] | None = None
         self._kept = set[weakref.ref[Changes]]()
         self._closed = False
         self._unrun = True
+        self._is_noticed = True  # whether a commit counts an epoch and is told to watchers
         self.epoch = -1
         self._seconds = 0.0
         self._ran = 0
@@ -186,7 +205,7 @@ class Database(Reading):
         return tx.delta
 
     def cancel(self) -> None:
-        """Stop the epoch that is running, from any thread; it raises CancelledError."""
+        """Stop the epoch of the transaction that is open, from any thread: CancelledError there."""
         self._arena.cells[at.CANCEL] = 1
 
     @overload
@@ -308,12 +327,14 @@ class Database(Reading):
     # --- used by transactions -----------------------------------------------------------------
 
     def _begin(self, transaction: Transaction) -> None:
-        if self._closed:
-            raise TransactionError("the database is closed")
         opened = weakref.ref(transaction)
         self._writer.acquire()
         try:
+            if self._closed:  # meanwhile, perhaps
+                raise TransactionError("the database is closed")
             self._require_no_edits()
+            if not hasattr(self._mine, "at_end"):
+                self._mine.at_end = _AtEnd(self)
             # Before anything is open: a rollback forgets them.
             if self._kept:
                 held = ((one, one()) for one in self._kept)
@@ -321,6 +342,7 @@ class Database(Reading):
             changes = self._last() if self._last is not None else None
             if changes is not None and changes.keep(self.epoch):
                 self._kept.add(weakref.ref(changes))
+            self._arena.cells[at.CANCEL] = 0  # one that came too late for an earlier epoch
             self._begun = self._arena.cells[at.EPOCHS], self.epoch
             transaction._state, self._open = "open", opened
         except BaseException:  # an interrupt, too, must not keep others out
@@ -331,11 +353,13 @@ class Database(Reading):
 
     def _require_no_edits(self) -> None:
         """See `Reading`."""
+        if self._dropped is not None:
+            self._dropped.rollback()
         if self._open() is not None:
             raise TransactionError("this thread has a transaction open; commit or roll it back")
 
     def _end(self) -> None:
-        self._open = _nobody
+        self._open, self._dropped = _nobody, None
         self._writer.release()
 
     def _abandon(self) -> None:
@@ -410,7 +434,7 @@ class Database(Reading):
         if self._rules is not None:
             self._rules.finish()
         self._unrun = False
-        self.epoch = self._begun[1] + 1
+        self.epoch = self._begun[1] + self._is_noticed
         self._arena.release()
 
     def _stood(self) -> Changes:
@@ -500,13 +524,12 @@ class Database(Reading):
 
     @contextmanager
     def _unnoticed(self) -> Iterator[None]:
-        """The epoch inside is the one that `connect` left open: no number, no log, no watchers."""
-        epoch, watchers = self.epoch, self._watchers
-        self.epoch, self._watchers = epoch - 1, Watchers()
+        """The epoch inside is the one that `connect` left open: no number, no log, nobody told."""
+        self._is_noticed = False
         try:
             yield
         finally:
-            self.epoch, self._watchers = epoch, watchers
+            self._is_noticed = True
 
 
 class _Unrun(Database):
