@@ -143,6 +143,7 @@ class Database(Reading):
         self._writer = threading.RLock()
         # Weak: a transaction that its user has dropped is rolled back, and keeps nobody out.
         self._open: Callable[[], Transaction | None] = _nobody
+        self._changed_with_rules: ChangedRows | None = None  # of relations that go, too
         self._dropped: Transaction | None = None  # its own thread is to roll it back
         self._mine = threading.local()
         self._watchers = Watchers()
@@ -373,6 +374,7 @@ class Database(Reading):
         arena = self._arena
         cells = arena.cells
         rules = self._rules
+        self._changed_with_rules = None
         if self.strategy == "auto":
             cells[at.SCHEDULE] = self._schedule()
         if self._unrun:
@@ -404,12 +406,12 @@ class Database(Reading):
     def _coming(self, views: Collection[str] | None) -> Delta:
         """The Delta of the epoch that stands and is not committed yet."""
         rules = self._rules
-        linked, program = (
-            (self._linked, self.program) if rules is None else (rules.linked, rules.program)
-        )
-        known = seen_schemas(program, linked)
+        if rules is None:
+            known, numbers = self.schemas, self._linked.ids
+        else:
+            known, numbers = rules.seen, rules.numbers
         chosen = known if views is None else views
-        schemas = {linked.ids[name]: one for name, one in known.items() if name in chosen}
+        schemas = {numbers[name]: one for name, one in known.items() if name in chosen}
         sides: dict[str, list[list[Row] | Any]] = {}
         for change in truth_changes(self._arena, schemas):
             pair = sides.setdefault(change.schema.relation, [[], []])
@@ -439,7 +441,8 @@ class Database(Reading):
 
     def _stood(self) -> Changes:
         """What the epoch that stands has changed."""
-        changes = Changes(self._changed, self.epoch, self._coming_edits)
+        rows = self._changed_with_rules or self._changed
+        changes = Changes(rows, self.epoch, self._coming_edits)
         self._last = weakref.ref(changes)
         return changes
 
