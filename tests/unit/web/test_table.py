@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -44,7 +45,8 @@ def rows_of(rng, count):
 
 def placed(value):
     """Where a value stands in its column: NaN above all, and equal to itself."""
-    return (value != value, 0 if value != value else value)
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return (is_nan, 0 if is_nan else value)
 
 
 def all_pages(tables, view, limit):
