@@ -42,8 +42,6 @@ __all__ = ["Failure", "Play"]
 Given = dict[str, frozenset[tuple]]
 EDITS = 4
 """Rows that a transaction edits at most."""
-COMMITS = 60
-"""Transactions of a writer at most; each is an evaluation for the judge."""
 MANY = 1500
 """Rows that a transaction of a large play edits at most."""
 LARGE = """
@@ -127,6 +125,7 @@ class Play:
         writers: how many threads commit.
         readers: how many read.
         reads: calls of each reader; the play ends with the last one.
+        commits: transactions of a writer at most; each is an evaluation for the judge.
         large: of a program whose tables grow while they are read.
         path: a folder for its state; None for memory.
     """
@@ -135,6 +134,7 @@ class Play:
     writers: int = 1
     readers: int = 3
     reads: int = 100
+    commits: int = 60
     large: bool = False
     path: Path | None = None
     counts: Counter[str] = field(default_factory=Counter)
@@ -222,7 +222,7 @@ class Play:
     def _write(self, number: int) -> None:
         rng = Random(f"writer {self.seed} {number}")
         kept: list[tuple[int, Any]] = []
-        for _ in range(COMMITS):
+        for _ in range(self.commits):
             if self._over.is_set():
                 break
             if rng.random() < 0.1:
@@ -232,7 +232,7 @@ class Play:
                 kept += self._commit(rng)
             except CancelledError:
                 self.counts["cancelled"] += 1
-            except FactError:  # rows were given to what would be kept no more
+            except (FactError, ProgramError):  # given rows of what is kept no more; bad negation
                 self.counts["refused"] += 1
             if rng.random() < 0.8:
                 self._deltas += [(epoch, _sides(tx.delta)) for epoch, tx in kept]
@@ -247,6 +247,8 @@ class Play:
             program, epoch = db.program, db.epoch + 1
             if db._unrun:  # nothing holds yet: the commit runs the first epoch, too
                 self._first = epoch
+            elif self._first == epoch:  # another was rolled back, and the first epoch read since
+                self._first = None
             if self.large:
                 self._edit_many(rng, tx, given.setdefault("e", set()))
             else:

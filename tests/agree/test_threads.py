@@ -26,7 +26,8 @@ def test_agree_each_thread_sees_whole_epochs(tmp_path, seed, writers, large, is_
     play = Play(
         f"agree {seed}",
         writers=writers,
-        reads=40 if large else 120,
+        reads=40 if large else 100,
+        commits=8 if large else 25,
         large=large,
         path=tmp_path / "state" if is_kept else None,
     )

@@ -359,7 +359,9 @@ class RuleEpoch:
         db, linked = self._db, self.linked
         if len(self.seen) > len(seen_schemas(self.program, linked)):
             relations = {self.numbers[name]: one for name, one in self.seen.items()}
-            db._changed_with_rules = ChangedRows(db._arena, db._codes, relations, self.seen)
+            db._changed_with_rules = ChangedRows(
+                db._arena, db._codes, relations, self.seen, db._gate
+            )
         db._users, db._checked, db._cache = self._known_users, self._checked, self._cache
         db._take_up(self.program, self._core, linked)
         db._run_with(self.program, linked, db._strata.taken_over(linked), self._users)
