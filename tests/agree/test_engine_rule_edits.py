@@ -330,6 +330,8 @@ def test_agree_edited_and_built_again(seed: int) -> None:
         moved = [(name, sign, row) for name, one in tx.delta.items() for sign, row in one.signed()]
         for name, sign, row in rng.sample(moved, min(len(moved), rng.random() < 0.15)):
             assert tx.delta.why(name, row).sign == sign
+        for name in before.keys() - edited.schemas.keys():  # it went with its rules
+            assert (tx.delta[name].added, set(tx.delta[name].removed)) == ([], before[name])
         with connect(show(edited.program)) as again:
             with again.transaction() as tx_again:
                 for name, found in given.items():

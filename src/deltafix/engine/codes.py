@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any, cast
 
 import numpy as np
@@ -60,11 +61,19 @@ _MANY = 64
 """Rows from which on columns are coded as arrays."""
 
 
+_numbers = count(1)
+
+
 class Codes:
-    """The symbols and records of a database, and conversions both ways."""
+    """The symbols and records of a database, and conversions both ways.
+
+    Attributes:
+        number: tells them from the others of this process: codes of one mean nothing in another.
+    """
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
+        self.number = next(_numbers)
         self.symbols = Symbols(arena)
         self.records = Records()
         self._counted: dict[tuple[Value, ...], int] = {}

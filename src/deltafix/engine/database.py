@@ -76,6 +76,22 @@ def _nobody() -> None:
     """Whose transaction is open."""
 
 
+class _AtEnd:
+    """A thread's own: when it ends, a transaction that it leaves open is rolled back.
+
+    No other thread can give the writer's lock back.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = weakref.ref(db)
+
+    def __del__(self) -> None:
+        db = self._db()
+        left = None if db is None else db._dropped or db._open()
+        if left is not None and left.is_own:
+            left.rollback()
+
+
 def seen_schemas(program: Program, linked: Linked) -> dict[str, Schema]:
     """The relations that users see of a linked program."""
     kept = linked.ids.keys() - linked.plan.pipelined
@@ -127,11 +143,15 @@ class Database(Reading):
         self._writer = threading.RLock()
         # Weak: a transaction that its user has dropped is rolled back, and keeps nobody out.
         self._open: Callable[[], Transaction | None] = _nobody
+        self._changed_with_rules: ChangedRows | None = None  # of relations that go, too
+        self._dropped: Transaction | None = None  # its own thread is to roll it back
+        self._mine = threading.local()
         self._watchers = Watchers()
         self._last: weakref.ref[Changes] | None = None
         self._kept = set[weakref.ref[Changes]]()
         self._closed = False
         self._unrun = True
+        self._is_noticed = True  # whether a commit counts an epoch and is told to watchers
         self.epoch = -1
         self._seconds = 0.0
         self._ran = 0
@@ -186,7 +206,7 @@ class Database(Reading):
         return tx.delta
 
     def cancel(self) -> None:
-        """Stop the epoch that is running, from any thread; it raises CancelledError."""
+        """Stop the epoch of the transaction that is open, from any thread: CancelledError there."""
         self._arena.cells[at.CANCEL] = 1
 
     @overload
@@ -308,12 +328,14 @@ class Database(Reading):
     # --- used by transactions -----------------------------------------------------------------
 
     def _begin(self, transaction: Transaction) -> None:
-        if self._closed:
-            raise TransactionError("the database is closed")
         opened = weakref.ref(transaction)
         self._writer.acquire()
         try:
+            if self._closed:  # meanwhile, perhaps
+                raise TransactionError("the database is closed")
             self._require_no_edits()
+            if not hasattr(self._mine, "at_end"):
+                self._mine.at_end = _AtEnd(self)
             # Before anything is open: a rollback forgets them.
             if self._kept:
                 held = ((one, one()) for one in self._kept)
@@ -321,6 +343,7 @@ class Database(Reading):
             changes = self._last() if self._last is not None else None
             if changes is not None and changes.keep(self.epoch):
                 self._kept.add(weakref.ref(changes))
+            self._arena.cells[at.CANCEL] = 0  # one that came too late for an earlier epoch
             self._begun = self._arena.cells[at.EPOCHS], self.epoch
             transaction._state, self._open = "open", opened
         except BaseException:  # an interrupt, too, must not keep others out
@@ -331,11 +354,13 @@ class Database(Reading):
 
     def _require_no_edits(self) -> None:
         """See `Reading`."""
+        if self._dropped is not None:
+            self._dropped.rollback()
         if self._open() is not None:
             raise TransactionError("this thread has a transaction open; commit or roll it back")
 
     def _end(self) -> None:
-        self._open = _nobody
+        self._open, self._dropped = _nobody, None
         self._writer.release()
 
     def _abandon(self) -> None:
@@ -349,6 +374,7 @@ class Database(Reading):
         arena = self._arena
         cells = arena.cells
         rules = self._rules
+        self._changed_with_rules = None
         if self.strategy == "auto":
             cells[at.SCHEDULE] = self._schedule()
         if self._unrun:
@@ -380,12 +406,12 @@ class Database(Reading):
     def _coming(self, views: Collection[str] | None) -> Delta:
         """The Delta of the epoch that stands and is not committed yet."""
         rules = self._rules
-        linked, program = (
-            (self._linked, self.program) if rules is None else (rules.linked, rules.program)
-        )
-        known = seen_schemas(program, linked)
+        if rules is None:
+            known, numbers = self.schemas, self._linked.ids
+        else:
+            known, numbers = rules.seen, rules.numbers
         chosen = known if views is None else views
-        schemas = {linked.ids[name]: one for name, one in known.items() if name in chosen}
+        schemas = {numbers[name]: one for name, one in known.items() if name in chosen}
         sides: dict[str, list[list[Row] | Any]] = {}
         for change in truth_changes(self._arena, schemas):
             pair = sides.setdefault(change.schema.relation, [[], []])
@@ -410,12 +436,13 @@ class Database(Reading):
         if self._rules is not None:
             self._rules.finish()
         self._unrun = False
-        self.epoch = self._begun[1] + 1
+        self.epoch = self._begun[1] + self._is_noticed
         self._arena.release()
 
     def _stood(self) -> Changes:
         """What the epoch that stands has changed."""
-        changes = Changes(self._changed, self.epoch, self._coming_edits)
+        rows = self._changed_with_rules or self._changed
+        changes = Changes(rows, self.epoch, self._coming_edits)
         self._last = weakref.ref(changes)
         return changes
 
@@ -500,13 +527,12 @@ class Database(Reading):
 
     @contextmanager
     def _unnoticed(self) -> Iterator[None]:
-        """The epoch inside is the one that `connect` left open: no number, no log, no watchers."""
-        epoch, watchers = self.epoch, self._watchers
-        self.epoch, self._watchers = epoch - 1, Watchers()
+        """The epoch inside is the one that `connect` left open: no number, no log, nobody told."""
+        self._is_noticed = False
         try:
             yield
         finally:
-            self.epoch, self._watchers = epoch, watchers
+            self._is_noticed = True
 
 
 class _Unrun(Database):

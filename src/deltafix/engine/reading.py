@@ -97,7 +97,7 @@ class Reading(Questions):
         self._schema(relation)
         self.settle()
         with self._gate:  # a commit that is under way has told some of its rows
-            return relation_cell(self._arena, self._linked.ids[relation], at.R_WAS)
+            return relation_cell(self._arena, self._number(relation), at.R_WAS)
 
     @overload
     def relation(self, name: str) -> RelationView[Row]: ...
@@ -157,6 +157,7 @@ class Reading(Questions):
         alone = self._writer.acquire(blocking=False)
         try:
             with self._gate:
+                self._number(relation)
                 values = self._codes
                 codes = select(self._arena, self._linked, values, schema, wanted, alone=alone)
         finally:
@@ -255,7 +256,11 @@ class Reading(Questions):
 
     @property
     def last_epoch(self) -> EpochReport:
-        """The work of the last committed epoch."""
+        """The work of the last committed epoch. Waits for a transaction of another thread."""
+        with self._writer:
+            return self._reported()
+
+    def _reported(self) -> EpochReport:
         cells = self._arena.cells
         start = int(cells[at.RULE_COUNTS])
         counts = cells[start : start + self._linked.rule_counts].tolist()
@@ -285,22 +290,26 @@ class Reading(Questions):
     def memory(self) -> dict[str, dict[str, int]]:
         """Bytes by relation: `rows`, `key` table, every index, their `total`; and the `arena`'s.
 
-        The arena's `taken` bytes are blocks handed out, `reserved` the addresses it may use.
+        The arena's `taken` bytes are blocks handed out, `reserved` the addresses it may use. Waits
+        for a transaction of another thread.
         """
         from deltafix.engine.sizes import memory  # noqa: PLC0415
 
-        return memory(self._arena, self._linked)
+        with self._writer:
+            return memory(self._arena, self._linked)
 
     def check_invariants(self) -> None:
         """Check the contract on the whole state (design: Maintenance). For tests; O(state).
 
-        Raises InternalError naming the first row that breaks it; what `settle` raises.
+        Waits for a transaction of another thread. Raises InternalError naming the first row that
+        breaks it; what `settle` raises.
         """
         self.settle()
         from deltafix.engine.invariants import check_invariants  # noqa: PLC0415
 
-        check_invariants(self._arena, self._linked)
-        self._strata.check_invariants()
+        with self._writer:
+            check_invariants(self._arena, self._linked)
+            self._strata.check_invariants()
 
     def _schema(self, relation: str) -> Schema:
         found = self.schemas.get(relation)
@@ -321,8 +330,14 @@ class Reading(Questions):
         """
         self.settle()
         with self._gate:
+            number = self._number(relation)
             if given:
                 found = codes_where(self._arena, self._linked.given(relation), at.GIVEN)
             else:
-                found = codes_where(self._arena, self._linked.ids[relation], at.WAS)
+                found = codes_where(self._arena, number, at.WAS)
             return self._codes, found
+
+    def _number(self, relation: str) -> int:
+        """Of a relation, within the gate: an edit of rules may just have taken it away."""
+        self._schema(relation)
+        return self._linked.ids[relation]

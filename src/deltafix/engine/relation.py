@@ -68,8 +68,8 @@ class RelationView(Generic[R]):
 
     def delta(self, delta: Delta) -> RelationDelta[R]:
         """The part of a delta that is of this relation; its rows are of this view's class. O(1)."""
-        make = self._maker()
-        part = delta[self.name]
+        part = delta[self.name]  # it may be gone with its rules since
+        make = self._maker_for(part.schema)
         return part if make is None else part.of_class(make)  # type: ignore[return-value]  # R is Row
 
     def to_arrow(self) -> pa.Table:
@@ -105,8 +105,10 @@ class RelationView(Generic[R]):
         return list(rows if make is None else map(make, rows))  # type: ignore[arg-type]  # R is Row
 
     def _maker(self) -> Callable[[Row], R] | None:
+        return self._maker_for(self.schema)
+
+    def _maker_for(self, schema: Schema) -> Callable[[Row], R] | None:
         """What makes the objects; the class is checked anew after an edit of rules."""
-        schema = self.schema
         if self._cls is None:
             return None
         if self._made is None or self._made[0] is not schema:

@@ -26,6 +26,8 @@ from deltafix.datalog.program import Program as Text
 from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
 from deltafix.engine.bind import bound
+from deltafix.engine.changes import ChangedRows
+from deltafix.engine.database import seen_schemas
 from deltafix.engine.link import link
 from deltafix.engine.outside import Users, outside_strata
 from deltafix.engine.state.edits import Edit, given_changes
@@ -230,6 +232,8 @@ class RuleEpoch:
     Attributes:
         edits: the edits of rules.
         program: the program from then on; once prepared, `linked` is its plan.
+        seen: once prepared, the relations that users see before or after, and `numbers` theirs: the
+            rows of one that goes with its rules have gone, too.
         recomputed: strata that are evaluated anew, by their relations.
         given: the changes of given rows in the epoch.
     """
@@ -344,12 +348,20 @@ class RuleEpoch:
 
     def prepare(self) -> None:
         """The epoch has run: link the plan from now on."""
-        self.linked = link(self._step.after, self._tables, self._db._codes)
-        self._timed = self._db._run.strata
+        db = self._db
+        self.linked = link(self._step.after, self._tables, db._codes)
+        self.seen = {**db.schemas, **seen_schemas(self.program, self.linked)}
+        self.numbers = {**db._linked.ids, **self.linked.ids}
+        self._timed = db._run.strata
 
     def finish(self) -> None:
         """The epoch is committed. Doing this twice is doing it once."""
         db, linked = self._db, self.linked
+        if len(self.seen) > len(seen_schemas(self.program, linked)):
+            relations = {self.numbers[name]: one for name, one in self.seen.items()}
+            db._changed_with_rules = ChangedRows(
+                db._arena, db._codes, relations, self.seen, db._gate
+            )
         db._users, db._checked, db._cache = self._known_users, self._checked, self._cache
         db._take_up(self.program, self._core, linked)
         db._run_with(self.program, linked, db._strata.taken_over(linked), self._users)

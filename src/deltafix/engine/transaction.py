@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from threading import get_ident
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 class Transaction:
     """Made by `Database.transaction`; begins at once. Holds the writer's lock until it ends.
 
+    It is edited and ended by the thread that began it; its delta is read by any.
+
     Attributes:
         prepared: called with the Delta when the epoch has run and is not seen yet, nor durable;
             what it raises rolls the epoch back. For what must not be, and for sinks that write
@@ -55,6 +58,7 @@ class Transaction:
             raise ValueError(f'missing={missing!r}; one of "error", "ignore"')
         self._db = db
         self._missing = missing
+        self._thread = get_ident()
         self._changes: Changes | None = None
         self._rule_edits: list[RuleEdit] = []
         self._delta: Delta | None = None
@@ -280,6 +284,11 @@ class Transaction:
         return self._delta
 
     @property
+    def is_own(self) -> bool:
+        """Whether the thread that asks began it."""
+        return self._thread == get_ident()
+
+    @property
     def is_committed(self) -> bool:
         """Whether its epoch has become the database's."""
         return self._state == "committed"
@@ -300,7 +309,10 @@ class Transaction:
     def __del__(self) -> None:
         # A transaction that is dropped while open must not keep others out.
         if getattr(self, "_state", None) == "open":
-            self.rollback()
+            if self.is_own:
+                self.rollback()
+            else:  # a cycle, which was found elsewhere
+                self._db._dropped = self
 
     def _commit(self) -> None:
         self._require_open()
@@ -329,7 +341,7 @@ class Transaction:
 
     def _end(self) -> None:
         db = self._db
-        if not db._watchers:
+        if not (db._watchers and db._is_noticed):
             if db._open() is self:
                 db._end()
             return
@@ -342,6 +354,8 @@ class Transaction:
     def _require_open(self) -> None:
         if self._state != "open":
             raise TransactionError(f"the transaction is {self._state} already")
+        if self._thread != get_ident():
+            raise TransactionError("the transaction belongs to the thread that began it")
 
     def _encode(
         self, relation: str | RelationView[Any], rows: Iterable[Row] | Any

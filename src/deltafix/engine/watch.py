@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from deltafix.errors import SubscriberError, TransactionError
@@ -97,7 +98,7 @@ class Watch(Generic[C]):
     def _wake(self) -> None:
         if self._waiting is not None:
             loop, event = self._waiting
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(event.set)
 
 

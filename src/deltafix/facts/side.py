@@ -46,9 +46,10 @@ class Side:
         self._table: pa.Table | None = None
 
     def _load(self) -> None:
-        if self._given is None:
+        source = self._given  # once: another thread may have loaded it by the next look
+        if source is None:
             return
-        given: Any = self._given() if callable(self._given) else self._given
+        given: Any = source() if callable(source) else source
         if hasattr(given, "num_columns"):
             self._table = given
             self._count = given.num_rows

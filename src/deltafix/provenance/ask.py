@@ -11,7 +11,7 @@ reached from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from deltafix.engine.literals import read_ground
 from deltafix.engine.store import relation_cell, rows_of_group
 from deltafix.errors import ExplanationError, FactError, NoSuchFactError
-from deltafix.facts.schema import Pattern, Row, show_row
+from deltafix.facts.schema import Pattern, Row, Schema, show_row
 from deltafix.facts.values import sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words as Codes
@@ -40,11 +40,14 @@ if TYPE_CHECKING:
     from deltafix.facts.delta import Delta
 
 
-def fact_of(db: Database, fact: str, row: Row | None) -> tuple[str, Row]:
-    """The relation and the checked row that a question names."""
+def fact_of(
+    db: Database, fact: str, row: Row | None, schemas: Mapping[str, Schema] | None = None
+) -> tuple[str, Row]:
+    """The relation and the checked row that a question names, of other schemas if given."""
+    known = db.schemas if schemas is None else schemas
     if row is None:
-        return read_ground(fact, db.schemas)
-    schema = db._schema(fact)
+        return read_ground(fact, known)
+    schema = known.get(fact) or db._schema(fact)
     (checked,) = schema.check_rows([row])
     return fact, checked
 
@@ -109,7 +112,7 @@ def cause(
 ) -> causes.Cause:
     """See `Delta.why`."""
     _require_positive(max_trials=max_trials)
-    relation, checked = fact_of(db, fact, row)
+    relation, checked = fact_of(db, fact, row, delta.schemas)
     return causes.cause(db, edited, delta, (relation, checked), max_trials=max_trials)
 
 

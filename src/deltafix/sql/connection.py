@@ -80,11 +80,12 @@ class Connection(Definitions):
             SqlDataError: a value that is not of its column's type.
             SqlIntegrityError: a row that breaks NOT NULL or a key; nothing is inserted.
         """
-        statement, found = self._edited("INSERT INTO", table)
-        with Transaction(self, statement) as own:
-            count = self._edit(statement, given(statement, found, rows, columns))
-            own.end()
-        return count
+        with self._turn:
+            statement, found = self._edited("INSERT INTO", table)
+            with Transaction(self, statement) as own:
+                count = self._edit(statement, given(statement, found, rows, columns))
+                own.end()
+            return count
 
     def replace(self, table: str, rows: Any) -> int:
         """Make these the rows of a table, given as to `insert`; returns how many differ.
@@ -95,12 +96,13 @@ class Connection(Definitions):
         Raises:
             SqlProgrammingError, SqlDataError, SqlIntegrityError: as `insert`; nothing has changed.
         """
-        statement, found = self._edited("REPLACE", table)
-        with Transaction(self, statement) as own:
-            there = self.rows_of(found.relation.name)
-            count = self._edit(statement, replaced(statement, found, rows, there))
-            own.end()
-        return count
+        with self._turn:
+            statement, found = self._edited("REPLACE", table)
+            with Transaction(self, statement) as own:
+                there = self.rows_of(found.relation.name)
+                count = self._edit(statement, replaced(statement, found, rows, there))
+                own.end()
+            return count
 
     def _edited(self, verb: str, table: str) -> tuple[Statement, Table]:
         """A table that is edited without a statement, and one for errors."""
@@ -126,47 +128,49 @@ class Connection(Definitions):
         `wrong` is told of a statement's error, and the next one follows; without it, it is raised.
         Statements of other `kinds` are passed over.
         """
-        self._require_open()
-        try:
-            for statement in remembered(sql, self.dialect, path, wrong):
-                if hearer() is not None:  # a script's INSERT may be a megabyte of words
-                    # Of a text of one statement whoever hears may be counting more.
-                    of = len(statement.text) if statement.start else 0
-                    tell(" ".join(statement.sql.split()), statement.start, of)
-                node = statement.node
-                if not isinstance(node, kinds):
-                    continue
-                if not isinstance(node, exp.Create) or node.args.get("replace"):
-                    self._follow_made(wrong)
-                try:
-                    with bound(statement, parameters) as one:
-                        result = self._run(one)
-                except SqlError as error:
-                    if wrong is None:
-                        raise
-                    wrong(error, statement.sql)
-                else:
-                    yield result
-        except KeyboardInterrupt:
-            self._forget_made()
-            self._forget_unknown()
-            raise
-        finally:
-            self._follow_made(wrong)
+        with self._turn:
+            self._require_open()
+            try:
+                for statement in remembered(sql, self.dialect, path, wrong):
+                    if hearer() is not None:  # a script's INSERT may be a megabyte of words
+                        # Of a text of one statement whoever hears may be counting more.
+                        of = len(statement.text) if statement.start else 0
+                        tell(" ".join(statement.sql.split()), statement.start, of)
+                    node = statement.node
+                    if not isinstance(node, kinds):
+                        continue
+                    if not isinstance(node, exp.Create) or node.args.get("replace"):
+                        self._follow_made(wrong)
+                    try:
+                        with bound(statement, parameters) as one:
+                            result = self._run(one)
+                    except SqlError as error:
+                        if wrong is None:
+                            raise
+                        wrong(error, statement.sql)
+                    else:
+                        yield result
+            except KeyboardInterrupt:
+                self._forget_made()
+                self._forget_unknown()
+                raise
+            finally:
+                self._follow_made(wrong)
 
     def run_many(self, sql: str, rows: Iterable[Parameters]) -> int:
         """Run one statement for each row of parameters, as one transaction."""
-        self._require_open()
-        (statement,) = remembered(sql, self.dialect)
-        total = 0
-        with Transaction(self, statement) as own:
-            for row in rows:
-                with bound(statement, row) as one:
-                    result = self._one(one)
-                total += result if isinstance(result, int) else 0
-            own.end()
-        self._follow_made(None)
-        return total
+        with self._turn:
+            self._require_open()
+            (statement,) = remembered(sql, self.dialect)
+            total = 0
+            with Transaction(self, statement) as own:
+                for row in rows:
+                    with bound(statement, row) as one:
+                        result = self._one(one)
+                    total += result if isinstance(result, int) else 0
+                own.end()
+            self._follow_made(None)
+            return total
 
     def _run(self, statement: Statement) -> Any:
         node = statement.node
@@ -257,21 +261,23 @@ class Connection(Definitions):
 
         Raises SqlRefusedError for a query of more than one table or view.
         """
-        self._require_open()
-        (statement,) = remembered(query, self.dialect)
-        self._require_sound(statement)
-        with bound(statement, parameters) as one, self.mapped(one):
-            return list(why(self, one))
+        with self._turn:
+            self._require_open()
+            (statement,) = remembered(query, self.dialect)
+            self._require_sound(statement)
+            with bound(statement, parameters) as one, self.mapped(one):
+                return list(why(self, one))
 
     def close(self) -> None:
         """Roll an open transaction back, and give the folder back or forget all. Idempotent."""
-        if not self._closed and self._db is not None:
-            try:
-                if self._durable and self._steps:
-                    self.rollback()
-            finally:
-                self._db.close()
-        self._closed = True
+        with self._turn:
+            if not self._closed and self._db is not None:
+                try:
+                    if self._durable and self._steps:
+                        self.rollback()
+                finally:
+                    self._db.close()
+            self._closed = True
 
     def __repr__(self) -> str:
         return f"<Connection {', '.join(self.catalog.relations) or 'without tables'}>"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.errors import FunctorError, SqlAbortedError, SqlOperationalError
@@ -35,6 +36,7 @@ class Transactions(Maintained):
 
     def __init__(self, path: str | Path, dialect: str, settings: Mapping[str, Any]) -> None:
         super().__init__(path, dialect, settings)
+        self._turn = Turn()
         self.commits = 0
         """How many transactions with changes are final; an interrupt may come right behind one."""
         self._pending = Pending()
@@ -70,11 +72,13 @@ class Transactions(Maintained):
 
     def begin(self) -> None:
         """Open a transaction: until `commit`, nothing is told to subscribers."""
-        self._require_open()
-        self._require_sound()
-        if self._open:
-            raise SqlOperationalError("a transaction is open already; COMMIT or ROLLBACK it first")
-        self._open = True
+        with self._turn:
+            self._require_open()
+            self._require_sound()
+            if self._open:
+                message = "a transaction is open already; COMMIT or ROLLBACK it first"
+                raise SqlOperationalError(message)
+            self._open = True
 
     def commit(self) -> None:
         """Make the changes since BEGIN final, and tell subscribers. Without BEGIN a no-op.
@@ -82,8 +86,9 @@ class Transactions(Maintained):
         Raises SqlAbortedError for an `aborted` transaction, and the error of a view for edits that
         it cannot take; then nothing was committed, and the transaction has ended.
         """
-        self._require_open()
-        self._commit()
+        with self._turn:
+            self._require_open()
+            self._commit()
 
     def _commit(self, statement: Statement | None = None) -> None:
         try:
@@ -121,8 +126,9 @@ class Transactions(Maintained):
 
         After an interrupt that came behind the commit in a state folder, they stay, and are told.
         """
-        self._require_open()
-        self._undo_all()
+        with self._turn:
+            self._require_open()
+            self._undo_all()
 
     def _abort(self, error: BaseException) -> None:
         """Undo the changes since BEGIN for an error; what BEGIN opened is to be ended by others."""
@@ -233,11 +239,12 @@ class Transactions(Maintained):
         a state folder has a new snapshot and an image. Raises SqlOperationalError within BEGIN, or
         when the connection is closed, and StateError where the folder cannot be written.
         """
-        self._require_open()
-        self._require_sound()
-        if self._open:
-            raise SqlOperationalError("a transaction is open; COMMIT or ROLLBACK it first")
-        self._engine().compact()
+        with self._turn:
+            self._require_open()
+            self._require_sound()
+            if self._open:
+                raise SqlOperationalError("a transaction is open; COMMIT or ROLLBACK it first")
+            self._engine().compact()
 
     @property
     def engine(self) -> Database:
@@ -322,6 +329,29 @@ class Transactions(Maintained):
             statement = Statement(name, 0, len(name), exp.Null(), explain="")
             raise statement.unknown("view", name, list(self.catalog.relations), None)
         return found
+
+
+class Turn:
+    """The thread that is in a connection. Another one is refused meanwhile, and waits for nothing.
+
+    Its statements would be a part of this one's, whose reads and undoing take no notice of them.
+    """
+
+    __slots__ = ("_lock",)
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            message = (
+                "another thread is using this connection; threads that share one hold a lock of "
+                "theirs, from BEGIN to COMMIT"
+            )
+            raise SqlOperationalError(message)
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
 
 
 class Transaction:

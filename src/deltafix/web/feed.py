@@ -16,18 +16,19 @@ import secrets
 import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from deltafix.errors import GoneError, LiveError
+from deltafix.errors import GoneError, LiveError, UnknownRelationError
 from deltafix.facts.delta import Delta
 
 if TYPE_CHECKING:
     from deltafix.engine.follow import Problem, ProgramEdit
     from deltafix.events import EpochReport
-    from deltafix.web.sources import Part, Source
+    from deltafix.web.sources import Part, Source, Write
 
 __all__ = ["SHOWN", "Epoch", "Feed", "Limits", "Snapshot"]
 
@@ -65,6 +66,7 @@ class _Entry:
 
     epoch: int
     part: Part
+    write: Write
     size: int
     texts: tuple[list[str], list[str]] | None = None
 
@@ -165,11 +167,16 @@ class Feed:
             self.last, self.delta = found, changes if isinstance(changes, Delta) else None
             self._reports.append(found.work)
             self._all.note(found, min(_EPOCHS, limits.epochs), limits.rows)
-            for name, history in self._histories.items():
-                if name in changes:
-                    part = changes[name]
-                    entry = _Entry(epoch, part, len(part.added) + len(part.removed))
-                    history.note(entry, limits.epochs, limits.rows)
+            for name, history in list(self._histories.items()):
+                if name not in changes:
+                    continue
+                if self._is_another(name, history):
+                    del self._histories[name]
+                    continue
+                part = changes[name]
+                write = self.source.writer(name, part)
+                entry = _Entry(epoch, part, write, len(part.added) + len(part.removed))
+                history.note(entry, limits.epochs, limits.rows)
         self._wake()
 
     def tell_files(self, problems: Iterable[Problem], edit: ProgramEdit | None) -> None:
@@ -189,7 +196,7 @@ class Feed:
         with self._guard:
             waiting = tuple(self._waiting.items())
         for event, loop in waiting:
-            if not loop.is_closed():
+            with suppress(RuntimeError):  # the loop has been closed: its readers are gone
                 loop.call_soon_threadsafe(event.set)
 
     def _shown(self, epoch: int, changes: Mapping[str, Part]) -> Epoch:
@@ -243,10 +250,11 @@ class Feed:
                 self._snapshots.move_to_end(key)
                 return self._snapshots[key]
             self._require(history, epoch, now)
-            counts = Counter(self._text(name, row) for row in source.rows(name))
+            write = source.writer(name)
+            counts = Counter(_text(write, row) for row in source.rows(name))
             for entry in history.entries:
                 if entry.epoch > epoch:
-                    added, removed = self._texts(name, entry)
+                    added, removed = _texts(entry)
                     counts.subtract(added)
                     counts.update(removed)
             made = Snapshot(epoch, sorted(counts.elements()))
@@ -343,23 +351,35 @@ class Feed:
             told = {"epoch": found.epoch, "changes": found.changes, "work": found.work}
             return found.epoch, json.dumps(told)
         with self._guard:
-            entry = self._histories[name].after(epoch)
+            history = self._histories.get(name)
+            entry = None if history is None else history.after(epoch)
         if entry is None:
+            if history is None or self._is_another(name, history, or_gone=True):
+                raise GoneError(f"{name!r} is no more what it was: read the rows again")
             return None
-        added, removed = self._texts(name, entry)
+        added, removed = _texts(entry)
         sides = f'"added":[{",".join(added)}],"removed":[{",".join(removed)}]'
         return entry.epoch, f'{{"epoch":{entry.epoch},{sides}}}'
 
-    def _texts(self, name: str, entry: _Entry) -> tuple[list[str], list[str]]:
-        if entry.texts is None:
-            part = entry.part
-            added, removed = ([self._text(name, row) for row in side]
-                              for side in (part.added, part.removed))  # fmt: skip
-            entry.texts = added, removed
-        return entry.texts
+    def _is_another(self, name: str, history: _History[_Entry], *, or_gone: bool = False) -> bool:
+        """Whether the name means something else by now; with `or_gone`, nothing at all, too."""
+        try:
+            return self.source.relation(name).shape != history.shape
+        except UnknownRelationError:
+            return or_gone
 
-    def _text(self, name: str, row: Any) -> str:
-        return json.dumps(self.source.to_json(name, row), ensure_ascii=False, separators=(",", ":"))
+
+def _texts(entry: _Entry) -> tuple[list[str], list[str]]:
+    if entry.texts is None:
+        part = entry.part
+        added, removed = ([_text(entry.write, row) for row in side]
+                          for side in (part.added, part.removed))  # fmt: skip
+        entry.texts = added, removed
+    return entry.texts
+
+
+def _text(write: Write, row: Any) -> str:
+    return json.dumps(write(row), ensure_ascii=False, separators=(",", ":"))
 
 
 def _event(kind: str, place: str, data: str) -> str:

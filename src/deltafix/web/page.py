@@ -6,8 +6,10 @@ anything; answers are bounded, rows by the page, graphs by nodes.
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -18,9 +20,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
 from deltafix.engine.literals import read_facts, read_ground, schema_named
-from deltafix.errors import NoSuchFactError
+from deltafix.errors import NoSuchFactError, UnknownRelationError
 from deltafix.facts.schema import show_row
 from deltafix.facts.values import show_value
+from deltafix.web.body import Refusal, read_body
 from deltafix.web.graph import graph
 from deltafix.web.table import FORMATS, Tables, View
 
@@ -69,16 +72,18 @@ class Page(ABC):
         """What there is, and what the last epoch changed."""
         source = self.source
         with source.reading:
-            relations = [
-                {
-                    "name": name,
-                    "columns": [f"{column}: {kind}" for column, kind, _ in one.columns],
-                    "size": source.count(name),
-                    "is_graph": one.is_graph,
-                    "is_input": one.kind in ("input", "table"),
-                }
-                for name, one in source.relations().items()
-            ]
+            relations = []
+            for name, one in source.relations().items():
+                with suppress(UnknownRelationError):  # an edit of rules has just taken it away
+                    relations.append(
+                        {
+                            "name": name,
+                            "columns": [f"{column}: {kind}" for column, kind, _ in one.columns],
+                            "size": source.count(name),
+                            "is_graph": one.is_graph,
+                            "is_input": one.kind in ("input", "table"),
+                        }
+                    )
             epoch = source.epoch
         found = {"title": self.title, "epoch": epoch, "writable": self.writable}
         last = self.feed.last
@@ -129,8 +134,11 @@ class Page(ABC):
 
     async def edit(self, request: Request) -> Response:
         """An edit, by a sign and a text."""
+        taken = await read_body(request, self.feed.limits.body, "make several edits")
+        if isinstance(taken, Refusal):
+            return JSONResponse({"error": str(taken.error), "code": taken.error.code}, taken.status)
         try:
-            body = await request.json()
+            body = json.loads(taken)
         except (ValueError, RecursionError):
             body = None  # no JSON, no UTF-8, or nested without end
         body = body if isinstance(body, dict) else {}
@@ -212,7 +220,7 @@ class RulePage(Page):
             act: Callable[[str, Any], int] = tx.insert if sign == "+" else tx.delete
             for relation, row in facts:
                 act(schema_named(relation, self.db.schemas).relation, [row])
-        return JSONResponse({"epoch": self.db.epoch, "changed": tx.delta.show()})
+        return JSONResponse({"epoch": tx.delta.epoch, "changed": tx.delta.show()})
 
 
 def view_of(request: Request, source: Source) -> View:

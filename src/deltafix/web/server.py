@@ -9,9 +9,12 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import uvicorn
+from h11 import LocalProtocolError
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from deltafix.errors import SourceError
 from deltafix.web.app import make_app
@@ -34,6 +37,23 @@ __all__ = ["PipelineServer", "Server"]
 
 _ADDRESS = "127.0.0.1"
 _LIMITS = Limits()
+
+
+class _Protocol(H11Protocol):
+    """HTTP in which what is no HTTP ends its request, too.
+
+    The application went on to answer it on the connection that was closed, and each time there was
+    a traceback in the log: anybody could fill it.
+    """
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer that what came is no HTTP, if an answer has not begun, and close."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        with suppress(LocalProtocolError):
+            super().send_400_response(msg)
+        self.transport.close()
 
 
 class _Uvicorn(uvicorn.Server):
@@ -76,7 +96,9 @@ class _Listener:
 
     def _answer(self, app: ASGIApp, ending: Callable[[], object]) -> None:
         """Have the guarded application answer; `ending` is called before the end."""
-        config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app, http=_Protocol, log_level="error", lifespan="off", timeout_graceful_shutdown=1
+        )
         self._server = _Uvicorn(config, ending)
 
     def _serve(self, beside: Callable[[], object] | None, interval: float) -> None:

@@ -22,7 +22,7 @@ from deltafix.facts.schema import show_row
 from deltafix.web.json_values import SAFE, object_of, read_sql, whole_text, write_sql
 
 if TYPE_CHECKING:
-    from deltafix.facts.schema import Column, Row
+    from deltafix.facts.schema import Column, Row, Schema
     from deltafix.sql import Connection
 
 Kind: TypeAlias = Literal["table", "view", "input", "derived"]
@@ -41,6 +41,7 @@ class Part(Protocol):
 
 
 Changed: TypeAlias = Callable[[int, Mapping[str, Part]], object]
+Write: TypeAlias = Callable[[Any], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,14 @@ class RuleSource:
 
     def relations(self) -> dict[str, Served]:
         """What there is, by name."""
-        return {name: self.relation(name) for name in self.db.schemas}
+        return {name: self._served(schema) for name, schema in self.db.schemas.items()}
 
     def relation(self, name: str) -> Served:
         """One relation. Raises UnknownRelationError."""
-        schema = self.db.relation(name).schema
+        return self._served(self.db.relation(name).schema)
+
+    def _served(self, schema: Schema) -> Served:
+        name = schema.relation
         columns = tuple((one.name, str(one.type), False) for one in schema.columns)
         is_graph = schema.arity == 2
         kind: Kind = "derived" if name in self.db._ruled else "input"
@@ -108,13 +112,18 @@ class RuleSource:
         """A row as a page shows it and asks for it again."""
         return show_row(name, row)
 
-    def to_json(self, name: str, row: Row) -> dict[str, Any]:
-        """A row by column, as the live door sends it."""
-        found: dict[str, Any] = json_values(row, self.db.schemas[name], as_objects=True)
-        return {
-            one: whole_text(value) if isinstance(value, int) else value
-            for one, value in found.items()
-        }
+    def writer(self, name: str, part: Any = None) -> Write:
+        """What writes rows as the live door sends them; of a `part` as its relation was then."""
+        schema: Schema = self.db.relation(name).schema if part is None else part.schema
+
+        def write(row: Row) -> dict[str, Any]:
+            found: dict[str, Any] = json_values(row, schema, as_objects=True)
+            return {
+                one: whole_text(value) if isinstance(value, int) else value
+                for one, value in found.items()
+            }
+
+        return write
 
     def watch(self, told: Changed) -> Callable[[], None]:
         """Be told of each epoch; the answer ends that."""
@@ -221,16 +230,23 @@ class SqlSource:
         from deltafix.sql.text import shown_name  # noqa: PLC0415
 
         dialect = self.connection.dialect
-        said = equalities(self._by_column(name, row), dialect)
+        said = equalities(self._by_column(self._columns(name), row), dialect)
         return f"{shown_name(name, dialect)}: {said}"
 
-    def to_json(self, name: str, row: Sequence[Any]) -> dict[str, Any]:
-        """A row by column, as the live door sends it."""
-        return {one: write_sql(value) for one, value in self._by_column(name, row).items()}
+    def writer(self, name: str, part: Any = None) -> Write:
+        """What writes rows as the live door sends them; of a `part` as its relation was then."""
+        names = self._columns(name) if part is None else part.columns
 
-    def _by_column(self, name: str, row: Sequence[Any]) -> dict[str, Any]:
+        def write(row: Sequence[Any]) -> dict[str, Any]:
+            return {one: write_sql(value) for one, value in self._by_column(names, row).items()}
+
+        return write
+
+    def _columns(self, name: str) -> tuple[str, ...]:
+        return tuple(one.name for one in self.connection.catalog.relations[name].columns)
+
+    def _by_column(self, names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
         """A row's values; by place if it is of the columns that there were before a definition."""
-        names = [one.name for one in self.connection.catalog.relations[name].columns]
         if len(names) != len(row):
             names = [f"column{place}" for place in range(1, len(row) + 1)]
         return dict(zip(names, row, strict=True))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from starlette.responses import JSONResponse, Response
 
 from deltafix.errors import ExplanationError, FactError, LiveError
-from deltafix.facts.logical import as_json
+from deltafix.facts.logical import as_json, logical_order
 from deltafix.facts.values import plain_text
 from deltafix.sql.parameters import equalities
 from deltafix.sql.text import shown_name, statements
@@ -74,7 +74,7 @@ class SqlPage(Page):
                 lines = [_csv([one.name for one in self._columns(name)])]
                 lines += [_csv(["" if v is None else _cell(v) for v in row]) for row in rows]
             else:
-                asked = (self.source.to_json(name, row) for row in rows)
+                asked = map(self.source.writer(name), rows)
                 lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in asked]
         return file_of(view, form, iter(lines))
 
@@ -95,11 +95,7 @@ class SqlPage(Page):
         if sort is not None:
             nothing = [row for row in rows if row[sort] is None]
             there = [row for row in rows if row[sort] is not None]
-            nested = columns[sort].type.is_nested
-            there.sort(
-                key=lambda row: _cell(row[sort]) if nested else row[sort],
-                reverse=view.is_descending,
-            )
+            there.sort(key=lambda row: _place(row[sort]), reverse=view.is_descending)
             rows = there + nothing
         return rows
 
@@ -193,8 +189,19 @@ def _condition(column: Column, text: str) -> Callable[[Any], bool]:
     if found is None:
         wanted = text.casefold()
         return lambda value: wanted in _cell(value).casefold()
-    compare, other = COMPARED[found[1]], read_text(found[2].strip(), column)
-    return lambda value: value is not None and compare(value, other)
+    compare, other = COMPARED[found[1]], _place(read_text(found[2].strip(), column))
+    return lambda value: value is not None and compare(_place(value), other)
+
+
+def _place(value: Any) -> tuple[Any, ...]:
+    """What a value, as callers have it, is compared by: NULLs are last, and NaN above infinity."""
+    return logical_order((_as_tuples(value),))
+
+
+def _as_tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        value = [*value.values()]
+    return tuple(map(_as_tuples, value)) if isinstance(value, list) else value
 
 
 def _csv(cells: list[str]) -> str:

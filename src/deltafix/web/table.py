@@ -15,14 +15,21 @@ import operator
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from deltafix.errors import FactError
+from deltafix.errors import FactError, GoneError
 from deltafix.facts.json_rows import json_values
 from deltafix.facts.schema import Row, Schema
-from deltafix.facts.values import BaseType, Value, row_order, write_value
+from deltafix.facts.values import (
+    BaseType,
+    Value,
+    canonical,
+    float_order,
+    row_order,
+    write_value,
+)
 
 if TYPE_CHECKING:
     from deltafix.engine.codes import Codes as Values
@@ -86,6 +93,7 @@ class Tables:
         Raises:
             UnknownRelationError: no such relation.
             FactError: a condition that its column cannot have, or a key that is none.
+            GoneError: the database was compacted since the page that told the key.
         """
         found = self._ordered(view)
         start = self._place(found, view, after) if after else 0
@@ -96,7 +104,7 @@ class Tables:
             "offset": start,
             "matched": len(found.codes),
             "size": found.size,
-            "next": None if is_last else ",".join(map(str, codes[-1].tolist())),
+            "next": None if is_last else _key(found.values, codes[-1].tolist()),
         }
 
     def export(self, view: View, form: str) -> Iterator[str]:
@@ -182,10 +190,13 @@ class Tables:
 
     def _place(self, found: _Ordered, view: View, after: str) -> int:
         """How many rows come before, or are, the one with this key, which may be gone."""
-        schema = found.schema
+        made_by, _, said = after.partition(".")
+        if made_by.isdecimal() and made_by != str(found.values.number):
+            message = "the database was compacted after that page: begin with the first one"
+            raise GoneError(message, relation=view.relation)
         try:
-            key = tuple(int(code) for code in after.split(","))
-            if len(key) != schema.arity:
+            key = tuple(int(code) for code in said.split(",") if code)
+            if len(key) != found.schema.arity:
                 raise ValueError
             value = self._sorted_by(found, view, key)
         except (ValueError, IndexError, OverflowError):
@@ -208,6 +219,11 @@ class Tables:
             return None
         kind = found.schema.types[view.sort]
         return _value_order(kind)(found.values.value(kind, codes[view.sort]))
+
+
+def _key(values: Values, codes: list[int]) -> str:
+    """What names a row to `Tables.page`: its codes, and which database's they are."""
+    return f"{values.number}.{','.join(map(str, codes))}"
 
 
 def labels(kind: BaseType, values: list[Any]) -> list[str]:
@@ -235,10 +251,13 @@ def _condition(schema: Schema, place: int, text: str) -> Callable[[Value], bool]
     if read is None:
         return lambda value: compare(write_value(value), wanted)
     try:
-        number = read(wanted)
+        number: Any = read(wanted)
     except ValueError:
         message = f"column `{column.name}` is compared with a {column.type}, not with {wanted!r}"
         raise FactError(message, relation=schema.relation, value=wanted) from None
+    if schema.types[place] == "float":  # NaN is above all others, and equal to itself
+        number = float_order(canonical(number))
+        return lambda value: compare(float_order(cast(float, value)), number)
     return lambda value: compare(value, number)
 
 

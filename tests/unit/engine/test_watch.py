@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import NamedTuple
 
 import pytest
 
@@ -16,6 +17,13 @@ PROGRAM = """
 path(x, y) :- edge(x, y).
 path(x, z) :- path(x, y), edge(y, z).
 """
+
+
+class Path(NamedTuple):
+    """A row of `path`."""
+
+    x: str
+    y: str
 
 
 @pytest.fixture
@@ -129,3 +137,33 @@ def test_out_of_place(db):
     db.close()
     with pytest.raises(TransactionError, match="closed"):
         db.watch("path")
+
+
+def test_a_relation_that_goes_with_its_rules_takes_its_rows_along():
+    """When it came again its rows were told anew, to those who had them."""
+    shown = f".output path\n{PROGRAM}"
+    hidden = ".decl edge(x: symbol, y: symbol)\n.input edge"
+    with deltafix.connect(f".input edge\n{shown}") as db:
+        add(db, ("a", "b"))
+        wholes, parts, objects = [], [], []
+        db.watch(callback=wholes.append)
+        db.watch("path", parts.append)
+        db.watch(db.relation("path", Path), objects.append)
+        with db.transaction() as tx:
+            tx.insert("edge", [("b", "c")])
+            tx.change_program(hidden)
+            early = []
+            tx.prepared = early.append
+        assert tx.delta["path"].removed == [("a", "b")]
+        assert tx.delta.show() == early[0].show() == '+edge("b", "c")\n-path("a", "b")'
+        (rule,) = tx.delta.why("path", ("a", "b")).rules
+        assert rule == (-1, "path(x, y) :- edge(x, y).")
+        with pytest.raises(UnknownRelationError):
+            db.rows("path")
+        with db.transaction() as tx:
+            tx.change_program(f".input edge\n{shown}")
+        assert [part.removed for part in parts] == [[("a", "b")], []]
+        assert [part.added for part in parts] == [[], [("a", "b"), ("a", "c"), ("b", "c")]]
+        assert objects[0].removed == [Path("a", "b")]
+        assert [list(delta) for delta in wholes] == [["edge", "path"], ["path"]]
+        db.check_invariants()

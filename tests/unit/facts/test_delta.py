@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from deltafix.errors import FactError, MissingDependencyError, UnknownRelationError
 from deltafix.facts.delta import Delta, RelationDelta
 from deltafix.facts.schema import Schema
+from deltafix.facts.side import Side
 
 EDGE = Schema.of("edge", ["x", "y"], ["symbol", "symbol"])
 PATH = Schema.of("path", ["x", "n"], ["symbol", "number"])
@@ -158,3 +159,23 @@ def test_law_inverse_undoes(old, new):
     delta = between(old, new)
     assert delta.inverse() == between(new, old)
     assert delta.compose(delta.inverse()) == Delta()
+
+
+def test_a_side_that_another_thread_loads_meanwhile_is_loaded():
+    """Two who follow a relation read the same part; the later one found no loader any more."""
+
+    class Loaded(Side):
+        """Between two looks at the loader another thread has come to its end."""
+
+        looks = 0
+
+        @property
+        def _given(self):
+            self.looks += 1
+            return (lambda: [(1, 2)]) if self.looks == 1 else None
+
+        @_given.setter
+        def _given(self, given):
+            pass
+
+    assert Loaded(SCHEMAS[0], (), None).rows == [(1, 2)]

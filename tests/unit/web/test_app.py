@@ -434,3 +434,23 @@ def test_rows_of_sql_are_searched_filtered_sorted_and_exported(warm_kernel):
         values = {"relation": "t", "value": ["3", "3.00", "2026-01-04", "false"]}
         assert page.get(f"{BASE}/api/why", params=values).json()["holds"]
         assert page.get(f"{BASE}/api/graph", params={"relation": "t"}).status_code == 400
+
+
+def test_an_edit_of_the_page_has_a_size_and_the_epoch_that_it_made(db):
+    """A body was read to its end, and the epoch was whichever was the last one by then."""
+    page = client(db, writable=True)
+    with db.watch(callback=lambda delta: delta.epoch == 2 and insert(db, "p", "q")):
+        answer = page.post(f"{BASE}/api/edit", json={"sign": "+", "facts": 'edge("x", "y")'})
+    assert (answer.json()["epoch"], db.epoch) == (2, 3)
+    feed = Feed(served(db), Limits(body=100))
+    small = Client(
+        make_app(feed, token=TOKEN, port=4000, writable=True, title="t"), "127.0.0.1:4000"
+    )
+    answer = small.post(f"{BASE}/api/edit", content=b" " * 101)
+    assert (answer.status_code, answer.json()["code"]) == (413, "DF690")
+    assert db.epoch == 3
+
+
+def insert(db, *row):
+    with db.transaction() as tx:
+        tx.insert("edge", [row])

@@ -166,6 +166,62 @@ def test_pages_are_told_what_stands_of_the_files_and_only_when_it_is_another(db,
     }  # fmt: skip
 
 
+def test_a_relation_that_goes_and_comes_again_is_told_of(db):
+    """Its rows were told as new ones to those who had them."""
+    feed = Feed(RuleSource(db), Limits())
+
+    async def listen():
+        stream = feed.follow("path", None)
+        await anext(stream)
+        with db.transaction() as tx:
+            tx.change_program(".decl edge(x: symbol, y: symbol)\n.input edge")
+        gone = told(await anext(stream))
+        with db.transaction() as tx:
+            tx.delete("edge", [("b", "c")])
+        with db.transaction() as tx:
+            tx.change_program(PROGRAM)
+        come = told(await anext(stream))
+        with db.transaction() as tx:
+            tx.change_program(".decl edge(x: symbol, y: symbol)\n.input edge")
+        assert told(await anext(stream))[2]["removed"] == [{"x": "a", "y": "b"}]
+        feed.tell_files([], ProgramEdit(1, (), (), {}))  # whoever waits looks again
+        end = told(await anext(stream))
+        await stream.aclose()
+        return gone[2], come[2], end
+
+    gone, come, end = asyncio.run(listen())
+    assert [sorted(row["x"] + row["y"] for row in gone[side]) for side in ("added", "removed")] == [
+        [], ["ab", "ac", "bc"],
+    ]  # fmt: skip
+    assert (come["added"], come["removed"]) == ([{"x": "a", "y": "b"}], [])
+    assert (end[0], end[2]["code"]) == ("gone", "DF691")
+
+
+def test_a_view_that_is_made_anew_ends_the_streams_of_the_one_before(warm_kernel):
+    """They went on with the rows of the other one, beside those of before."""
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE t (a TEXT, n INTEGER); INSERT INTO t VALUES ('x', 1), ('y', 2)")
+        db.execute("CREATE MATERIALIZED VIEW v AS SELECT a FROM t WHERE n = 1")
+        feed = Feed(served(db), Limits())
+
+        async def listen(change):
+            stream = feed.follow("v", None)
+            await anext(stream)
+            db.execute(change)
+            found = told(await anext(stream))
+            await stream.aclose()
+            return found
+
+        assert asyncio.run(listen("INSERT INTO t VALUES ('z', 1)"))[0] == "delta"
+        for change in (
+            "DROP MATERIALIZED VIEW v; CREATE MATERIALIZED VIEW v AS SELECT n FROM t WHERE n = 2;"
+            "INSERT INTO t VALUES ('q', 2)",
+            "DROP MATERIALIZED VIEW v; INSERT INTO t VALUES ('r', 2)",
+        ):
+            kind, _, data = asyncio.run(listen(change))
+            assert (kind, data["code"]) == ("gone", "DF691")
+
+
 class _Broken:
     """A folder whose second look breaks off."""
 

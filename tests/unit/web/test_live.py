@@ -348,6 +348,28 @@ def test_a_server_that_ends_ends_those_who_follow_and_says_nothing(db, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("end", ["zz\r\n", "-1\r\n", "5\r\nabcde\r\n0\r\nno line\r\n\r\n"])
+def test_what_is_no_http_is_answered_and_not_a_word_in_the_log(db, capfd, end):
+    """A traceback each time, which anybody could have, without the key."""
+    with running(db) as (_, door):
+        for method, path in (
+            ("GET", f"{door.token}/live/relations"),
+            ("GET", f"{door.token}/live/nothing"),
+            ("GET", "nothing"),
+            ("POST", f"{door.token}/live/edits"),
+        ):
+            head = f"{method} /{path} HTTP/1.1\r\nHost: 127.0.0.1:{door.port}\r\n"
+            with socket.create_connection(("127.0.0.1", door.port)) as line:
+                line.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n{end}".encode())
+                line.shutdown(socket.SHUT_WR)
+                answer = b""
+                while part := line.recv(1 << 16):
+                    answer += part
+            assert answer.startswith(b"HTTP/1.1 ")
+        assert door("GET", "live/relations")[0] == 200
+    assert capfd.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     ("line", "code", "says"),
     [

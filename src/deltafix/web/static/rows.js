@@ -28,7 +28,10 @@ export class Rows {
     let page, problem = "";
     try {
       page = await ask("rows", { ...asked, after: this.#keys[start] ?? "" });
-    } catch (error) { problem = error.message; }
+    } catch (error) {
+      if (error.code === "DF691" && isWanted()) { this.#table.page("first").draw("page"); return; } // compacted: its keys are other rows'
+      problem = error.message;
+    }
     if (!isWanted()) return;
     this.#error.textContent = problem;
     if (!page) return;
