@@ -84,12 +84,10 @@ class Case:
                         inside = enclosing | own((target, case))
                         self.scan((target, *case), inside, frozenset(enclosing))
                 case Not(body):
-                    plain = isinstance(body, Atom | Comparison)
-                    here = names_in(body, inner=False) if plain else set()
-                    self.outer[id(body)] = here | (names_in(body) & enclosing)
+                    # All names around a lone negated equation are around it: it gives no result.
+                    self.outer[id(body)] = names_in(body) & enclosing
                     for case in cases_of(body):
-                        inside = enclosing if plain else enclosing | own(case)
-                        self.scan(case, inside, around if plain else frozenset(enclosing))
+                        self.scan(case, enclosing | own(case), frozenset(enclosing))
                 case Atom(_, args) | Call(_, args):
                     self.scan(args, enclosing, around)
                 case Comparison(op, left, right):

@@ -322,10 +322,11 @@ class Generator:
             target = f"({target}) * {'1.0e308' if of == 'float' else '1500000000'}"
         return f"{result} = {op} {target} : {{ {inside} }}{tests}"
 
-    def untrue(self, body: Body, lower: list[Relation]) -> str | None:
+    def untrue(self, body: Body, lower: list[Relation]) -> str:
         """A negated comparison with an aggregate, which may have no value, or a constant for one.
 
-        The term of the aggregate may be another variable than those of its body.
+        The term of the aggregate may be another variable than those of its body; what it is
+        compared with, one that its body reads, often.
         """
         inner = Body(bound={kind: list(names) for kind, names in body.bound.items()})
         inner.fresh = body.fresh
@@ -333,9 +334,9 @@ class Generator:
         body.fresh = inner.fresh
         result, _, folded = found.partition(" = ")
         kind = next(kind for kind, names in inner.bound.items() if result in names)
-        if re.search(rf"\b{result}\b", folded):
-            return None
+        read = [name for name in body.bound[kind] if re.search(rf"\b{name}\b", folded)]
         one, two = (self.rng.choice([*body.bound[kind], self.constant(kind)]) for _ in range(2))
+        one = self.rng.choice([one, *read])
         if folded.startswith(("min", "max")) and self.rng.random() < 0.4:
             folded = f"{folded[:3]} {two} : {folded.partition(' : ')[2]}"
         operator = self.rng.choice(("=", "!=", "<", "<=", ">", ">="))
@@ -485,8 +486,7 @@ class Generator:
                 if extra and self.may("repeats", 0.4):
                     body.literals.append(self.rows_of(body, extra))
         if "untrue" in self.features and self.may("negation", 0.15) and self.may("aggregates", 0.5):
-            extra = self.untrue(body, lower)
-            body.literals.extend([extra] if extra else [])
+            body.literals.append(self.untrue(body, lower))
         if self.may("repeats", 0.1):
             body.literals.append(rng.choice(body.literals))
         if self.may("repeats", 0.1):
