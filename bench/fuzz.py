@@ -242,7 +242,13 @@ def main(arguments: list[str] | None = None) -> int:
         seed = first + programs
         case = case_of(seed, features)
         programs += 1
-        expected = stories.judged(case.parsed(), case.script)
+        try:
+            expected = stories.judged(case.parsed(), case.script)
+        except Exception as error:
+            failures += 1
+            print(f"seed {seed}: the oracle raised {type(error).__name__}: {error}", flush=True)
+            print(case.program, flush=True)
+            continue
         for number, strategy in enumerate(args.strategies):
             # One strategy a program is enough for split invariance; all get their turn.
             split = seed % len(args.strategies) == number

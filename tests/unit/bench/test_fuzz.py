@@ -65,3 +65,16 @@ def test_the_net_change_of_a_row_that_went_and_came_back_is_nothing() -> None:
     row, other = ("a", (1,)), ("a", (2,))
     changes = [frozenset({("-", *row), ("+", *other)}), frozenset({("+", *row)})]
     assert fuzz._sum(changes) == {other: 1}
+
+
+def test_an_oracle_that_raises_is_a_failure_with_its_seed_and_program(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def raises(*_: object) -> list:
+        raise ValueError("no order for this")
+
+    monkeypatch.setattr(stories, "judged", raises)
+    assert fuzz.main(["--seed", "100", "--failures", "2", "--minutes", "1"]) == 1
+    said = capsys.readouterr().out
+    assert "seed 101: the oracle raised ValueError: no order for this" in said
+    assert fuzz.case_of(100).program in said
