@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from tests import pipelines
 from tests.faults.killing import Killer, killed
-from tests.faults.test_pipeline_faults import PIPELINE, prepare
+from tests.faults.test_pipeline_faults import PIPELINE, STARTED, prepare
 from tests.pipelines import Job, Row, rows_of
 
 from deltafix.errors import SinkError
@@ -67,7 +67,7 @@ def finish(job: Job) -> set[Row]:
 def run(folder: Path) -> None:
     """What a killed process does: the pipeline as the folder has it."""
     pipelines.KEEPER = (folder / "keeper").read_text()
-    go(Job(folder, pipeline=PIPELINE, rewrite=False))
+    go(Job(folder, text=STARTED, pipeline=PIPELINE, rewrite=False))
 
 
 def stepping(killer: Killer, calls: Calls) -> Callable[[], None]:

@@ -24,8 +24,7 @@ import sqlalchemy
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from tests.faults.killing import Killer, forking
-from tests.faults.test_pipeline_faults import PIPELINE
-from tests.pipelines import Job, Row
+from tests.pipelines import Row
 from tests.targets import job as jobs
 from tests.targets.hook import Hook
 from tests.targets.job import (
@@ -236,7 +235,6 @@ def test_agree_after_a_kill_at_any_step_of_a_target(
         return f"{place.section(name)}\n{more}"
 
     def check(folder: Path, number: int) -> None:
-        job = Job(folder, pipeline=PIPELINE, rewrite=False)
         job = job_at(folder, section(number))
         view = finish(job)
         assert held(place, names[number], more) == view

@@ -13,7 +13,6 @@ from deltafix.rights.tuples import AnyTuple, shown
 
 if TYPE_CHECKING:
     from deltafix.facts.delta import Delta
-    from deltafix.facts.schema import Row
 
 
 class Part(NamedTuple):
@@ -64,7 +63,6 @@ class RightsDelta:
         delta: of the engine.
         sources: what the input relations are.
         kept: which parts of views the engine's relations are.
-        gone: the rows of relations that a new model does not have; the engine says nothing of them.
     """
 
     def __init__(
@@ -72,9 +70,8 @@ class RightsDelta:
         delta: Delta,
         sources: Mapping[str, Source],
         kept: Mapping[str, Part],
-        gone: Mapping[str, list[Row]],
     ) -> None:
-        self._delta, self._sources, self._kept, self._gone = delta, sources, kept, gone
+        self._delta, self._sources, self._kept = delta, sources, kept
 
     @property
     def added(self) -> list[AnyTuple]:
@@ -103,11 +100,10 @@ class RightsDelta:
 
     def concerns(self, relation: str | None) -> bool:
         """Whether there are changes of a kept relation; of tuples, with None. O(relations)."""
-        names = [*self._delta, *(name for name, rows in self._gone.items() if rows)]
         if relation is None:
-            return any(name in self._sources for name in names)
+            return any(name in self._sources for name in self._delta)
         return any(
-            "#".join(self._kept[name][:2]) == relation for name in names if name in self._kept
+            "#".join(self._kept[name][:2]) == relation for name in self._delta if name in self._kept
         )
 
     def _tuples(self, wanted: int) -> Iterator[AnyTuple]:
@@ -122,12 +118,9 @@ class RightsDelta:
         for name, part in self._delta.items():
             yield 1, name, part.added
             yield -1, name, part.removed
-        for name, rows in self._gone.items():
-            yield -1, name, rows
 
     def __bool__(self) -> bool:
-        names = [*self._delta, *(name for name, rows in self._gone.items() if rows)]
-        return any(name in self._sources or name in self._kept for name in names)
+        return any(name in self._sources or name in self._kept for name in self._delta)
 
     def show(self) -> str:
         """Tuples, then changes of kept relations, one a line with its sign."""

@@ -43,7 +43,7 @@ class Layout(NamedTuple):
 
     def delta(self, delta: Delta) -> RightsDelta:
         """What a delta of the engine says, under this model."""
-        return RightsDelta(delta, self.sources, self.shown, {})
+        return RightsDelta(delta, self.sources, self.shown)
 
 
 def layout_of(model: Model, materialise: Iterable[str]) -> Layout:

@@ -106,17 +106,14 @@ class RightsTransaction:
         for name, source in laid.wide.items():
             if name in self._was.sources:
                 self._require_fit(laid, name, source)
-        was, rows = self._was, self._rights._db.rows
-        left = [name for name in was.sources if name not in laid.sources]
-        left += [
-            name
+        was = self._was
+        left = {
+            name: part
             for name, part in was.shown.items()
             if name not in laid.shown and "#".join(part[:2]) in laid.kept
-        ]
-        gone = {name: rows(name) for name in left}
-        sources, parts = was.sources | laid.sources, {**laid.shown}
-        parts |= {name: was.shown[name] for name in left if name in was.shown}
-        self._delta = lambda delta: RightsDelta(delta, sources, parts, gone)
+        }
+        sources, parts = was.sources | laid.sources, laid.shown | left
+        self._delta = lambda delta: RightsDelta(delta, sources, parts)
         if laid.program != self._was.program:
             self._tx.change_program(laid.program)
         if hasattr(self._tx, "mark"):
