@@ -37,7 +37,7 @@ from oracle import evaluate
 from strategies import FOLDS, REDUCERS, random_program, random_row
 from thread_doors import DOORS, Held, said
 
-__all__ = ["Failure", "Play"]
+__all__ = ["Failure", "Play", "elsewhere"]
 
 Given = dict[str, frozenset[tuple]]
 EDITS = 4
@@ -442,3 +442,19 @@ class Play:
 def _sides(delta: Any) -> dict[str, list[list[str]]]:
     """What a delta says of each relation: rows that came, and that went."""
     return {name: [said(part.added), said(part.removed)] for name, part in delta.items()}
+
+
+def elsewhere(work: Callable[[], Any]) -> Any:
+    """What a call gives, or raises, in another thread, which has ended then."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found[0]

@@ -3,10 +3,10 @@
 Rows that an epoch removed stay readable until the next one allocates, and those that it added until
 the one after that does: what the next one removes is not taken again before. So a Delta that nobody
 looks at costs nothing: if it is still referenced when the next transaction begins, it notes which
-rows came and copies those that went (`keep`); when the one after begins, it copies all (`freeze`).
-A load that a script still holds when it makes its first edit is never copied: most of the first
-view of a loaded table was that (docs/kernel.md, "Loading"). Few rows are copied at once, and are
-read one by one: what numpy's calls cost together is more than a whole edit.
+rows came and copies those that went; when the one after begins, it copies the rest (`keep`). A load
+that a script still holds when it makes its first edit is never copied: most of the first view of a
+loaded table was that (docs/kernel.md, "Pages of a load"). Few rows are copied at once, and are read
+one by one: what numpy's calls cost together is more than a whole edit.
 Invariant: what a Delta shows never changes. Readers hold the database's gate: no table moves then.
 """
 
@@ -71,10 +71,9 @@ class ChangedRows:
 
     def last(self) -> Found:
         """Rows that the last epoch removed and added, by relation. O(changes)."""
-        return self.few() if self.count <= FEW else self.rows_of(self._arena.take(at.DELTA))
+        return self._few() if self.count <= FEW else self.rows_of(self._arena.take(at.DELTA))
 
-    def few(self) -> Found:
-        """The same, one by one."""
+    def _few(self) -> Found:
         found: dict[int, tuple[Any, Any]] = {}
         for relation, came, row in few_changes(self._arena):
             sides = found.get(relation)
@@ -178,23 +177,23 @@ class Changes:
         """
         rows = self._rows
         with rows.gate:
-            if self._found is not None:
-                return False
-            if self.epoch != last:
-                self._found, self._came = self._read(), None
-                return False
-            if self._came is None:  # else it is noted: a rollback has emptied the kernel's list
-                if rows.count <= FEW:
-                    self._found = rows.few()
-                    return False
-                self._came, self._went = rows.kept()
-            return True
+            if self._found is None and self.epoch == last:
+                # Once noted it stays so: a rollback empties the kernel's list.
+                if self._came is None and rows.count > FEW:
+                    self._came, self._went = rows.kept()
+                if self._came is not None:
+                    return True
+            self._copy()
+        return False
 
     def freeze(self) -> None:
         """Copy the changed rows' codes out of the arena, once. O(changed)."""
         with self._rows.gate:
-            if self._found is None:
-                self._found, self._came = self._read(), None
+            self._copy()
+
+    def _copy(self) -> None:
+        if self._found is None:
+            self._found, self._came = self._read(), None
 
     def _read(self) -> Found:
         rows = self._rows

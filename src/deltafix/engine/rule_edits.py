@@ -350,14 +350,16 @@ class RuleEpoch:
         """The epoch has run: link the plan from now on."""
         db = self._db
         self.linked = link(self._step.after, self._tables, db._codes)
-        self.seen = {**db.schemas, **seen_schemas(self.program, self.linked)}
+        after = seen_schemas(self.program, self.linked)
+        self.seen = {**db.schemas, **after}
+        self._some_go = len(self.seen) > len(after)
         self.numbers = {**db._linked.ids, **self.linked.ids}
         self._timed = db._run.strata
 
     def finish(self) -> None:
         """The epoch is committed. Doing this twice is doing it once."""
         db, linked = self._db, self.linked
-        if len(self.seen) > len(seen_schemas(self.program, linked)):
+        if self._some_go:
             relations = {self.numbers[name]: one for name, one in self.seen.items()}
             db._changed_with_rules = ChangedRows(
                 db._arena, db._codes, relations, self.seen, db._gate

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.checks import fits_row, gather, run_check
+from deltafix.kernel.checks import fits_row, gather, starts_with
 from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start, idx_key
 from deltafix.kernel.jit import kernel, prefetch
@@ -81,16 +81,7 @@ def _ask_slots(A, L, P, number, place, n, r, row, tests):
         count = P[node + 2]
         if count == 0 or probes + count > at.PROBES or finds_nothing(A, L, P, v, row):
             continue
-        if (
-            fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)
-            == 0
-        ):
-            continue
-        fits = np.int64(1)
-        for j in range(tests):
-            if fits:
-                fits = run_check(A, L, P, np.int64(P[P[node + 1] + j]))
-        if not fits:
+        if starts_with(A, L, P, v, offset, tests) == 0:
             continue
         for j in range(count):
             c = np.int64(P[P[node + 3] + j])

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.checks import fits_row, gather, run_check
+from deltafix.kernel.checks import gather, starts_with
 from deltafix.kernel.filters import finds_nothing
 from deltafix.kernel.index import bucket_start
 from deltafix.kernel.jit import kernel, prefetch
@@ -124,15 +124,8 @@ def _ask_slots(A, L, P, v):
         if not searched:
             continue
         L[at.C_TRIED] += 1
-        fits = fits_row(
-            A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]),
-            _cell(L, rb, row) * 2,
-        )  # fmt: skip
-        k = np.int64(0)
-        while fits and k < P[node]:
-            fits = run_check(A, L, P, np.int64(P[P[node + 1] + k]))
-            k += 1
-        if not fits:
+        offset = _cell(L, rb, row) * 2
+        if starts_with(A, L, P, v, offset, np.int64(P[node])) == 0:
             items -= 1
             continue
         L[at.C_TRIED] += P[node + 2]

@@ -204,3 +204,18 @@ def fits_row(A, L, P, p, n, offset):
         elif value != argument:
             return np.int64(0)
     return np.int64(1)
+
+
+@kernel("i:ALPiii")
+def starts_with(A, L, P, v, offset, n):
+    """Whether variant `v` goes on from the row at word `offset`: it fits, and `n` checks hold.
+
+    Those of its first node. -1: one must wait.
+    """
+    fits = fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)
+    checks = np.int64(P[P[v + at.V_NODE] + 1])
+    k = np.int64(0)
+    while fits == 1 and k < n:
+        fits = run_check(A, L, P, np.int64(P[checks + k]))
+        k += 1
+    return fits

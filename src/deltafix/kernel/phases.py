@@ -12,7 +12,7 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.ahead import look_ahead, look_ahead_below, look_ahead_in, see_what_to_ask
 from deltafix.kernel.best import admit, take
-from deltafix.kernel.checks import fits_row, run_check
+from deltafix.kernel.checks import starts_with
 from deltafix.kernel.emit import touch
 from deltafix.kernel.fold import empty_piped
 from deltafix.kernel.heap import heap_push
@@ -53,17 +53,11 @@ def _drops(A, L, P, v, r, row, n):
     """Whether a row of `r` is none that variant `v` starts with, by its first `n` checks.
 
     A table of which a rule wants few rows is read four times as fast as when each is a task
-    (docs/kernel.md, "Rows that a rule drops").
+    (docs/kernel.md, "Looking ahead").
     """
     rb = L[at.RELS] + r * at.RSZ
     offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
-    fits = fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)
-    node = np.int64(P[v + at.V_NODE])
-    k = np.int64(0)
-    while fits and k < n:
-        fits = run_check(A, L, P, np.int64(P[P[node + 1] + k]))
-        k += 1
-    return np.int64(fits == 0)
+    return np.int64(starts_with(A, L, P, v, offset, n) == 0)
 
 
 @kernel("v:Liii")

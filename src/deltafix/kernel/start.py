@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from deltafix.kernel import layout as at
-from deltafix.kernel.checks import fits_row, gather, run_check
+from deltafix.kernel.checks import gather, starts_with
 from deltafix.kernel.index import idx_glance
 from deltafix.kernel.jit import kernel
 
@@ -88,11 +88,8 @@ def _work(A, L, P, v):
         if not L[offset >> 1] & at.NOW:
             continue
         tried += 1
-        fits = fits_row(A, L, P, np.int64(P[v + at.V_MATCH]), np.int64(P[v + at.V_NMATCH]), offset)
-        for c in range(P[node]):
-            if fits == 1:
-                fits = run_check(A, L, P, np.int64(P[P[node + 1] + c]))
-        if fits != 0:  # a value that is not known yet may fit
+        # A value that is not known yet may fit.
+        if starts_with(A, L, P, v, offset, np.int64(P[node])) != 0:
             reached += _reached(A, L, P, node, np.int64(P[v + at.V_TRIGGER]))
     filled = _to_fill(L, P, node, np.int64(P[v + at.V_TRIGGER])) if reached else np.int64(0)
     found = L[rb + at.R_NOW] * reached * _ELSEWHERE // max(tried, 1)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.threads import elsewhere
 
 import deltafix
 from deltafix.engine import invariants, sizes
@@ -34,22 +34,6 @@ BOUNDED = """
 upto(1).
 upto(n + 1) :- upto(n), n < 2, !lim(n).
 """
-
-
-def elsewhere(work: Callable[[], Any]) -> Any:
-    """What a call gives, or raises, in another thread, which has ended then."""
-    found: list[Any] = []
-
-    def run() -> None:
-        try:
-            found.append(work())
-        except Exception as error:
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 def is_free(db: deltafix.Database) -> bool:

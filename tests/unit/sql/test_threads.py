@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import pytest
+from tests.threads import elsewhere
 
 import deltafix.sql
 from deltafix.errors import SqlOperationalError
@@ -16,22 +16,6 @@ SCRIPT = """
 CREATE TABLE t (a INTEGER PRIMARY KEY, b TEXT);
 CREATE MATERIALIZED VIEW v AS SELECT b, COUNT(*) AS n FROM t GROUP BY b;
 """
-
-
-def elsewhere(work: Callable[[], Any]) -> Any:
-    """What a call gives, or raises, in another thread, which has ended then."""
-    found: list[Any] = []
-
-    def run() -> None:
-        try:
-            found.append(work())
-        except Exception as error:
-            found.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return found[0]
 
 
 @pytest.mark.parametrize(
