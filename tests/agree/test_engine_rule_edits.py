@@ -77,7 +77,7 @@ def _connected(rng: Random) -> tuple[Program, deltafix.Database]:
         try:
             strategy = rng.choice(("auto", *STRATEGIES))
             db = deltafix.connect(program, strategy=strategy, functors=FUNCTORS, reducers=REDUCERS)
-            return program, db
+            return program, _in_parts(rng, db)
         except ProgramError as refused:
             assert {found.code for found in refused.diagnostics} == {"DF171"}
 
@@ -99,7 +99,14 @@ def _started(
     ]
     part = deltafix.Program.parse(show(replace(program, rules=tuple(some), orders=())))
     strategy = db.strategy
-    return program, deltafix.connect(part, strategy=strategy, functors=FUNCTORS, reducers=REDUCERS)
+    held = deltafix.connect(part, strategy=strategy, functors=FUNCTORS, reducers=REDUCERS)
+    return program, _in_parts(rng, held)
+
+
+def _in_parts(rng: Random, db: deltafix.Database) -> deltafix.Database:
+    """Late indexes are filled whole by the lookup that needs one, or part by part by several."""
+    db._arena.cells[at.PARTS_FROM] = rng.choice((0, 0, 5, 1 << 17))
+    return db
 
 
 def _taken_back(db, parts, held, rows) -> None:

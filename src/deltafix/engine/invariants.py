@@ -155,9 +155,9 @@ def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[in
     held: list[int] = []
     rows = relation_cell(arena, number, at.R_ROWS)
     stride = relation_cell(arena, number, at.R_STRIDE)
-    if cells[xb + at.X_LATE]:
-        _require(cells[xb + at.X_USED] == 0, name, f"index {index} is late, and has keys")
-        return
+    late = int(cells[xb + at.X_LATE])
+    if late:
+        alive = {row for row in alive if row < late - at.PART}
     for slot in range(int(cells[xb + at.X_CAP])):
         head, tail = int(cells[start + 2 * slot]), int(cells[start + 2 * slot + 1])
         if head == 0:

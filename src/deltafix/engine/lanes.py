@@ -118,7 +118,10 @@ class Lanes:
             rb = int(cells[at.RELS]) + number * at.RSZ
             begin, count = int(cells[rb + at.R_IDX]), int(cells[rb + at.R_NIDX])
             for index in range(begin, begin + count):
-                if not cells[int(cells[at.IDXS]) + index * at.XSZ + at.X_LATE]:
+                late = int(cells[int(cells[at.IDXS]) + index * at.XSZ + at.X_LATE])
+                if late >= at.PART:
+                    fill_index(self._arena.words, cells, index)
+                if late == 0 or late >= at.PART:
                     jobs.append((index, first, last))
         try:
             self._jobs(jobs)

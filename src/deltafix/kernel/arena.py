@@ -44,6 +44,8 @@ _SHARE_FROM = 1 << 13
 """Rows of a phase from which its lanes are called: a round costs them some 0.2 ms."""
 _AHEAD_FROM = 1 << 14
 """256 kB of slots: half of a second-level cache."""
+_PARTS_FROM = 1 << 17
+"""Rows that are entered into an index in some 20 ms."""
 _ASK_CALLS = _ASK_AHEAD = 1 << 14
 """Some thousand calls a stop, and rows that are run twice at most for one (`ask`)."""
 _LOOKS = 1000
@@ -90,6 +92,7 @@ class Arena:
         cells[at.BATCH_FROM] = _BATCH_FROM
         cells[at.BATCH_CELLS] = _BATCH_CELLS
         cells[at.AHEAD_FROM] = _AHEAD_FROM
+        cells[at.PARTS_FROM] = _PARTS_FROM
         cells[at.SHARE_FROM] = _SHARE_FROM
         cells[at.LOOKS] = _LOOKS
         cells[at.ASK_CALLS] = _ASK_CALLS

@@ -14,7 +14,7 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.enter import sort_by_hash
-from deltafix.kernel.index import idx_add
+from deltafix.kernel.index import idx_add, takes
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words, key_find, key_insert
 from deltafix.kernel.memory import block, new_row, push, recycle
@@ -97,13 +97,13 @@ def bulk_rows(A, L, rows, r, n, known):
     if holds:
         L[rb + at.R_NOW] += fresh
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
-            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
-                continue
-            if L[L[at.IDXS] + x * at.XSZ + at.X_USED] == 0:
-                L[L[at.IDXS] + x * at.XSZ + at.X_LATE] = at.LATE_NOW
+            xb = L[at.IDXS] + x * at.XSZ
+            if L[xb + at.X_LATE] == 0 and L[xb + at.X_USED] == 0:
+                L[xb + at.X_LATE] = at.LATE_NOW
                 L[at.TO_FILL] = 1
-            else:
-                for k in range(fresh):
+                continue
+            for k in range(fresh):
+                if takes(L, x, L[made + k]):
                     idx_add(A, L, x, L[made + k])
     recycle(L, cells * 2, n * 6 + 512)
     return fresh

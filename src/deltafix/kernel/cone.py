@@ -274,7 +274,7 @@ def _derive(A, L, P, X, W, N, R, H, v, row):
                 _record(A, L, P, W, N, R, H, v, level, rank)
                 if W[shape.W_FULL]:
                     return
-            elif _choose(A, L, P, node, level + 1):
+            elif _choose(A, L, P, node, level + 1, 0):
                 level += 1
                 L[L[at.STACK] + level * at.LEVEL + 5] = rank
         while level >= 0:

@@ -62,6 +62,7 @@ def _clear(L):
         L[L[at.RELS] + r * at.RSZ + at.R_CHANGED + 1] = 0
         L[L[at.RELS] + r * at.RSZ + at.R_SETTLED] = L[L[at.RELS] + r * at.RSZ + at.R_DERIVATIONS]
     L[at.EPOCH_BASE] = L[at.CLOCK]
+    L[at.SCANS] = 0
     L[at.S_STRATUM] = -1
     L[at.PAUSED] = 0
     L[at.QUOTA] = L[at.SLICE]
@@ -156,9 +157,10 @@ def rollback(A, L):
         rb = L[at.RELS] + r * at.RSZ
         L[rb + at.R_DERIVATIONS] = L[rb + at.R_SETTLED]
         for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
-            if L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:  # memory may have ended while it was filled
+            xb = L[at.IDXS] + x * at.XSZ
+            if 0 < L[xb + at.X_LATE] < at.PART:  # memory may have ended while it was filled
                 empty_index(A, L, x)
-                L[L[at.IDXS] + x * at.XSZ + at.X_LATE] = L[rb + at.R_NOW] > 0
+                L[xb + at.X_LATE] = L[rb + at.R_NOW] > 0
     L[at.CLOCK] = L[at.EPOCH_BASE]
     L[at.DELTA + 1] = 0
     L[at.ERROR] = 0

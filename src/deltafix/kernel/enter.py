@@ -35,11 +35,13 @@ _AHEAD = 24
 """Rows between asking for a row and reading it; from 12 to 48 makes no difference."""
 _BUCKET_AHEAD = 16
 _FIRST_AHEAD = 8
+_PARTS = 3
+"""The first part of a late index is of its rows by two to the power of this."""
 
 # --- a job's cells -------------------------------------------------------------------------------
 _INDEX = 0
-_FIRST = 1  # its rows are the relation's among these places of the queue; -1: all it has
-_LAST = 2
+_FIRST = 1  # its rows are the relation's among these places of the queue; below 0: those of the
+_LAST = 2  # numbers from -1 - _FIRST to _LAST that are in the other indexes
 _ROWS = 3  # how many there are
 _KEYS = 4  # keys that the index has not
 _UNITS = 5  # of buckets
@@ -85,12 +87,14 @@ def sort_by_hash(L, cells, spare, n, counts):
 
 @kernel("i:Liii")
 def entering(L, x, first, last):
-    """Open a job for index `x`: for rows of the queue from `first` to `last`, or for all (-1, 0).
+    """Open a job for index `x`: for rows of the queue from `first` to `last`.
 
-    Those that are in the indexes already are not among the former; they are all of the latter.
+    Those that are in the indexes already are not among them. A `first` below 0: for the rows with
+    the numbers from `-1 - first` to `last` (0: the relation's last) that are.
     """
-    r = L[L[at.IDXS] + x * at.XSZ + at.X_REL]
-    most = L[L[at.RELS] + r * at.RSZ + at.R_N] if first < 0 else last - first
+    if first < 0 and last == 0:
+        last = L[L[at.RELS] + L[L[at.IDXS] + x * at.XSZ + at.X_REL] * at.RSZ + at.R_N]
+    most = last - first if first >= 0 else last + 1 + first
     job = block(L, (_CELLS + 2 * most) * 2) // 2
     L[job + _INDEX] = x
     L[job + _FIRST] = first
@@ -120,13 +124,13 @@ def _gather(A, L, job):
     stride = L[rb + at.R_STRIDE]
     n = np.int64(0)
     if L[job + _FIRST] < 0:
-        for row in range(L[rb + at.R_N]):
+        for row in range(-1 - L[job + _FIRST], L[job + _LAST]):
             offset = rows + row * stride
             if L[offset >> 1] & at.INDEXED:
                 h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
                 L[job + _CELLS + n] = (h << 32) | row
                 n += 1
-    for place in range(max(L[job + _FIRST], 0), L[job + _LAST]):
+    for place in range(max(L[job + _FIRST], 0), L[job + _LAST] if L[job + _FIRST] >= 0 else 0):
         value = L[L[at.Q] + place]
         if (value >> 32) == r:
             offset = rows + (value & _MASK) * stride
@@ -362,18 +366,44 @@ def end_entering(A, L, job):
     _close(L, job)
 
 
-@kernel("v:ALi")
-def fill_index(A, L, x):
-    """Enter the rows of its relation that are in the other indexes into index `x`, an empty one.
-
-    O(rows allocated). It is late no more; a MemoryError leaves it late, and a rollback empties it.
-    """
+@kernel("v:ALii")
+def _fill(A, L, x, most):
+    """Enter so many more rows into a late index, or what is left. O(rows entered)."""
     xb = L[at.IDXS] + x * at.XSZ
+    rows = L[L[at.RELS] + L[xb + at.X_REL] * at.RSZ + at.R_N]
+    first = max(L[xb + at.X_LATE] - at.PART, 0)
+    last = min(first + most, rows)
     L[xb + at.X_LATE] = 1
-    if L[L[at.RELS] + L[xb + at.X_REL] * at.RSZ + at.R_N] > 0:
-        job = entering(L, x, -1, 0)
+    if last > first:
+        job = entering(L, x, -1 - first, last)
         sort_keys(A, L, job)
         make_index_room(L, job)
         enter_keys(A, L, job)
         end_entering(A, L, job)
-    L[xb + at.X_LATE] = 0
+    L[xb + at.X_LATE] = 0 if last >= rows else at.PART + last
+
+
+@kernel("v:ALi")
+def fill_index(A, L, x):
+    """Enter the rows that are in the other indexes of its relation into index `x`, a late one.
+
+    O(rows not entered). It is late no more; a MemoryError leaves it late, and a rollback empties
+    it.
+    """
+    _fill(A, L, x, L[L[at.RELS] + L[L[at.IDXS] + x * at.XSZ + at.X_REL] * at.RSZ + at.R_N])
+
+
+@kernel("i:ALi")
+def fill_part(A, L, x):
+    """Enter some more rows into late index `x` for a lookup. Returns 1 if it is whole now.
+
+    An eighth, and twice as many each time in an epoch, so that neither one lookup pays for all of
+    it nor many look through all rows; of few rows, or where rules are evaluated from nothing, all.
+    """
+    rows = L[L[at.RELS] + L[L[at.IDXS] + x * at.XSZ + at.X_REL] * at.RSZ + at.R_N]
+    if rows < L[at.PARTS_FROM] or L[at.S_FULL]:
+        fill_index(A, L, x)
+    else:
+        _fill(A, L, x, (rows >> max(_PARTS - L[at.SCANS], 0)) + 1)
+        L[at.SCANS] += 1
+    return np.int64(L[L[at.IDXS] + x * at.XSZ + at.X_LATE] == 0)

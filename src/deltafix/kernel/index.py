@@ -250,6 +250,13 @@ def idx_remove(A, L, x, row):
     L[xb + at.X_USED] -= 1
 
 
+@kernel("i:Lii")
+def takes(L, x, row):
+    """Whether index `x` has, or is to have at once, a row: it is whole, or filled that far."""
+    late = L[L[at.IDXS] + x * at.XSZ + at.X_LATE]
+    return np.int64(late == 0 or row < late - at.PART)
+
+
 @kernel("v:ALii")
 def index_row(A, L, r, row):
     """Enter a row into every secondary index of its relation, once; late ones take it later."""
@@ -258,7 +265,7 @@ def index_row(A, L, r, row):
     if L[cell] & at.INDEXED:
         return
     for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
-        if not L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
+        if takes(L, x, row):
             idx_add(A, L, x, row)
     L[cell] |= at.INDEXED
 
@@ -271,7 +278,7 @@ def unindex_row(A, L, r, row):
     if not (L[cell] & at.INDEXED):
         return
     for x in range(L[rb + at.R_IDX], L[rb + at.R_IDX] + L[rb + at.R_NIDX]):
-        if not L[L[at.IDXS] + x * at.XSZ + at.X_LATE]:
+        if takes(L, x, row):
             idx_remove(A, L, x, row)
     L[cell] &= ~at.INDEXED
 

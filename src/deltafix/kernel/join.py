@@ -19,7 +19,7 @@ from deltafix.kernel.ahead import ask_children
 from deltafix.kernel.batch import count_batch, note_derivations, open_batch, wait
 from deltafix.kernel.checks import fits_row, gather, operand, run_check, state_holds
 from deltafix.kernel.emit import flush
-from deltafix.kernel.enter import fill_index
+from deltafix.kernel.enter import fill_index, fill_part
 from deltafix.kernel.fold import pipe
 from deltafix.kernel.index import bucket_start, idx_find, idx_glance, slot_has
 from deltafix.kernel.jit import kernel, prefetch
@@ -50,19 +50,32 @@ def _open(A, L, P, s, slot, gathers):
     return np.int64(1)
 
 
-@kernel("i:ALPii")
-def _choose(A, L, P, node, level):
+@kernel("i:ALii")
+def _has_key(A, L, x, offset):
+    """Whether the row at word `offset` has the key at KEY in the columns of index `x`."""
+    xb = L[at.IDXS] + x * at.XSZ
+    cols = L[xb + at.X_COLS]
+    for k in range(L[xb + at.X_NKEY]):
+        if A[offset + at.COLS + L[cols + k]] != A[at.KEY + k]:
+            return np.int64(0)
+    return np.int64(1)
+
+
+@kernel("i:ALPiii")
+def _choose(A, L, P, node, level, scans):
     """Open join level `level` with the candidate literal that has the fewest rows.
 
     Returns 0 if some literal has none, so that the binding fails at once. Buckets and rows of the
     literals that are not chosen are not touched (galen: two thirds of all cache misses were those).
-    A late index is not asked where another literal has few rows, or one by its key. 2: a lane must
-    wait until it is filled.
+    A late index is not asked where another literal has few rows, or one by its key. Where a level
+    may look through all rows for a key (`scans`), it does until the index is filled, which each
+    lookup does in part; else it is filled first. 2: a lane must wait until it is.
     """
     s = L[at.STACK] + level * at.LEVEL
     best = np.int64(-1)
     slot = np.int64(-1)
     late = np.int64(-1)
+    literal = np.int64(-1)
     n = P[node + 2]
     L[at.C_TRIED] += n
     k = np.int64(0)
@@ -90,6 +103,7 @@ def _choose(A, L, P, node, level):
                 if L[rb + at.R_NOW] == 0 and (same or L[rb + at.R_WAS] == 0):
                     return np.int64(0)
                 late = x
+                literal = c
             else:
                 h = gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
                 # How many rows a key has is a guess where hashes collide: it only orders literals.
@@ -113,8 +127,19 @@ def _choose(A, L, P, node, level):
             if L[at.LANE]:  # tables are not its own
                 L[at.LATE] = late + 1
                 return np.int64(2)
-            fill_index(A, L, late)  # and look again
-            best = np.int64(-1)
+            if scans == 0:
+                fill_index(A, L, late)
+            elif fill_part(A, L, late) == 0:
+                rows = L[L[at.RELS] + P[literal + at.K_REL] * at.RSZ + at.R_N]
+                if 0 <= best <= rows:
+                    break
+                L[s] = literal
+                L[s + 1] = 3
+                L[s + 2] = 0
+                L[s + 3] = rows
+                L[s + 4] = 0
+                return np.int64(1)
+            best = np.int64(-1)  # look again
             slot = np.int64(-1)
             late = np.int64(-1)
             k = np.int64(0)
@@ -149,16 +174,22 @@ def _next(A, L, P, level, m, mode):
     else:
         state = L[at.S_AFTER]
     bucket = bucket_start(L, L[s + 4])
+    x = np.int64(P[c + at.K_INDEX])
+    if kind == 3:
+        gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
     begin = pos
     while pos < end:
         if kind == 1:
             row = np.int64(A[bucket + pos])
-        elif kind == 2:
+        elif kind >= 2:
             row = pos
         else:
             row = L[s + 4]
         pos += 1
         offset = rows + row * stride
+        if kind == 3 and _has_key(A, L, x, offset) == 0:
+            begin += 1  # as if it had been looked up
+            continue
         word = L[offset >> 1]
         if state_holds(word, state) == 0:
             continue
@@ -386,7 +417,7 @@ def run_variant(A, L, P, v, row, mode):
                     opened = _open(A, L, P, s, L[at.CHOSEN] - 1, True)
                     L[at.CHOSEN] = 0
                 else:
-                    opened = _choose(A, L, P, node, level + 1)
+                    opened = _choose(A, L, P, node, level + 1, np.int64(L[at.BATCH] == 0))
                 if opened == 2:
                     L[at.ASKED] = -1
                     _pause(L, node, level, m)

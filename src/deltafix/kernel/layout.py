@@ -171,6 +171,8 @@ S_TESTS = 234  # comparisons that its rows are dropped by before they are a task
 S_DROPPED = 235  # rows that were
 S_FIRST = 236  # of a lane's part: where the round begins, and what lies between two blocks
 S_SKIP = 237
+PARTS_FROM = 238  # rows of a relation from which its late indexes are filled part by part
+SCANS = 239  # times that the epoch looked through all rows, and filled a part, instead
 HEADER_CELLS = 512
 
 # scratch words right behind the header
@@ -238,8 +240,8 @@ X_SLOTS = 3  # cell of slot 0; a slot is two cells: tag << 32 | ref + 1, class <
 X_CAP = 4
 X_USED = 5
 X_COLS = 6  # cell of the list of key columns
-X_LATE = 7  # 1: empty, though its relation has rows; filled when first asked, or with
-# LATE_NOW before that
+X_LATE = 7  # 1: empty, though its relation has rows; filled when asked, or with LATE_NOW before
+# that; from PART on: it has the relation's first X_LATE - PART rows
 X_FILTER = 8  # the filter that its keys are in, counted from 1; 0: none
 X_BIT = 9  # its bit there
 XSZ = 10
@@ -274,6 +276,7 @@ GIVEN_UP = -2  # in place of a query's best rank: it looked at too many rows
 
 HASH_BITS = 31
 LATE_NOW = 2  # in X_LATE: such an index is filled before the epoch's run, and at its end (TO_FILL)
+PART = 3  # in X_LATE, with the rows that are entered added
 
 # --- program (int32) --------------------------------------------------------------------------
 # header: [0] number of strata, [1] offset of the stratum table (one offset each)

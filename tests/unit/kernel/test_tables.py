@@ -253,3 +253,67 @@ def test_keys_of_one_hash_are_kept_apart() -> None:
         fresh.db.check_invariants()
         keys = {*chain.from_iterable(groups)}
         assert set(fresh.db.rows("p")) >= {(c,) for a, _, c in batch if a in keys}
+
+
+def _late(db: deltafix.Database) -> dict[tuple[int, ...], int]:
+    """How late each index of `r` is, by its columns."""
+    cells = db._arena.cells
+    rb = int(cells[at.RELS]) + db._linked.ids["r"] * at.RSZ
+    first = int(cells[at.IDXS]) + int(cells[rb + at.R_IDX]) * at.XSZ
+    keys = db._linked.plan.indexes["r"]
+    return {key: int(cells[first + n * at.XSZ + at.X_LATE]) for n, key in enumerate(keys)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_late_index_is_filled_by_the_lookups_that_ask_it(seed: int) -> None:
+    """One lookup an epoch: none pays for all of it, each has its rows, and four make it whole."""
+    rng = Random(seed)
+    rules = TEXT.partition("p(c)")[0]
+    rows = {(rng.randrange(40), rng.randrange(40), n) for n in range(SIZE // 4)}
+    db = deltafix.connect(rules)
+    db._arena.cells[at.PARTS_FROM] = 0
+    with db.transaction() as tx:
+        tx.insert("r", sorted(rows))
+    with db.transaction() as tx:
+        tx.add_rule("p(c) :- k(a), r(a, _, c).")
+    assert _late(db) == {(0,): 1}
+    while late := _late(db)[0,]:
+        a = rng.randrange(40)
+        few = sorted(rng.sample(sorted(rows), 3))
+        new = sorted((a, 0, SIZE + rng.randrange(SIZE)) for _ in range(3))
+        cancelled = rng.random() < 0.3
+        tx = db.transaction()
+        tx.delete("r", few)
+        tx.insert("r", new)
+        tx.insert("k", [(a,)])
+        if cancelled:
+            tx.rollback()
+        else:
+            tx.commit()
+            rows = (rows - set(few)) | set(new)
+        db.check_invariants()
+        found = set() if cancelled else {(c,) for x, _, c in rows if x == a}
+        assert set(db.rows("p")) == found
+        if not cancelled:
+            done, entered = _late(db)[0,] - at.PART, max(late - at.PART, 0)
+            assert done < 0 or 0 < done - entered <= len(rows) // 8 + 8
+            with db.transaction() as tx:
+                tx.delete("k", [(a,)])
+    with db.transaction() as tx:
+        tx.insert("k", [(1,), (2,)])
+    assert set(db.rows("p")) == {(c,) for x, _, c in rows if x in {1, 2}}
+
+
+def test_many_lookups_of_an_epoch_fill_a_late_index_after_few_looks_at_all_rows() -> None:
+    db = deltafix.connect(TEXT.partition("p(c)")[0])
+    db._arena.cells[at.PARTS_FROM] = 0
+    with db.transaction() as tx:
+        tx.insert("r", [(n % 40, n % 7, n) for n in range(SIZE // 4)])
+    with db.transaction() as tx:
+        tx.add_rule("p(c) :- k(a), r(a, _, c).")
+    with db.transaction() as tx:
+        tx.insert("k", [(a,) for a in range(20)])
+    assert _late(db) == {(0,): 0}
+    assert set(db.rows("p")) == {(n,) for n in range(SIZE // 4) if n % 40 < 20}
+    # As if each had been looked up: rows of other keys are not counted.
+    assert db.last_epoch.probed == db.count("p")
