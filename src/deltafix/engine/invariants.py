@@ -10,16 +10,21 @@ its text.
 
 from __future__ import annotations
 
+from collections import Counter
+from functools import cmp_to_key
 from itertools import pairwise
 
 import numpy as np
 
 from deltafix.changes.exact import divide
+from deltafix.engine.codes import VALUE_TYPES
 from deltafix.engine.link import Linked
-from deltafix.engine.store import codes_where, records_of, relation_cell, total_of
+from deltafix.engine.store import cells_of, codes_where, records_of, relation_cell, total_of
 from deltafix.errors import InternalError
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells
+from deltafix.kernel.extremes import order_key
+from deltafix.kernel.symbols import symbol_order
 from deltafix.kernel.values import WIDE_BASE
 from deltafix.plan.clause import Fold
 
@@ -41,7 +46,7 @@ def check_invariants(arena: Arena, linked: Linked) -> None:
         _require(count == planned, relation.name, f"{count} indexes, planned are {planned}")
         for index in range(first, first + count):
             _check_index(arena, relation.name, number, index, alive)
-    for fold in linked.totals.values():
+    for fold in linked.folds.values():
         _check_fold(arena, linked, fold)
 
 
@@ -187,7 +192,7 @@ def _is_filtered(cells: Cells, xb: int, key: int) -> bool:
 
 
 def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
-    """Add the rows of the source up in Python and compare. O(source)."""
+    """Fold the rows of the source in Python and compare. O(source)."""
     types = {relation.name: relation.types for relation in linked.plan.relations}
     wide = arena.take(at.WIDE).tolist()
 
@@ -196,15 +201,20 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
         return pattern % (1 << 64) if kind == "unsigned" else pattern
 
     is_kept = fold.source not in linked.plan.pipelined
+    keys: dict[tuple[int, ...], Counter[int]] = {}
     wanted: dict[tuple[int, ...], tuple[int, int]] = {(): (0, 0)} if fold.is_always_there else {}
     for row in codes_where(arena, linked.ids[fold.source], at.WAS).tolist():
         key = tuple(row[column] for column in fold.group)
         count, total = wanted.get(key, (0, 0))
         if fold.op != "count":
             assert fold.value is not None  # noqa: S101  only what is counted has none
-            total += whole(row[fold.value], types[fold.source][fold.value])
+            if fold.is_extreme:
+                keys.setdefault(key, Counter())[row[fold.value]] += 1
+            else:
+                total += whole(row[fold.value], types[fold.source][fold.value])
         wanted[key] = count + 1, total
     groups, alive, held = linked.groups(fold), set(), {}
+    best: dict[tuple[int, ...], int] = {}
     for number, record in enumerate(records_of(arena, groups).tolist()):
         if record[0] & at.USED:
             flags = record[0] & at.FLAGS
@@ -213,6 +223,10 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
             key = tuple(record[at.COLS : at.COLS + len(fold.group)])
             held[key] = total_of(arena, groups, number)
             alive.add(number)
+            if fold.is_extreme:
+                cells = cells_of(arena, groups, number)
+                held[key] = cells[0], 0
+                best[key] = _check_best(arena, linked, fold, cells, keys.get(key, Counter()))
     if not is_kept:  # then what there is to hold it against is how many rows have come
         wanted = held
         rows = relation_cell(arena, linked.ids[fold.source], at.R_DERIVATIONS)
@@ -225,12 +239,46 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
     kind = types[fold.relation][-1]
     shown = {}
     for *key, code in codes_where(arena, linked.ids[fold.relation], at.WAS).tolist():
-        shown[tuple(key)] = whole(code, kind)
-    values = {key: _total(fold, kind, *found) for key, found in wanted.items()}
+        shown[tuple(key)] = code if fold.is_extreme else whole(code, kind)
+    values = best or {key: _total(fold, kind, *found) for key, found in wanted.items()}
     _require(shown == values, str(fold), "the values differ from those of all rows")
     if fold.present is not None:
         there = {*map(tuple, codes_where(arena, linked.ids[fold.present], at.WAS).tolist())}
         _require(there == wanted.keys(), str(fold), f"{fold.present} has other groups")
+
+
+def _check_best(
+    arena: Arena, linked: Linked, fold: Fold, cells: list[int], codes: Counter[int]
+) -> int:
+    """Hold a group's best value, and the next ones, against all codes. The code of the best."""
+    assert fold.value is not None  # noqa: S101  what has a best value has values
+    types = {relation.name: relation.types for relation in linked.plan.relations}
+    kind = VALUE_TYPES[types[fold.source][fold.value]]
+    op = at.FOLD_MIN if fold.op == "min" else at.FOLD_MAX
+    codes_of = {int(order_key(arena.cells, kind, op, code)): code for code in codes}
+
+    def before(one: int, other: int) -> int:
+        if kind != at.T_SYMBOL:
+            return one - other
+        order = int(symbol_order(arena.words, arena.cells, one, other))
+        return order if fold.op == "min" else -order
+
+    ordered = sorted(codes_of, key=cmp_to_key(before))
+    ref, ties = cells[2] >> 32, cells[2] & ((1 << 31) - 1)
+    found = [(cells[1], ties)]
+    bound: int | None = cells[1]
+    if ref:
+        start = (int(arena.cells[at.BUCKETS]) + (ref - 1) * 4) >> 1
+        count, room, is_bounded, bound = arena.cells[start : start + 4].tolist()
+        _require(count <= room, str(fold), f"{count} keys in a block for {room}")
+        block = arena.cells[start + 4 : start + 4 + 2 * count].reshape(count, 2).tolist()
+        found += [(key, rows) for key, rows in reversed(block)]
+        bound = bound if is_bounded else None
+    wanted = [
+        (key, codes[codes_of[key]]) for key in ordered if bound is None or before(key, bound) <= 0
+    ]
+    _require(found == wanted, str(fold), f"the best are {found}, of all rows {wanted}")
+    return codes_of[cells[1]]
 
 
 def _total(fold: Fold, kind: str, count: int, total: int) -> int:

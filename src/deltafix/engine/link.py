@@ -57,7 +57,10 @@ _CONVERSIONS = {
     ("to_float", "number"): at.ITOF, ("to_number", "float"): at.FTOI,
     ("to_float", "unsigned"): at.UTOF, ("to_unsigned", "float"): at.FTOU,
 }  # fmt: skip
-_TOTALS = {"count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "mean": at.FOLD_MEAN}
+_FOLDS = {
+    "count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "mean": at.FOLD_MEAN,
+    "min": at.FOLD_MIN, "max": at.FOLD_MAX,
+}  # fmt: skip
 _MANY = 6
 """Variants from which looking into a filter is cheaper than probing the index of each."""
 _AS_IT_IS = -1
@@ -78,7 +81,7 @@ class Linked:
     """A plan in the kernel's terms: relation numbers by name, the program, rules counted.
 
     `memos` are the functors that its rules ask Python for, by number; `outside` are the strata
-    that Python computes, `totals` the folds that the kernel does, by the numbers of their strata.
+    that Python computes, `folds` the folds that the kernel does, by the numbers of their strata.
     """
 
     plan: Plan
@@ -88,7 +91,7 @@ class Linked:
     rule_counts: int
     memos: dict[int, Memo] = field(default_factory=dict)
     outside: dict[int, Outside] = field(default_factory=dict)
-    totals: dict[int, Fold] = field(default_factory=dict)
+    folds: dict[int, Fold] = field(default_factory=dict)
 
     def groups(self, fold: Fold) -> int:
         """The number of the table of a fold's groups."""
@@ -157,13 +160,13 @@ def link(
     tables.make_room(slots + 1, depth + 2, rules)
     tables.arena.cells[at.N_RULES] = rules
     ids = {relation.name: tables.numbers[relation.name] for relation in plan.relations}
-    totals = writer.totals
+    folds = writer.folds
     outside = {
         number: stage.outside
         for number, stage in enumerate(plan.stages)
-        if stage.outside is not None and number not in totals
+        if stage.outside is not None and number not in folds
     }
-    return Linked(plan, tables, ids, program, rules, memos, outside, totals)
+    return Linked(plan, tables, ids, program, rules, memos, outside, folds)
 
 
 def _is_shared(stage: Stage) -> bool:
@@ -250,7 +253,7 @@ class Writer:
         self.asked: dict[Memo, int] = {}
         self.lookups: list[tuple[str, tuple[int, ...], int]] = []
         self.types = {one.name: one.types for one in plan.relations}
-        self.totals = plan.totals
+        self.folds = plan.folds
         self.pipelined = plan.pipelined
         self.unread: Collection[Argument] = ()
         self.raw: Mapping[Argument, BaseType] = {}
@@ -267,11 +270,11 @@ class Writer:
         """The program, and how it comes again. O(strata that are not as they were, and words)."""
         indexes = self.tables.first_indexes()
         piped = defaultdict[str, list[Fold]](list)
-        for fold in self.totals.values():
+        for fold in self.folds.values():
             if fold.source in self.pipelined:
                 piped[fold.source].append(fold)
         pieces = [
-            self.placed(stage, self.totals.get(number), piped)
+            self.placed(stage, self.folds.get(number), piped)
             for number, stage in enumerate(self.plan.stages)
         ]
         program = _joined(pieces, indexes)
@@ -284,12 +287,10 @@ class Writer:
         self.out.extend(values)
         return start
 
-    def placed(
-        self, stage: Stage, total: Fold | None, piped: Mapping[str, Sequence[Fold]]
-    ) -> Piece:
+    def placed(self, stage: Stage, fold: Fold | None, piped: Mapping[str, Sequence[Fold]]) -> Piece:
         """A stratum by itself, which is written now, or was for the last program."""
         into = tuple(piped.get(stage.relations[0], ())) if stage.is_pipelined else ()
-        given = into, total is not None and total.source in self.pipelined
+        given = into, fold is not None and fold.source in self.pipelined
         was = self.tables.pieces.get(stage.relations)
         if was is not None and was.of is stage and was.given == given:
             return was
@@ -298,7 +299,7 @@ class Writer:
         run = (*forward, *stage.rederive, *stage.by_key)
         placed = {id(one.nodes): self.part(stage, one, parts) for one in run}
         start, self.out = self.out, []
-        record = self.stage(stage, placed, total, into)
+        record = self.stage(stage, placed, fold, into)
         out, self.out = self.out, start
         return replace(
             self.piece(out, stage, given, record),
@@ -311,7 +312,7 @@ class Writer:
         )
 
     def stage(
-        self, stage: Stage, parts: Mapping[int, Piece], total: Fold | None, into: Sequence[Fold]
+        self, stage: Stage, parts: Mapping[int, Piece], fold: Fold | None, into: Sequence[Fold]
     ) -> Offset:
         """A stratum record."""
         relations = self.put([self.ids[name] for name in stage.relations])
@@ -333,7 +334,7 @@ class Writer:
                 int(stage.outside is not None), len(reads),
                 self.put([self.ids[name] for name in reads]),
                 int(bool(stage.best)), self.by_relation(stage, parts, stage.by_key),
-                0 if total is None else self.fold(total), pipe, int(_is_shared(stage)),
+                0 if fold is None else self.fold(fold), pipe, int(_is_shared(stage)),
             ]
         )  # fmt: skip
 
@@ -341,15 +342,17 @@ class Writer:
         """The record of a fold that the kernel computes, of which each stratum has its own."""
         source, result = self.types[fold.source], self.types[fold.relation]
         added = 0 if fold.value is None else fold.value
-        op = _TOTALS.get(fold.op, at.FOLD_MEAN if fold.most is None else at.FOLD_BOUNDED)
+        op = _FOLDS.get(fold.op, at.FOLD_MEAN if fold.most is None else at.FOLD_BOUNDED)
         said = 10 ** (fold.scale or 0) if fold.most is None else fold.most
+        looks = fold.is_extreme and fold.group  # through a group
+        index = self.index(fold.source, fold.group) if looks else -1
         return self.put(
             [
                 self.tables.numbers[Groups.of(fold)], self.ids[fold.source],
                 self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
                 op, added, VALUE_TYPES[source[added]] if source else 0, VALUE_TYPES[result[-1]],
                 int(fold.is_always_there), said >> 32, (said & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),
-                int(fold.source in self.pipelined), len(fold.group), *fold.group,
+                int(fold.source in self.pipelined), index, len(fold.group), *fold.group,
             ]
         )  # fmt: skip
 

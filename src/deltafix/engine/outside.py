@@ -43,7 +43,7 @@ def outside_strata(
     bounds = Bounds(arena) if before is None else before.bounds
     layers = [outside.layer for outside in linked.outside.values()]
     folds = (one for layer in layers for one in (layer.fold, *layer.folds) if one is not None)
-    for name in (one.op for one in (*linked.totals.values(), *folds)):
+    for name in (one.op for one in (*linked.folds.values(), *folds)):
         if name.startswith("@@") and name[2:] not in users.reducers:
             message = f"the program folds with {name[2:]}; pass it: connect(..., reducers=...)"
             raise FunctorError(message)

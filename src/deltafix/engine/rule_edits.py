@@ -300,7 +300,7 @@ class RuleEpoch:
             linked = link(step.during, self._tables, db._codes, step.fresh)
         for signal, flag in zip(SIGNALS, (at.WAS, at.NOW), strict=True):
             self._signal(linked.ids[signal], flag)
-        for number in step.fresh & (linked.outside.keys() | linked.totals.keys()):
+        for number in step.fresh & (linked.outside.keys() | linked.folds.keys()):
             for name in step.during.stages[number].relations:
                 self._list_once(linked.ids[name])
         for home, rows in taken.items():

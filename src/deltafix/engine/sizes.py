@@ -49,7 +49,7 @@ def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
     Under `<arena>`: bytes of blocks `taken` (untouched pages of them cost nothing) and `reserved`.
     """
     found = {}
-    folds = {fold.relation: linked.groups(fold) for fold in linked.totals.values()}
+    folds = {fold.relation: linked.groups(fold) for fold in linked.folds.values()}
     for name, number in linked.ids.items():
         rows, key = _table_bytes(arena, number)
         first = relation_cell(arena, number, at.R_IDX)

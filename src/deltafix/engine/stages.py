@@ -9,9 +9,9 @@ that count or add up whole numbers are not here, but in the kernel (`kernel.fold
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -32,24 +32,13 @@ T = TypeVar("T")
 
 
 class Changed:
-    """Net changes of a relation: codes (n, arity) of rows added and of rows removed.
+    """Net changes of a relation: codes (n, arity) of rows added and of rows removed."""
 
-    What several folds ask of it is computed once.
-    """
-
-    __slots__ = ("_parts", "added", "removed")
+    __slots__ = ("added", "removed")
 
     def __init__(self, added: Words, removed: Words) -> None:
         self.added: Words = added
         self.removed: Words = removed
-        self._parts: dict[Hashable, Any] = {}
-
-    def once(self, what: Hashable, compute: Callable[[], T]) -> T:
-        """What is computed of these changes, under a name."""
-        if what not in self._parts:
-            self._parts[what] = compute()
-        found: T = self._parts[what]
-        return found
 
 
 class Stratum(Protocol):
@@ -147,8 +136,8 @@ class Strata:
         """Compute the stratum at which the kernel stopped, and enter its changes."""
         arena = self._arena
         number = int(arena.cells[at.S_STRATUM])
-        if number in self._linked.totals:
-            self._refuse(self._linked.totals[number])
+        if number in self._linked.folds:
+            self._refuse(self._linked.folds[number])
         self._warm(number)
         self.bounds.begin(began, budget)
         ids = self._linked.ids

@@ -19,6 +19,7 @@ from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import find_slot, read_changes
 
 __all__ = [
+    "cells_of",
     "changed_in_epoch",
     "codes_where",
     "few_changes",
@@ -173,10 +174,16 @@ def rows_of_group(
     return found
 
 
-def total_of(arena: Arena, groups: int, row: int) -> tuple[int, int]:
-    """How many rows a group of a fold has, and the sum of their values (`kernel.fold`)."""
+def cells_of(arena: Arena, groups: int, row: int) -> list[int]:
+    """The three cells of a group of a fold (`kernel.fold`)."""
     arity, stride = (relation_cell(arena, groups, field) for field in (at.R_ARITY, at.R_STRIDE))
     behind = (at.COLS + arity + 1) // 2 * 2
     cell = (relation_cell(arena, groups, at.R_ROWS) + row * stride + behind) // 2
-    count, low, high = arena.cells[cell : cell + 3].tolist()
+    found: list[int] = arena.cells[cell : cell + 3].tolist()
+    return found
+
+
+def total_of(arena: Arena, groups: int, row: int) -> tuple[int, int]:
+    """How many rows a group of a fold has, and the sum of their values."""
+    count, low, high = cells_of(arena, groups, row)
     return count, (high << 32) + low

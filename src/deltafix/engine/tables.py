@@ -50,11 +50,12 @@ class Groups:
 
     relation: str
     columns: int
+    is_extreme: bool
 
     @classmethod
     def of(cls, fold: Fold) -> Groups:
         """Those of a fold."""
-        return cls(fold.relation, len(fold.group))
+        return cls(fold.relation, len(fold.group), fold.is_extreme)
 
 
 Table: TypeAlias = str | Memo | Groups
@@ -125,7 +126,7 @@ class Tables:
                 message = f"relation {relation.name} has {arity} columns"
                 raise LimitError(f"{message}; the limit is {at.MAX_ARITY}")
             self.numbers.setdefault(relation.name, len(self.numbers))
-        folds = [*map(Groups.of, plan.totals.values())]
+        folds = [*map(Groups.of, plan.folds.values())]
         for groups in folds:
             self.numbers.setdefault(groups, len(self.numbers))
         self._add_descriptors(known)
@@ -141,6 +142,7 @@ class Tables:
                 odd = (at.COLS + groups.columns) % 2
                 self._rows(self.numbers[groups], groups.columns, extra=6 + odd)
                 arena.vector(self.cell(self.numbers[groups]) + at.R_CHANGED, 64)
+                arena.cells[self.cell(self.numbers[groups]) + at.R_BEST] = groups.is_extreme
         self._index(plan)
         for stage in plan.stages:
             if stage.recursive and stage.rederive and not stage.best:

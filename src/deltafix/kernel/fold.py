@@ -1,17 +1,18 @@
-"""Aggregates that count and add up: `count`, and `sum` and `mean` of whole numbers.
+"""Aggregates: `count`, `sum` and `mean` of whole numbers, `min` and `max`.
 
 A fold has a table of its own, which no rule names, with a row for each group: the group's columns,
 SUPPORT 1 while rules see a value of it, and three cells behind the columns: how many rows it has,
 and the sums of the low and the high 32 bits of their values (2**31 rows fit, so nothing wraps
-around before it is read). Its stratum takes the changed rows of the source, each O(1), then shows
-the groups that they touched: the row of the old value holds no more, that of the new one does.
-A source that nothing else reads is not kept (`plan.pipelined`): `pipe` takes each of its rows as
-its stratum derives it or loses its derivation, and the fold's stratum only shows.
+around before it is read), or what `extremes` keeps of the best. Its stratum takes the changed rows
+of the source, each O(1), then shows the groups that they touched: the row of the old value holds no
+more, that of the new one does.
+A source that nothing reads but counts and sums is not kept (`plan.pipelined`): `pipe` takes each of
+its rows as its stratum derives it or loses its derivation, and the fold's stratum only shows.
 
 Invariant: a group's row is noted in `FOLDED` before its first change in an epoch, and listed as
 changed, so the epoch can be undone; between epochs a group is there if it has rows (or is always
-shown), and what is shown is its value. Where a run stands is in S_ITEM and S_ROW. Not here: floats,
-and what Python folds (`engine.folds`).
+shown), and what is shown is its value. Where a run stands is in S_ITEM and S_ROW. Not here: sums of
+floats, and what Python folds (`engine.folds`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,15 @@ import numpy as np
 
 from deltafix.kernel import layout as at
 from deltafix.kernel.checks import operand, pattern
+from deltafix.kernel.extremes import (
+    add_extreme,
+    code_of,
+    find_best,
+    forget_next,
+    is_open,
+    order_key,
+    put_back,
+)
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
 from deltafix.kernel.memory import new_row, push, room, row_room
@@ -91,6 +101,9 @@ def _add(A, L, P, f, o, h, value, sign):
     """A row of the source, its group at word `o` (hash `h`), comes (`sign` 1) or goes (-1)."""
     g = np.int64(P[f + at.F_GROUPS])
     cell = _totals(L, g, _group(A, L, g, o, h))
+    if P[f + at.F_OP] >= at.FOLD_MIN:
+        add_extreme(A, L, P, f, cell, value, sign)
+        return
     L[cell] += sign
     if P[f + at.F_OP] != at.FOLD_COUNT:
         high = value >> 32
@@ -143,8 +156,13 @@ def _add_rows(A, L, P, f, n):
             sign = np.int64(-1)
             offset = -offset
         value = np.int64(0)
-        if P[f + at.F_OP] != at.FOLD_COUNT:
-            value = decode(L, np.int64(A[offset + at.COLS + P[f + at.F_VALUE]]))
+        op = np.int64(P[f + at.F_OP])
+        if op != at.FOLD_COUNT:
+            value = np.int64(A[offset + at.COLS + P[f + at.F_VALUE]])
+            if op >= at.FOLD_MIN:
+                value = order_key(L, np.int64(P[f + at.F_VALUE_TYPE]), op, value)
+            else:
+                value = decode(L, value)
         _add(A, L, P, f, at.EMIT + e * width, L[at.EMIT_CELLS + 2 * e], value, sign)
 
 
@@ -187,6 +205,8 @@ def _empty(A, L, g):
             _note_room(L, g)
             _note(A, L, g, np.int64(row))
             cell = _totals(L, g, np.int64(row))
+            if L[rb + at.R_BEST]:
+                forget_next(A, L, cell)
             for k in range(3):
                 L[cell + k] = 0
 
@@ -243,15 +263,18 @@ def _quotient(high, low, count):
 @kernel("i:LPiiii")
 def _value(L, P, f, count, low, high):
     """The code of a group's value, or NO_VALUE: it is beyond the bound."""
+    op = np.int64(P[f + at.F_OP])
+    if op >= at.FOLD_MIN:
+        return code_of(L, np.int64(P[f + at.F_TYPE]), op, low)
     high += low >> 32
     low &= _LOW
-    if P[f + at.F_OP] == at.FOLD_COUNT:
+    if op == at.FOLD_COUNT:
         return encode(L, np.int64(P[f + at.F_TYPE]), count)
     said = (np.int64(P[f + at.F_SAID]) << 32) | (np.int64(P[f + at.F_SAID + 1]) & _LOW)
-    if P[f + at.F_OP] == at.FOLD_MEAN:
+    if op == at.FOLD_MEAN:
         return encode(L, np.int64(at.T_FLOAT), canonical(_quotient(high, low, count * said)))
     value = ((((high & _LOW) ^ _SIGN) - _SIGN) << 32) | low
-    if P[f + at.F_OP] == at.FOLD_BOUNDED:
+    if op == at.FOLD_BOUNDED:
         if high < -_SIGN or high >= _SIGN or value > said or value < -said - 1:
             return np.int64(NO_VALUE)
     return encode(L, np.int64(P[f + at.F_TYPE]), value)
@@ -279,6 +302,8 @@ def _show(A, L, P, f, entry):
     new = np.int64(NO_VALUE)
     if shown:
         old = _value(L, P, f, L[entry + 2], L[entry + 3], L[entry + 4])
+    if shows and L[rb + at.R_BEST] and is_open(L, cell):
+        find_best(A, L, P, f, offset + at.COLS, cell)
     if shows:
         new = _value(L, P, f, L[cell], L[cell + 1], L[cell + 2])
         if new == NO_VALUE:
@@ -418,7 +443,10 @@ def undo_folds(A, L):
         rb = L[at.RELS] + g * at.RSZ
         A[L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.SUPPORT] = L[entry + 1]
         cell = _totals(L, g, row)
-        for k in range(3):
-            L[cell + k] = L[entry + 2 + k]
+        if L[rb + at.R_BEST]:
+            put_back(A, L, cell, entry + 2)
+        else:
+            for k in range(3):
+                L[cell + k] = L[entry + 2 + k]
         _end(A, L, entry)
     L[at.FOLDED + 1] = 0

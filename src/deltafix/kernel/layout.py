@@ -219,7 +219,8 @@ R_STRATUM = 17
 R_RULES = 18  # 1: some rule has it as head
 R_DERIVATIONS = 19  # derivations of its rows that hold: what recomputing it would find again
 R_SETTLED = 20  # R_DERIVATIONS when the last epoch ended
-R_BEST = 21  # one row per key: 1 the least, 2 the greatest value; 0: all rows
+R_BEST = 21  # one row per key: 1 the least, 2 the greatest value; 0: all rows. Of the groups of
+# a fold 1: it is `min` or `max`
 R_BEST_COL = 22  # the column of the value, its type, and the index on the key
 R_BEST_TYPE = 23
 R_BEST_INDEX = 24
@@ -318,11 +319,12 @@ F_ALWAYS = 8  # 1: without rows it has a value, too
 F_SAID = 9  # high and low 32 bits: the largest total (the least is one below its negative), or
 # what a mean is divided by
 F_PIPED = 11  # 1: rows of the source come as they are derived (T_PIPE)
-F_NGROUP = 12
-F_GROUP = 13  # columns of the source
-FSZ = 14
+F_INDEX = 12  # the index of the source by group, where groups are looked through
+F_NGROUP = 13
+F_GROUP = 14  # columns of the source
+FSZ = 15
 # aggregates
-FOLD_COUNT, FOLD_SUM, FOLD_BOUNDED, FOLD_MEAN = range(4)
+FOLD_COUNT, FOLD_SUM, FOLD_BOUNDED, FOLD_MEAN, FOLD_MIN, FOLD_MAX = range(6)
 # variant
 V_TRIGGER = 0  # relation whose row starts it, -1: none
 V_NEGATED = 1

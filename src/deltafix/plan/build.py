@@ -322,14 +322,14 @@ class _Planner:
 def _outside(layer: Layer, indexes: Indexes, types: Mapping[str, tuple[BaseType, ...]]) -> Outside:
     """A fold, or a stratum for Python.
 
-    A fold that keeps more than totals gets an index by group, to look at a group again.
+    A fold that keeps more than totals has an index by group, to look at a group again.
     """
     fold = layer.fold
     if fold is not None:
         is_total = fold.is_total(types)
         if fold.group and not is_total and fold.op not in ("sum", "mean"):
             indexes.add(fold.source, fold.group)
-        return Outside((fold.source,), layer, is_total=is_total)
+        return Outside((fold.source,), layer, in_kernel=is_total or fold.is_extreme)
     reads = dict.fromkeys(one.relation for one in _reads(layer))
     return Outside(tuple(one for one in reads if one not in layer.relations), layer)
 

@@ -266,8 +266,13 @@ class Fold:
         """Whether there is a value without any row."""
         return not self.group and self.op in ("count", "sum")
 
+    @property
+    def is_extreme(self) -> bool:
+        """Whether it is `min` or `max`, which the kernel computes by looking at groups again."""
+        return self.op in ("min", "max")
+
     def is_total(self, types: Mapping[str, tuple[BaseType, ...]]) -> bool:
-        """Whether it only counts, or adds up whole numbers: then the kernel computes it."""
+        """Whether it only counts, or adds up whole numbers: the kernel needs no rows again."""
         if self.op == "count":
             return True
         if self.value is None:

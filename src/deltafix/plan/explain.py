@@ -111,8 +111,8 @@ def _stratum(stage: Stage, known: Mapping[str, Statistics]) -> dict[str, Any]:
         "relations": list(stage.relations),
         "recursive": stage.recursive,
         "pipelined": stage.is_pipelined,
-        "outside": [] if outside is None or outside.is_total else outside.show(),
-        "total": outside.show() if outside is not None and outside.is_total else [],
+        "outside": [] if outside is None or outside.in_kernel else outside.show(),
+        "fold": outside.show() if outside is not None and outside.in_kernel else [],
         "rules": list(rules.values()),
     }
 

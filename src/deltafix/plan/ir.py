@@ -134,14 +134,14 @@ class Variant:
 class Outside:
     """What computes a stratum that is no plain rules': one fold, or clauses beyond Horn.
 
-    A fold that only counts or adds up (`is_total`) is the kernel's, the rest Python's.
+    A fold `in_kernel` (`kernel.fold`) is not Python's, which has the rest.
 
     `reads` are the relations below whose changes it gets.
     """
 
     reads: tuple[str, ...]
     layer: Layer
-    is_total: bool = False
+    in_kernel: bool = False
 
     def show(self) -> list[str]:
         """As lines of text."""
@@ -223,9 +223,11 @@ class Plan:
         return frozenset(one.relations[0] for one in self.stages if one.is_pipelined)
 
     @property
-    def totals(self) -> dict[int, Fold]:
+    def folds(self) -> dict[int, Fold]:
         """The folds that the kernel computes, by the numbers of their strata."""
-        kept = {n: s.outside for n, s in enumerate(self.stages) if s.outside and s.outside.is_total}
+        kept = {
+            n: s.outside for n, s in enumerate(self.stages) if s.outside and s.outside.in_kernel
+        }
         return {n: one.layer.fold for n, one in kept.items() if one.layer.fold is not None}
 
     def _repr_html_(self) -> str:

@@ -36,7 +36,7 @@ def _stratum(number: int, one: dict[str, Any]) -> Iterator[str]:
     yield f"stratum {number}: {', '.join(one['relations'])}{recursive}"
     if one["pipelined"]:
         yield "  its rows go into aggregates as they are derived, and are not kept"
-    yield from (f"  {line}" for line in one["total"])
+    yield from (f"  {line}" for line in one["fold"])
     if one["outside"]:
         yield "  outside the kernel:"
         yield from (f"    {line}" for line in one["outside"])

@@ -64,7 +64,7 @@ def transition(old: Plan, new: Plan, moved: AbstractSet[str], *, first: bool) ->
     """
     built = {**old.indexes, **new.indexes}
     there = {name: list(columns) for name, columns in built.items()}
-    indexes = Indexes(there, unique(new.relations, new.totals.values()))
+    indexes = Indexes(there, unique(new.relations, new.folds.values()))
     before = {} if first else {frozenset(s.relations): n for n, s in enumerate(old.stages)}
     stages: list[Stage] = []
     fresh: set[int] = set()
@@ -112,7 +112,7 @@ def _with_their_folds(old: Plan, new: Plan, fresh: AbstractSet[int]) -> set[int]
     turned = old.pipelined ^ new.pipelined
     found: set[int] = set()
     sources = {stage.relations[0]: n for n, stage in enumerate(new.stages) if stage.is_pipelined}
-    for number, fold in new.totals.items():
+    for number, fold in new.folds.items():
         if fold.source in turned:
             found.add(number)
         if fold.source in sources and (number in fresh or number in found):

@@ -11,7 +11,6 @@ from random import Random
 import pytest
 
 import deltafix
-from deltafix.engine.folds import extremes
 from deltafix.engine.functors import Functors
 from deltafix.engine.run import STRATEGIES
 from deltafix.errors import BudgetError, ProgramError
@@ -82,32 +81,6 @@ def test_an_edit_touches_its_group_only() -> None:
             tx.insert("sale", [("s7", "more", 1)])
         assert {row[0] for row in tx.delta["total"].added} == {"s7"}
         assert db.last_epoch.derivations < 20
-
-
-def test_the_next_best_value_is_found_once_then_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[object] = []
-    plain = extremes.Extremes._settle
-
-    def counted(self: extremes.Extremes, key: tuple) -> None:
-        if key not in self._orders:
-            looked.append(key)
-        plain(self, key)
-
-    monkeypatch.setattr(extremes.Extremes, "_settle", counted)
-    program = """
-    .decl v(k: number, x: number)
-    .input v
-    .decl least(x: number)
-    least(m) :- m = min x : { v(_, x) }.
-    """
-    with deltafix.connect(program) as db:
-        with db.transaction() as tx:
-            tx.insert("v", [(n, n) for n in range(1000)])
-        for n in range(50):
-            with db.transaction() as tx:
-                tx.delete("v", [(n, n)])
-            assert db.rows("least") == [(n + 1,)]
-    assert len(looked) == 1
 
 
 def test_float_sums_return_to_the_old_value() -> None:

@@ -62,7 +62,7 @@ class BeyondStratum:
         def make(fold: Fold, look: Callable[[Row], list[Value]]) -> FoldKind:
             result = kinds[fold.relation][-1]
             kind = result if fold.value is None else kinds[fold.source][fold.value]
-            return fold_kind(codes, fold, (kind, result), users.reducers, look)
+            return fold_kind(fold, (kind, result), users.reducers, look)
 
         kinds = {relation.name: relation.types for relation in linked.plan.relations}
         self._arena = arena

@@ -1,27 +1,23 @@
-"""`min` and `max`: the best value per group and how many rows have it.
+"""`min` and `max` within a recursion: the best value per group and how many rows have it.
 
 A better row replaces it in O(1). When the last row with the best value goes, the group is looked
 at again, through the source's index by group; from then on the group keeps its values in order
 (a heap with lazy deletion), so the next time costs O(log n). Floats are held as their places in the
-total order. Invariant: the best value held is that of the source's rows as they stand.
+total order. Invariant: the best value held is that of the source's rows as they stand. Not here:
+those outside recursion (`kernel.extremes`).
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any
 
-import numpy as np
-
-from deltafix.engine.codes import Codes
-from deltafix.engine.folds.groups import FEW, Journal, Key, Numbers, grouped, keys_of
-from deltafix.engine.stages import Changed
+from deltafix.engine.folds.groups import Journal, Key
 from deltafix.facts.values import BaseType, Value, float_at, float_order
-from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 
 
@@ -57,13 +53,7 @@ class Extremes:
     `look` gives the values in one group as they stand, one for each row of the source.
     """
 
-    def __init__(
-        self, codes: Codes, fold: Fold, kind: BaseType, look: Callable[[Key], list[Value]]
-    ) -> None:
-        assert fold.value is not None  # noqa: S101  min and max have a target
-        self._codes = codes
-        self._group = fold.group
-        self._column = fold.value
+    def __init__(self, fold: Fold, kind: BaseType, look: Callable[[Key], list[Value]]) -> None:
         self._kind = kind
         self._look = look
         self._least = fold.op == "min"
@@ -71,16 +61,10 @@ class Extremes:
         self._orders: dict[Key, _Order] = {}
         self._open: set[Key] = set()
 
-    def update(self, change: Changed) -> dict[Key, Value | None]:
-        """The values of the groups that the change touches; None: the group has no rows."""
-        many = len(change.added) > FEW and self._kind != "symbol" and not self._orders
-        if many:
-            self._add_many(change.added, grouped(change, 1, self._group))
-        singly = change.added[:0] if many else change.added
-        for rows, sign in ((singly, 1), (change.removed, -1)):
-            for key, value in zip(keys_of(rows, self._group), self._values(rows), strict=True):
-                self._change(key, value, sign)
-        return {key: self.value(key) for key in self._groups.touched}
+    @property
+    def touched(self) -> KeysView[Key]:
+        """The groups that changed in the epoch."""
+        return self._groups.touched
 
     def change(self, key: Key, value: Value | None, sign: int) -> None:
         """A row of a group comes (`sign` 1) or goes (-1)."""
@@ -105,18 +89,6 @@ class Extremes:
         self._groups.undo()
         self._open.clear()
 
-    def _numbers(self, rows: Words) -> np.ndarray[Any, np.dtype[Any]]:
-        codes = rows[:, self._column]
-        if self._kind == "float":
-            return self._codes.places(codes)
-        return self._codes.decode_numbers(self._kind, codes)
-
-    def _values(self, rows: Words) -> list[Any]:
-        if self._kind == "symbol":
-            return self._codes.decode(self._kind, rows[:, self._column])
-        found: list[Any] = self._numbers(rows).tolist()
-        return found
-
     def _place(self, value: Any) -> Any:
         return float_order(value) if self._kind == "float" else value
 
@@ -140,27 +112,6 @@ class Extremes:
             self._groups.put(key, (value, held[1] + sign))
             if held[1] + sign <= 0:
                 self._open.add(key)
-
-    def _add_many(self, rows: Words, groups: tuple[list[Key], Numbers]) -> None:
-        """Rows added in bulk: the best of each group, by one sort."""
-        keys, places = groups
-        values = self._numbers(rows)
-        ordered = np.lexsort((values, places))
-        if not self._least:
-            ordered = ordered[::-1]
-        places, values = places[ordered], values[ordered]
-        first = np.flatnonzero(np.diff(places, prepend=-1))
-        best = values[first]
-        per_group = np.zeros(len(keys), dtype=values.dtype)
-        per_group[places[first]] = best
-        counts = np.bincount(places[values == per_group[places]], minlength=len(keys))
-        for place, value in zip(places[first].tolist(), best.tolist(), strict=True):
-            key = keys[place]
-            held = self._groups.touch(key)
-            if held is None or self._better(value, held[0]):
-                self._groups.put(key, (value, int(counts[place])))
-            elif value == held[0]:
-                self._groups.put(key, (value, held[1] + int(counts[place])))
 
     def _settle(self, key: Key) -> None:
         """The best value of a group whose best may be gone."""

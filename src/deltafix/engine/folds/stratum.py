@@ -1,9 +1,9 @@
 """A fold as a stratum outside the kernel: changes of its source in, changes of its values out.
 
-Those that count or add up whole numbers are the kernel's (`kernel.fold`), unless they are part of a
-recursion (`engine.beyond`).
+Those that count or add up whole numbers, and `min` and `max`, are the kernel's (`kernel.fold`),
+unless they are part of a recursion (`engine.beyond`).
 Invariant: `values` holds, per group, the code of the value that the relation shows. What a value
-is, is the kind's (`totals`, `extremes`, `users`); this module knows emptiness, emission and undo.
+is, is the kind's (`Totals`, `users`); this module knows emptiness, emission and undo.
 
 Totals are exact (`changes.exact`), so a row that comes and goes leaves precisely the old value,
 floats included; they wrap around, or are rounded, only when they are read. Whole numbers outside a
@@ -12,7 +12,7 @@ recursion are the kernel's (`kernel.fold`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, KeysView, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from deltafix.changes.exact import Total, divide, extend, total_value
@@ -37,8 +37,9 @@ _Value: TypeAlias = "int | frozenset[int]"
 class FoldKind(Protocol):
     """What keeps the values of one aggregate's groups."""
 
-    def update(self, change: Changed) -> dict[Key, Any]:
-        """Rows of codes come and go; the values of the groups touched in this epoch."""
+    @property
+    def touched(self) -> KeysView[Key]:
+        """The groups that changed in the epoch."""
 
     def change(self, key: Key, value: Value | None, sign: int) -> None:
         """One row of a group comes (1) or goes (-1)."""
@@ -54,7 +55,6 @@ class FoldKind(Protocol):
 
 
 def fold_kind(
-    codes: Codes,
     fold: Fold,
     kinds: tuple[BaseType, BaseType],
     reducers: Mapping[str, UserReducer],
@@ -66,13 +66,13 @@ def fold_kind(
     """
     kind, _ = kinds
     if fold.op in ("count", "sum", "mean"):
-        return Totals(codes, fold, kind)
+        return Totals(fold, kind)
     if fold.op in ("min", "max"):
-        return Extremes(codes, fold, kind, look)
+        return Extremes(fold, kind, look)
     reducer = reducers[fold.op.removeprefix("@@")]
     if fold.most is not None and kinds == ("number", "number"):
-        return Totals(codes, fold, kind, reducer)
-    return UserFold(codes, fold, kinds, reducer, look)
+        return Totals(fold, kind, reducer)
+    return UserFold(fold, kinds, reducer, look)
 
 
 class FoldStratum:
@@ -104,8 +104,14 @@ class FoldStratum:
             return codes.decode(kind, rows[:, fold.value])
 
         def make() -> FoldKind:
-            return fold_kind(codes, fold, (kind, self._result), reducers, look)
+            return fold_kind(fold, (kind, self._result), reducers, look)
 
+        def values(rows: Words) -> list[Any]:
+            if fold.value is None or fold.op == "count":
+                return [None] * len(rows)
+            return codes.decode(kind, rows[:, fold.value])
+
+        self._read = values
         self._make = make
         self._kind = make()
         self._rows: Callable[[], Words] = lambda: codes_where(
@@ -164,7 +170,10 @@ class FoldStratum:
 
     def _found(self, kind: FoldKind, change: Changed, *, first: bool) -> dict[Key, Any]:
         """The values of the touched groups; one group without columns is there from the first."""
-        found = kind.update(change)
+        for rows, sign in ((change.added, 1), (change.removed, -1)):
+            for key, value in zip(keys_of(rows, self._fold.group), self._read(rows), strict=True):
+                kind.change(key, value, sign)
+        found = {key: kind.value(key) for key in kind.touched}
         if self._fold.is_always_there:  # a sum of floats
             if first:
                 found.setdefault((), None)
@@ -186,20 +195,14 @@ _NOTHING: tuple[int, Total] = (0, 0)
 class Totals:
     """Count and total of each group. `kind` is the base type of the values."""
 
-    def __init__(
-        self, codes: Codes, fold: Fold, kind: BaseType, reducer: UserReducer | None = None
-    ) -> None:
-        self._codes = codes
-        self._fold = fold
-        self._kind = kind
+    def __init__(self, fold: Fold, kind: BaseType, reducer: UserReducer | None = None) -> None:
         self._groups: Journal[tuple[int, Total]] = Journal()
         self._finish: Callable[[int, Total], Value] = _finish(fold.op, kind, reducer)
 
-    def update(self, change: Changed) -> dict[Key, Value | None]:
-        """The values of the groups that the change touches; None: the group has no rows."""
-        for rows, sign in ((change.added, 1), (change.removed, -1)):
-            self._add_each(rows, sign)
-        return {key: self.value(key) for key in self._groups.touched}
+    @property
+    def touched(self) -> KeysView[Key]:
+        """The groups that changed in the epoch."""
+        return self._groups.touched
 
     def change(self, key: Key, value: Value | None, sign: int) -> None:
         """A row of a group comes (`sign` 1) or goes (-1)."""
@@ -220,13 +223,6 @@ class Totals:
     def undo(self) -> None:
         """The epoch was rolled back."""
         self._groups.undo()
-
-    def _add_each(self, rows: Words, sign: int) -> None:
-        values: list[Any] = [None] * len(rows)
-        if self._fold.value is not None and self._fold.op != "count":
-            values = self._codes.decode(self._kind, rows[:, self._fold.value])
-        for key, value in zip(keys_of(rows, self._fold.group), values, strict=True):
-            self.change(key, value, sign)
 
     def _put(self, key: Key, count: int, total: Total) -> None:
         # Removals may come before the additions they belong to: a count may pass below zero.

@@ -7,16 +7,13 @@ group is what its rows fold to; values that a reducer returns fit the aggregate'
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, KeysView
 from typing import Any, Protocol
 
-from deltafix.engine.codes import Codes
-from deltafix.engine.folds.groups import Journal, Key, keys_of
+from deltafix.engine.folds.groups import Journal, Key
 from deltafix.engine.functors import fitted
-from deltafix.engine.stages import Changed
 from deltafix.errors import FunctorError
 from deltafix.facts.values import BaseType, Value, sorted_rows
-from deltafix.kernel.arena import Words
 from deltafix.plan.clause import Fold
 
 
@@ -57,13 +54,11 @@ class UserFold:
 
     def __init__(
         self,
-        codes: Codes,
         fold: Fold,
         kinds: tuple[BaseType, BaseType],
         reducer: UserReducer,
         look: Callable[[Key], list[Value]],
     ) -> None:
-        self._codes = codes
         self._fold = fold
         self._kind, self._result = kinds
         self.several = isinstance(reducer, Several)
@@ -72,27 +67,25 @@ class UserFold:
         self._groups: Journal[tuple[int, Any]] = Journal()
         self._again: set[Key] = set()
 
-    def update(self, change: Changed) -> dict[Key, Any]:
-        """The values of the groups that the change touches; None: the group has no rows.
+    @property
+    def touched(self) -> KeysView[Key]:
+        """The groups that changed in the epoch."""
+        return self._groups.touched
 
-        With `Several` a value is a list of them.
+    def change(self, key: Key, value: Value | None, sign: int) -> None:
+        """A row of a group comes (`sign` 1) or goes (-1).
 
         Raises FunctorError where the reducer raises, or returns a value of another type.
         """
-        for rows, sign in ((change.added, 1), (change.removed, -1)):
-            groups: dict[Key, list[Any]] = {}
-            for key, value in zip(keys_of(rows, self._fold.group), self._values(rows), strict=True):
-                groups.setdefault(key, []).append(value)
-            for key, values in groups.items():
-                self._change(key, values, sign)
-        return {key: self.value(key) for key in self._groups.touched}
-
-    def change(self, key: Key, value: Value | None, sign: int) -> None:
-        """A row of a group comes (`sign` 1) or goes (-1). Raises FunctorError."""
-        self._change(key, [value], sign)
+        count, acc = self._groups.touch(key) or (0, self._reducer.initial)
+        if key not in self._again:
+            acc = self._folded(acc, [value], sign)
+            if acc is None and sign < 0:
+                self._again.add(key)
+        self._groups.put(key, (count + sign, acc))
 
     def value(self, key: Key) -> Any:
-        """The value of a group; None: it has no rows. Raises FunctorError."""
+        """The value of a group, a list with `Several`; None: no rows. Raises FunctorError."""
         if key in self._again:
             self._again.discard(key)
             found = sorted_rows((self._kind,), ((one,) for one in self._look(key)))
@@ -115,18 +108,6 @@ class UserFold:
         """The epoch was rolled back."""
         self._groups.undo()
         self._again.clear()
-
-    def _change(self, key: Key, values: list[Any], sign: int) -> None:
-        count, acc = self._groups.touch(key) or (0, self._reducer.initial)
-        if key not in self._again:
-            acc = self._folded(acc, values, sign)
-            if acc is None and sign < 0:
-                self._again.add(key)
-        self._groups.put(key, (count + sign * len(values), acc))
-
-    def _values(self, rows: Words) -> list[Any]:
-        assert self._fold.value is not None  # noqa: S101  the parser wants a target
-        return self._codes.decode(self._kind, rows[:, self._fold.value])
 
     def _folded(self, acc: Any, values: list[Any], sign: int) -> Any:
         """The accumulator with values more or fewer; None where one cannot be taken away."""

@@ -58,7 +58,7 @@ class Catalog:
         Plans the program: O(program).
         """
         alone, tables = lower(typed(program)), linked.tables
-        used: set[Table] = {*linked.ids, *SIGNALS, *map(Groups.of, linked.totals.values())}
+        used: set[Table] = {*linked.ids, *SIGNALS, *map(Groups.of, linked.folds.values())}
         numbers = [
             one if isinstance(one, Memo) or one in used else f"~{number} unused"
             for one, number in tables.numbers.items()
@@ -109,10 +109,10 @@ class Catalog:
 
 
 def _table(saved: Any) -> Table:
-    """What `to_json` made a name, a pair or a triple of."""
+    """What `to_json` made a name or a triple of."""
     match saved:
-        case [relation, columns]:
-            return Groups(relation, columns)
+        case [relation, columns, bool(is_extreme)]:
+            return Groups(relation, columns, is_extreme)
         case [functor, types, result]:
             return Memo(functor, tuple(types), result)
     return str(saved)
