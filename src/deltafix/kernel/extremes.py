@@ -8,9 +8,8 @@ for (`find_best`). That keeps the next keys of a group of more than `_FEW` rows,
 the best values may go before it is looked through again: O(rows / keys kept) a row, amortised.
 
 Invariant: all rows of the group whose keys come before the bound, or are it, are counted: those of
-the best key and of the block. The bound is the block's; without a block the best key itself; a
-block may have none, then all rows are counted. Where no row has the best key (but rows are there)
-the bound alone is known. A rollback forgets the blocks of the groups that it puts back.
+the best key and of the block. The bound is the block's, which may have none: then all rows are
+counted. Without a block it is the best key, which no row may have meanwhile. A rollback forgets the blocks of the groups that it puts back.
 """
 
 from __future__ import annotations
@@ -191,8 +190,6 @@ def _go(A, L, P, f, cell, key):
             L[cell + 1] = L[b + _FIRST + 2 * L[b + _KEYS]]
             L[cell + 2] += L[b + _FIRST + 2 * L[b + _KEYS] + 1]
             return
-        if L[b + _BOUNDED]:
-            L[cell + 1] = L[b + _BOUND]
         forget_next(A, L, cell)
     elif b >= 0 and not (L[b + _BOUNDED] and _before(A, L, P, f, L[b + _BOUND], key)):
         place = _place(A, L, P, f, b, key)

@@ -155,6 +155,32 @@ def test_a_group_is_looked_through_for_as_many_of_the_best_as_a_block_holds(rows
     assert looks == -(-min(rows - 1, 200) // room) if room > 1 else looks >= rows - 20
 
 
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["number", "symbol"])
+def test_what_comes_before_the_bound_of_a_full_block_moves_it(kind: str, seed: int) -> None:
+    """Rows come next to the best, beside the bound and behind it, until the block is full."""
+    rng = Random(f"full {seed}")
+    value = (lambda n: f"{n:05}") if kind == "symbol" else (lambda n: n)
+    db = deltafix.connect(RULES.replace("KIND", kind))
+    rows = {(0, n, value(n)) for n in range(0, 4000, 25)}
+    with db.transaction() as tx:
+        tx.insert("v", sorted(rows))
+    for epoch in range(ROUNDS):
+        best = sorted(rows, key=lambda row: row[2])
+        ordered = sorted({int(row[2]) for row in best})
+        near = rng.choice((0, 30, 60, 61, 61, 62))
+        low, high = (ordered[min(near + more, len(ordered) - 1)] for more in (0, 1))
+        count = rng.choice((1, 2, 9))
+        came = {(0, 4000 + 100 * epoch + n, value(rng.randint(low, high))) for n in range(count)}
+        went = rng.choice((best[:1], best[-1:], best[:9], rng.sample(best[:70], 5)))
+        went = set(went if epoch == 0 or rng.random() < 0.3 else [])
+        with db.transaction() as tx:
+            tx.delete("v", sorted(went))
+            tx.insert("v", sorted(came))
+        rows = (rows - went) | came
+        check(db, rows, set())
+
+
 @pytest.mark.skipif(JIT_DISABLED, reason="many rows")
 def test_a_large_group_keeps_more_of_the_best() -> None:
     rng = Random("large")
