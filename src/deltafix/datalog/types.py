@@ -142,9 +142,15 @@ class TypeParser(ClauseParser):
         if stateful:
             self.take()
         most, scale = self._kept_whole("sum"), self._kept_whole("mean")
+        kept = self.token.text if self.token.text in ("count", "min", "max") else ""
+        if kept and self.peek().text in ("(", ":-"):  # a fact or a rule of that name
+            kept = ""
+        if kept:
+            self.take()
+        span = self.since(start)
         for name in names:
             self.out.functors.append(
-                FunctorDecl(name.text, arguments, result, stateful, self.since(start), most, scale)
+                FunctorDecl(name.text, arguments, result, stateful, span, most, scale, kept)
             )
 
     def _kept_whole(self, word: str) -> int | None:

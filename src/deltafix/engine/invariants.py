@@ -21,11 +21,12 @@ from deltafix.engine.codes import VALUE_TYPES
 from deltafix.engine.link import Linked
 from deltafix.engine.store import cells_of, codes_where, records_of, relation_cell, total_of
 from deltafix.errors import InternalError
+from deltafix.facts.values import OPTIONAL, BaseType
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells
 from deltafix.kernel.extremes import order_key
 from deltafix.kernel.symbols import symbol_order
-from deltafix.kernel.values import WIDE_BASE
+from deltafix.kernel.values import NIL, WIDE_BASE
 from deltafix.plan.clause import Fold
 
 _LOOKED_AT = 1 << 20
@@ -196,23 +197,28 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
     types = {relation.name: relation.types for relation in linked.plan.relations}
     wide = arena.take(at.WIDE).tolist()
 
-    def whole(code: int, kind: str) -> int:
+    def whole(code: int, kind: BaseType) -> int | None:
+        if kind in OPTIONAL and code == NIL:
+            return None
         pattern: int = code if code < WIDE_BASE else wide[code - WIDE_BASE]
-        return pattern % (1 << 64) if kind == "unsigned" else pattern
+        return pattern % (1 << 64) if OPTIONAL.get(kind, kind) == "unsigned" else pattern
 
+    value = fold.value
+    taken: BaseType = "number" if value is None else types[fold.source][value]
     is_kept = fold.source not in linked.plan.pipelined
     keys: dict[tuple[int, ...], Counter[int]] = {}
     wanted: dict[tuple[int, ...], tuple[int, int]] = {(): (0, 0)} if fold.is_always_there else {}
     for row in codes_where(arena, linked.ids[fold.source], at.WAS).tolist():
         key = tuple(row[column] for column in fold.group)
         count, total = wanted.get(key, (0, 0))
-        if fold.op != "count":
-            assert fold.value is not None  # noqa: S101  only what is counted has none
+        found = None
+        if value is not None and not (taken in OPTIONAL and row[value] == NIL):
+            count += (taken in OPTIONAL) << 32
             if fold.is_extreme:
-                keys.setdefault(key, Counter())[row[fold.value]] += 1
-            else:
-                total += whole(row[fold.value], types[fold.source][fold.value])
-        wanted[key] = count + 1, total
+                keys.setdefault(key, Counter())[row[value]] += 1
+            elif fold.way != "count":
+                found = whole(row[value], taken)
+        wanted[key] = count + 1, total + (found or 0)
     groups, alive, held = linked.groups(fold), set(), {}
     best: dict[tuple[int, ...], int] = {}
     for number, record in enumerate(records_of(arena, groups).tolist()):
@@ -226,21 +232,25 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
             if fold.is_extreme:
                 cells = cells_of(arena, groups, number)
                 held[key] = cells[0], 0
-                best[key] = _check_best(arena, linked, fold, cells, keys.get(key, Counter()))
+                has = key in keys
+                best[key] = _check_best(arena, fold, taken, cells, keys[key]) if has else NIL
     if not is_kept:  # then what there is to hold it against is how many rows have come
         wanted = held
         rows = relation_cell(arena, linked.ids[fold.source], at.R_DERIVATIONS)
-        found = sum(count for count, _ in held.values())
-        _require(found == rows, str(fold), f"{found} rows in groups, of {rows} that came")
+        came = sum(count & (1 << 32) - 1 for count, _ in held.values())
+        _require(came == rows, str(fold), f"{came} rows in groups, of {rows} that came")
         empty = any(key and not count for key, (count, _) in held.items())
         _require(not empty, str(fold), "there is a group without rows")
     _require(held == wanted, str(fold), "the groups differ from those of all rows")
     _check_keys(arena, str(fold), groups, alive)
     kind = types[fold.relation][-1]
-    shown = {}
+    shown: dict[tuple[int, ...], int | None] = {}
     for *key, code in codes_where(arena, linked.ids[fold.relation], at.WAS).tolist():
         shown[tuple(key)] = code if fold.is_extreme else whole(code, kind)
-    values = best or {key: _total(fold, kind, *found) for key, found in wanted.items()}
+    values: dict[tuple[int, ...], int | None] = {**best} or {
+        key: _total(fold, kind, count >> 32 if taken in OPTIONAL else count, total)
+        for key, (count, total) in wanted.items()
+    }
     _require(shown == values, str(fold), "the values differ from those of all rows")
     if fold.present is not None:
         there = {*map(tuple, codes_where(arena, linked.ids[fold.present], at.WAS).tolist())}
@@ -248,20 +258,18 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
 
 
 def _check_best(
-    arena: Arena, linked: Linked, fold: Fold, cells: list[int], codes: Counter[int]
+    arena: Arena, fold: Fold, taken: BaseType, cells: list[int], codes: Counter[int]
 ) -> int:
     """Hold a group's best value, and the next ones, against all codes. The code of the best."""
-    assert fold.value is not None  # noqa: S101  what has a best value has values
-    types = {relation.name: relation.types for relation in linked.plan.relations}
-    kind = VALUE_TYPES[types[fold.source][fold.value]]
-    op = at.FOLD_MIN if fold.op == "min" else at.FOLD_MAX
+    kind = VALUE_TYPES[OPTIONAL.get(taken, taken)]
+    op = at.FOLD_MIN if fold.way == "min" else at.FOLD_MAX
     codes_of = {int(order_key(arena.cells, kind, op, code)): code for code in codes}
 
     def before(one: int, other: int) -> int:
         if kind != at.T_SYMBOL:
             return one - other
         order = int(symbol_order(arena.words, arena.cells, one, other))
-        return order if fold.op == "min" else -order
+        return order if fold.way == "min" else -order
 
     ordered = sorted(codes_of, key=cmp_to_key(before))
     ref, ties = cells[2] >> 32, cells[2] & ((1 << 31) - 1)
@@ -281,12 +289,14 @@ def _check_best(
     return codes_of[cells[1]]
 
 
-def _total(fold: Fold, kind: str, count: int, total: int) -> int:
-    """The value of a group: a whole number, or the pattern of a float."""
-    if fold.op == "count":
+def _total(fold: Fold, kind: BaseType, count: int, total: int) -> int | None:
+    """The value of a group: a whole number, or the pattern of a float; None: it is NIL."""
+    if fold.way == "count":
         return count
-    if fold.op == "mean" or fold.scale is not None:
+    if kind in OPTIONAL and not count:
+        return None
+    if fold.way == "mean":
         found = float(divide(total, count * 10 ** (fold.scale or 0)))
         return int(np.float64(found + 0.0).view(np.int64))
     total %= 1 << 64
-    return total - (1 << 64) if kind != "unsigned" and total >> 63 else total
+    return total - (1 << 64) if OPTIONAL.get(kind, kind) != "unsigned" and total >> 63 else total

@@ -58,7 +58,7 @@ _CONVERSIONS = {
     ("to_float", "unsigned"): at.UTOF, ("to_unsigned", "float"): at.FTOU,
 }  # fmt: skip
 _FOLDS = {
-    "count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "mean": at.FOLD_MEAN,
+    "count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "bounded": at.FOLD_BOUNDED, "mean": at.FOLD_MEAN,
     "min": at.FOLD_MIN, "max": at.FOLD_MAX,
 }  # fmt: skip
 _MANY = 6
@@ -173,6 +173,11 @@ def _is_shared(stage: Stage) -> bool:
     """Whether lanes may evaluate a stratum (`kernel.lanes`): it makes no values, asks for none."""
     literals = (literal for clause in stage.clauses for literal in clause.body)
     return all(one.is_coded for one in literals if isinstance(one, Apply))
+
+
+def _value_type(kind: BaseType) -> int:
+    """The kernel's type of values, of optional ones that of those that are there."""
+    return VALUE_TYPES[OPTIONAL.get(kind, kind)]
 
 
 def _counter(clause: Clause) -> int:
@@ -342,7 +347,7 @@ class Writer:
         """The record of a fold that the kernel computes, of which each stratum has its own."""
         source, result = self.types[fold.source], self.types[fold.relation]
         added = 0 if fold.value is None else fold.value
-        op = _FOLDS.get(fold.op, at.FOLD_MEAN if fold.most is None else at.FOLD_BOUNDED)
+        value = "number" if fold.value is None else source[fold.value]
         said = 10 ** (fold.scale or 0) if fold.most is None else fold.most
         looks = fold.is_extreme and fold.group  # through a group
         index = self.index(fold.source, fold.group) if looks else -1
@@ -350,9 +355,10 @@ class Writer:
             [
                 self.tables.numbers[Groups.of(fold)], self.ids[fold.source],
                 self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
-                op, added, VALUE_TYPES[source[added]] if source else 0, VALUE_TYPES[result[-1]],
+                _FOLDS[fold.way], added, _value_type(value), _value_type(result[-1]),
                 int(fold.is_always_there), said >> 32, (said & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),
-                int(fold.source in self.pipelined), index, len(fold.group), *fold.group,
+                int(fold.source in self.pipelined), index, int(value in OPTIONAL),
+                len(fold.group), *fold.group,
             ]
         )  # fmt: skip
 

@@ -9,7 +9,8 @@ the best values may go before it is looked through again: O(rows / keys kept) a 
 
 Invariant: all rows of the group whose keys come before the bound, or are it, are counted: those of
 the best key and of the block. The bound is the block's, which may have none: then all rows are
-counted. Without a block it is the best key, which no row may have meanwhile. A rollback forgets the blocks of the groups that it puts back.
+counted. Without a block it is the best key, which no row may have meanwhile. A rollback forgets the
+blocks of the groups that it puts back.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words
 from deltafix.kernel.memory import block, recycle
 from deltafix.kernel.symbols import symbol_order
-from deltafix.kernel.values import decode, encode
+from deltafix.kernel.values import NIL, decode, encode
 
 _FEW = 64
 _MANY = 1 << 14
@@ -198,14 +199,16 @@ def _go(A, L, P, f, cell, key):
             _cut(L, b, place)
 
 
-@kernel("v:ALPiiii")
-def add_extreme(A, L, P, f, cell, key, sign):
-    """A row with a key comes into the group with these cells (`sign` 1) or goes (-1)."""
-    L[cell] += sign
+@kernel("v:ALPiiiii")
+def add_extreme(A, L, P, f, cell, key, sign, values):
+    """A row with a key has come into the group with these cells (`sign` 1) or gone (-1).
+
+    `values` are those that there are now.
+    """
     if sign < 0:
         if L[cell + 2] & _TIES:  # else it is behind the bound
             _go(A, L, P, f, cell, key)
-    elif L[cell] == 1:
+    elif values == 1:
         forget_next(A, L, cell)
         L[cell + 1] = key
         L[cell + 2] = 1
@@ -263,8 +266,8 @@ def _gather(A, L, P, f, offset, keys):
             if A[own + at.COLS + P[f + at.F_GROUP + c]] != A[offset + c]:
                 same = False
                 break
-        if same:
-            code = np.int64(A[own + at.COLS + P[f + at.F_VALUE]])
+        code = np.int64(A[own + at.COLS + P[f + at.F_VALUE]])
+        if same and not (P[f + at.F_OPTIONAL] and code == NIL):
             t = np.int64(P[f + at.F_VALUE_TYPE])
             L[keys + n] = order_key(L, t, np.int64(P[f + at.F_OP]), code)
             n += 1
@@ -277,7 +280,7 @@ def find_best(A, L, P, f, offset, cell):
 
     O(its rows); without an index by group, or while that is late, of the source.
     """
-    rows = L[cell]
+    rows = L[cell] & _MASK
     scratch = np.int64(0)
     heap = np.int64(at.EMIT >> 1)
     if rows > _SCRATCH:

@@ -1,11 +1,13 @@
 """Aggregates: `count`, `sum` and `mean` of whole numbers, `min` and `max`.
 
 A fold has a table of its own, which no rule names, with a row for each group: the group's columns,
-SUPPORT 1 while rules see a value of it, and three cells behind the columns: how many rows it has,
-and the sums of the low and the high 32 bits of their values (2**31 rows fit, so nothing wraps
-around before it is read), or what `extremes` keeps of the best. Its stratum takes the changed rows
-of the source, each O(1), then shows the groups that they touched: the row of the old value holds no
-more, that of the new one does.
+SUPPORT 1 while rules see a value of it, and three cells behind the columns: how many rows it has
+(of optional values in the low half, and how many values are there in the high one), and the sums of
+the low and the high 32 bits of their values (2**31 rows fit, so nothing wraps around before it is
+read), or what `extremes` keeps of the best. Its stratum takes the changed rows of the source, each
+O(1), then shows the groups that they touched: the row of the old value holds no more, that of the
+new one does. Optional values that are not there (NIL) do not count; of none, all but a count is
+NIL.
 A source that nothing reads but counts and sums is not kept (`plan.pipelined`): `pipe` takes each of
 its rows as its stratum derives it or loses its derivation, and the fold's stratum only shows.
 
@@ -34,11 +36,13 @@ from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
 from deltafix.kernel.memory import new_row, push, room, row_room
 from deltafix.kernel.settle import drop_row, settle_row
-from deltafix.kernel.values import NO_VALUE, canonical, decode, encode
+from deltafix.kernel.values import NIL, NO_VALUE, canonical, decode, encode
 
 _LOW = 0xFFFFFFFF
 _SIGN = 1 << 31
 _EXACT = 1 << 53
+_ONE_MORE = 1 << 32
+"""A value that is there, in the first cell of a group of optional ones."""
 _NOTED = 5  # cells of an entry of FOLDED: the row, what it showed, its three cells
 (_BEGIN, _ROWS, _SHOW) = range(3)
 
@@ -96,16 +100,28 @@ def _group(A, L, g, o, h):
     return row
 
 
-@kernel("v:ALPiiiii")
-def _add(A, L, P, f, o, h, value, sign):
-    """A row of the source, its group at word `o` (hash `h`), comes (`sign` 1) or goes (-1)."""
+@kernel("i:Pii")
+def _values(P, f, rows):
+    """How many values a group has, by the first of its cells."""
+    return rows >> 32 if P[f + at.F_OPTIONAL] else rows
+
+
+@kernel("v:ALPiiiiii")
+def _add(A, L, P, f, o, h, code, value, sign):
+    """A row of the source, its group at word `o` (hash `h`), comes (`sign` 1) or goes (-1).
+
+    Its value has this code, and counts as this pattern, or key.
+    """
     g = np.int64(P[f + at.F_GROUPS])
     cell = _totals(L, g, _group(A, L, g, o, h))
-    if P[f + at.F_OP] >= at.FOLD_MIN:
-        add_extreme(A, L, P, f, cell, value, sign)
-        return
     L[cell] += sign
-    if P[f + at.F_OP] != at.FOLD_COUNT:
+    if P[f + at.F_OPTIONAL]:
+        if code == NIL:
+            return
+        L[cell] += sign * _ONE_MORE
+    if P[f + at.F_OP] >= at.FOLD_MIN:
+        add_extreme(A, L, P, f, cell, value, sign, _values(P, f, L[cell]))
+    elif P[f + at.F_OP] != at.FOLD_COUNT:
         high = value >> 32
         if P[f + at.F_VALUE_TYPE] == at.T_UNSIGNED:
             high &= _LOW
@@ -124,6 +140,17 @@ def _ask_group(A, L, P, f, e, offset):
     h = hash_words(A, o, n)
     prefetch(L, L[rb + at.R_PK] + ((h * L[rb + at.R_PKCAP]) >> at.HASH_BITS))
     L[at.EMIT_CELLS + 2 * e] = h
+
+
+@kernel("i:LPii")
+def _counted(L, P, f, code):
+    """What a value counts as: its pattern, or key; of one that does not, anything."""
+    op = np.int64(P[f + at.F_OP])
+    if op == at.FOLD_COUNT or (P[f + at.F_OPTIONAL] and code == NIL):
+        return np.int64(0)
+    if op >= at.FOLD_MIN:
+        return order_key(L, np.int64(P[f + at.F_VALUE_TYPE]), op, code)
+    return decode(L, code)
 
 
 @kernel("v:Lii")
@@ -155,15 +182,9 @@ def _add_rows(A, L, P, f, n):
         if offset < 0:
             sign = np.int64(-1)
             offset = -offset
-        value = np.int64(0)
-        op = np.int64(P[f + at.F_OP])
-        if op != at.FOLD_COUNT:
-            value = np.int64(A[offset + at.COLS + P[f + at.F_VALUE]])
-            if op >= at.FOLD_MIN:
-                value = order_key(L, np.int64(P[f + at.F_VALUE_TYPE]), op, value)
-            else:
-                value = decode(L, value)
-        _add(A, L, P, f, at.EMIT + e * width, L[at.EMIT_CELLS + 2 * e], value, sign)
+        code = np.int64(A[offset + at.COLS + P[f + at.F_VALUE]])
+        value = _counted(L, P, f, code)
+        _add(A, L, P, f, at.EMIT + e * width, L[at.EMIT_CELLS + 2 * e], code, value, sign)
 
 
 @kernel("i:Pii")
@@ -190,10 +211,14 @@ def pipe(A, L, P, ops, sign):
                 A[at.KEY + c] = operand(A, L, P, ops + 2 * P[f + at.F_GROUP + c])
             h = hash_words(A, at.KEY, np.int64(P[f + at.F_NGROUP]))
         before = f
+        code = np.int64(0)
         value = np.int64(0)
-        if P[f + at.F_OP] != at.FOLD_COUNT:
+        if P[f + at.F_OPTIONAL]:
+            code = operand(A, L, P, ops + 2 * P[f + at.F_VALUE])
+            value = _counted(L, P, f, code)
+        elif P[f + at.F_OP] != at.FOLD_COUNT:
             value = pattern(A, L, P, ops + 2 * P[f + at.F_VALUE])
-        _add(A, L, P, f, np.int64(at.KEY), h, value, sign)
+        _add(A, L, P, f, np.int64(at.KEY), h, code, value, sign)
 
 
 @kernel("v:ALi")
@@ -264,6 +289,9 @@ def _quotient(high, low, count):
 def _value(L, P, f, count, low, high):
     """The code of a group's value, or NO_VALUE: it is beyond the bound."""
     op = np.int64(P[f + at.F_OP])
+    count = _values(P, f, count)
+    if op != at.FOLD_COUNT and count == 0 and P[f + at.F_OPTIONAL]:
+        return np.int64(NIL)
     if op >= at.FOLD_MIN:
         return code_of(L, np.int64(P[f + at.F_TYPE]), op, low)
     high += low >> 32
@@ -302,7 +330,7 @@ def _show(A, L, P, f, entry):
     new = np.int64(NO_VALUE)
     if shown:
         old = _value(L, P, f, L[entry + 2], L[entry + 3], L[entry + 4])
-    if shows and L[rb + at.R_BEST] and is_open(L, cell):
+    if L[rb + at.R_BEST] and _values(P, f, L[cell]) > 0 and is_open(L, cell):
         find_best(A, L, P, f, offset + at.COLS, cell)
     if shows:
         new = _value(L, P, f, L[cell], L[cell + 1], L[cell + 2])

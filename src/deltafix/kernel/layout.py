@@ -320,9 +320,10 @@ F_SAID = 9  # high and low 32 bits: the largest total (the least is one below it
 # what a mean is divided by
 F_PIPED = 11  # 1: rows of the source come as they are derived (T_PIPE)
 F_INDEX = 12  # the index of the source by group, where groups are looked through
-F_NGROUP = 13
-F_GROUP = 14  # columns of the source
-FSZ = 15
+F_OPTIONAL = 13  # 1: a value may be NIL, which does not count
+F_NGROUP = 14
+F_GROUP = 15  # columns of the source
+FSZ = 16
 # aggregates
 FOLD_COUNT, FOLD_SUM, FOLD_BOUNDED, FOLD_MEAN, FOLD_MIN, FOLD_MAX = range(6)
 # variant

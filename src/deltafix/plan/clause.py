@@ -243,7 +243,7 @@ class Fold:
     `group` are the source's columns that make a group, `value` the column that is folded (None:
     rows are counted). `present`, where it is asked for, is the relation of all groups with a row:
     its absence is how a rule sees the value of an empty group. Without group columns an empty
-    source has a row too, if the aggregate has a value there. `most` and `scale` are what
+    source has a row too, if the aggregate has a value there. `most`, `scale` and `kept` are what
     `FunctorDecl` says of a reducer.
     """
 
@@ -255,11 +255,21 @@ class Fold:
     present: str | None = None
     most: int | None = None
     scale: int | None = None
+    kept: str = ""
+
+    @property
+    def way(self) -> str:
+        """What it does with the values: `count`, `sum`, `bounded`, `mean`, `min`, `max` or ""."""
+        if self.most is not None:
+            return "bounded"
+        if self.scale is not None:
+            return "mean"
+        return self.kept if self.op.startswith("@@") else self.op
 
     @property
     def has_value(self) -> bool:
         """Whether each group with a row has one value: a user's may give none, or several."""
-        return not self.op.startswith("@@") or (self.most, self.scale) != (None, None)
+        return bool(self.way)
 
     @property
     def is_always_there(self) -> bool:
@@ -269,20 +279,21 @@ class Fold:
     @property
     def is_extreme(self) -> bool:
         """Whether it is `min` or `max`, which the kernel computes by looking at groups again."""
-        return self.op in ("min", "max")
+        return self.way in ("min", "max")
 
     def is_total(self, types: Mapping[str, tuple[BaseType, ...]]) -> bool:
         """Whether it only counts, or adds up whole numbers: the kernel needs no rows again."""
-        if self.op == "count":
+        if self.way == "count":
             return True
         if self.value is None:
             return False
         kinds = types[self.source][self.value], types[self.relation][-1]
+        value, result = (OPTIONAL.get(kind, kind) for kind in kinds)
         if self.most is not None:
-            return kinds == ("number", "number")
+            return (value, result) == ("number", "number")
         if self.scale is not None:
-            return kinds == ("number", "float") and self.scale <= MOST_SCALE
-        return self.op in ("sum", "mean") and kinds[0] in ("number", "unsigned")
+            return (value, result) == ("number", "float") and self.scale <= MOST_SCALE
+        return self.way in ("sum", "mean") and value in ("number", "unsigned")
 
     @property
     def made(self) -> tuple[str, ...]:

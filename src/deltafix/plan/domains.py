@@ -128,7 +128,7 @@ class _Domains:
                 found.append(literal)
             else:
                 fold, value = self.folds.get(literal.relation), literal.args[-1:]
-                if fold is None or fold.op not in _CHOOSING or fold.value is None:
+                if fold is None or fold.way not in _CHOOSING or fold.value is None:
                     continue
                 found.extend(
                     self.domain(fold.source, fold.value, arg)

@@ -23,7 +23,7 @@ from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, M
 from deltafix.plan.constructed import field_types
 from deltafix.plan.narrow import NARROW, cut
 from deltafix.rules.apart import own_names
-from deltafix.rules.ast import And, Atom, Comparison, Formula, Or
+from deltafix.rules.ast import And, Atom, Comparison, Formula, FunctorDecl, Or, Program
 from deltafix.rules.infer import term_type
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
 from deltafix.rules.walk import alternatives, body_of, is_constructor
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _EMPTY = frozenset(("count", "sum"))
 """Aggregates that have a value, 0, for a group without rows."""
-_BY_VALUE = frozenset(("min", "max"))
-"""Aggregates to which it makes no difference how often a value occurs."""
 _ZERO: dict[BaseType, Value] = {"number": 0, "unsigned": 0, "float": 0.0, "symbol": ""}
 
 
@@ -56,8 +54,8 @@ def literals(outer: Flattening, term: Aggregate, target: Slot) -> tuple[tuple[Li
     else:
         found = (Match(name, (*shared, target)),)
     if term.op not in _EMPTY or not shared:
-        reducers = (one for one in outer.program.functors if f"@@{one.name}" == term.op)
-        said = next(((one.most, one.scale) for one in reducers), (None, None))
+        reducer = _reducer(outer.program, term)
+        said = (reducer.most, reducer.scale, reducer.kept) if reducer else ()
         outer.made.folds.append(Fold(name, source, group, value, term.op, None, *said))
         return (found,)
     present = outer.made.hide(types)
@@ -72,7 +70,7 @@ def _source(
     """The relation to fold, its group columns and its value column."""
     named = _Naming(outer).formula(body_of(term), "_")
     cases = alternatives(named)
-    counted = _counted(term)
+    counted = _counted(outer.program, term)
     plain = _plain(outer, term, shared, cases)
     if plain is not None:
         return plain
@@ -126,9 +124,20 @@ def _clause(
     inner.body = base
 
 
-def _counted(term: Aggregate) -> frozenset[str] | None:
+def _reducer(program: Program, term: Aggregate) -> FunctorDecl | None:
+    """The declaration of a reducer."""
+    return next((one for one in program.functors if f"@@{one.name}" == term.op), None)
+
+
+def _is_by_value(program: Program, term: Aggregate) -> bool:
+    """Whether it makes no difference how often a value occurs."""
+    reducer = _reducer(program, term)
+    return (reducer.kept if reducer else term.op) in ("min", "max")
+
+
+def _counted(program: Program, term: Aggregate) -> frozenset[str] | None:
     """The variables by whose values bindings are counted; None: by all of the body's own."""
-    if term.op in _BY_VALUE:
+    if _is_by_value(program, term):
         return frozenset()
     if term.over is None:
         return None
@@ -156,9 +165,9 @@ def _plain(
     names = [arg.name if isinstance(arg, Var) else None for arg in atom.args]
     if None in names or len(set(names)) < len(names) or not set(wanted) <= set(names):
         return None
-    if term.over is not None and term.op not in _BY_VALUE:
+    if term.over is not None and not _is_by_value(outer.program, term):
         key = outer.program.relation(atom.relation).key or range(len(names))
-        if not {names[place] for place in key} <= {*wanted, *(_counted(term) or ())}:
+        if not {names[place] for place in key} <= {*wanted, *(_counted(outer.program, term) or ())}:
             return None
     places = tuple(names.index(name) for name in wanted)
     if term.target is None:

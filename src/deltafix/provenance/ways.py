@@ -185,14 +185,14 @@ class Ways:
         pattern: list[object] = [...] * len(self.words.types[fold.source])
         for column, value in zip(fold.group, row, strict=False):
             pattern[column] = value
-        one = fold.op in ("min", "max") and fold.value is not None
+        one = fold.is_extreme and fold.value is not None
         if one and fold.value is not None:
             pattern[fold.value] = row[-1]
         fitting = self.rows.fitting(fold.source, tuple(pattern))  # type: ignore[arg-type]  # values and `...`
         rows = list(islice(fitting, MAX_INPUTS + 1))
         nodes = [node for found in rows if (node := self.node(fold.source, found)) is not None]
         if one:
-            yield from (Way((node,), says=f"{fold.op} = {show_value(row[-1])}") for node in nodes)
+            yield from (Way((node,), says=f"{fold.way} = {show_value(row[-1])}") for node in nodes)
             return
         more = "more than " if len(rows) > MAX_INPUTS else ""
         count = plural(min(len(rows), MAX_INPUTS), "row")

@@ -102,9 +102,11 @@ class TypeDecl:
 class FunctorDecl:
     """`.functor name(arguments): result`, a Python function given when connecting.
 
-    Two are said of reducers of whole numbers, which the engine then keeps where it can. `most`
-    (`sum N`): the result is their sum, up to this and down to one below its negative; `finish`
-    raises for any other. `scale` (`mean N`): it is their mean times 10^-scale, rounded once.
+    Three are said of reducers that the engine keeps where it can. `most` (`sum N`), of whole
+    numbers: the result is their sum, up to this and down to one below its negative; `finish` raises
+    for any other. `scale` (`mean N`): it is their mean times 10^-scale, rounded once. `kept`: it is
+    their `count`, or the least (`min`) or greatest (`max`) of them. Of a type of optional values
+    (`nil` or one) those that are there count, and where none is, the result is `nil`, or 0.
     `partial` is said of functions of SQL: it may raise, and is asked last (`plan.order`).
     """
 
@@ -115,6 +117,7 @@ class FunctorDecl:
     span: Span | None = field(default=None, compare=False, repr=False)
     most: int | None = None
     scale: int | None = None
+    kept: str = ""
     partial: bool = False
 
 

@@ -158,6 +158,7 @@ def _functor(declared: ast.FunctorDecl) -> str:
     arguments = _columns(declared.arguments)
     kept = "" if declared.most is None else f" sum {declared.most}"
     kept += "" if declared.scale is None else f" mean {declared.scale}"
+    kept += f" {declared.kept}" if declared.kept else ""
     return f".functor {declared.name}({arguments}): {declared.result}{stateful}{kept}"
 
 

@@ -474,6 +474,25 @@ def _separator(formulas: Formulas, asked: Wanted) -> str:
     return str(node.this)
 
 
+def _optional(formulas: Formulas, op: str, argument: Column, result: SqlType) -> str | None:
+    """The engine's aggregate that passes over the NULLs of an argument; None where it has none."""
+    found: UserReducer
+    kept = op if op in ("count", "min", "max") else ""
+    if kept:
+        found = _KERNELS[op]
+    elif op == "mean" and argument.type.base == "number":
+        found = reducers.Mean(0)
+    else:
+        known = formulas.builder.reducers.get(op.removeprefix("@@"))
+        if known is None or not isinstance(known[1], reducers.Sum | reducers.Mean):
+            return None
+        found = known[1]
+    value = Column("", result, nullable=op != "count")
+    there = reducers.There(found, kept)
+    name = f"{op.removeprefix('@@')}_there"
+    return formulas.builder.reducer(name, there, argument.engine_type, value.engine_type)
+
+
 Rows = Callable[[Sequence[Term]], Formula]
 """The body of an aggregate: the rows whose argument and sort keys are terms; none for any."""
 
@@ -486,6 +505,7 @@ def _value(
     *,
     opens: SqlType | None,
     may_be_empty: bool,
+    optional: str | None = None,
     least: int = 1,
     record: str | None = None,
     keys: Sequence[Column] = (),
@@ -494,8 +514,9 @@ def _value(
 ) -> Operand:
     """An aggregate over `rows`; what it is equal to goes to the body, once for each `place`.
 
-    `opens` is the type of an argument that can be NULL, whose NULLs do not count; the value is
-    NULL for fewer than `least` others. With `record`, a type, values come with their sort keys.
+    `opens` is the type of an argument that can be NULL, whose NULLs do not count; `optional` an
+    aggregate that passes over them itself. The value is NULL for fewer than `least` others. With
+    `record`, a type, values come with their sort keys.
     `place` is where the argument stands: a relation and a column of it; `over` tells rows apart.
     """
     builder = formulas.builder
@@ -517,6 +538,15 @@ def _value(
         argument = [] if opens is None else [pattern(builder.fresh("v"))]
         return equal(number, Aggregate("count", None, rows(argument), over=over))
 
+    if optional is not None:
+        value, term = builder.fresh("v"), builder.fresh("a")
+        counted_in: Formula = equal(term, Aggregate(optional, value, rows([value]), over=over))
+        if may_be_empty:
+            nothing = Const(0, "number") if op == "count" else NIL
+            none = And((absent(rows([])), equal(term, nothing)))
+            counted_in = Or((counted_in, none))
+        formulas.body.append(counted_in)
+        return noted(Operand(term, result, nullable=op != "count"))
     number = builder.fresh("n")
     if op == "count":
         formulas.body.append(counted())
@@ -556,13 +586,15 @@ def _folded(
     argument, *keys = columns or [Column("", BIGINT, nullable=False)]
     kind, opens = argument.type, argument.type if argument.nullable else None
     op, result = _typed(formulas, asked, kind, keys)
+    optional = _optional(formulas, op, argument, result) if opens is not None else None
     found = _value(
         formulas,
         op,
         result,
         rows,
         opens=opens,
-        may_be_empty=empty or opens is not None,
+        may_be_empty=empty or (opens is not None and optional is None),
+        optional=optional,
         least=max(asked.least, 1),
         record=formulas.builder.record(_listed(kind, keys)) if asked.op in _UNITED else None,
         keys=keys,

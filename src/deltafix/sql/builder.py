@@ -37,7 +37,7 @@ from deltafix.rules.terms import Call, Const, Term, Var
 from deltafix.rules.walk import is_constructor, occurrences
 from deltafix.sql.casts import cast
 from deltafix.sql.literals import Scalar
-from deltafix.sql.reducers import Mean, Sum
+from deltafix.sql.reducers import Mean, Sum, There
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, decode, encode
 
@@ -323,9 +323,12 @@ class Builder:
         """A reducer from one of the engine's types to another, as an aggregate's name."""
         name = re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", f"{name}_{argument}")
         attributes = (Attribute("value", argument),)
-        most = found.most - 1 if isinstance(found, Sum) else None
-        scale = found.scale if isinstance(found, Mean) else None
-        self.reducers[name] = FunctorDecl(name, attributes, result, most=most, scale=scale), found
+        kept = found.kept if isinstance(found, There) else ""
+        inner = found.inner if isinstance(found, There) else found
+        most = inner.most - 1 if isinstance(inner, Sum) else None
+        scale = inner.scale if isinstance(inner, Mean) else None
+        declared = FunctorDecl(name, attributes, result, most=most, scale=scale, kept=kept)
+        self.reducers[name] = declared, found
         return f"@@{name}"
 
     def record(self, columns: Sequence[Column]) -> str:

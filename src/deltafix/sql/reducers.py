@@ -16,7 +16,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from deltafix.engine.folds.users import Several
+from deltafix.engine.folds.users import Several, UserReducer
 from deltafix.facts.values import BaseType
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
@@ -32,6 +32,7 @@ __all__ = [
     "Product",
     "Quantile",
     "Sum",
+    "There",
     "United",
     "Way",
     "array_agg",
@@ -89,6 +90,37 @@ class Mean:
         """The result; it means something where there is a value."""
         total, count = acc
         return float(Fraction(total, count * 10**self.scale)) if count else math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """COUNT, SUM, AVG, MIN or MAX of values of which some are NULL, which do not count.
+
+    NULL where none is there, or 0 for COUNT. `inner` is the reducer of those that are. The engine
+    keeps it itself, as it would that one (`FunctorDecl`).
+    """
+
+    inner: UserReducer
+    kept: str = ""
+
+    @property
+    def initial(self) -> tuple[int, Any]:
+        """No values."""
+        return 0, self.inner.initial
+
+    def add(self, acc: tuple[int, Any], value: tuple[Any] | None, /) -> tuple[int, Any]:
+        """With one more value."""
+        return acc if value is None else (acc[0] + 1, self.inner.add(acc[1], value[0]))
+
+    def remove(self, acc: tuple[int, Any], value: tuple[Any] | None, /) -> tuple[int, Any]:
+        """With one value fewer."""
+        return acc if value is None else (acc[0] - 1, self.inner.remove(acc[1], value[0]))
+
+    def finish(self, acc: tuple[int, Any], /) -> Any:
+        """The result."""
+        if self.kept == "count":
+            return acc[0]
+        return (self.inner.finish(acc[1]),) if acc[0] else None
 
 
 def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:

@@ -79,7 +79,7 @@ def check(db: deltafix.Database, rows: set[tuple], asked: set[int]) -> None:
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_best_of_random_groups_that_lose_their_best(seed: int, kind: str, tmp_path: Path):
-    """Groups of one row to hundreds; whole runs of the best go, and come back, also in one epoch."""
+    """Groups of one row to hundreds; runs of the best go, and come back, also in one epoch."""
     rng = Random(f"{seed} {kind}")
     db = deltafix.connect(RULES.replace("KIND", kind), path=tmp_path / "state")
     db._arena.cells[at.PARTS_FROM] = rng.choice((0, 1 << 17))
