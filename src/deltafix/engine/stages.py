@@ -20,6 +20,7 @@ from deltafix.engine.run import Budget
 from deltafix.engine.store import changed_in_epoch, codes_where, total_of
 from deltafix.errors import BudgetError, CancelledError, FunctorError, InternalError
 from deltafix.facts.schema import Row
+from deltafix.facts.values import OPTIONAL
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import settle_rows
@@ -155,7 +156,10 @@ class Strata:
         cells = self._arena.cells
         row = int(cells[int(cells[at.FOLDED]) + int(cells[at.S_ROW])]) & 0xFFFFFFFF
         _, total = total_of(self._arena, self._linked.groups(fold), row)
-        finished(fold.op, self._reducers[fold.op.removeprefix("@@")], total)
+        reducer = self._reducers[fold.op.removeprefix("@@")]
+        types = next(one.types for one in self._linked.plan.relations if one.name == fold.source)
+        is_optional = fold.value is not None and types[fold.value] in OPTIONAL
+        finished(fold.op, reducer, reducer.add(reducer.initial, (total,) if is_optional else total))
         message = f"{fold.op} is {total}, beyond the {fold.most} of its declaration; rolled back"
         raise FunctorError(message)
 
