@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from deltafix.datalog.clauses import ClauseParser
+from deltafix.datalog.expressions import AGGREGATES
 from deltafix.datalog.lexer import END, Token
 from deltafix.diagnostics import Span, did_you_mean
 from deltafix.rules.ast import Attribute, Constructor, FunctorDecl, LatticeDecl
@@ -142,7 +143,7 @@ class TypeParser(ClauseParser):
         if stateful:
             self.take()
         most, scale = self._kept_whole("sum"), self._kept_whole("mean")
-        kept = self.token.text if self.token.text in ("count", "min", "max") else ""
+        kept = self.token.text if self.token.text in AGGREGATES else ""
         if kept and self.peek().text in ("(", ":-"):  # a fact or a rule of that name
             kept = ""
         if kept:

@@ -16,7 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from deltafix.changes.exact import divide
+from deltafix.changes.exact import Total, divide, extend, total_value
 from deltafix.engine.codes import VALUE_TYPES
 from deltafix.engine.link import Linked
 from deltafix.engine.store import cells_of, codes_where, records_of, relation_cell, total_of
@@ -26,7 +26,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Cells
 from deltafix.kernel.extremes import order_key
 from deltafix.kernel.symbols import symbol_order
-from deltafix.kernel.values import NIL, WIDE_BASE
+from deltafix.kernel.values import NIL, WIDE_BASE, as_float, canonical
 from deltafix.plan.clause import Fold
 
 _LOOKED_AT = 1 << 20
@@ -193,7 +193,10 @@ def _is_filtered(cells: Cells, xb: int, key: int) -> bool:
 
 
 def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
-    """Fold the rows of the source in Python and compare. O(source)."""
+    """Fold the rows of the source in Python and compare. O(source).
+
+    Of sums of floats whose rows are not kept, the number of rows alone.
+    """
     types = {relation.name: relation.types for relation in linked.plan.relations}
     wide = arena.take(at.WIDE).tolist()
 
@@ -207,6 +210,7 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
     taken: BaseType = "number" if value is None else types[fold.source][value]
     is_kept = fold.source not in linked.plan.pipelined
     keys: dict[tuple[int, ...], Counter[int]] = {}
+    sums: dict[tuple[int, ...], Total] = {}
     wanted: dict[tuple[int, ...], tuple[int, int]] = {(): (0, 0)} if fold.is_always_there else {}
     for row in codes_where(arena, linked.ids[fold.source], at.WAS).tolist():
         key = tuple(row[column] for column in fold.group)
@@ -216,6 +220,8 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
             count += (taken in OPTIONAL) << 32
             if fold.is_extreme:
                 keys.setdefault(key, Counter())[row[value]] += 1
+            elif fold.is_real:
+                sums[key] = extend(sums.get(key, 0), as_float(whole(row[value], taken)), 1)
             elif fold.way != "count":
                 found = whole(row[value], taken)
         wanted[key] = count + 1, total + (found or 0)
@@ -229,6 +235,11 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
             key = tuple(record[at.COLS : at.COLS + len(fold.group)])
             held[key] = total_of(arena, groups, number)
             alive.add(number)
+            if fold.is_real:
+                cells = cells_of(arena, groups, number)
+                held[key] = cells[0], 0
+                if is_kept:
+                    _check_real(arena, fold, cells, sums.get(key, 0))
             if fold.is_extreme:
                 cells = cells_of(arena, groups, number)
                 held[key] = cells[0], 0
@@ -247,8 +258,10 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
     shown: dict[tuple[int, ...], int | None] = {}
     for *key, code in codes_where(arena, linked.ids[fold.relation], at.WAS).tolist():
         shown[tuple(key)] = code if fold.is_extreme else whole(code, kind)
+    if fold.is_real and not is_kept:
+        return
     values: dict[tuple[int, ...], int | None] = {**best} or {
-        key: _total(fold, kind, count >> 32 if taken in OPTIONAL else count, total)
+        key: _total(fold, kind, count >> 32 if taken in OPTIONAL else count, sums.get(key, total))
         for key, (count, total) in wanted.items()
     }
     _require(shown == values, str(fold), "the values differ from those of all rows")
@@ -289,14 +302,31 @@ def _check_best(
     return codes_of[cells[1]]
 
 
-def _total(fold: Fold, kind: BaseType, count: int, total: int) -> int | None:
+def _check_real(arena: Arena, fold: Fold, cells: list[int], wanted: Total) -> None:
+    """Hold the limbs of a group against the exact sum of its floats."""
+    found, counted = 0, [0, 0, 0]
+    if cells[2]:
+        size = 1 << (cells[2] & 0xFFFFFFFF)
+        start = (int(arena.cells[at.BUCKETS]) + ((cells[2] >> 32) - 1) * 4) >> 1
+        base, infinities, nans, *limbs = arena.cells[start : start + size].tolist()
+        found = sum(limb << (32 * (base + place)) for place, limb in enumerate(limbs))
+        counted = [nans, infinities & 0xFFFFFFFF, infinities >> 32]
+    exact = (wanted[0], list(wanted[2:])) if isinstance(wanted, tuple) else (0, [0, 0, 0])
+    _require((found, counted) == exact, str(fold), f"a sum is {(found, counted)}, not {exact}")
+
+
+def _total(fold: Fold, kind: BaseType, count: int, total: Total) -> int | None:
     """The value of a group: a whole number, or the pattern of a float; None: it is NIL."""
     if fold.way == "count":
         return count
     if kind in OPTIONAL and not count:
         return None
+    if fold.is_real:
+        found = float(divide(total, count) if fold.way == "mean" else total_value(total))
+        return int(canonical(found))
     if fold.way == "mean":
         found = float(divide(total, count * 10 ** (fold.scale or 0)))
         return int(np.float64(found + 0.0).view(np.int64))
-    total %= 1 << 64
-    return total - (1 << 64) if OPTIONAL.get(kind, kind) != "unsigned" and total >> 63 else total
+    wrapped = int(total) % (1 << 64)
+    is_signed = OPTIONAL.get(kind, kind) != "unsigned"
+    return wrapped - (1 << 64) if is_signed and wrapped >> 63 else wrapped

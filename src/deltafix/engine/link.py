@@ -60,6 +60,7 @@ _CONVERSIONS = {
 _FOLDS = {
     "count": at.FOLD_COUNT, "sum": at.FOLD_SUM, "bounded": at.FOLD_BOUNDED, "mean": at.FOLD_MEAN,
     "min": at.FOLD_MIN, "max": at.FOLD_MAX,
+    "real sum": at.FOLD_REAL_SUM, "real mean": at.FOLD_REAL_MEAN,
 }  # fmt: skip
 _MANY = 6
 """Variants from which looking into a filter is cheaper than probing the index of each."""
@@ -355,7 +356,8 @@ class Writer:
             [
                 self.tables.numbers[Groups.of(fold)], self.ids[fold.source],
                 self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
-                _FOLDS[fold.way], added, _value_type(value), _value_type(result[-1]),
+                _FOLDS[f"real {fold.way}" if fold.is_real else fold.way],
+                added, _value_type(value), _value_type(result[-1]),
                 int(fold.is_always_there), said >> 32, (said & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),
                 int(fold.source in self.pipelined), index, int(value in OPTIONAL),
                 len(fold.group), *fold.group,

@@ -50,12 +50,13 @@ class Groups:
 
     relation: str
     columns: int
-    is_extreme: bool
+    keeps: int
 
     @classmethod
     def of(cls, fold: Fold) -> Groups:
         """Those of a fold."""
-        return cls(fold.relation, len(fold.group), fold.is_extreme)
+        keeps = at.KEEPS_BEST if fold.is_extreme else at.KEEPS_REAL if fold.is_real else 0
+        return cls(fold.relation, len(fold.group), keeps)
 
 
 Table: TypeAlias = str | Memo | Groups
@@ -142,7 +143,7 @@ class Tables:
                 odd = (at.COLS + groups.columns) % 2
                 self._rows(self.numbers[groups], groups.columns, extra=6 + odd)
                 arena.vector(self.cell(self.numbers[groups]) + at.R_CHANGED, 64)
-                arena.cells[self.cell(self.numbers[groups]) + at.R_BEST] = groups.is_extreme
+                arena.cells[self.cell(self.numbers[groups]) + at.R_BEST] = groups.keeps
         self._index(plan)
         for stage in plan.stages:
             if stage.recursive and stage.rederive and not stage.best:

@@ -106,12 +106,9 @@ def is_open(L, cell):
     return np.int64((L[cell + 2] & _TIES) == 0)
 
 
-@kernel("v:ALii")
-def put_back(A, L, cell, noted):
-    """A group's cells are as they were noted, but for its block."""
-    forget_next(A, L, cell)
-    for k in range(3):
-        L[cell + k] = L[noted + k]
+@kernel("v:Li")
+def without_next(L, cell):
+    """A group's cells are as they were noted; the block has changed since, and was given back."""
     L[cell + 2] &= _TIES
 
 

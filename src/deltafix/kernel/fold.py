@@ -1,4 +1,4 @@
-"""Aggregates: `count`, `sum` and `mean` of whole numbers, `min` and `max`.
+"""Aggregates: `count`, `sum` and `mean`, `min` and `max`.
 
 A fold has a table of its own, which no rule names, with a row for each group: the group's columns,
 SUPPORT 1 while rules see a value of it, and three cells behind the columns: how many rows it has
@@ -30,11 +30,12 @@ from deltafix.kernel.extremes import (
     forget_next,
     is_open,
     order_key,
-    put_back,
+    without_next,
 )
 from deltafix.kernel.jit import kernel, prefetch
 from deltafix.kernel.keys import hash_words, key_find, key_insert, key_reserve
 from deltafix.kernel.memory import new_row, push, room, row_room
+from deltafix.kernel.reals import add_real, forget_block, own_block, real_value
 from deltafix.kernel.settle import drop_row, settle_row
 from deltafix.kernel.values import NIL, NO_VALUE, canonical, decode, encode
 
@@ -71,11 +72,15 @@ def _note(A, L, g, row):
         return
     L[offset >> 1] |= at.TOUCHED
     cell = _totals(L, g, row)
+    own = L[cell + 2]
+    if L[rb + at.R_BEST] == at.KEEPS_REAL:
+        own = own_block(A, L, own)
     entry = L[at.FOLDED] + L[at.FOLDED + 1]
     L[entry] = (g << 32) | row
     L[entry + 1] = np.int64(A[offset + at.SUPPORT])
     for k in range(3):
         L[entry + 2 + k] = L[cell + k]
+    L[cell + 2] = own
     push(L, rb + at.R_CHANGED, L[at.FOLDED + 1])
     L[at.FOLDED + 1] += _NOTED
 
@@ -121,6 +126,8 @@ def _add(A, L, P, f, o, h, code, value, sign):
         L[cell] += sign * _ONE_MORE
     if P[f + at.F_OP] >= at.FOLD_MIN:
         add_extreme(A, L, P, f, cell, value, sign, _values(P, f, L[cell]))
+    elif P[f + at.F_OP] < 0:
+        add_real(A, L, cell, value, sign)
     elif P[f + at.F_OP] != at.FOLD_COUNT:
         high = value >> 32
         if P[f + at.F_VALUE_TYPE] == at.T_UNSIGNED:
@@ -221,6 +228,16 @@ def pipe(A, L, P, ops, sign):
         _add(A, L, P, f, np.int64(at.KEY), h, code, value, sign)
 
 
+@kernel("v:ALii")
+def _forget(A, L, rb, cell):
+    """Give back the block that a group's cells name."""
+    if L[rb + at.R_BEST] == at.KEEPS_BEST:
+        forget_next(A, L, cell)
+    elif L[rb + at.R_BEST] == at.KEEPS_REAL:
+        forget_block(A, L, L[cell + 2])
+        L[cell + 2] = 0
+
+
 @kernel("v:ALi")
 def _empty(A, L, g):
     """No group of a fold has a row; what is shown of them is as before. O(groups)."""
@@ -230,8 +247,7 @@ def _empty(A, L, g):
             _note_room(L, g)
             _note(A, L, g, np.int64(row))
             cell = _totals(L, g, np.int64(row))
-            if L[rb + at.R_BEST]:
-                forget_next(A, L, cell)
+            _forget(A, L, rb, cell)
             for k in range(3):
                 L[cell + k] = 0
 
@@ -294,6 +310,8 @@ def _value(L, P, f, count, low, high):
         return np.int64(NIL)
     if op >= at.FOLD_MIN:
         return code_of(L, np.int64(P[f + at.F_TYPE]), op, low)
+    if op < 0:
+        return encode(L, np.int64(at.T_FLOAT), low)
     high += low >> 32
     low &= _LOW
     if op == at.FOLD_COUNT:
@@ -330,8 +348,11 @@ def _show(A, L, P, f, entry):
     new = np.int64(NO_VALUE)
     if shown:
         old = _value(L, P, f, L[entry + 2], L[entry + 3], L[entry + 4])
-    if L[rb + at.R_BEST] and _values(P, f, L[cell]) > 0 and is_open(L, cell):
+    values = _values(P, f, L[cell])
+    if L[rb + at.R_BEST] == at.KEEPS_BEST and values > 0 and is_open(L, cell):
         find_best(A, L, P, f, offset + at.COLS, cell)
+    if L[rb + at.R_BEST] == at.KEEPS_REAL:
+        L[cell + 1] = real_value(L, cell, values if P[f + at.F_OP] == at.FOLD_REAL_MEAN else 1)
     if shows:
         new = _value(L, P, f, L[cell], L[cell + 1], L[cell + 2])
         if new == NO_VALUE:
@@ -450,6 +471,7 @@ def _end(A, L, entry):
     offset = L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]
     L[offset >> 1] &= ~at.TOUCHED
     if L[_totals(L, g, row)] == 0 and A[offset + at.SUPPORT] == 0:
+        _forget(A, L, rb, _totals(L, g, row))
         drop_row(A, L, g, row)
 
 
@@ -457,7 +479,10 @@ def _end(A, L, entry):
 def keep_folds(A, L):
     """The epoch was committed. O(touched groups)."""
     for e in range(0, L[at.FOLDED + 1], _NOTED):
-        _end(A, L, L[at.FOLDED] + e)
+        entry = L[at.FOLDED] + e
+        if L[L[at.RELS] + (L[entry] >> 32) * at.RSZ + at.R_BEST] == at.KEEPS_REAL:
+            forget_block(A, L, L[entry + 4])
+        _end(A, L, entry)
     L[at.FOLDED + 1] = 0
 
 
@@ -471,10 +496,10 @@ def undo_folds(A, L):
         rb = L[at.RELS] + g * at.RSZ
         A[L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE] + at.SUPPORT] = L[entry + 1]
         cell = _totals(L, g, row)
-        if L[rb + at.R_BEST]:
-            put_back(A, L, cell, entry + 2)
-        else:
-            for k in range(3):
-                L[cell + k] = L[entry + 2 + k]
+        _forget(A, L, rb, cell)
+        for k in range(3):
+            L[cell + k] = L[entry + 2 + k]
+        if L[rb + at.R_BEST] == at.KEEPS_BEST:
+            without_next(L, cell)
         _end(A, L, entry)
     L[at.FOLDED + 1] = 0

@@ -220,7 +220,7 @@ R_RULES = 18  # 1: some rule has it as head
 R_DERIVATIONS = 19  # derivations of its rows that hold: what recomputing it would find again
 R_SETTLED = 20  # R_DERIVATIONS when the last epoch ended
 R_BEST = 21  # one row per key: 1 the least, 2 the greatest value; 0: all rows. Of the groups of
-# a fold 1: it is `min` or `max`
+# a fold what their cells name: KEEPS_BEST, KEEPS_REAL
 R_BEST_COL = 22  # the column of the value, its type, and the index on the key
 R_BEST_TYPE = 23
 R_BEST_INDEX = 24
@@ -270,6 +270,7 @@ MOVED = 256  # the wave has moved its rank in this epoch: a second time it goes 
 # PENDING: its support is not counted yet
 FLAGS = 511
 RANK_SHIFT = 9
+KEEPS_BEST, KEEPS_REAL = 1, 2
 GAP = 1024  # between ranks of new facts, so that a revived fact fits in between
 NEVER = (1 << 53) - 1  # a rank above all ranks
 VAIN = 6  # each halves what the next may look at
@@ -326,6 +327,7 @@ F_GROUP = 15  # columns of the source
 FSZ = 16
 # aggregates
 FOLD_COUNT, FOLD_SUM, FOLD_BOUNDED, FOLD_MEAN, FOLD_MIN, FOLD_MAX = range(6)
+FOLD_REAL_SUM, FOLD_REAL_MEAN = -1, -2  # of floats
 # variant
 V_TRIGGER = 0  # relation whose row starts it, -1: none
 V_NEGATED = 1

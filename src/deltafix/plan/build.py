@@ -327,7 +327,7 @@ def _outside(layer: Layer, indexes: Indexes, types: Mapping[str, tuple[BaseType,
     fold = layer.fold
     if fold is not None:
         is_total = fold.is_total(types)
-        if fold.group and not is_total and fold.op not in ("sum", "mean"):
+        if fold.group and not is_total:
             indexes.add(fold.source, fold.group)
         return Outside((fold.source,), layer, in_kernel=is_total or fold.is_extreme)
     reads = dict.fromkeys(one.relation for one in _reads(layer))

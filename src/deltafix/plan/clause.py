@@ -244,7 +244,7 @@ class Fold:
     rows are counted). `present`, where it is asked for, is the relation of all groups with a row:
     its absence is how a rule sees the value of an empty group. Without group columns an empty
     source has a row too, if the aggregate has a value there. `most`, `scale` and `kept` are what
-    `FunctorDecl` says of a reducer.
+    `FunctorDecl` says of a reducer; `is_real` says that it adds floats up.
     """
 
     relation: str
@@ -256,6 +256,7 @@ class Fold:
     most: int | None = None
     scale: int | None = None
     kept: str = ""
+    is_real: bool = False
 
     @property
     def way(self) -> str:
@@ -282,7 +283,7 @@ class Fold:
         return self.way in ("min", "max")
 
     def is_total(self, types: Mapping[str, tuple[BaseType, ...]]) -> bool:
-        """Whether it only counts, or adds up whole numbers: the kernel needs no rows again."""
+        """Whether it only counts, or adds up numbers: the kernel needs no rows again."""
         if self.way == "count":
             return True
         if self.value is None:
@@ -293,7 +294,7 @@ class Fold:
             return (value, result) == ("number", "number")
         if self.scale is not None:
             return (value, result) == ("number", "float") and self.scale <= MOST_SCALE
-        return self.way in ("sum", "mean") and value in ("number", "unsigned")
+        return self.way in ("sum", "mean") and value in ("number", "unsigned", "float")
 
     @property
     def made(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deltafix.facts.values import BaseType, Value
+from deltafix.facts.values import OPTIONAL, BaseType, Value
 from deltafix.plan.clause import Absent, Clause, Code, Compare, Fold, Literal, Match, Slot
 from deltafix.plan.constructed import field_types
 from deltafix.plan.narrow import NARROW, cut
@@ -56,10 +56,13 @@ def literals(outer: Flattening, term: Aggregate, target: Slot) -> tuple[tuple[Li
     if term.op not in _EMPTY or not shared:
         reducer = _reducer(outer.program, term)
         said = (reducer.most, reducer.scale, reducer.kept) if reducer else ()
-        outer.made.folds.append(Fold(name, source, group, value, term.op, None, *said))
+        fold = Fold(name, source, group, value, term.op, None, *said)
+        outer.made.folds.append(replace(fold, is_real=_is_real(outer, term, fold.way)))
         return (found,)
     present = outer.made.hide(types)
-    outer.made.folds.append(Fold(name, source, group, value, term.op, present))
+    is_real = _is_real(outer, term, term.op)
+    fold = Fold(name, source, group, value, term.op, present, is_real=is_real)
+    outer.made.folds.append(fold)
     zero = Compare("=", kind, target, Code(_ZERO[kind], kind))
     return (found, (Absent(present, shared), zero))
 
@@ -127,6 +130,14 @@ def _clause(
 def _reducer(program: Program, term: Aggregate) -> FunctorDecl | None:
     """The declaration of a reducer."""
     return next((one for one in program.functors if f"@@{one.name}" == term.op), None)
+
+
+def _is_real(outer: Flattening, term: Aggregate, way: str) -> bool:
+    """Whether floats are added up."""
+    if term.target is None or way not in ("sum", "mean"):
+        return False
+    kind = term_type(term.target, outer.types, outer.program)
+    return OPTIONAL.get(kind, kind) == "float"
 
 
 def _is_by_value(program: Program, term: Aggregate) -> bool:

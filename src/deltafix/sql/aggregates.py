@@ -477,10 +477,11 @@ def _separator(formulas: Formulas, asked: Wanted) -> str:
 def _optional(formulas: Formulas, op: str, argument: Column, result: SqlType) -> str | None:
     """The engine's aggregate that passes over the NULLs of an argument; None where it has none."""
     found: UserReducer
-    kept = op if op in ("count", "min", "max") else ""
+    is_whole_mean = op == "mean" and argument.type.base == "number"
+    kept = op if op in _KERNELS and not is_whole_mean else ""
     if kept:
         found = _KERNELS[op]
-    elif op == "mean" and argument.type.base == "number":
+    elif is_whole_mean:
         found = reducers.Mean(0)
     else:
         known = formulas.builder.reducers.get(op.removeprefix("@@"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, KeysView
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any
@@ -60,11 +60,6 @@ class Extremes:
         self._groups: Journal[tuple[Any, int]] = Journal()
         self._orders: dict[Key, _Order] = {}
         self._open: set[Key] = set()
-
-    @property
-    def touched(self) -> KeysView[Key]:
-        """The groups that changed in the epoch."""
-        return self._groups.touched
 
     def change(self, key: Key, value: Value | None, sign: int) -> None:
         """A row of a group comes (`sign` 1) or goes (-1)."""

@@ -1,18 +1,16 @@
-"""A fold as a stratum outside the kernel: changes of its source in, changes of its values out.
+"""Folds outside the kernel: a user's reducer as a stratum, and what a recursion keeps of its own.
 
-Those that count or add up whole numbers, and `min` and `max`, are the kernel's (`kernel.fold`),
-unless they are part of a recursion (`engine.beyond`).
-Invariant: `values` holds, per group, the code of the value that the relation shows. What a value
-is, is the kind's (`Totals`, `users`); this module knows emptiness, emission and undo.
+All other aggregates are the kernel's (`kernel.fold`). A stratum takes changes of its source and
+gives changes of its values. Invariant: `values` holds, per group, the code of the value that the
+relation shows. What a value is, is the reducer's (`users`); emptiness, emission and undo are here.
 
-Totals are exact (`changes.exact`), so a row that comes and goes leaves precisely the old value,
-floats included; they wrap around, or are rounded, only when they are read. Whole numbers outside a
-recursion are the kernel's (`kernel.fold`).
+Totals within a recursion (`engine.beyond`) are exact (`changes.exact`), so a row that comes and
+goes leaves precisely the old value; they wrap around, or are rounded, only when they are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, KeysView, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from deltafix.changes.exact import Total, divide, extend, total_value
@@ -36,10 +34,6 @@ _Value: TypeAlias = "int | frozenset[int]"
 
 class FoldKind(Protocol):
     """What keeps the values of one aggregate's groups."""
-
-    @property
-    def touched(self) -> KeysView[Key]:
-        """The groups that changed in the epoch."""
 
     def change(self, key: Key, value: Value | None, sign: int) -> None:
         """One row of a group comes (1) or goes (-1)."""
@@ -103,12 +97,12 @@ class FoldStratum:
             assert fold.value is not None  # noqa: S101  what has no value is counted
             return codes.decode(kind, rows[:, fold.value])
 
-        def make() -> FoldKind:
-            return fold_kind(fold, (kind, self._result), reducers, look)
+        def make() -> UserFold:
+            reducer = reducers[fold.op.removeprefix("@@")]
+            return UserFold(fold, (kind, self._result), reducer, look)
 
-        def values(rows: Words) -> list[Any]:
-            if fold.value is None or fold.op == "count":
-                return [None] * len(rows)
+        def values(rows: Words) -> list[Value]:
+            assert fold.value is not None  # noqa: S101  a reducer has a target
             return codes.decode(kind, rows[:, fold.value])
 
         self._read = values
@@ -121,7 +115,7 @@ class FoldStratum:
 
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changed values, and the groups that appeared or vanished. O(changed rows)."""
-        found = self._found(self._kind, below[self._fold.source], first=not self._values.now)
+        found = self._found(self._kind, below[self._fold.source])
         added: list[Key] = []
         removed: list[Key] = []
         came: list[Key] = []
@@ -157,29 +151,23 @@ class FoldStratum:
     def check_invariants(self) -> None:
         """Fold the source from nothing and compare. Raises InternalError. O(source)."""
         rows = self._rows()
-        found = self._found(self._make(), Changed(rows, rows[:0]), first=True)
+        found = self._found(self._make(), Changed(rows, rows[:0]))
         fresh = {key: self._coded(value) for key, value in found.items() if value is not None}
         if fresh != self._values.now:
             raise InternalError(f"{self._fold}: the values differ from a fold of all rows")
 
     def _coded(self, value: Any) -> _Value:
         """The code of a group's value, or those of all its values."""
-        if isinstance(self._kind, UserFold) and self._kind.several:
+        if self._kind.several:
             return frozenset(self._codes.code(self._result, one) for one in value)
         return self._codes.code(self._result, value)
 
-    def _found(self, kind: FoldKind, change: Changed, *, first: bool) -> dict[Key, Any]:
-        """The values of the touched groups; one group without columns is there from the first."""
+    def _found(self, kind: UserFold, change: Changed) -> dict[Key, Any]:
+        """The values of the touched groups."""
         for rows, sign in ((change.added, 1), (change.removed, -1)):
             for key, value in zip(keys_of(rows, self._fold.group), self._read(rows), strict=True):
                 kind.change(key, value, sign)
-        found = {key: kind.value(key) for key in kind.touched}
-        if self._fold.is_always_there:  # a sum of floats
-            if first:
-                found.setdefault((), None)
-            if () in found and found[()] is None:
-                found[()] = 0.0
-        return found
+        return {key: kind.value(key) for key in kind.touched}
 
 
 def _less(one: _Value | None, other: _Value | None) -> Iterable[int]:
@@ -198,11 +186,6 @@ class Totals:
     def __init__(self, fold: Fold, kind: BaseType, reducer: UserReducer | None = None) -> None:
         self._groups: Journal[tuple[int, Total]] = Journal()
         self._finish: Callable[[int, Total], Value] = _finish(fold.op, kind, reducer)
-
-    @property
-    def touched(self) -> KeysView[Key]:
-        """The groups that changed in the epoch."""
-        return self._groups.touched
 
     def change(self, key: Key, value: Value | None, sign: int) -> None:
         """A row of a group comes (`sign` 1) or goes (-1)."""

@@ -111,8 +111,8 @@ class Catalog:
 def _table(saved: Any) -> Table:
     """What `to_json` made a name or a triple of."""
     match saved:
-        case [relation, columns, bool(is_extreme)]:
-            return Groups(relation, columns, is_extreme)
+        case [relation, columns, int(keeps)]:
+            return Groups(relation, columns, keeps)
         case [functor, types, result]:
             return Memo(functor, tuple(types), result)
     return str(saved)
