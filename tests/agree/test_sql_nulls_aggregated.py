@@ -38,7 +38,8 @@ OTHERS = (
 
 def views() -> list[str]:
     """Each aggregate of each column by g, in views of some at a time, then the others."""
-    calls = [f"{call}({one}) AS {call}_{one}" for one in COLUMNS for call in ("COUNT", "MIN", "MAX", *OF[one])]
+    by_column = {one: ("COUNT", "MIN", "MAX", *OF[one]) for one in COLUMNS}
+    calls = [f"{call}({one}) AS {call}_{one}" for one in COLUMNS for call in by_column[one]]
     parts = [calls[n::5] for n in range(5)]
     by_g = [f"SELECT g, {', '.join(part)} FROM t GROUP BY g" for part in parts]
     return [*by_g, *OTHERS]
@@ -74,14 +75,14 @@ def test_oracle_aggregates_pass_over_nulls_as_duckdb_does(seed: int) -> None:
         duck.execute(TABLE)
         db.engine._arena.cells[at.PARTS_FROM] = rng.choice((0, 1 << 17))
         if seed % 2:  # views before or behind the first rows
-            _edit(rng, db, duck, rows, [], [_row(rng, n) for n in range(400)])
+            _edit(rng, (db, duck), rows, [], [_row(rng, n) for n in range(400)])
         for number, query in enumerate(asked):
             db.execute(f"CREATE MATERIALIZED VIEW v{number} AS {query}")
         held = [bag(db.execute(f"SELECT * FROM v{n}").fetchall()) for n in range(len(asked))]
         for epoch in range(10):
             came = [_row(rng, 1000 * (epoch + 1) + n) for n in range(rng.choice((1, 2, 5, 150)))]
             went = [*_run(rng, rows), *_run(rng, rows)]
-            _edit(rng, db, duck, rows, went, came)
+            _edit(rng, (db, duck), rows, went, came)
             for number, query in enumerate(asked):
                 wanted = bag(duck.execute(query).fetchall())
                 delta = db.delta(f"v{number}")
@@ -109,7 +110,7 @@ def _run(rng: Random, rows: dict[int, tuple]) -> list[int]:
     return found if rng.random() < 0.8 else rng.sample(sorted(rows), len(rows) // 10)
 
 
-def _edit(rng, db, duck, rows, went: list[int], came: list[tuple]) -> None:
+def _edit(rng, engines, rows, went: list[int], came: list[tuple]) -> None:
     """One transaction: deletes, inserts by statement or by column, and an update to NULL."""
     gone = sorted(set(went) & rows.keys())
     for key in gone:
@@ -117,8 +118,9 @@ def _edit(rng, db, duck, rows, went: list[int], came: list[tuple]) -> None:
     rows.update((row[0], row) for row in came)
     blanked = rng.choice([None, *sorted(rows)[:1]])
     column = rng.choice(COLUMNS)
+    db, _ = engines
     db.execute("BEGIN")
-    for one in (db, duck):
+    for one in engines:
         for key in gone:
             one.execute("DELETE FROM t WHERE id = ?", [key])
         if came and one is db and rng.random() < 0.5:
