@@ -377,7 +377,8 @@ LINES = (
     "@a.f\ndef r(): g()", "def k(): return globals()", "import c as a",
     "import_module(f'c.{x}')", "import_module('.d' + x, __name__)", "list(iter_modules(__path__))",
     "def n(): return getattr(import_module('c.d_%s' % x), y)", "n()", "print('f', f'{x}_h')",
-    "def test_x(): h()", "from c import test_g", "# see `g`", "class _P:\n    def _q(self): _r()\ndef _r(): ...", "import_module(x)",
+    "def test_x(): h()", "from c import test_g",
+    "# see `g`", "class _P:\n    def _q(self): _r()\ndef _r(): ...", "import_module(x)",
 )  # fmt: skip
 
 FILES = (

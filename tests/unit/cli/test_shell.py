@@ -122,8 +122,7 @@ def test_errors_are_told_and_the_session_goes_on(shell):
         '<text>:1:11: error[DF103]: expected `,` or `)`, found `"b"`',
         "error: no relation 'edgy'; did you mean 'edge'?",
         "error: unknown command '.rowz'; did you mean '.rows'?",
-        "error: edge: column 'y' of row 0 is 1 (int), but symbol takes a str without lone "
-        "surrogates",
+        "error: edge: column 'y' is 1, but symbol takes values like \"abc\"",
     ]
     caret = told.err.splitlines()[2]
     assert caret.index("^") == told.err.splitlines()[1].index('"b"')
