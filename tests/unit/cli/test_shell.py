@@ -128,6 +128,11 @@ def test_errors_are_told_and_the_session_goes_on(shell):
     assert caret.index("^") == told.err.splitlines()[1].index('"b"')
 
 
+def test_a_refused_line_leaves_nothing_to_commit(shell):
+    told = shell('+edge("a", 1)\nrule +path(x, y) :- edge(x, z).\n-edge("x", "y")\ncommit\n')
+    assert (told.code, told.out) == (0, "nothing to commit\n")
+
+
 def test_deleting_what_is_not_there_leaves_the_database_usable(shell):
     told = shell('-edge("x", "y")\ncommit\n+edge("a", "b")\ncommit\n.rows edge\n')
     assert told.code == 0
