@@ -141,13 +141,12 @@ class RulesAnswers:
         None of a file of facts, or of a text with errors, which are marked.
         """
         file = path_of(has(params, "textDocument", "uri"))
-        text = self._documents.text(file)
-        known = (
-            {} if self._found is None else {Path(one).resolve(): one for one in self._found.sources}
-        )
+        sources = {} if self._found is None else self._found.sources
+        known = {Path(one).resolve(): text for one, text in sources.items() if one is not None}
         if file not in known:
             return []
-        text = self._found.sources[known[file]] if text is None else text
+        edited = self._documents.text(file)
+        text = known[file] if edited is None else edited
         try:
             new = format_program(text, str(file))
         except ProgramError:

@@ -276,6 +276,15 @@ PUBLIC = "def run(): ...\ndef spare(): ...\ndef _own(): ...\n"
             "library",
             ["p.m:_own"],
         ),
+        (  # what builds a distribution is offered to nobody, and is not dead
+            {
+                "p/m.py": PUBLIC,
+                "back/__init__.py": "def build_wheel(): ...\ndef _own(): ...\n",
+                "pyproject.toml": f'{SCRIPT}[build-system]\nbackend-path = ["./back"]\n',
+            },
+            "application",
+            ["back:_own", "p.m:spare", "p.m:_own"],
+        ),
         (  # alembic's, in a folder that is no package below one that is
             {"p/m.py": PUBLIC, "p/db/migrations/env.py": "def go(): ...\ngo()\n"},
             "library",

@@ -24,6 +24,7 @@ PROJECT_FILES = ("pyproject.toml", "setup.cfg", "entry_points.txt", "METADATA")
 
 _SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
 _CONSOLE, _PLUGIN = "a script of the project", "a plugin of the project"
+_BACKEND = "the build backend of the project"
 
 _TARGET = re.compile(r"\s*([\w.]+)\s*(?::\s*([\w.]+))?\s*(?:\[.*\])?\s*")
 
@@ -138,6 +139,8 @@ def _promised(path: str, targets: Iterable[tuple[str, str]]) -> Iterator[Fact]:
         if attributes != [""]:
             yield "uses", (path, module, attributes[0], module)
             yield from (("attribute", (path, name)) for name in attributes[1:])
+        if how == _BACKEND:
+            yield "builds", (path, module)
         if how == _PLUGIN:
             yield "plugs_in", (path, module, attributes[0])
         if attributes == [""]:  # whoever loads it reads the names that it looks for
@@ -174,6 +177,12 @@ def _toml_targets(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 target = value.get("reference") if isinstance(value, dict) else value
                 if isinstance(target, str):
                     yield how, target
+    build = _table(document, "build-system")
+    folders = build.get("backend-path")
+    for folder in folders if isinstance(folders, list) else ():  # else it is installed
+        if isinstance(folder, str):
+            below = ".".join(part for part in folder.split("/") if part not in {"", "."})
+            yield _BACKEND, below or str(build.get("build-backend"))
 
 
 def _toml_needs(document: dict[str, Any]) -> list[object]:
