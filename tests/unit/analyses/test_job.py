@@ -276,6 +276,19 @@ PUBLIC = "def run(): ...\ndef spare(): ...\ndef _own(): ...\n"
             "library",
             ["p.m:_own"],
         ),
+        (
+            {
+                "p/m.py": PUBLIC,
+                "../setup.py": "setup(entry_points={'console_scripts': ['p = p.m:_own']})",
+            },
+            "application",
+            ["p.m:run", "p.m:spare"],
+        ),
+        (
+            {"p/m.py": "", "p/__about__.py": "version = 1\n_own = 2\n", "p/_in.py": "x = 1"},
+            "library",
+            ["p.__about__:_own", "p._in", "p._in:x"],
+        ),
         (  # what builds a distribution is offered to nobody, and is not dead
             {
                 "p/m.py": PUBLIC,

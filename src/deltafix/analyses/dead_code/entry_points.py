@@ -19,7 +19,8 @@ from typing import Any
 
 from deltafix.analyses.facts import Fact, Fragment
 
-PROJECT_FILES = ("pyproject.toml", "setup.cfg", "entry_points.txt", "METADATA")
+_SETUP = "setup.py"
+PROJECT_FILES = ("pyproject.toml", "setup.cfg", _SETUP, "entry_points.txt", "METADATA")
 """Names of the files that promise to run something; the last two count in a `.dist-info` only."""
 
 _SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
@@ -36,13 +37,16 @@ _FIRST = re.compile(r"([A-Za-z0-9]+)((?:[-_.][A-Za-z0-9]+)*)")
 
 
 def is_project_file(path: str) -> bool:
-    """Whether `path` may name entry points."""
-    return path.rsplit("/", 1)[-1] in PROJECT_FILES
+    """Whether `path` may name entry points, and nothing else of it counts: a `setup.py` above."""
+    folder, _, name = path.rpartition("/")
+    return name in PROJECT_FILES and (name != _SETUP or folder.startswith(".."))
 
 
 def project_fragment(path: str, data: bytes) -> Fragment:
     """Entry points as references from the file itself. Raises ValueError on a broken file."""
     folder, _, name = path.rpartition("/")
+    if name == _SETUP:
+        return Fragment.of(path, setup_facts(path, ast.parse(data)), ())
     if not (name.endswith((".toml", ".cfg")) or folder.endswith(".dist-info")):
         return Fragment.of(path, (), ())
     facts: list[Fact] = []
