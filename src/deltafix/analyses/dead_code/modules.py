@@ -100,5 +100,5 @@ def module_facts(module: ModuleName) -> Iterator[Fact]:
         yield "aside", (name, "/".join(parts if module.is_package else parts[:-1]))
         if f"{parts[-1]}.py" in TOOL_FILES or not TEST_DATA.isdisjoint(parts[:-1]):
             yield "quotes", (name, name)  # whoever imports it, somebody looks for its file
-    elif not any(map(is_private, name.split("."))):
+    elif not any(is_private(part) for part in name.split(".")):
         yield "public_module", (name,)
