@@ -174,7 +174,7 @@ def random_program(rng: random.Random) -> str:
                 f"[y for y in {one}]", f"({one} if {two} else {one})", f"str({one})",
                 f"({one} or {two})", f"list({one})", f"{one}.p", f"f{rng.randrange(count)}",
                 f"{one}({two}, {one})", f"sorted({one})", f"{one}.m",
-                f"C{rng.randrange(count)}.s({one})",
+                f"C{rng.randrange(count)}.s({one})", f"C{rng.randrange(count)}({one}).p",
                 f"C{rng.randrange(count)}.k({one})", f"f{rng.randrange(count)}(b={one}, a={two})",
                 f"f{rng.randrange(count)}(*{one})", f"list({one}.items())", f"len({one})",
             ]  # fmt: skip

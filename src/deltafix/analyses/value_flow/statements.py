@@ -235,15 +235,17 @@ class Statements(Expressions):
         return made
 
     def _calling(self, identity: str, function: str, names: list[str]) -> None:
-        """A method that hands its parameters on to what a variable holds."""
-        self.emit("receives", identity, f"{identity}.<locals>.self")
-        taken = [ast.arg(name) for name in names]
-        arguments = ast.arguments([], taken, None, [], [], None, [])
-        with self.block(self.parameters(arguments, identity, []), identity):
+        """A method without a text, that hands its parameters on to what a variable holds."""
+        self.emit("stands_in", identity)
+        taken = [f"{identity}.<locals>.{name}" for name in names]
+        self.emit("receives", identity, taken[0])
+        for position, variable in enumerate(taken[1:]):
+            self.emit("takes", identity, "bound", str(position), variable)
+        with self.block(self.scope, identity):
             site = self.site()
             self.emit("applies", site, function)
-            for position, name in enumerate(names):
-                self.emit("argument", site, str(position), f"{identity}.<locals>.{name}")
+            for position, variable in enumerate(taken):
+                self.emit("argument", site, str(position), variable)
             self.move(site, f"{identity}$return")
         self.emit("result", identity, f"{identity}$return")
 
