@@ -2,7 +2,7 @@
 
 A `Tree` is a folder and its package prefix; `scan` lists files with a `Stamp` each; `changes`
 compares two scans. Invariant: paths are relative with forward slashes and sorted, no path leads
-out of the folder (links that do are skipped, with a reason), except the one project file above it.
+out of the folder (links that do are skipped, with a reason), except the project files above it.
 Nothing here parses or watches by itself: a loop calls `scan` again.
 """
 
@@ -103,8 +103,7 @@ class Tree:
                         found[path] = _stamp(entry.stat())
                 except OSError as error:  # gone between the listing and the look
                     skipped[path] = error.strerror or str(error)
-        project = self._project_above()
-        if project is not None and not any(map(self._is_project, found)):
+        for project in () if any(map(self._is_project, found)) else self._project_above():
             with suppress(OSError):  # gone since
                 above = os.path.relpath(project, self.root).replace(os.sep, "/")
                 found[above] = _stamp(project.stat())
@@ -187,16 +186,17 @@ class Tree:
     def _inside(self, path: str) -> bool:
         return Path(path).resolve().is_relative_to(self.root)
 
-    def _project_above(self) -> Path | None:
+    def _project_above(self) -> list[Path]:
+        """The project files of the nearest folder above that has any."""
         folder = self.root
         for _ in range(_LEVELS_ABOVE):
             if (folder / ".git").exists() or folder.parent == folder:
-                return None
+                break
             folder = folder.parent
-            for name in self.project:
-                if (folder / name).is_file():
-                    return folder / name
-        return None
+            there = [folder / name for name in self.project if (folder / name).is_file()]
+            if there:
+                return there
+        return []
 
 
 def changes(before: Scan, after: Scan) -> tuple[list[str], list[str]]:

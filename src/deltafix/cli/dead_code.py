@@ -134,7 +134,7 @@ def dead_code(
         with progress("evaluating", quiet=quiet):
             watcher.poll()
         if not watch:
-            require_sources(watcher, ".py")
+            require_sources(watcher, ".py", is_source=bool(job.symbol_count or job.errors))
         for skipped, reason in watcher.seen.skipped.items():
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         if why is not None:

@@ -153,6 +153,7 @@ class Server:
             "textDocument/hover": lambda params: self._asked(params).hover(params),
             "textDocument/definition": lambda params: self._asked(params).definition(params),
             "textDocument/references": lambda params: self._asked(params).references(params),
+            "textDocument/formatting": self._formatted,
             "textDocument/codeAction": lambda params: self._here().actions(params),
             "codeAction/resolve": lambda params: self._here().resolved(params),
         }
@@ -225,6 +226,7 @@ class Server:
                 "definitionProvider": True,
                 "referencesProvider": True,
                 "codeActionProvider": actions,
+                "documentFormattingProvider": self._rules is not None,
             },
             "serverInfo": {"name": "deltafix"},
         }
@@ -330,6 +332,13 @@ class Server:
 
                 return RulesAnswers(self._rules, self._documents)
         return self._here()
+
+    def _formatted(self, params: dict[str, Any]) -> list[Message] | None:
+        """A program of rules in one layout; of other files nothing is laid out."""
+        from deltafix.cli.lsp_rules import RulesAnswers  # noqa: PLC0415  quick --help
+
+        asked = self._asked(params)
+        return asked.formatted(params) if isinstance(asked, RulesAnswers) else None
 
     def _update(self, uris: list[object]) -> None:
         begun = time.perf_counter()

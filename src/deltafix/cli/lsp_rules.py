@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.analyses.dead_code.source import line_starts
 from deltafix.cli.lsp_documents import offset_of, range_of
 from deltafix.cli.lsp_wire import Message, has, path_of
+from deltafix.datalog.format import format_program
 from deltafix.datalog.load import Analysis
-from deltafix.errors import DeltafixError
+from deltafix.errors import DeltafixError, ProgramError
 from deltafix.facts.schema import show_row
 from deltafix.rules.show import show_relation
 from deltafix.rules.walk import uses
@@ -65,10 +66,16 @@ class RulesView:
         return self._marks(None)
 
     def saved(self) -> tuple[Marks, list[str]]:
-        """Follow the files as they are; the marks now, and what could not be taken."""
+        """Follow the files as they are; the marks now, and what no mark says."""
         delta = self._folder.poll(at_rest=True)
         told, self._told[:] = list(self._told), []
-        return self._marks(delta), told
+        marks = self._marks(delta)
+        if any(
+            one["severity"] == _SEVERITIES["error"] for found in marks.values() for one in found
+        ):
+            marked = {str(one) for one in self._folder.problems if one.is_of_rules}
+            told = [one for one in told if one not in marked]
+        return marks, told
 
     def read(self) -> Analysis | None:
         """The program as it is; None if it is gone, which was told."""
@@ -127,6 +134,25 @@ class RulesAnswers:
         """`textDocument/references`: atoms and directives."""
         declared = has(params, "context", "includeDeclaration") is True
         return self._places(self._asked(params), defined=declared, used=True)
+
+    def formatted(self, params: Message) -> list[Message]:
+        """`textDocument/formatting`: the text in one layout, as `deltafix fmt` has it.
+
+        None of a file of facts, or of a text with errors, which are marked.
+        """
+        file = path_of(has(params, "textDocument", "uri"))
+        sources = {} if self._found is None else self._found.sources
+        known = {Path(one).resolve(): text for one, text in sources.items() if one is not None}
+        if file not in known:
+            return []
+        edited = self._documents.text(file)
+        text = known[file] if edited is None else edited
+        try:
+            new = format_program(text, str(file))
+        except ProgramError:
+            return []
+        whole = range_of(text, line_starts(text), (0, len(text)))
+        return [] if new == text else [{"range": whole, "newText": new}]
 
     def _places(
         self, asked: tuple[str, Span] | None, *, defined: bool, used: bool

@@ -24,7 +24,6 @@ from deltafix.rules.schemas import row_schemas
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-    from deltafix.events import EpochReport
     from deltafix.facts.schema import Schema
     from deltafix.rules.ast import Program
 
@@ -129,7 +128,7 @@ def run(
         _write(program, schemas, db, None if output == _TO_STDOUT else local_path(output), quiet)
         clock.lap("writing")
         if profile:
-            _report(db.last_epoch, clock)
+            _report(db, clock)
 
 
 def _threads(jobs: str | None) -> int | None:
@@ -173,15 +172,25 @@ class _Clock:
         self._last = now
 
 
-def _report(epoch: EpochReport, clock: _Clock) -> None:
+def _report(db: Database, clock: _Clock) -> None:
+    from deltafix.plan.explain import explain  # noqa: PLC0415  quick start
+
+    epoch = db.last_epoch
+    planned = [one for stratum in explain(db.plan)["strata"] for one in stratum["rules"]]
+    planned.sort(key=lambda one: one["clause"].startswith("~"))  # the planner's own come last
+    written: dict[int, str] = {}  # by the numbers of `deltafix plan`, a name before a text
+    for rule in planned:
+        written.setdefault(rule["rule"], rule["name"] or rule["clause"])
     lines = [f"{stage:<16}{seconds:>14.3f} s" for stage, seconds in clock.seconds.items()]
     for field in fields(epoch):
         value = getattr(epoch, field.name)
         if field.name == "strata":
             lines.extend(f"stratum {name:<24}{taken:>14.6f} s" for name, taken in value.items())
         elif field.name == "rules":
-            # numbered as `deltafix plan` does
-            lines.extend(f"rule {number + 1:<11}{count:>14}" for number, count in value.items())
+            lines.extend(
+                f"rule {number + 1:<11}{count:>14}  {written.get(number + 1, '')}".rstrip()
+                for number, count in value.items()
+            )
         elif isinstance(value, tuple):
             lines.append(f"{field.name:<16}{', '.join(value) or 'none':>14}")
         else:

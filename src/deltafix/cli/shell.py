@@ -192,9 +192,10 @@ class Session:
 
     def commit(self) -> str:
         """End the transaction; one line per changed row, then how many there are."""
-        transaction, self._transaction, self.pending = self._transaction, None, 0
-        if transaction is None:
+        if not self.pending:  # at most a line that was refused has begun one
+            self.rollback()
             return "nothing to commit"
+        transaction, self._transaction, self.pending = self._begin(), None, 0
         delta = transaction.commit()
         changed = sum(map(len, delta.values()))
         shown = delta.show()

@@ -122,11 +122,17 @@ def follow(watcher: Watcher[C], tell: Callable[[C], None]) -> None:
     watch(watcher, wait, tell, note)
 
 
-def require_sources(watcher: Watcher[C], suffix: str = "") -> None:
-    """Raise SourceError where the look at a folder found no file, or none with a suffix."""
+def require_sources(watcher: Watcher[C], suffix: str = "", *, is_source: bool) -> None:
+    """Raise SourceError where a folder has no file, or none with a suffix.
+
+    `is_source` says whether a file that was given in place of a folder is one to read.
+    """
     tree = watcher.tree
+    kinds = suffix or ", ".join(tree.suffixes)
+    if tree.only is not None and not is_source:
+        path = tree.root / tree.only
+        raise SourceError(f"{path} is no file to read ({kinds})", path=str(path))
     if tree.only is None and not any(path.endswith(suffix) for path in watcher.seen.files):
-        kinds = suffix or ", ".join(tree.suffixes)
         raise SourceError(
             f"{tree.root} has no file to read ({kinds}), but for what --exclude or a hidden folder "
             "leaves out",
@@ -154,7 +160,8 @@ def watched(
     with progress("evaluating", quiet=quiet):
         watcher.poll()
     if not may_be_empty:
-        require_sources(watcher)
+        is_source = tree.only is None or tree.only.endswith(analysis.suffixes)
+        require_sources(watcher, is_source=is_source)
     for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
         note(f"note: {skipped} skipped: {reason}", quiet=quiet)
     return watcher

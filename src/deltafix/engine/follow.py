@@ -36,6 +36,9 @@ Mark = tuple[int, int, int] | None
 _Doubt: TypeAlias = tuple[str, ...]  # what a warning says: code, message, the line's text
 
 
+_RULES_STAY = "the rules stay as they were"
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Why the present version of a file is not taken; it stands until another version is.
@@ -49,6 +52,11 @@ class Problem:
     path: Path
     text: str
     kept: str
+
+    @property
+    def is_of_rules(self) -> bool:
+        """Whether it is the program that is not taken."""
+        return self.kept == _RULES_STAY
 
     def __str__(self) -> str:
         return f"{self.text}\n  {self.kept}" if "\n" in self.text else f"{self.text}; {self.kept}"
@@ -149,7 +157,7 @@ class FactFolder:
 
     def _refuse(self, path: Path, relation: str, error: DeltafixError) -> None:
         """Have a problem with a file, as the program's (no name) or a relation's; tell it once."""
-        kept = "its rows stay as they were" if relation else "the rules stay as they were"
+        kept = "its rows stay as they were" if relation else _RULES_STAY
         problem = Problem(path, with_caret(error), kept)
         if self._problems.get((path, relation)) != problem:
             self._problems[path, relation] = problem

@@ -6,7 +6,7 @@ here too, with the same errors and carets. Nothing here evaluates rules.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import EllipsisType
 from typing import TYPE_CHECKING
@@ -16,15 +16,17 @@ from deltafix.datalog.cursor import SyntaxFault
 from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, plural, render
-from deltafix.errors import ProgramError
+from deltafix.errors import ProgramError, TypeMismatchError
 from deltafix.facts.schema import (
+    Column,
     Pattern,
     Row,
     Schema,
     unknown_relation,
 )
-from deltafix.facts.values import Value
+from deltafix.facts.values import Value, show_value
 from deltafix.rules.ast import Atom, Dominates, Rule
+from deltafix.rules.infer import EXAMPLES
 from deltafix.rules.terms import Term, Var, Wildcard, constant
 
 if TYPE_CHECKING:
@@ -58,14 +60,15 @@ def read_facts(text: str, schemas: Mapping[str, Schema]) -> list[tuple[str, Row]
     """Ground atoms separated by commas: `edge("a", "b"), edge("b", "c")`.
 
     Raises:
-        ProgramError: text that is no list of ground atoms; drawn with a caret.
-        UnknownRelationError, FactError: an atom that does not fit the program.
+        ProgramError: text that is no list of ground atoms, or an atom with more or fewer values
+            than its relation has columns; drawn with a caret.
+        UnknownRelationError, TypeMismatchError: an atom that does not fit the program.
     """
     facts: list[tuple[str, Row]] = []
     for atom in _atoms(text):
-        schema = schema_named(atom.relation, schemas)
-        row = tuple(_constant(term, text) for term in atom.args)
-        facts.extend((atom.relation, checked) for checked in schema.check_rows([row]))
+        schema = _schema_of(atom, text, schemas)
+        row = tuple(_fitting(one, term, text, schema) for one, term in _cells(schema, atom))
+        facts.append((atom.relation, row))
     return facts
 
 
@@ -83,18 +86,15 @@ def read_query(text: str, schemas: Mapping[str, Schema]) -> Query:
     if len(atoms) > 1:
         raise _wrong(text, atoms[1], "a query is one atom", "name the join in a rule and ask that")
     (atom,) = atoms
-    schema = schema_named(atom.relation, schemas)
-    if len(atom.args) != schema.arity:
-        message = f"`{atom.relation}` has {plural(schema.arity, 'column')}, {len(atom.args)} given"
-        raise _wrong(text, atom, message, schema.show())
+    schema = _schema_of(atom, text, schemas)
     pattern: list[Value | EllipsisType] = []
     variables: dict[str, list[int]] = {}
-    for position, term in enumerate(atom.args):
+    for position, (column, term) in enumerate(_cells(schema, atom)):
         value: Value | EllipsisType = ...
         if isinstance(term, Var):
             variables.setdefault(term.name, []).append(position)
         elif not isinstance(term, Wildcard):
-            value = schema.check_value(schema.columns[position], 0, _constant(term, text))
+            value = _fitting(column, term, text, schema)
         pattern.append(value)
     equal = tuple(tuple(same) for same in variables.values() if len(same) > 1)
     return Query(atom.relation, tuple(pattern), equal)
@@ -146,12 +146,46 @@ def _atoms(text: str) -> tuple[Atom, ...]:
     return rule.heads
 
 
-def _constant(term: Term, text: str) -> Value:
+def _schema_of(atom: Atom, text: str, schemas: Mapping[str, Schema]) -> Schema:
+    """The schema of an atom that has as many columns."""
+    schema = schema_named(atom.relation, schemas)
+    if len(atom.args) != schema.arity:
+        message = f"`{atom.relation}` has {plural(schema.arity, 'column')}, {len(atom.args)} given"
+        raise _wrong(text, atom, message, schema.show())
+    return schema
+
+
+def _cells(schema: Schema, atom: Atom) -> Iterator[tuple[Column, Term]]:
+    return zip(schema.columns, atom.args, strict=True)
+
+
+def _fitting(column: Column, term: Term, text: str, schema: Schema) -> Value:
+    """What a term says, as its column holds it."""
     try:
-        return constant(term)
+        value = constant(term)
     except ValueError:
         hint = 'a fact is like edge("a", 1)'
         raise _wrong(text, term, "expected a constant", hint) from None
+    try:
+        return schema.check_value(column, 0, value)
+    except TypeMismatchError:
+        name = schema.relation
+        said = f"{show_value(value)}, but {_takes(column, value)}"
+        raise TypeMismatchError(
+            f"{name}: column {column.name!r} is {said}",
+            relation=name,
+            column=column.name,
+            value=value,
+        ) from None
+
+
+def _takes(column: Column, value: Value) -> str:
+    """What a column takes, as programs spell it."""
+    if column.shape is not None:
+        return f"{column.shape.kind} takes {column.shape.spelled}"
+    if column.range is not None and isinstance(value, int):
+        return f"{column.type} takes numbers from {column.range[0]} to {column.range[1]}"
+    return f"{column.type} takes values like {EXAMPLES[column.type]}"
 
 
 def _wrong(text: str, place: Term | Atom, message: str, hint: str) -> ProgramError:

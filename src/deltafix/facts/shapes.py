@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
+from deltafix.diagnostics import did_you_mean, plural
 from deltafix.facts import values
 
 Fields: TypeAlias = tuple[tuple[str, str], ...]
@@ -64,6 +65,18 @@ class Shape:
         """Whether `nil` is a value of it: of records it is, of branches it is not."""
         return "" in self.types.get(self.kind, {})
 
+    @property
+    def spelled(self) -> str:
+        """Its values as programs write them: `[x: number] or nil`, `$Circle(r: number)`."""
+        forms = []
+        for name, fields in self.types[self.kind].items():
+            inside = ", ".join(f"{field}: {of}" for field, of in fields)
+            forms.append(
+                f"${name}({inside})" if name and fields else f"${name}" if name else f"[{inside}]"
+            )
+        last = "nil" if self.has_nil else forms.pop()
+        return " or ".join([", ".join(forms), last] if forms else [last])
+
     def check(self, value: object) -> values.Value:
         """A Python value as the type holds it. Raises ValueError, saying what does not fit."""
         frames: list[_Frame] = []
@@ -100,13 +113,18 @@ class Shape:
             if isinstance(given, tuple | list) and len(given) == len(branches[""]):
                 return _Frame("", branches[""], given)
             wanted = ", ".join(f"{name}: {of}" for name, of in branches[""])
-            raise ValueError(f"{kind} takes a tuple ({wanted}) or None, not {_brief(given)}")
+            of = f" of {len(given)}" if isinstance(given, tuple | list) else ""
+            raise ValueError(f"{kind} takes a tuple ({wanted}) or None, not {_brief(given)}{of}")
         if isinstance(given, values.Branch) and given.name in branches:
             fields = branches[given.name]
             if len(given.fields) == len(fields):
                 return _Frame(given.name, fields, given.fields)
-            raise ValueError(f"${given.name} has {len(fields)} fields, {len(given.fields)} given")
+            has = plural(len(fields), "field")
+            raise ValueError(f"${given.name} has {has}, {len(given.fields)} given")
         known = " ".join(f"${name}" for name in branches)
+        if isinstance(given, values.Branch):
+            close = did_you_mean(given.name, branches, f"it has {known}")
+            raise ValueError(f"{kind} has no branch `{given.name}`: {close}")
         raise ValueError(f"{kind} takes a Branch, one of {known}, not {_brief(given)}")
 
     def read(self, text: str) -> values.Value:
@@ -156,7 +174,7 @@ class Shape:
         if text[end : end + 1] == "(":
             return _Frame(name, fields, ()), end + 1
         if fields:
-            raise ValueError(f"${name} has {len(fields)} fields: ${name}(..)")
+            raise ValueError(f"${name} has {plural(len(fields), 'field')}: ${name}(..)")
         return values.Branch(name), end
 
 

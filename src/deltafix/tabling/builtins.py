@@ -187,8 +187,18 @@ _REFUSED: Final[Mapping[str, tuple[tuple[int, ...], str]]] = {
     "arg": ((3,), "not in the subset; name the shapes in clause heads"),
     "=..": ((2,), "not in the subset; name the shapes in clause heads"),
     "copy_term": ((2,), "not in the subset"),
-    "length": ((2,), "not in the subset; define it over the list"),
 }
+
+LIBRARY: Final[Mapping[tuple[str, int], str]] = {
+    ("member", 2): "member(X, [X | _]). member(X, [_ | T]) :- member(X, T).",
+    ("memberchk", 2): "memberchk(X, [X | _]). memberchk(X, [_ | T]) :- memberchk(X, T).",
+    ("append", 3): "append([], L, L). append([X | T], L, [X | R]) :- append(T, L, R).",
+    ("select", 3): "select(X, [X | T], T). select(X, [Y | T], [Y | R]) :- select(X, T, R).",
+    ("last", 2): "last([X], X). last([_ | T], X) :- last(T, X).",
+    ("length", 2): "length([], 0). length([_ | T], N) :- length(T, M), N is M + 1.",
+    ("sum_list", 2): "sum_list([], 0). sum_list([X | T], N) :- sum_list(T, M), N is M + X.",
+}
+"""Clauses of SWI-Prolog's predicates over lists, for programs to state: nothing is loaded."""
 
 
 def refused(name: str, arity: int) -> str | None:

@@ -14,15 +14,17 @@ from typing import NamedTuple
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import SourceError
-from deltafix.tabling.builtins import BUILTINS
+from deltafix.tabling.builtins import BUILTINS, LIBRARY
 from deltafix.tabling.clauses import Clause, Key, compile_clause
 from deltafix.tabling.factbase import Predicate
 from deltafix.tabling.lexer import Source
 from deltafix.tabling.operators import STANDARD
 from deltafix.tabling.reader import ReadClause, read_clauses
-from deltafix.tabling.terms import Atom, Int, Struct, Term, list_items
+from deltafix.tabling.terms import Atom, Int, Struct, Term, Var, list_items
 from deltafix.tabling.writer import show_atom
 
+_LOADING = frozenset({"use_module", "ensure_loaded", "module", "autoload"})
+_NOTHING_LOADED = "leave it out: nothing is loaded, state the predicates that the program calls"
 _DIRECTIVES = "table, dynamic, volatile, discontiguous over name/arity, or op/3"
 
 
@@ -92,7 +94,9 @@ class Program:
             for key in self._indicators(read, args[0]):
                 yield Declaration(key, tabled=name in ("table", "tabled"))
             return
-        raise read.problem("this directive is not part of the subset", _DIRECTIVES)
+        said = f"`:- {name}/{len(args)}`" if name else "this directive"
+        way_out = _NOTHING_LOADED if name in _LOADING else _DIRECTIVES
+        raise read.problem(f"{said} is not part of the subset", way_out)
 
     def _indicators(self, read: ReadClause, term: Term) -> Iterator[Key]:
         """`p/2, q/1`, `[p/2]`, `p/2 as incremental` (taken as said: everything is)."""
@@ -119,15 +123,25 @@ class Program:
                 and isinstance(top.args[1], Int)
             ):
                 yield (top.args[0].name, top.args[1].value)
+            elif isinstance(top, Struct) and all(isinstance(one, Var) for one in top.args):
+                yield (top.name, len(top.args))  # `path(_, _)`: a variant table
+            elif isinstance(top, Struct) and isinstance(top.args[0], Var):
+                message = f"answer subsumption of {top.name}/{len(top.args)} is not in the subset"
+                raise read.problem(message, "in rules, a column `<min>` or `<max>` does it")
             else:
                 raise read.problem("a predicate is named as name/arity", _DIRECTIVES)
 
     def known_like(self, key: Key) -> str:
         """What to write instead of an unknown predicate."""
-        known = [f"{n}/{a}" for n, a in [*self.predicates, *BUILTINS]]
-        close = suggest(f"{key[0]}/{key[1]}", known)
-        declare = f"or declare it: `:- dynamic {key[0]}/{key[1]}.`"
-        return f"did you mean {close}? {declare}" if close else f"give it a clause, {declare}"
+        if key in LIBRARY:
+            return f"no library is loaded; state it: `{LIBRARY[key]}`"
+        name, arity = key
+        known = [*self.predicates, *BUILTINS]
+        close = [f"{n}/{a}" for n, a in known if n == name]
+        near = suggest(name, sorted({n for n, a in known if a == arity}))
+        close += [f"{near}/{arity}"] if near else []
+        declare = f"or declare it: `:- dynamic {name}/{arity}.`"
+        return f"did you mean {close[0]}? {declare}" if close else f"give it a clause, {declare}"
 
     def show(self) -> str:
         """The program as text, declarations first, clauses in the order they came.

@@ -130,6 +130,15 @@ def test_what_doubtful_code_refers_to_is_doubtful_and_dead_code_says_nothing() -
     assert [*why] == ["shop.cart:_third"]
 
 
+def test_a_module_that_acts_by_itself_may_be_run_by_hand() -> None:
+    tree = shop(
+        **{"shop/by_hand.py": "def _go(): ...\n_go()\n", "shop/idle.py": "def _go(): ...\n"}
+    )
+    sure, why = told(tree)
+    assert sure == sorted([*DEAD, "shop.idle", "shop.idle:_go"])
+    assert why == {"shop.by_hand": {"it acts when it is run, which somebody may do by hand"}}
+
+
 def test_a_name_that_its_own_assignment_or_text_says() -> None:
     tree = shop()
     tree["shop/cart.py"] += """

@@ -69,6 +69,12 @@ def test_a_single_file_and_the_project_file_above(tmp_path: Path) -> None:
     ]
     one = DEAD_CODE.tree(project / "src" / "shop" / "a.py")
     assert list(one.scan().files) == ["../../pyproject.toml", "a.py"]
+    write(project, "setup.py", "setup.cfg", "src/pyproject.toml")
+    (project / "pyproject.toml").unlink()
+    assert "../pyproject.toml" in DEAD_CODE.tree(project / "src" / "shop").scan().files
+    (project / "src" / "pyproject.toml").unlink()
+    above = ["../../setup.cfg", "../../setup.py"]  # all of the nearest folder that has any
+    assert list(DEAD_CODE.tree(project / "src" / "shop").scan().files)[:2] == above
     (project / "src" / ".git").mkdir()
     assert list(DEAD_CODE.tree(project / "src").scan().files) == ["shop/a.py", "shop/b.py"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dead_code_oracle
 from deltafix.analyses.dead_code.extract import extract
-from deltafix.analyses.dead_code.findings import Finding
+from deltafix.analyses.dead_code.findings import Confidence, Finding
 from deltafix.analyses.dead_code.job import DeadCode
 from deltafix.analyses.facts import Fragment
 from deltafix.engine.transaction import Transaction
@@ -276,6 +276,38 @@ PUBLIC = "def run(): ...\ndef spare(): ...\ndef _own(): ...\n"
             "library",
             ["p.m:_own"],
         ),
+        (
+            {
+                "p/m.py": PUBLIC,
+                "../setup.py": "setup(entry_points={'console_scripts': ['p = p.m:_own']})",
+            },
+            "application",
+            ["p.m:run", "p.m:spare"],
+        ),
+        (
+            {"p/m.py": "", "p/__about__.py": "version = 1\n_own = 2\n", "p/_in.py": "x = 1"},
+            "library",
+            ["p.__about__:_own", "p._in", "p._in:x"],
+        ),
+        (  # what builds a distribution is offered to nobody, and is not dead
+            {
+                "p/m.py": PUBLIC,
+                "back/__init__.py": "def build_wheel(): ...\ndef _own(): ...\n",
+                "pyproject.toml": f'{SCRIPT}[build-system]\nbackend-path = ["./back"]\n',
+            },
+            "application",
+            ["back:_own", "p.m:spare", "p.m:_own"],
+        ),
+        (  # alembic's, in a folder that is no package below one that is
+            {"p/m.py": PUBLIC, "p/db/migrations/env.py": "def go(): ...\ngo()\n"},
+            "library",
+            ["p.m:_own"],
+        ),
+        (
+            {"p/m.py": PUBLIC, "tool.py": "def go(): ...\ngo()\n"},
+            "application",
+            ["p", "p.m", "p.m:run", "p.m:spare", "p.m:_own"],
+        ),
     ],
 )
 def test_a_library_is_told_from_an_application(
@@ -367,10 +399,20 @@ LINES = (
     "@a.f\ndef r(): g()", "def k(): return globals()", "import c as a",
     "import_module(f'c.{x}')", "import_module('.d' + x, __name__)", "list(iter_modules(__path__))",
     "def n(): return getattr(import_module('c.d_%s' % x), y)", "n()", "print('f', f'{x}_h')",
+    "def test_x(): h()", "from c import test_g",
     "# see `g`", "class _P:\n    def _q(self): _r()\ndef _r(): ...", "import_module(x)",
 )  # fmt: skip
 
-FILES = ("a.py", "b.py", "c.py", "c/__init__.py", "c/d_e.py", "c/f.py")
+FILES = (
+    "a.py",
+    "b.py",
+    "c.py",
+    "c/__init__.py",
+    "c/d_e.py",
+    "c/f.py",
+    "c/test_g.py",
+    "tests/test_h.py",
+)
 
 sources_ = st.lists(st.sampled_from(LINES), max_size=5).map("\n".join)
 edits = st.lists(
@@ -380,19 +422,21 @@ edits = st.lists(
 )
 
 
-@settings(max_examples=25)
-@given(edits)
+@settings(max_examples=40)
+@given(edits, st.booleans(), st.sampled_from(["sure", "likely"]))
 def test_oracle_after_random_edits_every_view_equals_recomputation(
-    script: list[tuple[str, str | None]],
+    script: list[tuple[str, str | None]], tests: bool, confidence: Confidence
 ) -> None:
     tree: dict[str, str] = {}
     words: dict[str, list[Any]] = {}  # of files that could never be parsed
-    with DeadCode() as job:
+    told: set[str] = set()
+    policies = ("recognise", "tests") if tests else ("recognise",)
+    with DeadCode(tests=tests, confidence=confidence) as job:
         for path, text in script:
             if text is None:
                 tree.pop(path, None)
                 words.pop(path, None)
-                job.update([], [path])
+                change = job.update([], [path])
             else:
                 fragment = extract(path, text.encode())
                 if fragment.error is None:
@@ -400,10 +444,16 @@ def test_oracle_after_random_edits_every_view_equals_recomputation(
                     words.pop(path, None)
                 elif path not in tree:
                     words[path] = [*fragment.facts]
-                job.update([fragment])
+                change = job.update([fragment])
             said = [one for some in words.values() for one in some]
-            expected = dead_code_oracle.evaluate(tree, ("recognise", "tests"), more=said)
-            for view in ("dead", "live", "sure", "doubt"):
+            expected = dead_code_oracle.evaluate(tree, policies, more=said)
+            for view in ("dead", "live", "sure", "doubt", "waived"):
                 assert set(job.rows(view)) == expected[view]
+            told = told.union(names(change.became_dead)) - {
+                *names(change.became_alive),
+                *change.gone,
+            }
+            shown = expected["sure" if confidence == "sure" else "dead"] - expected["waived"]
+            assert told == set(names(job.dead())) == {row[0] for row in shown}
             assert {(name,) for name in job.explainer().steps} == expected["alive"]
         job.check_invariants()

@@ -127,6 +127,9 @@ import functools
 from collections import deque
 from typing import Generic, TypeVar
 T = TypeVar("T")
+def listed(f):
+    def wrapper(self, *more): return [f(self)]
+    return wrapper
 class Base:
     shared = 'a'
     def __init__(self, n): self.n = n
@@ -138,6 +141,13 @@ class Base:
     def make(cls): return cls(3)
     @staticmethod
     def text(): return b''
+    def _get(self): return self.n
+    def _set(self, value): self.put = value
+    thrice = property(_get, fset=_set, doc='three times')
+    whole = property(lambda self: self)
+    @property
+    @listed
+    def listing(self): return self.n
     def __add__(self, other): return other
     def __radd__(self, other): return [other]
     def __getitem__(self, key): return key
@@ -179,6 +189,9 @@ class Alone:
         ("Heir(1).text()", "bytes"), ("Heir(1)('a')", "str"), ("Base(1) + 'a'", "str"),
         ("'a' + Base(1)", "list"), ("('a' + Base(1))[0]", "str"), ("Base(1)['k']", "str"),
         ("[y for y in Base(1)][0]", "int"), ("Color.RED", "m:Color"), ("Color.RED.name", "str"),
+        ("Base(1).thrice", "int"), ("Heir('a').whole.thrice", "int str"),
+        ("Base(1).whole", "m:Base m:Heir"), ("Base(1).listing", "list"),
+        ("Base(1).listing[0]", "int"),
         ("Point(1).x", "int"), ("Deep(1, [], 'a').z", "float str unknown"),
         ("Point(1).tags", "list"),
         ("Base(1) == 2", "bool float"), ("Base(1).make", "method"), ("type(Heir(1))", "type"),
@@ -202,6 +215,8 @@ def test_setters_managers_closures_and_patterns(types: Answers) -> None:
         h = Heir(1)
         h.twice = 'a'
         a = h.set_to
+        h.thrice = 1.5
+        o = h.put
         with h as b:
             pass
         count = 0
@@ -221,7 +236,7 @@ def test_setters_managers_closures_and_patterns(types: Answers) -> None:
         CLASSES,
     )
     told = {"a": "str", "b": "m:Base m:Heir", "count": "float int NoneType", "c": "bytes",
-            "d": "list",             "e": "str", "i": "int", "g": "int", "l": "list"}  # fmt: skip
+            "o": "float", "d": "list", "e": "str", "i": "int", "g": "int", "l": "list"}  # fmt: skip
     assert {name: found[name] for name in told} == {n: set(k.split()) for n, k in told.items()}
     assert "n" not in found  # h is never text
 

@@ -174,7 +174,7 @@ def random_program(rng: random.Random) -> str:
                 f"[y for y in {one}]", f"({one} if {two} else {one})", f"str({one})",
                 f"({one} or {two})", f"list({one})", f"{one}.p", f"f{rng.randrange(count)}",
                 f"{one}({two}, {one})", f"sorted({one})", f"{one}.m",
-                f"C{rng.randrange(count)}.s({one})",
+                f"C{rng.randrange(count)}.s({one})", f"C{rng.randrange(count)}({one}).p",
                 f"C{rng.randrange(count)}.k({one})", f"f{rng.randrange(count)}(b={one}, a={two})",
                 f"f{rng.randrange(count)}(*{one})", f"list({one}.items())", f"len({one})",
             ]  # fmt: skip
@@ -206,6 +206,8 @@ def random_program(rng: random.Random) -> str:
         lines += [f"class C{number}{base}:", "    def __init__(self, x=None): self.x = x"]
         lines += ["    def m(self, a, b=None, c=None):", *body(" " * 8)]
         lines += ["    @property", "    def p(self): return self.x"]
+        if number % 2:
+            lines[-2:] = ["    def _p(self): return self.x", "    p = property(_p)"]
         lines += ["    @staticmethod", "    def s(a, b=0.5, c=None):", *body(" " * 8)]
         lines += ["    @classmethod", "    def k(cls, x): return cls(x)"]
     for number in range(count):

@@ -1094,6 +1094,16 @@ def test_helpers_for_tests_in_a_package_that_users_get() -> None:
     ]
 
 
+def test_helpers_for_tests_that_the_package_itself_imports() -> None:
+    tree = {
+        "p/__init__.py": "",
+        "p/plugin.py": "from .test_utils import _make\n_make()\n",
+        "p/test_utils.py": "class TestB(B): ...\ndef _make(): ...\ndef own(): ...\ndef _own(): ...",
+        "p/test_m.py": "def test_m(): ...\ndef helper(): ...\n",
+    }
+    assert dead(tree, "public", "tests") == ["p.test_m:helper", "p.test_utils:_own"]
+
+
 def test_the_body_of_a_class_hands_on() -> None:
     tree = {
         "m.py": f"""

@@ -149,6 +149,23 @@ def test_a_folder_without_a_file_to_read_is_an_error(
     assert f"error[DF300]: {tmp_path.resolve()} has no file to read" in done.err
 
 
+@pytest.mark.parametrize(
+    "asked", [["dead-code"], ["analyse", "call-graph"], ["analyse", "lineage"]]
+)
+def test_a_file_that_is_none_to_read_is_an_error(
+    deltafix, tmp_path: Path, asked: list[str]
+) -> None:
+    file = tmp_path / "README.rst"
+    file.write_text("Shop\n")
+    done = deltafix(*asked, file)
+    assert (done.code, done.out) == (2, "")
+    assert f"error[DF300]: {file.resolve()} is no file to read (." in done.err
+    if asked == ["dead-code"]:
+        script = tmp_path / "run"
+        script.write_text("#!/usr/bin/env python\nprint(1)\n")
+        assert deltafix(*asked, script).code == 0
+
+
 def test_a_job_tells_what_an_update_did(tree: Path) -> None:
     files = CALL_GRAPH.tree(tree)
     said = [CALL_GRAPH.extract(path, files.read(path), "") for path in files.scan().files]

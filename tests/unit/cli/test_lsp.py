@@ -626,6 +626,11 @@ def test_texts_and_the_project_file_above_are_followed(tmp_path: Path, warm_kern
     assert [one["diagnostics"][0]["severity"] for one in published[1:]] == [2, 4]
 
 
+def opened(path: Path, text: str) -> Message:
+    document = {"uri": path.as_uri(), "languageId": "souffle", "version": 1, "text": text}
+    return ask("textDocument/didOpen", textDocument=document)
+
+
 RULES = """\
 .decl edge(x: symbol, y: symbol)
 .input edge
@@ -651,6 +656,12 @@ def test_the_name_of_a_relation_has_a_meaning_a_place_and_uses(tree: Path, tmp_p
         ask("textDocument/references", 13, **place(program, 1, 6, context={})),
         ask("textDocument/references", 14, **place(more, 0, 14, context={})),
         ask("textDocument/hover", 15, **place(tree / "lib.py", 0, 4)),
+        ask("textDocument/formatting", 16, **place(program, 0, 0)),
+        opened(program, "// 😀\n.decl  n(x:number)\n\n\n n(1) ."),
+        ask("textDocument/formatting", 17, **place(program, 0, 0)),
+        opened(program, ".decl n(x: number)\nn(x)."),
+        ask("textDocument/formatting", 18, **place(program, 0, 0)),
+        ask("textDocument/formatting", 19, **place(tree / "lib.py", 0, 0)),
         *END,
     ]
     sent = framed(*(json.dumps(one).encode() for one in said)).getvalue()
@@ -677,6 +688,14 @@ def test_the_name_of_a_relation_has_a_meaning_a_place_and_uses(tree: Path, tmp_p
     ]
     assert found[14] == []  # a variable
     assert found[15]["contents"]["value"].startswith("lib:f is alive")
+    assert found[16] == []  # it is laid out
+    assert found[17] == [
+        {
+            "range": {"start": {"line": 0, "character": 0}, "end": {"line": 4, "character": 7}},
+            "newText": "// 😀\n.decl n(x: number)\n\nn(1).\n",
+        }
+    ]
+    assert (found[18], found[19]) == ([], None)  # one has an error, one is no program
 
 
 def test_a_save_of_rules_marks_what_each_view_gained_and_lost(tree: Path, tmp_path: Path) -> None:
@@ -698,11 +717,12 @@ def test_a_save_of_rules_marks_what_each_view_gained_and_lost(tree: Path, tmp_pa
     wire = Wire(server.stdout, server.stdin)
 
     def marks() -> dict[str, list[tuple[int, int, str]]]:
-        """What is published of the program's two files, whatever else is said."""
+        """What is published of the program's two files; what a mark says is not said again."""
         found: dict[str, list[tuple[int, int, str]]] = {}
         while len(found) < 2:
             message = wire.read()
             assert message is not None
+            assert message.get("method") != "window/showMessage"
             params = message.get("params", {})
             name = params.get("uri", "").rpartition("/")[2]
             if name.endswith(".dl"):

@@ -68,10 +68,13 @@ def test_profile_says_what_was_done_on_standard_error(deltafix, folder):
 
 def test_profile_numbers_rules_as_the_plan_does(deltafix, folder):
     told = deltafix("run", folder / "p.dl", "-F", folder / "facts", "-D", folder, "--profile").err
-    counts = dict(line.split()[1:] for line in told.splitlines() if line.startswith("rule "))
+    rules = [line.split(maxsplit=3)[1:] for line in told.splitlines() if line.startswith("rule ")]
+    counts = {number: count for number, count, _ in rules}
+    written = {number: text for number, _, text in rules}
     plan = deltafix("plan", folder / "p.dl").out.splitlines()
-    rules = dict(line.split(maxsplit=1)[1].split(": ") for line in plan if "  rule " in line)
-    assert {rules[number]: int(count) for number, count in counts.items()} == {
+    planned = dict(line.split(maxsplit=1)[1].split(": ") for line in plan if "  rule " in line)
+    assert written == {number: planned[number] for number in counts}
+    assert {planned[number]: int(count) for number, count in counts.items()} == {
         "path(x, y) :- edge(x, y).": 2,
         "path(x, z) :- path(x, y), edge(y, z).": 1,
         "any() :- path(_, _).": 3,

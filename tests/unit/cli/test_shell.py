@@ -122,11 +122,15 @@ def test_errors_are_told_and_the_session_goes_on(shell):
         '<text>:1:11: error[DF103]: expected `,` or `)`, found `"b"`',
         "error: no relation 'edgy'; did you mean 'edge'?",
         "error: unknown command '.rowz'; did you mean '.rows'?",
-        "error: edge: column 'y' of row 0 is 1 (int), but symbol takes a str without lone "
-        "surrogates",
+        "error: edge: column 'y' is 1, but symbol takes values like \"abc\"",
     ]
     caret = told.err.splitlines()[2]
     assert caret.index("^") == told.err.splitlines()[1].index('"b"')
+
+
+def test_a_refused_line_leaves_nothing_to_commit(shell):
+    told = shell('+edge("a", 1)\nrule +path(x, y) :- edge(x, z).\n-edge("x", "y")\ncommit\n')
+    assert (told.code, told.out) == (0, "nothing to commit\n")
 
 
 def test_deleting_what_is_not_there_leaves_the_database_usable(shell):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+import deltafix
 from deltafix.engine.literals import Query, read_facts, read_query
-from deltafix.errors import FactError, ProgramError, TypeMismatchError, UnknownRelationError
+from deltafix.errors import ProgramError, TypeMismatchError, UnknownRelationError
 from deltafix.facts.schema import Schema
 
 SCHEMAS = {
@@ -17,6 +18,11 @@ SCHEMAS = {
         Schema("flag"),
     )
 }
+SCHEMAS |= deltafix.connect("""
+    .type Loc = [file: symbol, line: number]
+    .type Kind = Net {} | Own { of: symbol }
+    .decl seen(at: Loc, kind: Kind, n: number)
+""").schemas
 
 
 @pytest.mark.parametrize(
@@ -42,7 +48,24 @@ def test_facts(text, facts):
         ('edge("a", "b") :- edge("b", "a")', ProgramError, "expected facts only"),
         ('edge("a", "b"). at("a", 1)', ProgramError, "expected facts only"),
         ('edgy("a", "b")', UnknownRelationError, "did you mean 'edge'"),
-        ('edge("a")', FactError, "2 column"),
+        ('edge("a")', ProgramError, "`edge` has 2 columns, 1 given"),
+        (
+            'seen(["a"], $Net, 1)',
+            TypeMismatchError,
+            r"but Loc takes \[file: symbol, line: number\] or nil$",
+        ),
+        ('seen(["a", "b"], $Net, 1)', TypeMismatchError, "but Loc takes"),
+        (
+            "seen(nil, $Nat, 1)",
+            TypeMismatchError,
+            r"'kind' is \$Nat, but Kind takes \$Net or \$Own\(of",
+        ),
+        ("seen(nil, $Own, 1)", TypeMismatchError, "takes"),
+        (
+            'seen(nil, $Net, "x")',
+            TypeMismatchError,
+            "'n' is \"x\", but number takes values like 3$",
+        ),
         ('edge("a", 1)', TypeMismatchError, "column 'y'"),
         ("size(-1, 1)", TypeMismatchError, "column 'u'"),
         ("", ProgramError, "expected"),
@@ -89,3 +112,20 @@ def test_equal_variables_keep_rows_with_equal_values():
 def test_queries_that_do_not_fit_are_refused(text, kind, wanted):
     with pytest.raises(kind, match=wanted):
         read_query(text, SCHEMAS)
+
+
+def test_of_a_constructed_value_it_is_said_what_does_not_fit() -> None:
+    db = deltafix.connect("""
+        .type Kind = Network {} | Own { of: symbol, by: symbol }
+        .decl seen(kind: Kind)
+    """)
+    for value, said in {
+        deltafix.Branch("Net"): "Kind has no branch `Net`: did you mean `Network`?",
+        deltafix.Branch("Zork"): "Kind has no branch `Zork`: it has $Network $Own",
+        deltafix.Branch("Network", ("x",)): "$Network has 0 fields, 1 given",
+        "Network": "Kind takes a Branch, one of $Network $Own, not Network",
+    }.items():
+        with pytest.raises(TypeMismatchError) as told, db.transaction() as tx:
+            tx.insert("seen", [(value,)])
+        assert str(told.value).endswith(said)
+    assert db.rows("seen") == []

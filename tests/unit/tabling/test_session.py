@@ -234,7 +234,7 @@ def test_an_error_in_the_middle_of_an_update_takes_it_back(strategy):
         ("p(X) :- q(X), 1 < X / 0. q(1).", "p(A)", EvaluationError, "division by zero"),
         ("p(X) :- \\+ q(X). q(1).", "p(A)", UnsafeNegationError, "\\+ q(X)"),
         ("p(X) :- qq(X). q(1).", "p(A)", UnknownPredicateError, "did you mean"),
-        ("p(X) :- q(X). q(1).", "pp(A)", UnknownPredicateError, "p/1"),
+        ("pa(X) :- q(X). q(1).", "paa(A)", UnknownPredicateError, "pa/1"),
     ],
 )
 def test_errors_while_running_name_clause_and_literal(text, goal, error, names):

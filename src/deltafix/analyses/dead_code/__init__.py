@@ -30,7 +30,7 @@ DEAD_CODE = Analysis(
     inputs={**INPUTS, **SAID},
     extract=extract,
     program=(("dead_code", "names.dl"), ("dead_code", "program.dl"), ("dead_code", "doubt.dl")),
-    views=("dead", "live", "sure", "doubt"),
+    views=("dead", "live", "sure", "doubt", "waived"),
     project=PROJECT_FILES,
     bare=True,
 )

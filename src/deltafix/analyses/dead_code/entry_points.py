@@ -19,11 +19,13 @@ from typing import Any
 
 from deltafix.analyses.facts import Fact, Fragment
 
-PROJECT_FILES = ("pyproject.toml", "setup.cfg", "entry_points.txt", "METADATA")
+_SETUP = "setup.py"
+PROJECT_FILES = ("pyproject.toml", "setup.cfg", _SETUP, "entry_points.txt", "METADATA")
 """Names of the files that promise to run something; the last two count in a `.dist-info` only."""
 
 _SCRIPTS = frozenset({"console_scripts", "gui_scripts"})
 _CONSOLE, _PLUGIN = "a script of the project", "a plugin of the project"
+_BACKEND = "the build backend of the project"
 
 _TARGET = re.compile(r"\s*([\w.]+)\s*(?::\s*([\w.]+))?\s*(?:\[.*\])?\s*")
 
@@ -35,13 +37,16 @@ _FIRST = re.compile(r"([A-Za-z0-9]+)((?:[-_.][A-Za-z0-9]+)*)")
 
 
 def is_project_file(path: str) -> bool:
-    """Whether `path` may name entry points."""
-    return path.rsplit("/", 1)[-1] in PROJECT_FILES
+    """Whether `path` may name entry points, and nothing else of it counts: a `setup.py` above."""
+    folder, _, name = path.rpartition("/")
+    return name in PROJECT_FILES and (name != _SETUP or folder.startswith(".."))
 
 
 def project_fragment(path: str, data: bytes) -> Fragment:
     """Entry points as references from the file itself. Raises ValueError on a broken file."""
     folder, _, name = path.rpartition("/")
+    if name == _SETUP:
+        return Fragment.of(path, setup_facts(path, ast.parse(data)), ())
     if not (name.endswith((".toml", ".cfg")) or folder.endswith(".dist-info")):
         return Fragment.of(path, (), ())
     facts: list[Fact] = []
@@ -138,6 +143,8 @@ def _promised(path: str, targets: Iterable[tuple[str, str]]) -> Iterator[Fact]:
         if attributes != [""]:
             yield "uses", (path, module, attributes[0], module)
             yield from (("attribute", (path, name)) for name in attributes[1:])
+        if how == _BACKEND:
+            yield "builds", (path, module)
         if how == _PLUGIN:
             yield "plugs_in", (path, module, attributes[0])
         if attributes == [""]:  # whoever loads it reads the names that it looks for
@@ -174,6 +181,12 @@ def _toml_targets(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 target = value.get("reference") if isinstance(value, dict) else value
                 if isinstance(target, str):
                     yield how, target
+    build = _table(document, "build-system")
+    folders = build.get("backend-path")
+    for folder in folders if isinstance(folders, list) else ():  # else it is installed
+        if isinstance(folder, str):
+            below = ".".join(part for part in folder.split("/") if part not in {"", "."})
+            yield _BACKEND, below or str(build.get("build-backend"))
 
 
 def _toml_needs(document: dict[str, Any]) -> list[object]:

@@ -71,6 +71,7 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "hosts": ("module",),
         "distribution": ("path",),
         "distributes": ("path", "module"),
+        "builds": ("path", "module"),
         "typed": ("module",),
         "aside": ("module", "folder"),
         "test": ("id",),

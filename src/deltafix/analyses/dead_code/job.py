@@ -1,6 +1,6 @@
 """The dead-code job: what `analyses.job` keeps of the rules, as findings.
 
-    Job (views dead, live, foreign) + where symbols stand -> findings that came and went
+    Job (views dead, live, sure, doubt, waived) + where symbols stand -> findings that came and went
 
 Invariant: after every `update` the findings are those of the facts of the readable files; a file
 that could not be read keeps the facts it had, or else says its words. An update is one epoch of the
@@ -48,7 +48,7 @@ class DeadCode:
     Args:
         roots: names of policies (`public`, `entry-points`) and patterns on symbol ids, as in
             fnmatch. Without any, a library is told from an application, see `assumption`.
-        tests: whether tests are roots.
+        tests: whether tests are roots. If not, they are left out of account: none is told.
         pure_decorators: dotted names of decorators that do not register anything.
         frameworks: names of `frameworks.FRAMEWORKS`, for frameworks in use.
         ran: ids of symbols that a measured run reached (see `coverage`); they are roots.
@@ -88,6 +88,7 @@ class DeadCode:
         self._job = Job(self.analysis, facts=self._rows, tables=tables)
         self._dead = _symbols(self._job.rows("dead"))
         self._sure = _symbols(self._job.rows("sure"))
+        self._waived = _symbols(self._job.rows("waived"))
         self._doubts: dict[str, set[str]] = {}  # symbol -> reasons why it is not sure
         self._places: dict[str, dict[str, Place]] = {}  # symbol -> path -> where
         self._unused = Unused(confidence) if also else None
@@ -112,9 +113,19 @@ class DeadCode:
         firm, soft = _symbols(change.came["sure"]), _symbols(change.went["sure"])
         self._sure = (self._sure - soft) | firm
         self._doubt(change.went["doubt"], change.came["doubt"])
-        died, buried = _symbols(change.came[self._told]), _symbols(change.went[self._told])
+        came, went = _symbols(change.came[self._told]), _symbols(change.went[self._told])
+        spared, asked = _symbols(change.came["waived"]), _symbols(change.went["waived"])
+        self._waived = (self._waived - asked) | spared
+        moving = came | went | spared | asked
+        shown = moving & self._shown
+        before = {
+            one
+            for one in moving
+            if _was(one, self._judged, came, went) and not _was(one, self._waived, spared, asked)
+        }
+        died, buried = shown - before, before - shown
         risen = buried & _symbols(change.came["live"])
-        turned = ((firm | soft) & self._dead) - died
+        turned = ((firm | soft) & self._dead) - died - self._waived
         doubted = _symbols((*change.went["doubt"], *change.came["doubt"]))
         moved = died | buried | turned | (doubted & self._shown)
         affected = {path for one in moved for path in self._places.get(one, ())}
@@ -207,11 +218,15 @@ class DeadCode:
     def left_out(self) -> int:
         """How many are not told, since they are only likely to be dead, or unused."""
         unused = 0 if self._unused is None else self._unused.left_out
-        return len(self._dead) - len(self._shown) + unused
+        return len(self._dead - self._waived) - len(self._shown) + unused
+
+    @property
+    def _judged(self) -> set[str]:
+        return self._sure if self._told == "sure" else self._dead
 
     @property
     def _shown(self) -> set[str]:
-        return self._sure if self._told == "sure" else self._dead
+        return self._judged - self._waived
 
     def outermost(self, path: str) -> list[Finding]:
         """The findings of one file that stand in no other finding. O(size of the file)."""
@@ -344,6 +359,8 @@ class DeadCode:
         self._job.check_invariants()
         if self._dead != _symbols(self.rows("dead")) or self._sure != _symbols(self.rows("sure")):
             raise AssertionError("the dead symbols are not those held")
+        if self._waived != _symbols(self.rows("waived")):
+            raise AssertionError("what is left out of account is not what is held")
         if {(one, why) for one, reasons in self._doubts.items() for why in reasons} != set(
             self.rows("doubt")
         ):
@@ -368,6 +385,11 @@ class DeadCode:
 
 def _symbol_places(fragment: Fragment) -> tuple[Place, ...]:
     return tuple(place for place in fragment.places if place.kind not in UNUSED_KINDS)
+
+
+def _was(one: str, now: Members[str], came: Members[str], went: Members[str]) -> bool:
+    """Whether a set that changed had an element before."""
+    return one in went or (one in now and one not in came)
 
 
 def _symbols(rows: Iterable[Row]) -> set[str]:

@@ -69,6 +69,12 @@ def _is_aside(path: str, prefix: str) -> bool:
     )
 
 
+def is_private(part: str) -> bool:
+    """Whether users of a library leave a module of this name alone: not so `__version__`."""
+    is_told = part[:2] == part[-2:] == "__" and part not in {"__init__", "__main__"}
+    return part.startswith("_") and not is_told
+
+
 def module_facts(module: ModuleName) -> Iterator[Fact]:
     """Facts about a module's own names: canonical, importable, package, parent, public."""
     name, parts = module.canonical, module.parts
@@ -94,5 +100,5 @@ def module_facts(module: ModuleName) -> Iterator[Fact]:
         yield "aside", (name, "/".join(parts if module.is_package else parts[:-1]))
         if f"{parts[-1]}.py" in TOOL_FILES or not TEST_DATA.isdisjoint(parts[:-1]):
             yield "quotes", (name, name)  # whoever imports it, somebody looks for its file
-    elif not any(part.startswith("_") for part in name.split(".")):
+    elif not any(is_private(part) for part in name.split(".")):
         yield "public_module", (name,)

@@ -21,7 +21,7 @@ class UnknownSymbolError(FactError, LookupError):
 def find_symbol(text: str, symbols: Collection[str]) -> str:
     """The symbol that `text` means: an id, or the end of exactly one. O(symbols).
 
-    Raises UnknownSymbolError naming the candidates, or the closest name.
+    Raises UnknownSymbolError naming the candidates, those of its last name, or the closest name.
     """
     if text in symbols:
         return text
@@ -36,7 +36,12 @@ def find_symbol(text: str, symbols: Collection[str]) -> str:
     owner = text[: -len(name)]  # "shop.cart:" or "Cart.": what is known of it is asked first
     inside = [one for one in symbols if owner and _ends(one[: -len(short_name(one))], owner)]
     close = suggest(name, sorted({short_name(symbol) for symbol in inside or symbols}))
-    help_ = f"; did you mean {(owner if inside else '') + close!r}?" if close else ""
+    called = sorted(symbol for symbol in symbols if short_name(symbol) == name)
+    if inside and called:  # a method of an ancestor, say
+        some = ", ".join(map(repr, called[:3])) + (", …" if len(called) > 3 else "")
+        help_ = f"; {name} is {some}"
+    else:
+        help_ = f"; did you mean {(owner if inside else '') + close!r}?" if close else ""
     raise UnknownSymbolError(f"there is no symbol {text!r}{help_}")
 
 

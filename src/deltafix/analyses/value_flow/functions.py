@@ -62,7 +62,8 @@ class Functions(Statements):
             self.emit("hands_back", identity)
         self._body(node, identity, kind, names)
         if not setter:
-            self._decorate(node.decorator_list, identity, scope.child(node.name))
+            getter = node.name if kind == "property" and scope.kind == "class" else ""
+            self._decorate(node.decorator_list, identity, scope.child(node.name), getter)
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -210,8 +211,13 @@ class Functions(Statements):
 
     # -- decorators ----------------------------------------------------------------------------
 
-    def _decorate(self, decorators: Sequence[ast.expr], identity: str, variable: str) -> None:
-        """Hand what is defined through its decorators, the last one first."""
+    def _decorate(
+        self, decorators: Sequence[ast.expr], identity: str, variable: str, getter: str = ""
+    ) -> None:
+        """Hand what is defined through its decorators, the last one first.
+
+        A property of the name `getter` is one of what the other decorators make.
+        """
         current: str | None = None
         for node in reversed(decorators):
             name = self.dotted(_called(node)).rpartition(".")[2]
@@ -229,7 +235,7 @@ class Functions(Statements):
         if current is None:
             self.emit("holds", variable, identity)
         else:
-            self.move(current, variable)
+            self.move(self.getter(getter, current) if getter else current, variable)
 
     # -- classes -------------------------------------------------------------------------------
 

@@ -66,6 +66,7 @@ FLOW: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "within": ("site", "function"),
         "function": ("id", "kind"),
         "silent": ("function",),
+        "stands_in": ("function",),
         "method_of": ("function", "class", "name"),
         "receives": ("function", "variable"),
         "setter": ("class", "name", "function"),

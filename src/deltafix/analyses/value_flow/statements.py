@@ -202,9 +202,52 @@ class Statements(Expressions):
 
     def visit_Assign(self, node: ast.Assign) -> None:
         """`a = b = value`."""
-        variable = self.value(node.value)
+        variable = self._property(node) or self.value(node.value)
         for target in node.targets:
             self.assign(target, variable)
+
+    def _property(self, node: ast.Assign) -> str | None:
+        """`x = property(get, set)` in a class, as the decorator makes it; None for all else."""
+        call, target = node.value, node.targets[0]
+        if not (self.scope.kind == "class" and isinstance(target, ast.Name)):
+            return None
+        if not (isinstance(call, ast.Call) and self.dotted(call.func) == "property"):
+            return None
+        given = dict(zip(("fget", "fset"), call.args, strict=False))
+        given |= {one.arg: one.value for one in call.keywords if one.arg is not None}
+        if "fset" in given:
+            setter = f"{self.scope.child(target.id)}<fset>"
+            self._calling(setter, self.value(given["fset"]), ["self", "value"])
+            self.emit("function", setter, "plain")
+            self.emit("setter", self.scope.owner, target.id, setter)
+            self.emit("silent", setter)
+        if "fget" not in given:
+            return None
+        return self.getter(target.id, self.value(given["fget"]))
+
+    def getter(self, name: str, function: str) -> str:
+        """What holds a property of the class around, which calls what a variable holds."""
+        identity, made = f"{self.scope.child(name)}<fget>", self.temporary()
+        self._calling(identity, function, ["self"])
+        self.emit("function", identity, "property")
+        self.emit("method_of", identity, self.scope.owner, name)
+        self.emit("holds", made, identity)
+        return made
+
+    def _calling(self, identity: str, function: str, names: list[str]) -> None:
+        """A method without a text, that hands its parameters on to what a variable holds."""
+        self.emit("stands_in", identity)
+        taken = [f"{identity}.<locals>.{name}" for name in names]
+        self.emit("receives", identity, taken[0])
+        for position, variable in enumerate(taken[1:]):
+            self.emit("takes", identity, "bound", str(position), variable)
+        with self.block(self.scope, identity):
+            site = self.site()
+            self.emit("applies", site, function)
+            for position, variable in enumerate(taken):
+                self.emit("argument", site, str(position), variable)
+            self.move(site, f"{identity}$return")
+        self.emit("result", identity, f"{identity}$return")
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         """`x: T = value`: seeded by T; of the value, what T allows."""
