@@ -312,9 +312,15 @@ class CycleError(DeltafixError, ValueError):
 
 
 class SparkMissingError(DeltafixError, ImportError):
-    """Spark is asked for and not installed; the message names the extra."""
+    """Spark is asked for and not installed; the message names the extra, and what needs none."""
 
     code = "DF650"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark is not installed: `pip install 'deltafix[spark]'`, or leave out --spark, "
+            'or set runner = "local" in a pipeline file'
+        )
 
 
 class JavaNotFoundError(DeltafixError, RuntimeError):
