@@ -16,10 +16,10 @@ from io import StringIO
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import compute, csv, parquet
 
 from deltafix.diagnostics import separator_in
 from deltafix.errors import SourceError, SqlError, SqlIntegrityError
@@ -35,7 +35,7 @@ from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["placed", "read_table", "table_file", "take_in", "write_view"]
+__all__ = ["Nulls", "placed", "read_table", "table_file", "take_in", "write_view"]
 
 
 def table_file(folder: Path, name: str) -> Path | None:
@@ -53,8 +53,13 @@ _MOST_SHOWN = 200
 """Characters of a row in an error."""
 
 
+Nulls = Literal["bare", "empty", "null"]
+"""Fields of CSV that are NULL: an empty one without quotes; also one in quotes (as DuckDB reads
+files); or also `null`, whatever capitals and blanks it has, and blanks alone (as agate does)."""
+
+
 def read_table(
-    path: Path, columns: Sequence[Column], delimiter: str = ","
+    path: Path, columns: Sequence[Column], delimiter: str = ",", nulls: Nulls = "bare"
 ) -> tuple[pa.Table, list[str]]:
     """The rows of a file, its columns by name; and which of its columns the table has not.
 
@@ -68,7 +73,7 @@ def read_table(
             table = parquet.read_table(path)
             table = table.rename_columns(as_columns(table.column_names, names))
         else:
-            table = _read_csv(path, columns, delimiter)
+            table = _read_csv(path, columns, delimiter, nulls)
         missing = [name for name in names if name not in table.column_names]
         if missing:
             there = ", ".join(table.column_names)
@@ -137,7 +142,7 @@ def _row(rows: pa.Table, place: int) -> str:
     return found if len(found) <= _MOST_SHOWN else f"{found[:_MOST_SHOWN]}…"
 
 
-def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table:
+def _read_csv(path: Path, columns: Sequence[Column], delimiter: str, nulls: Nulls) -> pa.Table:
     """A CSV file, the columns named as their types. Raises SourceError, ArrowException, OSError."""
     data = path.read_bytes()
     if data.count(b'"') % 2:  # Arrow takes a quote that nothing closes to end with the file
@@ -145,7 +150,8 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table
     try:
         kinds = {column.name: arrow_type(column.type) for column in columns}
         as_text = {name for name, kind in kinds.items() if _is_text(kind)}
-        table = _parsed(data, {**kinds, **dict.fromkeys(as_text, pa.string())}, delimiter)
+        types = {**kinds, **dict.fromkeys(as_text, pa.string())}
+        table = _parsed(data, types, delimiter, nulls)
         for name, kind in kinds.items():
             if name in table.column_names and pa.types.is_decimal(kind):
                 _bounded(table.column(name))
@@ -153,7 +159,7 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table
     except (pa.ArrowInvalid, UnicodeDecodeError):  # Arrow takes any bytes for names
         _refuse_lines(path, data, columns, delimiter)
         as_texts = dict.fromkeys((column.name for column in columns), pa.string())
-        table, odd = _parsed(data, as_texts, delimiter), [*columns]
+        table, odd = _parsed(data, as_texts, delimiter, nulls), [*columns]
     odd = [one for one in odd if table.column_names.count(one.name) == 1]
     _refuse_value(path, table, odd, _asked, delimiter)
     for column in odd:
@@ -162,7 +168,7 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table
     return table
 
 
-def _parsed(data: bytes, types: dict[str, Any], delimiter: str) -> pa.Table:
+def _parsed(data: bytes, types: dict[str, Any], delimiter: str, nulls: Nulls) -> pa.Table:
     """The values of a CSV text, its columns named as `types` names them, where it has them."""
     # A header without a line end is no table for Arrow.
     source = pa.py_buffer(data if b"\n" in data else data + b"\n")
@@ -176,10 +182,20 @@ def _parsed(data: bytes, types: dict[str, Any], delimiter: str) -> pa.Table:
         },
         null_values=[""],
         strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
+        quoted_strings_can_be_null=nulls != "bare",
     )
     table = csv.read_csv(pa.BufferReader(source), parse_options=parsing, convert_options=converting)
+    if nulls == "null":
+        columns = [_told(one) if one.type == pa.string() else one for one in table.columns]
+        table = pa.table(columns, names=names)
     return table.rename_columns(names)
+
+
+def _told(texts: Any) -> Any:
+    """Texts, NULL where one is blank or says `null`."""
+    bare = compute.utf8_lower(compute.utf8_trim_whitespace(texts))
+    said = compute.is_in(bare, pa.array(["", "null"]))
+    return compute.if_else(said, pa.scalar(None, pa.string()), texts)
 
 
 def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column], delimiter: str) -> None:
