@@ -489,11 +489,12 @@ class SqlIntegrityError(SqlError):
     """A row breaks NOT NULL, PRIMARY KEY or UNIQUE; nothing changed.
 
     `rows` are places among the rows to be added, from 0: of the row that breaks it, and of the one
-    that it breaks it with, if that is to be added, too.
+    that it breaks it with, if that is to be added, too. `table` is the one whose rows those are.
     """
 
     code = "DF723"
     rows: tuple[int, ...] = ()
+    table: str = ""
 
 
 class SqlDataError(SqlError, ArithmeticError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from io import StringIO
 from itertools import islice
@@ -35,7 +35,7 @@ from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["Nulls", "placed", "read_table", "table_file", "take_in", "write_view"]
+__all__ = ["Nulls", "read_table", "replace_from", "table_file", "take_in", "write_view"]
 
 
 def table_file(folder: Path, name: str) -> Path | None:
@@ -121,6 +121,19 @@ def take_in(connection: Connection, name: str, path: Path) -> list[str]:
     except SqlError as error:
         raise placed(error, path, rows) from None
     return others
+
+
+def replace_from(connection: Connection, files: Mapping[str, tuple[Path, pa.Table]]) -> int:
+    """Make the rows of files, by table, all of the rows of these; how many differ.
+
+    Raises SqlError, and SourceError for a row that breaks a constraint, by its line.
+    """
+    try:
+        return connection.replace_all({name: rows for name, (_, rows) in files.items()})
+    except SqlIntegrityError as error:
+        if error.table not in files:
+            raise
+        raise placed(error, *files[error.table]) from None
 
 
 def placed(error: SqlError, path: Path, rows: pa.Table) -> SourceError:

@@ -51,12 +51,13 @@ class Edit(NamedTuple):
     places: Sequence[int] | None = None
 
 
-def name_rows(error: SqlIntegrityError, edit: Edit, given: Edit) -> None:
+def name_rows(error: SqlIntegrityError, edit: Edit, given: Sequence[Edit]) -> None:
     """Have the error of an edit name rows by where they stand among those given, if they do."""
-    if edit is not given:  # it follows from that one
+    error.table = edit.table.relation.name
+    if all(edit is not one for one in given):  # it follows from them
         error.rows = ()
-    elif given.places is not None:
-        error.rows = tuple(given.places[place] for place in error.rows)
+    elif edit.places is not None:
+        error.rows = tuple(edit.places[place] for place in error.rows)
 
 
 def encoded(
