@@ -27,7 +27,7 @@ from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.facts.logical import as_columns, as_json
 from deltafix.facts.sink import whole_file
 from deltafix.facts.values import plain_text, shown
-from deltafix.sql.casts import cast
+from deltafix.sql.casts import cast, written_so
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical, python_value
 from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
@@ -299,10 +299,11 @@ def _refuse_value(
         is_text = isinstance(value, str) and not pa.types.is_temporal(
             table.schema.field(asked.name).type
         )
+        way_out = _way_out(value, asked) if is_text or not isinstance(value, str) else ""
         write = repr if is_text else as_json if asked.type.is_nested else plain_text
         message = (
             f"{_place(path, place, delimiter)}: {write(value)} in column {asked.name!r} is no "
-            f"{asked.type.name}{_way_out(value, asked)}"
+            f"{asked.type.name}{way_out}"
         )
         line = _line(path, place, delimiter)
         raise SourceError(message, path=str(path), line=line, value=value)
@@ -321,6 +322,8 @@ def _way_out(value: Any, column: Column) -> str:
         return "; what a file says is not rounded, as INSERT rounds it"
     if isinstance(value, str) and kind.is_nested:
         return '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
+    if isinstance(value, str) and kind.is_time:
+        return f"; {written_so(kind)}"
     if isinstance(value, str) and kind is BLOB:
         return "; it is written as hexadecimal digits: \\x00ff"
     return ""
