@@ -1283,3 +1283,21 @@ def test_rows_of_other_columns_are_no_one_frame(db):
     db.execute("CREATE OR REPLACE VIEW v AS SELECT a, a AS b FROM t WHERE a > 1")
     with pytest.raises(FactError, match=r"\.removed and \.added"):
         db.delta("v").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([("a", 1), ("b", "x")], "row 1, column 'n': 'x' is no INTEGER"),
+        ([("a", 1), ("b", None)], "row 1, column 'n': NULL"),
+        ([{"s": "a", "n": 1}, {"s": 2, "n": 1}], "row 1, column 's': 2 is no TEXT"),
+        (pa.table({"s": [533, 2], "n": [1, 2]}), "row 0, column 's': 533 is no TEXT"),
+        (pa.table({"s": ["a"] * 400, "n": [*range(399), None]}), "row 399, column 'n': NULL"),
+    ],
+)
+def test_a_value_that_is_none_is_told_by_its_row(db, rows, says):
+    db.execute("CREATE TABLE t (s TEXT, n INTEGER NOT NULL)")
+    for give in (db.insert, db.replace):
+        with pytest.raises((SqlDataError, SqlIntegrityError), match=re.escape(says)):
+            give("t", rows)
+    assert db.execute("SELECT COUNT(*) FROM t").fetchall() == [(0,)]
