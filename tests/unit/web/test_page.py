@@ -91,16 +91,16 @@ def broken_until(epoch, monkeypatch):
     """The page's first stream ends at once, and it finds no other one until there is an epoch."""
     follow, connections = Feed.follow, []
 
-    async def broken(feed, name, place):
+    async def broken(feed, name, place, where):
         connections.append(place)
         if len(connections) == 1:
-            stream = follow(feed, name, place)
+            stream = follow(feed, name, place, where)
             yield await anext(stream)
             await stream.aclose()
             return
         while feed.source.epoch < epoch:
             await asyncio.sleep(0.01)
-        async for message in follow(feed, name, place):
+        async for message in follow(feed, name, place, where):
             yield message
 
     monkeypatch.setattr(Feed, "follow", broken)
