@@ -312,9 +312,15 @@ class CycleError(DeltafixError, ValueError):
 
 
 class SparkMissingError(DeltafixError, ImportError):
-    """Spark is asked for and not installed; the message names the extra."""
+    """Spark is asked for and not installed; the message names the extra, and what needs none."""
 
     code = "DF650"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Spark is not installed: `pip install 'deltafix[spark]'`, or leave out --spark, "
+            'or set runner = "local" in a pipeline file'
+        )
 
 
 class JavaNotFoundError(DeltafixError, RuntimeError):
@@ -483,11 +489,12 @@ class SqlIntegrityError(SqlError):
     """A row breaks NOT NULL, PRIMARY KEY or UNIQUE; nothing changed.
 
     `rows` are places among the rows to be added, from 0: of the row that breaks it, and of the one
-    that it breaks it with, if that is to be added, too.
+    that it breaks it with, if that is to be added, too. `table` is the one whose rows those are.
     """
 
     code = "DF723"
     rows: tuple[int, ...] = ()
+    table: str = ""
 
 
 class SqlDataError(SqlError, ArithmeticError):

@@ -28,3 +28,9 @@ def local_path(where: str | Path) -> Path:
         return Path(text.removeprefix("file://"))
     message = f"{text} is a URL, and this takes a path of the local disk; copy what it names there"
     raise SourceError(message, value=text)
+
+
+def near(where: str | Path) -> str:
+    """A path as one writes it here: from the current folder, if it is inside; a URL as it is."""
+    path, here = Path(where), Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(where)

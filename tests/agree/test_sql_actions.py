@@ -202,6 +202,78 @@ def test_oracle_rows_follow_the_keys_they_refer_to_as_in_sqlite(tmp_path: Path) 
     assert sum(seen[f"{verb} acts"] for verb in ("UPDATE", "INSERT", "MERGE")) > 5
 
 
+def _dump(random: Random, tables: list[_Made], before: _Rows) -> _Rows:
+    """Rows of tables that mostly hold together, some of them those there were."""
+    found: _Rows = {}
+    for name, _, foreign, _ in tables:
+        kept = [row for row in before[name] if random.random() < 0.6]
+        found[name] = kept
+        for _ in range(random.randint(0, 3)):
+            cells = {one: random.randint(0, 30) for one in COLUMNS}
+            for mine, target, key in foreign:
+                there = found[target]
+                if there and random.random() < 0.95:
+                    values = dict(zip(COLUMNS, random.choice(there), strict=True))
+                    cells |= {one: values[two] for one, two in zip(mine, key, strict=True)}
+            kept.append(tuple(cells.values()))
+    return found
+
+
+def test_whole_tables_are_replaced_at_once_or_not_at_all() -> None:
+    """Beside SQLite, which has all rows and is then asked what refers to none."""
+    seen = Counter[str]()
+    for seed in range(50):
+        random = Random(f"dumps {seed}")
+        tables: list[_Made] = []
+        for name in ("p", "q", "r"):
+            tables.append(_table(random, name, tables))
+        names = [one.name for one in tables]
+        with deltafix.sql.connect() as db:
+            for one in tables:
+                db.execute(one.sql)
+            db.execute("CREATE VIEW v AS SELECT p.a, q.b FROM p JOIN q ON p.b = q.b")
+            before = _rows(db, tables)
+            for _ in range(40):
+                dump = _dump(random, tables, before)
+                said = random.sample(names, random.choice((1, 2, 2, 3)))
+                dump = {name: dump[name] if name in said else before[name] for name in names}
+                lite = sqlite3.connect(":memory:")
+                for one in tables:
+                    lite.execute(one.sql)
+                try:
+                    for name, rows in dump.items():
+                        lite.executemany(f"INSERT INTO {name} VALUES (?, ?, ?, ?)", rows)
+                    holds = not lite.execute("PRAGMA foreign_key_check").fetchall()
+                except sqlite3.IntegrityError:
+                    holds = False
+                lite.close()
+                try:
+                    count = db.replace_all({name: dump[name] for name in said})
+                    answer = "done"
+                except deltafix.sql.IntegrityError as error:
+                    answer = "refused"
+                    assert error.table in names
+                    assert all(place < len(dump[error.table]) for place in error.rows)
+                now = _rows(db, tables)
+                acted = answer == "done" and any(
+                    now[one] != before[one] for one in {*names} - {*said}
+                )
+                if answer == "done":
+                    assert {one: now[one] for one in said} == {
+                        one: sorted(dump[one], key=repr) for one in said
+                    }
+                    assert count == sum(len({*before[one]} ^ {*now[one]}) for one in said)
+                else:
+                    assert now == before
+                assert (answer == "done") == holds or acted, (seed, said, dump, before, tables)
+                seen[f"{answer}{' acts' * acted}"] += 1
+                before = now
+            db.engine.check_invariants()
+    assert seen["done"] > 100
+    assert seen["refused"] > 100
+    assert seen["done acts"] > 2
+
+
 SHIFTED = "UPDATE t SET a = CASE a WHEN 1 THEN 2 WHEN 2 THEN 1 ELSE a - 1 END"
 
 

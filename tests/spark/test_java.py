@@ -85,6 +85,38 @@ def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPat
         pass
 
 
+_WITHOUT = """
+import importlib, pkgutil, sys
+sys.modules["pyspark"] = None
+import deltafix.spark
+from deltafix.errors import SparkMissingError
+for module in pkgutil.walk_packages(deltafix.spark.__path__, "deltafix.spark."):
+    try:
+        importlib.import_module(module.name)
+    except SparkMissingError:
+        pass
+from deltafix.cli.main import main
+main()
+"""
+
+
+def test_without_pyspark_no_module_has_another_error(tmp_path: Path) -> None:
+    """A pipeline file that names no runner is for Spark, which need not be there."""
+    (tmp_path / "p.dl").write_text(".decl a(x: number)\n.input a\n.output a\n")
+    (tmp_path / "p.toml").write_text(
+        '[pipeline]\nprogram = "p.dl"\nstate = "kept"\n[output.a]\npath = "out"\n'
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", _WITHOUT, "pipeline", "run", str(tmp_path / "p.toml")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines() == [f"error[{SparkMissingError.code}]: {SparkMissingError()}"]
+    assert not (tmp_path / "kept").exists()
+
+
 def test_looking_for_a_java_changes_no_environment(tmp_path: Path) -> None:
     before = dict(os.environ)
     java(tmp_path / "home", version("17"))

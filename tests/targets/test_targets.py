@@ -409,7 +409,7 @@ def test_a_table_that_somebody_changed_is_refused_not_left_wrong(tmp_path, place
 
 def test_a_key_that_is_none_is_refused_and_rows_of_a_key_are_updated(tmp_path, places) -> None:
     place, name = places["postgres"], new_name("postgres", tmp_path)
-    job = job_at(tmp_path / "job", f'{place.section(name)}\nkey = ["who"]')
+    job = job_at(tmp_path / "job", f'{place.section(name)}\nkey = "who"')
     with pytest.raises(SinkError):
         go(job)
 

@@ -6,8 +6,13 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterator
+from typing import Any
+
+import pytest
 
 import deltafix
+import deltafix.rights
+import deltafix.sql
 from deltafix.errors import DeltafixError
 
 # Modules that need an extra which a small installation may lack.
@@ -31,3 +36,25 @@ def test_every_error_class_has_a_code_of_its_own() -> None:
         assert re.fullmatch(r"DF\d{3}", error.code), error
         assert found.setdefault(error.code, error) is error, (error, found[error.code])
     assert len(found) > 30
+
+
+@pytest.mark.parametrize("door", ["collection", "database", "connection", "watch", "rights"])
+def test_what_cannot_be_called_is_refused_before_an_epoch(warm_kernel: None, door: str) -> None:
+    program = deltafix.Program.parse(".decl a(x: number)")
+    model = "model\n  schema 1.1\ntype user\ntype doc\n  relations\n    define reader: [user]\n"
+    with (
+        deltafix.connect(program) as rules,
+        deltafix.sql.connect() as db,
+        deltafix.rights.open(model) as rights,
+    ):
+        db.execute("CREATE TABLE t (a INTEGER)")
+        subscribe: Any = {
+            "collection": deltafix.Collection.input().subscribe,
+            "database": lambda callback: rules.watch("a", callback),
+            "connection": lambda callback: db.subscribe("t", callback),
+            "watch": db.watch,
+            "rights": lambda callback: rights.watch(None, callback),
+        }[door]
+        with pytest.raises(deltafix.errors.TypeMismatchError, match=r"3 cannot be called; .* of a"):
+            subscribe(3)
+        db.execute("INSERT INTO t VALUES (1)")

@@ -138,13 +138,18 @@ class _Files:
             tell(f"taking in {one.shown}", number, len(tables))
             try:
                 # Of a source only what models read is declared.
-                rows, _ = read_table(path, columns, one.delimiter)
+                nulls = one.nulls if self._is_own(one, path) else "bare"
+                rows, _ = read_table(path, columns, one.delimiter, nulls)
                 total += self._project.load(one.name, rows)
             except DeltafixError as error:
                 if is_first:
                     raise
                 note(f"{error}\nits rows before stay", quiet=False)
         return total
+
+    def _is_own(self, one: Relation, path: Path) -> bool:
+        """Whether dbt, too, reads this file."""
+        return one.kind == "seed" or path == (self._project.folder.resolve() / one.file).resolve()
 
     def _path(self, one: Relation) -> Path | None:
         if one.kind == "seed":

@@ -2,22 +2,26 @@
 
 Invariant: the old program is evaluated, and the new one from there, as one epoch that changes the
 rules, whole or one by one; the rows printed are those of relations with rules in the new
-program. Exit code 1 says that rows differ, 0 that none does.
+program. Of two scripts of SQL each is run by itself, and rows of views of both are compared. Exit
+code 1 says that rows differ, 0 that none does.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
-from deltafix.cli.console import note, progress
+from deltafix.cli.console import note, prepare_kernel, printing, progress
 from deltafix.cli.inputs import FACT_DIR, Strict, found_facts, read_inputs, warner
 from deltafix.cli.loaded import loaded
+from deltafix.cli.sql import read_script, take_files
 from deltafix.plan.recognise import same_rule
 from deltafix.rules import ast
 from deltafix.rules.schemas import row_schemas
@@ -28,7 +32,9 @@ if TYPE_CHECKING:
 
 
 def diff(
-    old: Annotated[Path, typer.Argument(help="The program as it is (.dl).", metavar="OLD")],
+    old: Annotated[
+        Path, typer.Argument(help="The program as it is (.dl, or .sql).", metavar="OLD")
+    ],
     new: Annotated[
         Path | None, typer.Argument(help="The program as it would be.", metavar="NEW")
     ] = None,
@@ -53,7 +59,17 @@ def diff(
     strict: Strict = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No notes, no progress.")] = False,
 ) -> None:
-    """Say which rows a change of the rules would add and remove; code 1 if any."""
+    """Say which rows a change of the rules would add and remove; code 1 if any.
+
+    Of two scripts of SQL, those of views, over each table's file (<table>.parquet or .csv).
+    """
+    if ".sql" in {one.suffix for one in (old, new) if one is not None}:
+        if functors is not None or word_size is not None or any((remove, add, include, macros)):
+            raise typer.BadParameter("scripts of SQL are compared with -F and -q")
+        if strict or new is None or old.suffix != new.suffix:
+            raise typer.BadParameter("a script of SQL is compared with another one, OLD NEW")
+        _diff_views(old, new, facts, quiet=quiet)
+        return
     from deltafix.datalog.program import Program  # noqa: PLC0415  quick --help
 
     if new is None and not (remove or add):
@@ -88,6 +104,44 @@ def diff(
         sys.stdout.write(f"{shown}\n")
         raise typer.Exit(1)
     note("no row changes", quiet=quiet)
+
+
+def _diff_views(old: Path, new: Path, facts: Path, *, quiet: bool) -> None:
+    """Print the rows by which views of two scripts differ, as `deltafix sql` does."""
+    before, after = (_view_rows(script, facts, quiet=quiet) for script in (old, new))
+    for script, gone in ((new, before.keys() - after.keys()), (old, after.keys() - before.keys())):
+        if gone:
+            note(f"{script} has no {', '.join(sorted(gone))}", quiet=quiet)
+    lines = []
+    for name, (names, rows) in after.items():
+        were, there = before.get(name, (names, Counter[str]()))
+        if were != names:
+            note(f"{name} has the columns {names}, not {were}", quiet=quiet)
+        for sign, some in (("-", there - rows), ("+", rows - there)):
+            lines += [f"{sign}{name}\t{line}\n" for line in sorted(some.elements())]
+    with printing():
+        sys.stdout.writelines(lines)
+    if lines:
+        raise typer.Exit(1)
+    note("no row changes", quiet=quiet)
+
+
+def _view_rows(script: Path, facts: Path, *, quiet: bool) -> dict[str, tuple[str, Counter[str]]]:
+    """The views of a script: their columns, and their rows as lines."""
+    import deltafix.sql as door  # noqa: PLC0415  quick --help
+    from deltafix.facts.logical import line_of  # noqa: PLC0415
+
+    prepare_kernel(quiet=quiet)
+    with closing(door.connect()) as db, progress(f"running {script.name}", quiet=quiet):
+        for _ in db.run(read_script(script), (), str(script)):
+            pass
+        take_files(db, facts, whole=True, quiet=quiet)
+        found = {}
+        for name in db.catalog.views:
+            cursor = db.execute(f'SELECT * FROM "{name}"')  # noqa: S608
+            columns = ", ".join(f"{one} {kind}" for one, kind, *_ in cursor.description or ())
+            found[name] = columns, Counter(map(line_of, cursor))
+        return found
 
 
 def _views(delta: Delta, program: ast.Program) -> Delta:

@@ -37,6 +37,18 @@ def fact_dir(says: str = "Folder of the .facts files.") -> Any:
 
 FACT_DIR: Final = fact_dir()
 
+MaxRows: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, metavar="COUNT", help="Fail beyond this many derived rows.")
+]
+MaxRounds: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="COUNT", help="Fail beyond this many facts taken up in recursion."),
+]
+Timeout: TypeAlias = Annotated[
+    float | None,
+    typer.Option(min=0, metavar="SECONDS", help="Fail after this many seconds of evaluation."),
+]
+
 Strict: TypeAlias = Annotated[
     bool,
     typer.Option("--strict", help="More values in a line than columns are errors."),

@@ -46,7 +46,7 @@ COMMANDS: Final = (
     Command("check", "deltafix.cli.check", "check"),
     Command("fmt", "deltafix.cli.fmt", "fmt", "a formatter of SQL, such as sqlfmt"),
     Command("plan", "deltafix.cli.plan", "plan"),
-    Command("diff", "deltafix.cli.diff", "diff", 'a pipeline with `on_change = "maintain"`'),
+    Command("diff", "deltafix.cli.diff", "diff"),
     Command("shell", "deltafix.cli.shell", "shell", "`deltafix sql`, then statements"),
     Command("sql", "deltafix.cli.sql", "sql"),
     Command("dbt", "deltafix.cli.dbt", "dbt"),

@@ -81,13 +81,14 @@ def run(
     from deltafix.pipeline.runner import Pipeline  # noqa: PLC0415
 
     config = read_config(file, executor=executor)
+    runner = _runner(config)
     prepare_kernel(quiet=quiet)
     # A webhook that is asked again is told when that has failed, by the error.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     asked = _ask if on_change == "ask" else (lambda _: on_change) if on_change else None
     with contextlib.ExitStack() as stack:
         with progress("opening the state", quiet=quiet):
-            opened = stack.enter_context(Pipeline(config, **_runner(config), on_change=asked))
+            opened = stack.enter_context(Pipeline(config, **runner, on_change=asked))
         where = opened.maintainer.keeper.why
         note(f"executor {where}", quiet=quiet)
         for line in opened.maintainer.db.recovered:

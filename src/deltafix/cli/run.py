@@ -10,13 +10,22 @@ import sys
 import time
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import note, prepare_kernel, progress
-from deltafix.cli.inputs import FACT_DIR, Strict, found_facts, read_inputs, warner
+from deltafix.cli.inputs import (
+    FACT_DIR,
+    MaxRounds,
+    MaxRows,
+    Strict,
+    Timeout,
+    found_facts,
+    read_inputs,
+    warner,
+)
 from deltafix.cli.loaded import insert
 from deltafix.diagnostics import render
 from deltafix.paths import local_path
@@ -50,19 +59,9 @@ def run(
     strategy: Annotated[
         Strategy, typer.Option(help="Schedule of maintenance; see docs/semantics.md.")
     ] = "wavefront",
-    max_rows: Annotated[
-        int | None, typer.Option(min=1, metavar="COUNT", help="Fail beyond this many derived rows.")
-    ] = None,
-    max_rounds: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="COUNT", help="Fail beyond this many facts taken up in recursion."
-        ),
-    ] = None,
-    timeout: Annotated[
-        float | None,
-        typer.Option(min=0, metavar="SECONDS", help="Fail after this many seconds of evaluation."),
-    ] = None,
+    max_rows: MaxRows = None,
+    max_rounds: MaxRounds = None,
+    timeout: Timeout = None,
     functors: FunctorsFile = None,
     word_size: WordSize = None,
     include: Include = None,
@@ -90,12 +89,21 @@ def run(
     relations are written to OUTPUT_DIR/<relation>.csv, `.printsize` prints sizes. For a script of
     SQL, tables are read from FACT_DIR/<table>.parquet or .csv, and views are written likewise.
     """
-    threads = _threads(jobs)
+    settings: dict[str, Any] = {
+        "strategy": strategy,
+        "max_rows": max_rows,
+        "max_rounds": max_rounds,
+        "timeout": timeout,
+        "threads": _threads(jobs),
+    }
     if program_file.suffix == ".sql":
         from deltafix.cli.sql import run_views  # noqa: PLC0415  quick --help
 
+        if functors is not None or word_size is not None or include or macros or strict or profile:
+            taken = "-F, -D, -j, --strategy, --max-rows, --max-rounds, --timeout"
+            raise typer.BadParameter(f"a script of SQL is run with {taken}")
         folder = None if output == _TO_STDOUT else local_path(output)
-        run_views(program_file, facts, folder, threads, quiet=quiet)
+        run_views(program_file, facts, folder, settings, quiet=quiet)
         return
     import deltafix  # noqa: PLC0415  quick --help
     from deltafix.datalog.program import Program as Checked  # noqa: PLC0415
@@ -113,11 +121,7 @@ def run(
     prepare_kernel(quiet=quiet)
     with deltafix.connect(
         program,
-        strategy=strategy,
-        max_rows=max_rows,
-        max_rounds=max_rounds,
-        timeout=timeout,
-        threads=threads,
+        **settings,
         profile=profile,
         **users,
     ) as db:

@@ -11,15 +11,15 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
 from deltafix.cli.console import hidden, note, prepare_kernel, printing, progress
-from deltafix.cli.inputs import fact_dir
+from deltafix.cli.inputs import MaxRounds, MaxRows, Timeout, fact_dir
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
@@ -53,13 +53,17 @@ def sql(
     facts: Annotated[
         Path | None,
         fact_dir(
-            "Take in each table's file of this folder after the scripts: TABLE.parquet, .csv."
+            "Take in each table's file of this folder after the scripts: TABLE.parquet, .csv. "
+            "With --state its rows are those of the file from then on, by the difference."
         ),
     ] = None,
     state: Annotated[
         str | None,
         typer.Option(help="Keep tables and views in a folder: by path or URL.", metavar="FOLDER"),
     ] = None,
+    max_rows: MaxRows = None,
+    max_rounds: MaxRounds = None,
+    timeout: Timeout = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="No changes of views, no notes, no progress.")
     ] = False,
@@ -70,24 +74,23 @@ def sql(
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
-    if facts is not None and state is not None:
-        message = (
-            "files are taken in by each run, and --state keeps rows from run to run; give one. "
-            "Rows of a file get into a state from Python, deltafix.sql.connect(FOLDER).insert("
-            "TABLE, frame), or by a pipeline, which follows it"
-        )
-        raise typer.BadParameter(message, param_hint="-F")
     prepare_kernel(quiet=quiet)
     with contextlib.ExitStack() as stack:
         with progress("opening the state", quiet=quiet):
-            opened = door.connect(state or ":memory:", dialect=dialect)
+            opened = door.connect(
+                state or ":memory:",
+                dialect=dialect,
+                max_rows=max_rows,
+                max_rounds=max_rounds,
+                timeout=timeout,
+            )
             db = stack.enter_context(contextlib.closing(opened))
         session = _Session(db, quiet=quiet)
         for file in files or ():
             session.run(read_script(file), str(file))
         if facts is not None:
             with progress("reading files", quiet=quiet):
-                take_files(db, facts, quiet=quiet)
+                take_files(db, facts, replace=state is not None, quiet=quiet)
         for command in commands or ():
             session.run(command, "-c")
         if files or commands:
@@ -243,15 +246,18 @@ def _statements(session: _Session) -> Iterator[str]:
             lines.clear()
 
 
-def take_files(db: Connection, facts: Path, *, whole: bool = False, quiet: bool) -> None:
-    """Insert the rows of each table's file, as one transaction.
+def take_files(
+    db: Connection, facts: Path, *, whole: bool = False, replace: bool = False, quiet: bool
+) -> None:
+    """Insert the rows of each table's file, as one transaction; or `replace` the table's by them.
 
     A table without a file is told of; with `whole` it is an error, unless it has rows. Raises
     SourceError.
     """
-    from deltafix.sql.files import table_file, take_in  # noqa: PLC0415  pyarrow is slow
+    from deltafix.sql.files import read_table, replace_from, table_file, take_in  # noqa: PLC0415  pyarrow is slow
 
     db.begin()
+    read = {}
     files = {name: table_file(facts, name) for name in db.catalog.tables}
     done, of = 0, sum(path.stat().st_size for path in files.values() if path is not None)
     for name, path in files.items():
@@ -268,10 +274,15 @@ def take_files(db: Connection, facts: Path, *, whole: bool = False, quiet: bool)
             continue
         tell(f"taking in {name}", done, of)
         done += path.stat().st_size
-        others = take_in(db, name, path)
+        if replace:
+            rows, others = read_table(path, db.catalog.tables[name].relation.columns)
+            read[name] = path, rows
+        else:
+            others = take_in(db, name, path)
         if others:
             shown_others = ", ".join(others)
             note(f"note: {path}: table {name} has no column {shown_others}", quiet=quiet)
+    replace_from(db, read)
     tell("", of, of)
     db.commit()
 
@@ -280,19 +291,19 @@ def take_files(db: Connection, facts: Path, *, whole: bool = False, quiet: bool)
 
 
 def run_views(
-    file: Path, facts: Path, output: Path | None, threads: int | None, *, quiet: bool
+    file: Path, facts: Path, output: Path | None, settings: Mapping[str, Any], *, quiet: bool
 ) -> None:
     """Run a script, read each table's file, and write each view: `deltafix run views.sql`.
 
     A table is FACT_DIR/<table>.parquet or .csv (with a header), of which there may be one; a table
     without a file keeps the rows of the script, and must have some. Views go to
-    OUTPUT_DIR/<view>.csv, or to standard output.
+    OUTPUT_DIR/<view>.csv, or to standard output. `settings` are those of `connect`.
     """
     import deltafix.sql as door  # noqa: PLC0415  quick --help
     from deltafix.sql.files import write_view  # noqa: PLC0415  pyarrow is slow
 
     prepare_kernel(quiet=quiet)
-    with door.connect(threads=threads) as db, progress(f"running {file.name}", quiet=quiet):
+    with door.connect(**settings) as db, progress(f"running {file.name}", quiet=quiet):
         for _ in db.run(read_script(file), (), str(file)):
             pass
         take_files(db, facts, whole=True, quiet=quiet)

@@ -49,6 +49,7 @@ from deltafix.facts.delta import Delta
 from deltafix.facts.relation_delta import RelationDelta, html_table
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R
+from deltafix.facts.values import require_callback
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import commit, rollback
@@ -239,10 +240,13 @@ class Database(Reading):
         class. Without a relation the whole Delta is told. `close` ends a watch, and so does the end
         of a `with` block.
 
-        Raises UnknownRelationError; a commit raises SubscriberError for what a callback raised.
+        Raises UnknownRelationError, and TypeMismatchError for what cannot be called; a commit
+        raises SubscriberError for what a callback raised.
         """
         if self._closed:
             raise TransactionError("the database is closed")
+        if callback is not None:
+            require_callback(callback, "a delta")
         if relation is not None and not isinstance(relation, RelationView):
             relation = self.relation(relation)
         watch: Watch[Any] = Watch(self._watchers, relation, callback, self.epoch)

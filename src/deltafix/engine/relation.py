@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from types import EllipsisType
-from typing import TYPE_CHECKING, Final, Generic
+from typing import TYPE_CHECKING, Generic
 
 from deltafix.diagnostics import plural
 from deltafix.facts.delta import Delta
-from deltafix.facts.relation_delta import RelationDelta, html_table
+from deltafix.facts.relation_delta import SHOWN, RelationDelta, html_table
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.typed import R, maker
 from deltafix.facts.values import Value, show_value
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from deltafix.engine.reading import Reading
-
-_SHOWN: Final = 20
 
 
 class RelationView(Generic[R]):
@@ -92,9 +90,9 @@ class RelationView(Generic[R]):
         return f"<{self.schema.show()}: {plural(len(self), 'row')}>"
 
     def _repr_html_(self) -> str:
-        lines = (map(show_value, row) for row in self._tuples(0, _SHOWN))
+        lines = (map(show_value, row) for row in self._tuples(0, SHOWN))
         caption = f"{self.schema.show()}: {plural(len(self), 'row')}"
-        return html_table(caption, self.schema.names, lines, len(self) - _SHOWN)
+        return html_table(caption, self.schema.names, lines, len(self) - SHOWN)
 
     def _tuples(self, offset: int, limit: int) -> list[Row]:
         values, codes = self._db._committed(self.name)

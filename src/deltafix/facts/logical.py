@@ -127,10 +127,11 @@ def line_of(row: Iterable[Any]) -> str:
 
     A text has escapes for a backslash, tabs and line breaks; one that says NULL is `\NULL`.
     """
-    return "\t".join(map(_cell, row))
+    return "\t".join(map(cell, row))
 
 
-def _cell(value: Any) -> str:
+def cell(value: Any) -> str:
+    r"""A value as a line has it: see `line_of`."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):

@@ -7,7 +7,8 @@ the engine; who can say why a row changed is told by `Delta.ask`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator
 from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, cast
@@ -28,11 +29,44 @@ S = TypeVar("S")
 Ask: TypeAlias = "Callable[..., Any]"
 """Answers `Delta.why`: called with the delta and the arguments."""
 
-_SHOWN: Final = 20
+SHOWN: Final = 20
 """Rows a repr prints before it says how many more there are."""
 
 
-class RelationDelta(Generic[R]):
+class Tabular(ABC):
+    """What is a table of Arrow, in the other forms that follow from it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """The table."""
+
+    def to_pandas(self) -> Any:
+        """The form of `to_arrow` as a pandas DataFrame. Needs the extra `pandas`."""
+        with _extra("pandas"):
+            import pandas as pd  # noqa: F401, PLC0415  only to say clearly that it is missing
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> Any:
+        """The form of `to_arrow` as a polars DataFrame. Needs the extra `polars`."""
+        with _extra("polars"):
+            import polars as pl  # noqa: PLC0415  an optional extra
+        return pl.from_arrow(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def sign_column(names: Collection[str]) -> str:
+    """Name of the sign column beside others: `sign`, with `_` appended while it is taken."""
+    name = "sign"
+    while name in names:
+        name += "_"
+    return name
+
+
+class RelationDelta(Tabular, Generic[R]):
     """What changed in one relation: rows added, rows removed, disjoint and net.
 
     `len()` counts changed rows, `bool()` asks whether there are any. Rows are tuples, or objects
@@ -138,10 +172,7 @@ class RelationDelta(Generic[R]):
     @property
     def sign_column(self) -> str:
         """Name of the sign column in Arrow form: `sign`, with `_` appended while it is taken."""
-        name = "sign"
-        while name in self.schema.names:
-            name += "_"
-        return name
+        return sign_column(self.schema.names)
 
     def to_arrow(self) -> pa.Table:
         """The relation's columns and, last, `sign` (int8): 1 for added, -1 for removed rows.
@@ -158,21 +189,6 @@ class RelationDelta(Generic[R]):
             return pa.Table.from_arrays([signs], schema=pa.schema([field]))
         rows = pa.concat_tables([self._removed.table, self._added.table])
         return rows.append_column(field, signs)
-
-    def to_pandas(self) -> Any:
-        """The form of `to_arrow` as a pandas DataFrame. Needs the extra `pandas`."""
-        with _extra("pandas"):
-            import pandas as pd  # noqa: F401, PLC0415  only to say clearly that it is missing
-        return self.to_arrow().to_pandas()
-
-    def to_polars(self) -> Any:
-        """The form of `to_arrow` as a polars DataFrame. Needs the extra `polars`."""
-        with _extra("polars"):
-            import polars as pl  # noqa: PLC0415  an optional extra
-        return pl.from_arrow(self.to_arrow())
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
         return len(self._added) + len(self._removed)
@@ -199,17 +215,17 @@ class RelationDelta(Generic[R]):
         for line in cells:
             padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
             yield ("  " + "  ".join(padded)).rstrip()
-        if len(self) > _SHOWN:
-            yield f"  … {len(self) - _SHOWN} more"
+        if len(self) > SHOWN:
+            yield f"  … {len(self) - SHOWN} more"
 
     def _cells(self) -> list[list[str]]:
         removed, added = (("-", self._removed.rows), ("+", self._added.rows))
         shown = ([sign, *map(show_value, row)] for sign, rows in (removed, added) for row in rows)
-        return list(islice(shown, _SHOWN))
+        return list(islice(shown, SHOWN))
 
     def _repr_html_(self) -> str:
         caption = f"{self.schema.show()}: {len(self._added)} added, {len(self._removed)} removed"
-        return html_table(caption, ("", *self.schema.names), self._cells(), len(self) - _SHOWN)
+        return html_table(caption, ("", *self.schema.names), self._cells(), len(self) - SHOWN)
 
 
 def html_table(

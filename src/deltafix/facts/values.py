@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from numbers import Number
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from deltafix.errors import TypeMismatchError
+
 BaseType: TypeAlias = Literal[
     "number", "unsigned", "float", "symbol", "record", "number?", "unsigned?", "float?", "symbol?"
 ]
@@ -341,3 +343,10 @@ def encodable(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def require_callback(given: object, takes: str) -> None:
+    """Raise TypeMismatchError for what cannot be called, before an epoch finds out."""
+    if not callable(given):
+        message = f"{shown(given)} cannot be called; it is to be a function of {takes}"
+        raise TypeMismatchError(message, value=given)

@@ -21,6 +21,7 @@ from deltafix.facts.arrow import arrow_schema
 from deltafix.facts.logical import rows_of, to_logical
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import shown
+from deltafix.paths import near
 from deltafix.pipeline.augment import Additions, augment, homes_of, key_checks
 from deltafix.pipeline.config import Config, InputConfig, schemas_of
 from deltafix.pipeline.keeper import peek
@@ -93,9 +94,9 @@ def check(config: Config) -> Iterator[str]:
         at = "new" if sink.is_new else f"at epoch {sink.manifest.epoch}"
         target = make_target(output, schema, "")
         if target is None:
-            yield f"output {output.relation}: {output.path} ({at})"
+            yield f"output {output.relation}: {near(str(output.path))} ({at})"
         else:
-            where = f"{output.sink} {place_of(output)}"
+            where = f"{output.sink} {near(place_of(output))}"
             yield f"output {output.relation}: {where} ({at}; the target is not looked at)"
     if found.is_asked:
         yield f"the rules have changed ({found.change.show()}); {found.change.ways}"
@@ -114,7 +115,7 @@ def _looked(
             return source.look(seen), one.values["table"]
         said = _said(source, seen, LOOKED if one.source in _IN_FILES else 1, keys)
         named = (one.values.get(key) for key in ("path", "table", "topic"))
-        return said, next(filter(None, named), "requests")
+        return said, near(next(filter(None, named), "requests"))
 
 
 def _said(source: Source, seen: _Peek, most: int, keys: _Keys) -> str:

@@ -24,14 +24,13 @@ REQUIRED: Final = object()
 class Key:
     """One key: its type, its default, and, for text, the values it may have.
 
-    Where `one` is set, a list of one text may be written as that text.
+    A list of one text may be written as that text.
     """
 
     kind: type[Any]
     default: Any = REQUIRED
     choices: tuple[str, ...] = ()
     least: int | None = None
-    one: bool = False
 
     def valid(self) -> str:
         """What the key takes, in words."""
@@ -39,13 +38,13 @@ class Key:
             return " or ".join(f'"{choice}"' for choice in self.choices)
         if self.kind is int:
             return "a whole number" + (f" of at least {self.least}" if self.least else "")
-        texts = "text in quotes, or a list of texts" if self.one else "a list of texts"
+        texts = "text in quotes, or a list of texts"
         table = "a table of texts, whole numbers, true and false"
         return {str: "text in quotes", bool: "true or false", list: texts, dict: table}[self.kind]
 
     def fits(self, value: Any) -> bool:
         """Whether a value read from TOML is one the key takes."""
-        if self.one and isinstance(value, str):
+        if self.kind is list and isinstance(value, str):
             value = [value]
         if type(value) is not self.kind:
             return False
@@ -85,7 +84,7 @@ _POLICY: Final[Section] = {
     "lateness": Key(int, 0, least=0),
     "bad_rows": Key(str, "", ("fail", "quarantine")),
 }
-_KEY: Final[Section] = {"key": Key(list, None, one=True), "sequence_by": Key(list, None, one=True)}
+_KEY: Final[Section] = {"key": Key(list, None), "sequence_by": Key(list, None)}
 _COLUMNS: Final[Section] = {"columns": Key(list, None)}
 _ENVELOPE: Final[Section] = {
     "envelope": Key(str, "sign", ("sign", "debezium")),
@@ -228,7 +227,7 @@ def read_section(where: str, given: Mapping[str, Any], keys: Section) -> dict[st
         raise ConfigError(message, key=missing[0])
     values = {name: given.get(name, key.default) for name, key in keys.items()}
     for name, value in values.items():
-        if keys[name].one and isinstance(value, str):
+        if keys[name].kind is list and isinstance(value, str):
             values[name] = [value]
         if keys[name].kind is dict:
             values[name] = {full: text(item) for full, item in flat(value or {})}

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from deltafix.errors import ReactiveError, ReducerError, TransactionError
+from deltafix.facts.values import require_callback
 from deltafix.reactive.changes import Changes, summed
 from deltafix.reactive.delta import CollectionDelta, Subscription
 from deltafix.reactive.extremes import TopK
@@ -105,7 +106,10 @@ class Readable:
         `initial=True` first calls it with everything there is. An error in `fn` rises from the
         commit as SubscriberError, after the epoch stands and all others were told. `fn` may commit
         to the graph: that is an epoch of its own, told after this one.
+
+        Raises TypeMismatchError for what cannot be called.
         """
+        require_callback(fn, "a CollectionDelta")
         node = self._node
         if initial:
             rows = summed(self._rows())

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from deltafix.diagnostics import plural
 from deltafix.engine.connect import connect
 from deltafix.errors import NoSuchFactError, RightsQuestionError, StateError
+from deltafix.facts.values import require_callback
 from deltafix.rights.asking import Asked, Context, asked_of, question_of
 from deltafix.rights.changes import RightsDelta
 from deltafix.rights.dsl import parse_dsl
@@ -172,6 +173,7 @@ class Rights:
         """
         if relation is not None:
             self._require_kept(relation)
+        require_callback(callback, "a RightsDelta")
 
         def told(delta: Delta) -> None:
             found = self._changes(delta)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from deltafix.errors import SourceError
+from deltafix.errors import SourceError, SparkMissingError
 from deltafix.facts.values import CONSTRUCTED
 from deltafix.pipeline.manifest import Manifest, read_deltas, read_manifest, read_view
 from deltafix.pipeline.targets.target import spark_type
@@ -34,9 +34,7 @@ try:
         InputPartition,
     )
 except ImportError as _error:
-    from deltafix.errors import SparkMissingError
-
-    raise SparkMissingError("Spark is not installed: `pip install 'deltafix[spark]'`") from _error
+    raise SparkMissingError from _error
 
 __all__ = ["DeltaLogSource", "register"]
 

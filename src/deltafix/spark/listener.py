@@ -12,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql.streaming import StreamingQueryListener
-
+from deltafix.errors import SparkMissingError
 from deltafix.pipeline.epoch import Epoch
 from deltafix.spark.views import Maintained
+
+try:
+    from pyspark.sql.streaming import StreamingQueryListener
+except ImportError as _error:
+    raise SparkMissingError from _error
 
 
 class EpochListener(StreamingQueryListener):  # type: ignore[misc]  # pyspark is not typed for mypy

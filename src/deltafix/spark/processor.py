@@ -19,12 +19,15 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pyspark.sql import Row
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
-
-from deltafix.errors import FactError, MissingRowError
+from deltafix.errors import FactError, MissingRowError, SparkMissingError
 from deltafix.facts.values import settled
 from deltafix.reactive.reducer import Partial, Reducer
+
+try:
+    from pyspark.sql import Row
+    from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+except ImportError as _error:
+    raise SparkMissingError from _error
 
 
 class ReducerProcessor(StatefulProcessor):  # type: ignore[misc]  # pyspark is not typed for mypy

@@ -65,10 +65,7 @@ def spark_session(
         from pyspark import SparkConf, SparkContext  # noqa: PLC0415  an extra, and a second to import
         from pyspark.sql import SparkSession  # noqa: PLC0415
     except ImportError as error:
-        raise SparkMissingError(
-            "Spark is not installed: `pip install 'deltafix[spark]'`, or leave out --spark, "
-            'or set runner = "local" in a pipeline file'
-        ) from error
+        raise SparkMissingError from error
     active = SparkSession.getActiveSession()
     if active is None and SparkContext._active_spark_context is not None:
         active = SparkSession.builder.getOrCreate()  # it is active in another thread

@@ -32,7 +32,7 @@ from deltafix.sql.types import (
     fits,
 )
 
-__all__ = ["assigned", "cast", "cut", "from_text", "in_wholes", "rounded"]
+__all__ = ["assigned", "cast", "cut", "from_text", "in_wholes", "rounded", "written_so"]
 
 _NUMBER: Final = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
 _MARK: Final = re.compile(r"(?<=[0-9])_(?=[0-9])")
@@ -479,8 +479,12 @@ def _read(text: str, kind: SqlType, form: re.Pattern[str] = _WRITTEN) -> datetim
         moment = datetime.fromisoformat(f"{int(parts['year']):04}-{day}T{at}.{part}{away}")
         return moment + timedelta(days=is_end and kind is not DATE)
     except (ValueError, OverflowError):
-        way_out = "write 2026-01-31" if kind is DATE else "write 2026-01-31 23:59:59"
-        raise ValueError(f"{text!r} is no {kind.name}; {way_out}") from None
+        raise ValueError(f"{text!r} is no {kind.name}; {written_so(kind)}") from None
+
+
+def written_so(kind: SqlType) -> str:
+    """How a day or a moment is written, for whoever wrote it in another way."""
+    return "write 2026-01-31" if kind is DATE else "write 2026-01-31 23:59:59"
 
 
 def _text_of_duckdb(text: str, kind: SqlType) -> datetime:
@@ -543,7 +547,7 @@ def _loose_day(text: str) -> tuple[date, str]:
     """Spark's days: a year or a month may stand alone; with what follows behind a blank or T."""
     found = _LOOSE.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no DATE; write 2026-01-31")
+        raise ValueError(f"{text!r} is no DATE; {written_so(DATE)}")
     year, month, day = (int(one or 1) for one in found.groups()[:3])
     return date(year, month, day), found["rest"] or ""
 
@@ -555,7 +559,7 @@ def _loose_moment(text: str) -> datetime:
         return _midnight(day)
     found = _LOOSE_CLOCK.fullmatch(rest)
     if found is None:
-        raise ValueError(f"{text!r} is no TIMESTAMP; write 2026-01-31 23:59:59")
+        raise ValueError(f"{text!r} is no TIMESTAMP; {written_so(TIMESTAMP)}")
     hour, minute, second, part, zone = found.groups(default="")
     clock = time(int(hour), int(minute), int(second or 0), int(part.ljust(6, "0") or 0))
     moment = datetime.combine(day, clock)

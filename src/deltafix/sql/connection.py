@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from deltafix.doing import hearer, tell
-from deltafix.errors import SqlError
+from deltafix.errors import SqlError, SqlIntegrityError
 from deltafix.facts.relation_delta import html_table
 from deltafix.rules.show import show_rule
 from deltafix.sql import edits, reading
@@ -96,11 +96,31 @@ class Connection(Definitions):
         Raises:
             SqlProgrammingError, SqlDataError, SqlIntegrityError: as `insert`; nothing has changed.
         """
+        return self.replace_all({table: rows})
+
+    def replace_all(self, tables: Mapping[str, Any]) -> int:
+        """Make these the rows of tables, by name, all at once; returns how many differ.
+
+        As `replace`, but references are looked at when all rows are in, and no ON DELETE or ON
+        UPDATE changes one of these tables: their rows have been said.
+
+        Raises:
+            SqlProgrammingError, SqlDataError, SqlIntegrityError: as `insert`; nothing has changed.
+        """
         with self._turn:
-            statement, found = self._edited("REPLACE", table)
+            if not tables:
+                return 0
+            asked = {name: self._edited("REPLACE", name) for name in tables}
+            statement, _ = next(iter(asked.values()))
             with Transaction(self, statement) as own:
-                there = self.rows_of(found.relation.name)
-                count = self._edit(statement, replaced(statement, found, rows, there))
+                found = []
+                for name, (of, table) in asked.items():
+                    try:
+                        found.append(replaced(of, table, tables[name], self.rows_of(name)))
+                    except SqlIntegrityError as error:
+                        error.table = name
+                        raise
+                count = self._edit(statement, *found, whole=True)
                 own.end()
             return count
 

@@ -6,9 +6,13 @@ Invariant: the rows are those of the moment the statement ran; later statements 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
+from deltafix.diagnostics import plural
 from deltafix.errors import SqlOperationalError
+from deltafix.facts.logical import cell
+from deltafix.facts.relation_delta import SHOWN, Tabular, html_table
 from deltafix.sql.types import Column, SqlType, SqlValue, shown_rows
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
     from deltafix.sql.parameters import Parameters
 
-__all__ = ["Cursor", "arrow_type"]
+__all__ = ["Cursor", "arrow_type", "as_arrow"]
 
 
 def arrow_type(kind: SqlType) -> Any:
@@ -46,7 +50,18 @@ def arrow_type(kind: SqlType) -> Any:
     return types[kind.name]
 
 
-class Cursor:
+def as_arrow(rows: Sequence[Sequence[Any]], columns: Sequence[Column]) -> pa.Table:
+    """Rows, as callers have them, as an Arrow table with the types of their columns."""
+    import pyarrow as pa  # noqa: PLC0415  only when a table is asked for
+
+    arrays = [
+        pa.array([row[n] for row in rows], arrow_type(column.type))
+        for n, column in enumerate(columns)
+    ]
+    return pa.Table.from_arrays(arrays, names=[column.name for column in columns])
+
+
+class Cursor(Tabular):
     """Made by `Connection.cursor` and `Connection.execute`; iterating gives the rows left.
 
     Attributes:
@@ -103,14 +118,7 @@ class Cursor:
 
     def to_arrow(self) -> pa.Table:
         """All rows as an Arrow table, with the types of their columns."""
-        import pyarrow as pa  # noqa: PLC0415  only when a table is asked for
-
-        rows = self._known()
-        arrays = [
-            pa.array([row[n] for row in rows], arrow_type(column.type))
-            for n, column in enumerate(self._columns)
-        ]
-        return pa.Table.from_arrays(arrays, names=[column.name for column in self._columns])
+        return as_arrow(self._known(), self._columns)
 
     def close(self) -> None:
         """Forget the rows."""
@@ -121,6 +129,21 @@ class Cursor:
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
         """PEP 249 has it; nothing depends on it."""
+
+    def __repr__(self) -> str:
+        if self._rows is None:
+            return f"<Cursor, {self.rowcount} rows changed>" if self.rowcount >= 0 else "<Cursor>"
+        names = ", ".join(one.name for one in self._columns)
+        return f"<Cursor, {plural(len(self._rows), 'row')} of ({names})>"
+
+    def _repr_html_(self) -> str:
+        """All rows, those that were fetched too, as a notebook shows them."""
+        if self._rows is None:
+            return f"<p>{escape(repr(self)[1:-1])}</p>"
+        lines = ([cell(value) for value in row] for row in self._rows[:SHOWN])
+        caption = plural(len(self._rows), "row")
+        names = [one.name for one in self._columns]
+        return html_table(caption, names, lines, len(self._rows) - SHOWN)
 
     def __iter__(self) -> Iterator[tuple[SqlValue, ...]]:
         while (row := self.fetchone()) is not None:

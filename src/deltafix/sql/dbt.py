@@ -19,13 +19,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from deltafix.diagnostics import Span, render_all
 from deltafix.doing import tell
 from deltafix.errors import DbtError, SqlError
 from deltafix.sql.connection import Connection, open_connection
 from deltafix.sql.text import DIALECTS, Statement, exp, normal_name, span_of, statements
+
+if TYPE_CHECKING:
+    from deltafix.sql.files import Nulls
 
 __all__ = ["Project", "Relation", "open_project"]
 
@@ -53,6 +56,7 @@ class Relation:
         keys: tests that are declared as constraints, with `keys`.
         delimiter: of a seed's file.
         file: of a source that is one (`external_location`), where it is, from the project's folder.
+        nulls: which fields of a file of the project's are NULL, as `deltafix.sql.files.Nulls`.
     """
 
     kind: str
@@ -65,6 +69,7 @@ class Relation:
     keys: tuple[str, ...] = ()
     delimiter: str = ","
     file: str = ""
+    nulls: Nulls = "empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +233,11 @@ class _Reading:
         keys = _part(node, "depends_on").get("nodes") or []
         return [key for key in keys if key in self._nodes]
 
+    def _nulls(self, node: Mapping[str, Any]) -> Nulls:
+        """How dbt reads the file of a node: DuckDB does, or agate, into INSERTs."""
+        slow = _part(node, "config").get("fast") is False
+        return "empty" if self._db.dialect == "duckdb" and not slow else "null"
+
     def _made(self, key: str, node: dict[str, Any], reads: list[str]) -> Relation:
         kind = str(node["resource_type"])
         shown = str(node["name"])
@@ -237,6 +247,7 @@ class _Reading:
         found = Relation(
             kind, self._names[key], shown, "maintained", "", path, _untaken(node),
             delimiter=str(_part(node, "config").get("delimiter") or ","), file=_file(node),
+            nulls=self._nulls(node),
         )  # fmt: skip
         waits = [
             one.shown

@@ -34,40 +34,47 @@ if TYPE_CHECKING:
 class Editing(Transactions):
     """Rows of tables, looked up and edited."""
 
-    def _edit(self, statement: Statement, edit: Edit) -> int:
-        """Make an edit, and those that follow from it; `Transaction` undoes what is refused."""
+    def _edit(self, statement: Statement, *edits: Edit, whole: bool = False) -> int:
+        """Make an edit, and those that follow from it; `Transaction` undoes what is refused.
+
+        Several are of a table each. `whole` ones say all of its rows: nothing follows there.
+        """
         try:
-            return self._make_all(statement, edit)
+            return self._make_all(statement, edits, whole=whole)
         except SqlError:
             raise
         except BaseException as error:
             self._abort(error)  # an interrupt may leave half of a row's edit behind
             raise
 
-    def _make_all(self, statement: Statement, edit: Edit) -> int:
-        table, removed, added, replaced, _ = edit
+    def _make_all(self, statement: Statement, edits: tuple[Edit, ...], *, whole: bool) -> int:
+        table, removed, added, replaced, _ = edits[0]
         if not isinstance(added, list):
             if self._take_batch(table, added):
-                self._journal.append(edit)
+                self._journal.append(edits[0])
                 return len(added)
             added = list(added)  # by row, which names the one that breaks a key
-            edit = Edit(table, removed, added, replaced)
-        made, doing = [edit], edit
+            edits = (Edit(table, removed, added, replaced),)
+        said = {one.table.relation.name for one in edits if whole}
+        made, doing = [*edits], edits[0]
         try:
-            self._make(statement, edit)
-            chains = [0]  # how many edits of keys in a row each is the end of
+            for doing in edits:
+                self._make(statement, doing)
+            chains = [0] * len(edits)  # how many edits of keys in a row each is the end of
             for cause, chain in zip(made, chains, strict=True):  # which grow
                 require_end(statement, cause, chain)
                 for doing in actions(self, statement, cause, made):
+                    if doing.table.relation.name in said:
+                        continue
                     self._make(statement, checked(statement, doing))
                     made.append(doing)
                     chains.append(chain + 1 if doing.replaced else 0)
             for doing in net(made):
                 require_references(self, statement, doing)
         except SqlIntegrityError as error:
-            name_rows(error, doing, edit)
+            name_rows(error, doing, edits)
             raise
-        return len(removed) + len(added) - len(replaced)
+        return sum(len(one.removed) + len(one.added) - len(one.replaced) for one in edits)
 
     def _make(self, statement: Statement, edit: Edit) -> None:
         """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""

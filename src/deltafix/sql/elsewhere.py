@@ -12,8 +12,8 @@ __all__ = ["FROM_FILES", "instead_of"]
 
 FROM_FILES: Final = (
     "`deltafix run SCRIPT.sql -F FOLDER` reads TABLE.csv or TABLE.parquet of a folder and writes "
-    "the views, `deltafix sql SCRIPT.sql -F FOLDER -c '...'` asks; in Python "
-    "db.insert(table, frame) takes rows or a frame"
+    "the views, `deltafix sql SCRIPT.sql -F FOLDER -c '...'` asks, with --state it keeps them; in "
+    "Python db.insert(table, frame) takes rows or a frame"
 )
 _INDEX: Final = "leave it out: what queries and keys look up is indexed by itself"
 _NO_SETTINGS: Final = "leave it out: a connection is one database without settings in SQL"

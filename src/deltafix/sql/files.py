@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from io import StringIO
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from pyarrow import csv, parquet
+from pyarrow import compute, csv, parquet
 
 from deltafix.diagnostics import separator_in
 from deltafix.errors import SourceError, SqlError, SqlIntegrityError
@@ -27,7 +27,7 @@ from deltafix.facts.codec import quoted_lines, utf8
 from deltafix.facts.logical import as_columns, as_json
 from deltafix.facts.sink import whole_file
 from deltafix.facts.values import plain_text, shown
-from deltafix.sql.casts import cast
+from deltafix.sql.casts import cast, written_so
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical, python_value
 from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
@@ -35,7 +35,7 @@ from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["placed", "read_table", "table_file", "take_in", "write_view"]
+__all__ = ["Nulls", "read_table", "replace_from", "table_file", "take_in", "write_view"]
 
 
 def table_file(folder: Path, name: str) -> Path | None:
@@ -53,8 +53,13 @@ _MOST_SHOWN = 200
 """Characters of a row in an error."""
 
 
+Nulls = Literal["bare", "empty", "null"]
+"""Fields of CSV that are NULL: an empty one without quotes; also one in quotes (as DuckDB reads
+files); or also `null`, whatever capitals and blanks it has, and blanks alone (as agate does)."""
+
+
 def read_table(
-    path: Path, columns: Sequence[Column], delimiter: str = ","
+    path: Path, columns: Sequence[Column], delimiter: str = ",", nulls: Nulls = "bare"
 ) -> tuple[pa.Table, list[str]]:
     """The rows of a file, its columns by name; and which of its columns the table has not.
 
@@ -68,7 +73,7 @@ def read_table(
             table = parquet.read_table(path)
             table = table.rename_columns(as_columns(table.column_names, names))
         else:
-            table = _read_csv(path, columns, delimiter)
+            table = _read_csv(path, columns, delimiter, nulls)
         missing = [name for name in names if name not in table.column_names]
         if missing:
             there = ", ".join(table.column_names)
@@ -118,6 +123,19 @@ def take_in(connection: Connection, name: str, path: Path) -> list[str]:
     return others
 
 
+def replace_from(connection: Connection, files: Mapping[str, tuple[Path, pa.Table]]) -> int:
+    """Make the rows of files, by table, all of the rows of these; how many differ.
+
+    Raises SqlError, and SourceError for a row that breaks a constraint, by its line.
+    """
+    try:
+        return connection.replace_all({name: rows for name, (_, rows) in files.items()})
+    except SqlIntegrityError as error:
+        if error.table not in files:
+            raise
+        raise placed(error, *files[error.table]) from None
+
+
 def placed(error: SqlError, path: Path, rows: pa.Table) -> SourceError:
     """What SQL says of rows of a file, by the line of the one that breaks a constraint."""
     said = error.diagnostics[0].message
@@ -137,7 +155,7 @@ def _row(rows: pa.Table, place: int) -> str:
     return found if len(found) <= _MOST_SHOWN else f"{found[:_MOST_SHOWN]}…"
 
 
-def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table:
+def _read_csv(path: Path, columns: Sequence[Column], delimiter: str, nulls: Nulls) -> pa.Table:
     """A CSV file, the columns named as their types. Raises SourceError, ArrowException, OSError."""
     data = path.read_bytes()
     if data.count(b'"') % 2:  # Arrow takes a quote that nothing closes to end with the file
@@ -145,7 +163,8 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table
     try:
         kinds = {column.name: arrow_type(column.type) for column in columns}
         as_text = {name for name, kind in kinds.items() if _is_text(kind)}
-        table = _parsed(data, {**kinds, **dict.fromkeys(as_text, pa.string())}, delimiter)
+        types = {**kinds, **dict.fromkeys(as_text, pa.string())}
+        table = _parsed(data, types, delimiter, nulls)
         for name, kind in kinds.items():
             if name in table.column_names and pa.types.is_decimal(kind):
                 _bounded(table.column(name))
@@ -153,7 +172,7 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table
     except (pa.ArrowInvalid, UnicodeDecodeError):  # Arrow takes any bytes for names
         _refuse_lines(path, data, columns, delimiter)
         as_texts = dict.fromkeys((column.name for column in columns), pa.string())
-        table, odd = _parsed(data, as_texts, delimiter), [*columns]
+        table, odd = _parsed(data, as_texts, delimiter, nulls), [*columns]
     odd = [one for one in odd if table.column_names.count(one.name) == 1]
     _refuse_value(path, table, odd, _asked, delimiter)
     for column in odd:
@@ -162,7 +181,7 @@ def _read_csv(path: Path, columns: Sequence[Column], delimiter: str) -> pa.Table
     return table
 
 
-def _parsed(data: bytes, types: dict[str, Any], delimiter: str) -> pa.Table:
+def _parsed(data: bytes, types: dict[str, Any], delimiter: str, nulls: Nulls) -> pa.Table:
     """The values of a CSV text, its columns named as `types` names them, where it has them."""
     # A header without a line end is no table for Arrow.
     source = pa.py_buffer(data if b"\n" in data else data + b"\n")
@@ -176,10 +195,20 @@ def _parsed(data: bytes, types: dict[str, Any], delimiter: str) -> pa.Table:
         },
         null_values=[""],
         strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
+        quoted_strings_can_be_null=nulls != "bare",
     )
     table = csv.read_csv(pa.BufferReader(source), parse_options=parsing, convert_options=converting)
+    if nulls == "null":
+        columns = [_told(one) if one.type == pa.string() else one for one in table.columns]
+        table = pa.table(columns, names=names)
     return table.rename_columns(names)
+
+
+def _told(texts: Any) -> Any:
+    """Texts, NULL where one is blank or says `null`."""
+    bare = compute.utf8_lower(compute.utf8_trim_whitespace(texts))
+    said = compute.is_in(bare, pa.array(["", "null"]))
+    return compute.if_else(said, pa.scalar(None, pa.string()), texts)
 
 
 def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column], delimiter: str) -> None:
@@ -270,10 +299,11 @@ def _refuse_value(
         is_text = isinstance(value, str) and not pa.types.is_temporal(
             table.schema.field(asked.name).type
         )
+        way_out = _way_out(value, asked) if is_text or not isinstance(value, str) else ""
         write = repr if is_text else as_json if asked.type.is_nested else plain_text
         message = (
             f"{_place(path, place, delimiter)}: {write(value)} in column {asked.name!r} is no "
-            f"{asked.type.name}{_way_out(value, asked)}"
+            f"{asked.type.name}{way_out}"
         )
         line = _line(path, place, delimiter)
         raise SourceError(message, path=str(path), line=line, value=value)
@@ -292,6 +322,8 @@ def _way_out(value: Any, column: Column) -> str:
         return "; what a file says is not rounded, as INSERT rounds it"
     if isinstance(value, str) and kind.is_nested:
         return '; it is written as JSON: [1, null], or {"a": "x"}, its quotes doubled'
+    if isinstance(value, str) and kind.is_time:
+        return f"; {written_so(kind)}"
     if isinstance(value, str) and kind is BLOB:
         return "; it is written as hexadecimal digits: \\x00ff"
     return ""

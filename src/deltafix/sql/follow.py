@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltafix.engine.follow import Mark, Problem, ProgramEdit, mark_of
-from deltafix.errors import DeltafixError, SourceError, SqlError, SqlIntegrityError
+from deltafix.errors import DeltafixError, SourceError, SqlError
 from deltafix.facts.carets import with_caret
-from deltafix.sql.files import placed, read_table, table_file, take_in
+from deltafix.sql.files import read_table, replace_from, table_file, take_in
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -155,12 +155,7 @@ class TableFolder:
         if not names:
             return None
         try:
-            try:
-                self._replace(names, rows)
-            except (SqlIntegrityError, SourceError):
-                if len(names) == 1:
-                    raise
-                self._replace(names[::-1], rows)  # what refers goes before what is referred to
+            replace_from(self._db, {name: (self._files[name], rows[name]) for name in names})
         except DeltafixError as error:
             return error
         for name in names:
@@ -182,16 +177,3 @@ class TableFolder:
         self._problems[name] = problem
         if not is_told:
             self._tell(str(problem))
-
-    def _replace(self, names: list[str], rows: dict[str, object]) -> None:
-        self._db.begin()
-        try:
-            for name in names:
-                try:
-                    self._db.replace(name, rows[name])
-                except SqlIntegrityError as error:
-                    raise placed(error, self._files[name], rows[name]) from None
-            self._db.commit()
-        except BaseException:
-            self._db.rollback()
-            raise

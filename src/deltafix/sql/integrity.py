@@ -222,7 +222,7 @@ def require_end(statement: Statement, edit: Edit, chain: int) -> None:
 
 def net(edits: Sequence[Edit]) -> list[Edit]:
     """One edit for each table: the rows that several, one after another, take and bring."""
-    if len(edits) == 1:
+    if len({one.table.relation.name for one in edits}) == len(edits):
         return [*edits]
     found: dict[str, tuple[Table, Counter[Row]]] = {}
     for table, removed, added, *_ in edits:

@@ -20,6 +20,7 @@ from deltafix.sql import pivots
 from deltafix.sql import query as queries
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.connectives import conditions, is_test
+from deltafix.sql.elsewhere import FROM_FILES
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source
 from deltafix.sql.text import cells_of, exp
@@ -227,6 +228,8 @@ def _named(formulas: Formulas, node: exp.Table) -> Relation:
     builder, scope = formulas.builder, formulas.scope
     if not isinstance(node.this, exp.Identifier):
         way_out = "FROM takes tables, views, subqueries, VALUES and UNNEST"
+        if node.this.sql().lower().startswith("read_"):
+            way_out = FROM_FILES
         raise builder.refused("a table function", node, way_out)
     if node.db:
         raise builder.refused("a schema's name", node, f"write {node.name}")

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def moved(scalars: Scalars, node: exp.Expr) -> Scalar:
     """A day or a moment plus or minus INTERVAL."""
     left = scalars.compile(node.this)
-    step = times.interval(scalars.statement, node.expression.unnest())
+    written, factor = step_of(node.expression) or (node.expression, None)
+    step = times.interval(scalars.statement, written)
     if not left.type.is_time or not isinstance(node, exp.Add | exp.Sub):
         message = f"{node.key.upper()} of {left.type.name} and INTERVAL"
         way_out = "an interval is added to a DATE or TIMESTAMP, or taken from it"
@@ -34,10 +35,33 @@ def moved(scalars: Scalars, node: exp.Expr) -> Scalar:
     if left.type is DATE and scalars.statement.dialect == "spark" and _is_of_days(node.expression):
         kind = DATE
     sign = 1 if isinstance(node, exp.Add) else -1
-    compute = strict(lambda moment: times.moved(moment, step, sign), start.compute)
+    if factor is None:
+        compute = strict(lambda moment: times.moved(moment, step, sign), start.compute)
+        nullable = left.nullable
+    else:
+        count = scalars.compile(factor)
+        if not (count.type.is_integer or count.type is NULL):
+            way_out = "write whole numbers of a smaller INTERVAL"
+            raise scalars.statement.refused(f"INTERVAL times {count.type.name}", factor, way_out)
+        compute = strict(
+            lambda moment, n: times.moved(moment, step, sign * n), start.compute, count.compute
+        )
+        nullable = left.nullable or count.nullable
     if kind is DATE:
         compute = strict(datetime.date, compute)
-    return Scalar(compute, kind, left.nullable)
+    return Scalar(compute, kind, nullable)
+
+
+def step_of(node: exp.Expr) -> tuple[exp.Interval, exp.Expr | None] | None:
+    """The INTERVAL that an expression is, and by what it is multiplied: `3 * INTERVAL '1' DAY`."""
+    inner = node.unnest()
+    if isinstance(inner, exp.Interval):
+        return inner, None
+    if isinstance(inner, exp.Mul):
+        for one, other in ((inner.this, inner.expression), (inner.expression, inner.this)):
+            if isinstance(one.unnest(), exp.Interval):
+                return one.unnest(), other
+    return None
 
 
 def _is_of_days(interval: exp.Expr) -> bool:

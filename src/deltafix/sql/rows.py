@@ -51,18 +51,23 @@ class Edit(NamedTuple):
     places: Sequence[int] | None = None
 
 
-def name_rows(error: SqlIntegrityError, edit: Edit, given: Edit) -> None:
+def name_rows(error: SqlIntegrityError, edit: Edit, given: Sequence[Edit]) -> None:
     """Have the error of an edit name rows by where they stand among those given, if they do."""
-    if edit is not given:  # it follows from that one
+    error.table = edit.table.relation.name
+    if all(edit is not one for one in given):  # it follows from them
         error.rows = ()
-    elif given.places is not None:
-        error.rows = tuple(given.places[place] for place in error.rows)
+    elif edit.places is not None:
+        error.rows = tuple(edit.places[place] for place in error.rows)
 
 
 def encoded(
-    statement: Statement, column: Column, value: SqlValue, node: exp.Expr | None = None
+    statement: Statement,
+    column: Column,
+    value: SqlValue,
+    node: exp.Expr | None = None,
+    row: int | None = None,
 ) -> Any:
-    """A value as the engine has it. Raises SqlIntegrityError, SqlDataError."""
+    """A value as the engine has it. Raises SqlIntegrityError, SqlDataError, naming the `row`."""
     try:
         try:
             return column.encode(value)
@@ -70,6 +75,8 @@ def encoded(
             return column.encode(assigned(value, column.type))
     except (ValueError, ArithmeticError) as error:
         message = f"column {column.name!r}: {error}"
+        if row is not None:
+            message = f"row {row}, {message}"
         if value is None:
             raise statement.integrity(message, "give it a value", node=node) from None
         raise statement.data(message, node, _without_zone(statement, column, value)) from None
@@ -258,7 +265,7 @@ def _encoded(
     node = None
     if other is not None and place is not None:
         value, node = other(number, place, value)
-    return encoded(statement, column, value, node)
+    return encoded(statement, column, value, node, number if other is None else None)
 
 
 def replaced(statement: Statement, table: Table, rows: Any, there: Sequence[Row]) -> Edit:

@@ -359,7 +359,7 @@ class Scalars:
 
     def arithmetic(self, node: exp.Expr) -> Scalar:
         """`+ - * / // %`, of days and moments too."""
-        if isinstance(node.expression.unnest(), exp.Interval):
+        if moments.step_of(node.expression) is not None:
             return moments.moved(self, node)
         left, right = self.compile(node.this), self.compile(node.expression)
         if left.type.is_time or right.type.is_time:

@@ -397,7 +397,8 @@ def _parsed(text: str, start: int, end: int, reader: Dialect, path: str | None) 
     if tree is None:
         where = span_of(text, start, end, path)
         raise _error(SqlProgrammingError, "there is no statement here", where, None, text)
-    return _with_fields(_plain(_joined(_queried(normalize_identifiers(tree, dialect=reader)))))
+    tree = _joined(_queried(normalize_identifiers(tree, dialect=reader)))
+    return _with_fields(_plain(_as_arrays(tree)))
 
 
 def _queried(tree: exp.Expr) -> exp.Expr:
@@ -425,6 +426,24 @@ def _joined(tree: exp.Expr) -> exp.Expr:
                 select.append(
                     "joins", exp.Join(this=item, **(outer if one.args.get("outer") else kind))
                 )
+    return tree
+
+
+def _as_arrays(tree: exp.Expr) -> exp.Expr:
+    """The tree with DuckDB's GENERATE_SERIES and RANGE in FROM as UNNEST of the array of that name.
+
+    The column has the function's name.
+    """
+    for table in list(tree.find_all(exp.Table)):
+        series = table.this
+        if not isinstance(series, exp.GenerateSeries) or "is_end_exclusive" not in series.args:
+            continue
+        name = "range" if series.args["is_end_exclusive"] else "generate_series"
+        alias = table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(name))
+        if not alias.columns:
+            alias.set("columns", [exp.to_identifier(name)])
+        rest = {key: value for key, value in table.args.items() if key not in ("this", "alias")}
+        table.replace(exp.Unnest(expressions=[series], alias=alias, **rest))
     return tree
 
 

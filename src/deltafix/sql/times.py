@@ -128,14 +128,14 @@ def _in_words(text: str, dialect: str) -> Interval | None:
     return Interval(-months, -rest) if end else Interval(months, rest)
 
 
-def moved(moment: datetime, step: Interval, sign: int) -> datetime:
-    """A moment plus (1) or minus (-1) an interval."""
-    months = moment.year * 12 + moment.month - 1 + sign * step.months
+def moved(moment: datetime, step: Interval, many: int) -> datetime:
+    """A moment and so many times an interval: once (1), taken from it (-1)."""
+    months = moment.year * 12 + moment.month - 1 + many * step.months
     year, month = months // 12, months % 12 + 1
     if not 1 <= year <= 9999:
         raise OverflowError(f"year {year} is not between 1 and 9999")
     day = min(moment.day, calendar.monthrange(year, month)[1])
-    return moment.replace(year=year, month=month, day=day) + sign * step.rest
+    return moment.replace(year=year, month=month, day=day) + many * step.rest
 
 
 _EPOCH: Final = datetime(1970, 1, 1)

@@ -18,6 +18,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from deltafix.errors import FunctorError, SqlAbortedError, SqlOperationalError
+from deltafix.facts.values import require_callback
 from deltafix.sql import durable
 from deltafix.sql.changes import Subscription, ViewDelta, view_delta
 from deltafix.sql.maintained import ABORTED, Maintained
@@ -291,6 +292,8 @@ class Transactions(Maintained):
         It goes on where a table is renamed, under the new name, and ends where one is dropped.
         """
         self._relation(view)
+        if callback is not None:
+            require_callback(callback, "a ViewDelta")
         found = Subscription(self, view, callback)
         self._subscriptions.append(found)
         return found
@@ -300,6 +303,7 @@ class Transactions(Maintained):
 
         Those made later are among them. Returns what ends it. O(rows changed) for each.
         """
+        require_callback(callback, "a list of ViewDelta")
         self._watchers.append(callback)
 
         def close() -> None:

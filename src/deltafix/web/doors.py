@@ -27,7 +27,7 @@ from deltafix.errors import (
 from deltafix.facts.json_rows import json_object, json_whole
 from deltafix.facts.values import shown
 from deltafix.web.body import Refusal, read_body
-from deltafix.web.feed import Feed
+from deltafix.web.feed import Feed, Where
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -61,7 +61,11 @@ class _Door:
         self.feed = feed
         self.writable = writable
 
-    def relations(self, _: Request) -> Response:
+    def relations(self, request: Request) -> Response:
+        try:
+            _require_known(request)
+        except LiveError as error:
+            return _refused(error)
         with self.source.lock:
             found = [one.to_dict() for one in self.source.relations().values()]
             return JSONResponse(
@@ -72,6 +76,7 @@ class _Door:
         """A page of rows, all pages as of one epoch: `after` is the `next` of the page before."""
         name, asked = request.path_params["name"], request.query_params
         try:
+            _require_known(request, "limit", "after", "where")
             limit, after = asked.get("limit", str(_PAGE)), asked.get("after")
             if not (_is_number(limit) and int(limit)):
                 message = f"limit is {shown(limit)}, and a page has 1 row to {_MOST:,}"
@@ -83,7 +88,7 @@ class _Door:
                     message = f"after is {shown(after)}, and takes `next` of the page before"
                     raise LiveError(message, value=after)
                 epoch, offset = self.feed.start(name, place), int(rest)
-            found = self.feed.snapshot(name, epoch)
+            found = self.feed.snapshot(name, epoch, self._where(request))
         except DeltafixError as error:
             return _refused(error)
         end = offset + min(int(limit), _MOST)
@@ -101,6 +106,8 @@ class _Door:
         name = request.path_params.get("name")
         place = request.headers.get("last-event-id") or request.query_params.get("after")
         try:
+            _require_known(request, "after", *(() if name is None else ("where",)))
+            where = await run_in_threadpool(self._where, request)
             await run_in_threadpool(self.feed.start, name, place)
         except GoneError:
             pass  # told as an event: a browser's EventSource does not read bodies of errors
@@ -110,7 +117,25 @@ class _Door:
             limit = self.feed.limits.streams
             message = f"{limit} readers follow already; close one, or come again later"
             return _refused(LiveError(message, streams=limit), 503)
-        return _Stream(self.feed.follow(name, place), self.feed.limits.stall)
+        return _Stream(self.feed.follow(name, place, where), self.feed.limits.stall)
+
+    def _where(self, request: Request) -> Where | None:
+        """The values that rows are to have. Raises LiveError, FactError, UnknownRelationError."""
+        text = request.query_params.get("where")
+        if text is None:
+            return None
+        try:
+            given = _json_of(text)
+        except (ValueError, RecursionError) as error:
+            message = (
+                f'where is {shown(text)}, which is not JSON: {error}; it is {{"column": value}}'
+            )
+            raise LiveError(message, value=text) from None
+        if not isinstance(given, dict):
+            message = f'where is {shown(text)}; it is {{"column": value}}, of any columns'
+            raise LiveError(message, value=text)
+        with self.source.lock:
+            return self.source.wanted(request.path_params["name"], given)
 
     async def edits(self, request: Request) -> Response:
         """Lines of JSON, an edit each, as one transaction."""
@@ -146,12 +171,7 @@ class _Door:
 def _edit_of(text: bytes) -> tuple[str, str, Any]:
     """The verb, the relation and the row of a line. Raises LiveError."""
     try:
-        found = json.loads(
-            text,
-            parse_int=json_whole,
-            parse_constant=_no_constant,
-            object_pairs_hook=json_object,
-        )
+        found = _json_of(text)
     except (ValueError, RecursionError) as error:
         raise LiveError(f"this is not JSON: {error}; a line is {_LINE}") from None
     if isinstance(found, dict):
@@ -160,6 +180,24 @@ def _edit_of(text: bytes) -> tuple[str, str, Any]:
             if found.keys() == {verb, "row"} and isinstance(name, str):
                 return verb, name, found["row"]
     raise LiveError(f"{shown(found)} is no edit; a line is {_LINE}", value=found)
+
+
+def _json_of(text: bytes | str) -> Any:
+    """What a JSON text says. Raises ValueError, RecursionError."""
+    return json.loads(
+        text, parse_int=json_whole, parse_constant=_no_constant, object_pairs_hook=json_object
+    )
+
+
+def _require_known(request: Request, *names: str) -> None:
+    """Raise LiveError for a parameter that would do nothing, or is there twice."""
+    for name in request.query_params:
+        if name not in names:
+            takes = ", ".join(names) or "none"
+            message = f"there is no parameter {shown(name)} here; it takes {takes}"
+            raise LiveError(message, value=name)
+        if len(request.query_params.getlist(name)) > 1:
+            raise LiveError(f"the parameter {name} is there twice; give one", value=name)
 
 
 def _no_constant(name: str) -> None:

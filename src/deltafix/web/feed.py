@@ -18,7 +18,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from deltafix.events import EpochReport
     from deltafix.web.sources import Part, Source, Write
 
-__all__ = ["SHOWN", "Epoch", "Feed", "Limits", "Snapshot"]
+__all__ = ["SHOWN", "Epoch", "Feed", "Limits", "Snapshot", "Where"]
 
 SHOWN: Final = 100
 """Rows of each side of a relation that a page is told; the counts are whole."""
+Where: TypeAlias = Mapping[str, Any]
+"""Values that rows are to have, by column, as the source writes them."""
+
 _EPOCHS: Final = 50
 """Epochs that are kept of all relations, for pages."""
 _SNAPSHOTS: Final = 4
@@ -150,7 +153,7 @@ class Feed:
         self._guard = threading.Lock()
         self._reports: deque[dict[str, Any]] = deque([_report(source.engine.last_epoch)], _EPOCHS)
         self._histories: dict[str, _History[_Entry]] = {}
-        self._snapshots: OrderedDict[tuple[str, int], Snapshot] = OrderedDict()
+        self._snapshots: OrderedDict[tuple[str, int, str], Snapshot] = OrderedDict()
         self._files = (0, _files((), None))
         self._waiting: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
         self._is_over = False
@@ -236,25 +239,25 @@ class Feed:
 
     # --- rows ----------------------------------------------------------------------------------
 
-    def snapshot(self, name: str, at: int | None = None) -> Snapshot:
-        """The rows of a relation, now or as of an epoch. O(rows log rows), once for its pages.
+    def snapshot(self, name: str, at: int | None = None, where: Where | None = None) -> Snapshot:
+        """The rows of a relation, now or as of an epoch; of those `where`, if that is given.
 
-        Raises UnknownRelationError, GoneError.
+        O(rows of the relation log rows told), once for its pages. Raises UnknownRelationError,
+        GoneError.
         """
         source = self.source
         with source.lock:
             history, now = self._history(name), source.epoch
             epoch = now if at is None else at
-            key = (name, epoch)
+            key = (name, epoch, json.dumps(where))
             if key in self._snapshots:
                 self._snapshots.move_to_end(key)
                 return self._snapshots[key]
             self._require(history, epoch, now)
-            write = source.writer(name)
-            counts = Counter(_text(write, row) for row in source.rows(name))
+            counts = Counter(_texts(source.writer(name), source.rows(name), where))
             for entry in history.entries:
                 if entry.epoch > epoch:
-                    added, removed = _texts(entry)
+                    added, removed = _sides(entry, where)
                     counts.subtract(added)
                     counts.update(removed)
             made = Snapshot(epoch, sorted(counts.elements()))
@@ -296,13 +299,16 @@ class Feed:
 
     # --- changes -------------------------------------------------------------------------------
 
-    async def follow(self, name: str | None, place: str | None) -> AsyncIterator[str]:
+    async def follow(
+        self, name: str | None, place: str | None, where: Where | None = None
+    ) -> AsyncIterator[str]:
         """Server-sent events: `ready`, then one for each epoch, `gone` where the place is.
 
         That is a `delta` of a relation, with all of its rows, or without a name an `epoch`, which
         has the first rows of each relation and the work; and `files`, first and whenever it is
-        another one: the problems that stand, and the last edit of the program. The caller has asked
-        `start` for errors.
+        another one: the problems that stand, and the last edit of the program. With `where` a delta
+        has those rows alone, and there is none without rows: the place of the last of these comes
+        with the heartbeat. The caller has asked `start` for errors.
         """
         event = asyncio.Event()
         self._waiting[event] = asyncio.get_running_loop()
@@ -311,22 +317,26 @@ class Feed:
                 epoch = await run_in_threadpool(self.start, name, place)
                 told = {"epoch": epoch} if name is None else {"relation": name, "epoch": epoch}
                 yield _event("ready", self.place(epoch), json.dumps(told))
-                heard = -1
+                heard, passed = -1, ""
                 while not self._is_over:
                     event.clear()
                     if name is None and heard != self._files[0]:
                         heard, text = self._files
                         yield _event("files", "", text)
                         continue
-                    found = await run_in_threadpool(self._after, name, epoch)
+                    found = await run_in_threadpool(self._after, name, epoch, where)
                     if found is not None:
                         epoch, text = found
-                        yield _event("epoch" if name is None else "delta", self.place(epoch), text)
+                        passed = "" if text else f"id: {self.place(epoch)}\n"
+                        if text:
+                            kind = "epoch" if name is None else "delta"
+                            yield _event(kind, self.place(epoch), text)
                         continue
                     try:
                         await asyncio.wait_for(event.wait(), self.limits.heartbeat)
                     except TimeoutError:
-                        yield ": still here\n\n"
+                        yield f"{passed}: still here\n\n"
+                        passed = ""
             except GoneError as gone:
                 yield _event("gone", "", json.dumps({"reason": str(gone), "code": gone.code}))
         finally:
@@ -341,8 +351,8 @@ class Feed:
         """The id of an event."""
         return f"{self.run}.{epoch}"
 
-    def _after(self, name: str | None, epoch: int) -> tuple[int, str] | None:
-        """The next change after an epoch, and what is told of it. Raises GoneError."""
+    def _after(self, name: str | None, epoch: int, where: Where | None) -> tuple[int, str] | None:
+        """The next change after an epoch, and what is told of it, if anything. Raises GoneError."""
         if name is None:
             with self._guard:
                 found = self._all.after(epoch)
@@ -357,7 +367,9 @@ class Feed:
             if history is None or self._is_another(name, history, or_gone=True):
                 raise GoneError(f"{name!r} is no more what it was: read the rows again")
             return None
-        added, removed = _texts(entry)
+        added, removed = _sides(entry, where)
+        if where is not None and not (added or removed):
+            return entry.epoch, ""
         sides = f'"added":[{",".join(added)}],"removed":[{",".join(removed)}]'
         return entry.epoch, f'{{"epoch":{entry.epoch},{sides}}}'
 
@@ -369,17 +381,24 @@ class Feed:
             return or_gone
 
 
-def _texts(entry: _Entry) -> tuple[list[str], list[str]]:
-    if entry.texts is None:
-        part = entry.part
-        added, removed = ([_text(entry.write, row) for row in side]
-                          for side in (part.added, part.removed))  # fmt: skip
-        entry.texts = added, removed
-    return entry.texts
+def _sides(entry: _Entry, where: Where | None) -> tuple[list[str], list[str]]:
+    """What came and went, of those `where`. All of it is written once, for all who read it."""
+    if where is None and entry.texts is not None:
+        return entry.texts
+    part, write = entry.part, entry.write
+    texts = _texts(write, part.added, where), _texts(write, part.removed, where)
+    if where is None:
+        entry.texts = texts
+    return texts
 
 
-def _text(write: Write, row: Any) -> str:
-    return json.dumps(write(row), ensure_ascii=False, separators=(",", ":"))
+def _texts(write: Write, rows: Iterable[Any], where: Where | None) -> list[str]:
+    asked = () if where is None else tuple(where.items())
+    return [
+        json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+        for row in map(write, rows)
+        if all(name in row and row[name] == value for name, value in asked)
+    ]
 
 
 def _event(kind: str, place: str, data: str) -> str:

@@ -11,19 +11,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 from deltafix.engine.database import Database
 from deltafix.errors import FactError, LiveError, UnknownRelationError
 from deltafix.facts.json_rows import json_values, read_value
 from deltafix.facts.logical import logical_order
-from deltafix.facts.schema import show_row
+from deltafix.facts.schema import Schema, show_row
 from deltafix.web.json_values import SAFE, object_of, read_sql, whole_text, write_sql
 
 if TYPE_CHECKING:
-    from deltafix.facts.schema import Column, Row, Schema
+    from deltafix.facts.schema import Column, Row
     from deltafix.sql import Connection
+    from deltafix.sql.types import Column as SqlColumn
 
 Kind: TypeAlias = Literal["table", "view", "input", "derived"]
 
@@ -115,15 +116,19 @@ class RuleSource:
     def writer(self, name: str, part: Any = None) -> Write:
         """What writes rows as the live door sends them; of a `part` as its relation was then."""
         schema: Schema = self.db.relation(name).schema if part is None else part.schema
+        return lambda row: _write_rule(row, schema)
 
-        def write(row: Row) -> dict[str, Any]:
-            found: dict[str, Any] = json_values(row, schema, as_objects=True)
-            return {
-                one: whole_text(value) if isinstance(value, int) else value
-                for one, value in found.items()
-            }
-
-        return write
+    def wanted(self, name: str, given: Any) -> dict[str, Any]:
+        """Values by column as `writer` writes them. Raises FactError, UnknownRelationError."""
+        schema = self.db.relation(name).schema
+        row = object_of(given, schema.names, f"{name} takes {schema.show()}")
+        found: dict[str, Any] = {}
+        for column in schema.columns:
+            if column.name in row:
+                one = Schema(name, (column,))
+                value = _rule_value(row[column.name], column, name)
+                found |= _write_rule((value,), one)
+        return found
 
     def watch(self, told: Changed) -> Callable[[], None]:
         """Be told of each epoch; the answer ends that."""
@@ -164,6 +169,13 @@ class _RuleEdits:
             message = f"the row has no value for {missing[0]!r}; {name} takes {schema.show()}"
             raise FactError(message, relation=name, value=given)
         return tuple(_rule_value(row[one.name], one, name) for one in schema.columns)
+
+
+def _write_rule(row: Row, schema: Schema) -> dict[str, Any]:
+    found: dict[str, Any] = json_values(row, schema, as_objects=True)
+    return {
+        one: whole_text(value) if isinstance(value, int) else value for one, value in found.items()
+    }
 
 
 def _rule_value(given: Any, column: Column, place: str) -> Any:
@@ -251,6 +263,21 @@ class SqlSource:
             names = [f"column{place}" for place in range(1, len(row) + 1)]
         return dict(zip(names, row, strict=True))
 
+    def wanted(self, name: str, given: Any) -> dict[str, Any]:
+        """Values by column as `writer` writes them. Raises FactError, UnknownRelationError."""
+        from deltafix.sql.types import decode, encode, shown  # noqa: PLC0415  an extra
+
+        self.relation(name)
+        columns = self.connection.catalog.relations[name].columns
+        row = _row_of(name, columns, given)
+        found = {}
+        for column in columns:
+            if column.name in row:  # through the engine and back: 1.5 is 1.50 there
+                could = replace(column, nullable=True)
+                kept = encode(row[column.name], column.type, nullable=True)
+                found[column.name] = write_sql(shown(decode(kept, could)))
+        return found
+
     def watch(self, told: Changed) -> Callable[[], None]:
         """Be told of each transaction; the answer ends that."""
         return self.connection.watch(
@@ -326,10 +353,15 @@ class _TableEdits:
             what = "a view follows from tables" if name in self._db.catalog.views else "unknown"
             message = f"{name!r} is no table ({what}); tables are: {known}"
             raise UnknownRelationError(message, relation=name)
-        columns = {one.name: one for one in found.relation.columns}
-        said = ", ".join(f"{one.name} {one.type.name}" for one in columns.values())
-        row = object_of(given, tuple(columns), f"{name} takes ({said})")
-        return {one: read_sql(value, columns[one]) for one, value in row.items()}
+        return _row_of(name, found.relation.columns, given)
+
+
+def _row_of(name: str, there: Sequence[SqlColumn], given: Any) -> dict[str, Any]:
+    """SQL's values of a row, or of a part of one, of JSON. Raises FactError."""
+    columns = {one.name: one for one in there}
+    said = ", ".join(f"{one.name} {one.type.name}" for one in there)
+    row = object_of(given, tuple(columns), f"{name} takes ({said})")
+    return {one: read_sql(value, columns[one]) for one, value in row.items()}
 
 
 class _Same:

@@ -91,3 +91,39 @@ def test_what_cannot_be_compared_is_refused(deltafix, folder, new, words):
     assert (told.code, told.out) == (2, "")
     assert words in told.err
     assert "Traceback" not in told.err
+
+
+def test_views_of_two_scripts_are_compared(deltafix, tmp_path):
+    script = """CREATE TABLE t (a INTEGER, s TEXT); CREATE TABLE u (a INTEGER);
+        CREATE VIEW v AS SELECT s, COUNT(*) AS n FROM t GROUP BY s;
+        CREATE VIEW {view} AS SELECT {what} FROM t;"""
+    old, new = tmp_path / "old.sql", tmp_path / "new.sql"
+    old.write_text(script.format(view="w", what="s"))
+    (tmp_path / "t.csv").write_text('a,s\n1,x\n2,x\n3,\n4,"\t"\n')
+    (tmp_path / "u.csv").write_text("a\n")
+    new.write_text(script.format(view="w", what="s").replace("FROM t G", "FROM t WHERE a > 1 G"))
+    told = deltafix("diff", old, new, "-F", tmp_path, "-q")
+    assert (told.code, told.out, told.err) == (1, "-v\tx\t2\n+v\tx\t1\n", "")
+    new.write_text(script.format(view="w", what="s") + "INSERT INTO u VALUES (1);")
+    told = deltafix("diff", old, new, "-F", tmp_path)
+    assert (told.code, told.out, told.err) == (0, "", "no row changes\n")
+    new.write_text(script.format(view="w", what="s, a").replace("AS n", "AS m"))
+    told = deltafix("diff", old, new, "-F", tmp_path)
+    lines = [
+        "-w\tNULL",
+        "-w\t\\t",
+        "-w\tx",
+        "-w\tx",
+        "+w\tNULL\t3",
+        "+w\t\\t\t4",
+        "+w\tx\t1",
+        "+w\tx\t2",
+    ]
+    assert told.out.splitlines() == lines
+    assert "v has the columns s TEXT, m BIGINT, not s TEXT, n BIGINT" in told.err
+    new.write_text(script.format(view="x", what="s"))
+    told = deltafix("diff", old, new, "-F", tmp_path)
+    assert told.out.splitlines() == ["+x\tNULL", "+x\t\\t", "+x\tx", "+x\tx"]
+    assert told.err.splitlines() == [f"{new} has no w", f"{old} has no x"]
+    for wrong in ((old,), (old, tmp_path / "new.dl"), (old, new, "--word-size", "32")):
+        assert deltafix("diff", *wrong, "-F", tmp_path).code == 2

@@ -114,6 +114,62 @@ def test_a_state_folder_keeps_views_from_one_run_to_the_next(deltafix, tmp_path)
     assert deltafix("sql", tmp_path / "views.sql", *folder).code == 2  # the table is there already
 
 
+def test_tables_of_a_state_become_their_files_by_the_difference(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text("""
+        CREATE TABLE team (name TEXT PRIMARY KEY);
+        CREATE TABLE person (id INTEGER PRIMARY KEY, team TEXT REFERENCES team, born DATE);
+        CREATE VIEW sizes AS SELECT team, COUNT(*) AS n FROM person GROUP BY team""")
+    team, person = tmp_path / "team.csv", tmp_path / "person.csv"
+    both = ("-F", tmp_path, "--state", tmp_path / "state")
+    team.write_text("name\na\nb\n")
+    person.write_text("id,team,born\n1,a,\n2,b,2026-01-31\n")
+    done = deltafix("sql", tmp_path / "views.sql", *both)
+    assert (done.code, done.out, done.err) == (0, "+sizes\ta\t1\n+sizes\tb\t1\n", "")
+    team.write_text("name\nc\nb\n")
+    person.write_text("id,team,born\n1,c,\n2,b,2026-01-31\n3,b,\n")
+    done = deltafix("sql", *both, "-c", "SELECT COUNT(*) FROM person")
+    assert (done.code, done.err) == (0, "")
+    assert sorted(done.out.splitlines()) == [
+        *("+sizes\tb\t2", "+sizes\tc\t1", "-sizes\ta\t1", "-sizes\tb\t1", "3")
+    ]
+    for table, text, said in (
+        (person, "id,team,born\n1,c,\n2,zz,\n", "person.csv:3: person: (team) of a row is ('zz')"),
+        (
+            person,
+            "id,team,born\n1,c,1977\n",
+            "'1977' in column 'born' is no DATE; write 2026-01-31",
+        ),
+        (team, "name\nc\n", "which team would lose"),
+    ):
+        before = table.read_text()
+        table.write_text(text)
+        done = deltafix("sql", *both, "-c", "SELECT 1")
+        assert (done.code, done.out) == (2, "")
+        assert said in done.err
+        table.write_text(before)
+    done = deltafix("sql", "--state", tmp_path / "state", "-c", "SELECT * FROM sizes")
+    assert sorted(done.out.splitlines()) == ["b\t2", "c\t1"]
+
+
+def test_what_never_ends_is_bounded(deltafix, tmp_path):
+    (tmp_path / "views.sql").write_text("""
+        CREATE TABLE edge (x INTEGER, y INTEGER);
+        CREATE VIEW far AS WITH RECURSIVE far (x, n) AS (
+            SELECT x, 0 FROM edge UNION SELECT y, n + 1 FROM far JOIN edge USING (x))
+        SELECT * FROM far;""")
+    (tmp_path / "edge.csv").write_text("x,y\n1,1\n")
+    script = (tmp_path / "views.sql", "-F", tmp_path)
+    for bound in (("--max-rows", "500"), ("--max-rounds", "500"), ("--timeout", "0.2")):
+        for command in ("run", "sql"):
+            done = deltafix(command, *script, *bound)
+            assert (done.code, done.out) == (2, "")
+            assert "error[DF410]" in done.err
+    for option in (("--word-size", "32"), ("--profile",), ("--strict",), ("-M", "A=1")):
+        done = deltafix("run", *script, *option)
+        assert (done.code, done.out) == (2, "")
+        assert "a script of SQL is run with" in " ".join(done.err.replace("│", " ").split())
+
+
 def test_an_error_names_the_file_and_ends_the_run(deltafix, tmp_path):
     (tmp_path / "views.sql").write_text(SCRIPT + "SELECT z FROM edge;\nSELECT 1;")
     done = deltafix("sql", tmp_path / "views.sql")
@@ -409,7 +465,10 @@ def test_numbers_of_parquet_that_a_decimal_holds_are_taken_whatever_their_type(
     ("declared", "values", "said"),
     [
         ("INTEGER", pa.array([1, 2**40]), ", row 2: 1099511627776 in column 'd' is no INTEGER\n"),
-        ("DATE", pa.array(["2026-02-29"]), ", row 1: '2026-02-29' in column 'd' is no DATE\n"),
+        (
+            "DATE", pa.array(["2026-02-29"]),
+            ", row 1: '2026-02-29' in column 'd' is no DATE; write 2026-01-31\n",
+        ),
         ("DECIMAL(6, 2)", pa.array([True]), ": column 'd' is bool, and no DECIMAL(6, 2)\n"),
         (
             "TEXT[]", pa.array(["[]", "a"]),
@@ -441,7 +500,7 @@ def test_any_value_of_parquet_that_its_column_does_not_hold_has_a_place(
     assert done.err.endswith(f"t.parquet{said}")
 
 
-@pytest.mark.parametrize("command", ["fmt", "diff", "shell", "why", "why-not", "step"])
+@pytest.mark.parametrize("command", ["fmt", "shell", "why", "why-not", "step"])
 def test_a_command_that_reads_rules_says_how_sql_is_asked(deltafix, tmp_path, command):
     (tmp_path / "views.sql").write_text(SCRIPT)
     done = deltafix(command, tmp_path / "views.sql")
@@ -461,9 +520,6 @@ def test_why_is_asked_of_views_over_files_as_the_refusal_says(deltafix, tmp_path
     assert done.out.startswith("+texts\ta\t2\ntexts: y = 'a' AND n = 2\n")
     assert "edge: x = 1 AND y = 'a'" in done.out
     assert "table edge has no column z" in done.err
-    both = deltafix("sql", "-F", tmp_path, "--state", tmp_path / "state")
-    assert (both.code, (tmp_path / "state").exists()) == (2, False)
-    assert "give one" in both.err
 
 
 def test_views_are_watched_as_the_files_of_tables_change(deltafix, tmp_path, monkeypatch):

@@ -9,11 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import deltafix.sql
 from deltafix.errors import (
     BudgetError,
+    FactError,
     SqlDataError,
     SqlIntegrityError,
     SqlProgrammingError,
@@ -1246,3 +1248,56 @@ def test_why_not_says_which_condition_of_qualify_leaves_a_row_out() -> None:
         assert not any("fit together" in line for line in told)
     told = why(db, "NOT SELECT * FROM v WHERE id = 3 AND s = 'y'")
     assert not any("QUALIFY, and" in line for line in told)
+
+
+def test_what_a_transaction_changed_leaves_as_a_frame(db):
+    db.execute("""CREATE TABLE pay (who TEXT PRIMARY KEY, sign DECIMAL(6, 2), at DATE);
+        CREATE VIEW total AS SELECT at, SUM(sign) AS sign FROM pay GROUP BY at;
+        INSERT INTO pay VALUES ('ann', 1.5, DATE '2026-01-31'), ('<b>', 2, NULL)""")
+    db.execute("UPDATE pay SET sign = 9 WHERE at IS NOT NULL")
+    delta = db.delta("total")
+    found = delta.to_arrow()
+    assert found.schema.names == ["at", "sign", "sign_"]
+    assert found.schema.field("at").type == pa.date32()
+    assert [(row["sign_"], row["at"], row["sign"]) for row in found.to_pylist()] == [
+        (sign, *row) for sign, row in delta.signed()
+    ]
+    assert delta.to_pandas().to_dict("list")["sign_"] == [-1, 1]
+    assert delta.to_polars().to_dicts() == pa.table(delta).to_pylist() == found.to_pylist()
+    assert "<td>-</td><td>2026-01-31</td><td>1.50</td>" in delta._repr_html_()
+    assert db.delta("total").to_arrow().num_rows == 2
+    cursor = db.execute("SELECT * FROM pay ORDER BY who")
+    assert repr(cursor) == "<Cursor, 2 rows of (who, sign, at)>"
+    assert "<td>&lt;b&gt;</td><td>2.00</td><td>NULL</td>" in cursor._repr_html_()
+    assert cursor.to_polars().to_dicts() == cursor.to_arrow().to_pylist()
+    assert len(cursor.fetchall()) == 2
+    assert repr(db.execute("DELETE FROM pay")) == "<Cursor, 2 rows changed>"
+    assert db.delta("pay").to_arrow().column("sign_").to_pylist() == [-1, -1]
+
+
+def test_rows_of_other_columns_are_no_one_frame(db):
+    db.execute("""CREATE TABLE t (a INTEGER); CREATE VIEW v AS SELECT a FROM t;
+        INSERT INTO t VALUES (1), (2)""")
+    db.execute("CREATE OR REPLACE VIEW v AS SELECT a FROM t WHERE a > 1")
+    assert db.delta("v").to_arrow().to_pylist() == [{"a": 1, "sign": -1}]
+    db.execute("CREATE OR REPLACE VIEW v AS SELECT a, a AS b FROM t WHERE a > 1")
+    with pytest.raises(FactError, match=r"\.removed and \.added"):
+        db.delta("v").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([("a", 1), ("b", "x")], "row 1, column 'n': 'x' is no INTEGER"),
+        ([("a", 1), ("b", None)], "row 1, column 'n': NULL"),
+        ([{"s": "a", "n": 1}, {"s": 2, "n": 1}], "row 1, column 's': 2 is no TEXT"),
+        (pa.table({"s": [533, 2], "n": [1, 2]}), "row 0, column 's': 533 is no TEXT"),
+        (pa.table({"s": ["a"] * 400, "n": [*range(399), None]}), "row 399, column 'n': NULL"),
+    ],
+)
+def test_a_value_that_is_none_is_told_by_its_row(db, rows, says):
+    db.execute("CREATE TABLE t (s TEXT, n INTEGER NOT NULL)")
+    for give in (db.insert, db.replace):
+        with pytest.raises((SqlDataError, SqlIntegrityError), match=re.escape(says)):
+            give("t", rows)
+    assert db.execute("SELECT COUNT(*) FROM t").fetchall() == [(0,)]

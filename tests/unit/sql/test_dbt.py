@@ -439,11 +439,28 @@ def test_rows_that_do_not_fit_leave_a_source_as_it_was(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def hooked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example with hooks, and a seed of another delimiter with types of its own, compiled."""
+    """The example with hooks, and seeds of another delimiter with types of its own, compiled.
+
+    DuckDB reads the file of `odd`, agate that of `slow`, which is the same.
+    """
     folder = copied(tmp_path_factory.mktemp("hooked") / "shop")
-    (folder / "seeds" / "odd.csv").write_text(
-        'id;label;amount\n1;null;1.50\n2;;2\n3;"a;b";3.25\n4;"a\nb";\n'
-    )
+    labels = [
+        "null",
+        "",
+        '"a;b"',
+        '"a\nb"',
+        '""',
+        '"NULL"',
+        " x ",
+        " Null ",
+        '"  "',
+        "n/a",
+        '"""x"""',
+    ]
+    lines = [f"{number};{label};{number}.25\n" for number, label in enumerate(labels)]
+    for name in ("odd", "slow"):
+        empty = ';;\n;"";""\n' + (";x;null\n" if name == "slow" else "")
+        (folder / "seeds" / f"{name}.csv").write_text("id;label;amount\n" + "".join(lines) + empty)
     (folder / "seeds" / "odd.yml").write_text(
         """
 seeds:
@@ -456,8 +473,14 @@ seeds:
         data_tests:
           - not_null: {config: {severity: warn}}
           - unique: {config: {where: "id > 1"}}
+  - name: slow
+    config:
+      delimiter: ";"
+      fast: false
+      column_types: {id: bigint, label: varchar, amount: "decimal(8, 2)"}
 """
     )
+    (folder / "models" / "marts" / "read_slow.sql").write_text("select * from {{ ref('slow') }}")
     (folder / "models" / "marts" / "after.sql").write_text(
         """{{ config(materialized="incremental", unique_key="id", pre_hook="select   1",
             post_hook=["select 2", "vacuum"]) }}
@@ -496,14 +519,19 @@ def test_hooks_and_increments_are_listed_by_model_and_by_run(
 def test_a_seed_is_read_as_dbt_reads_it(hooked: Path, tmp_path: Path) -> None:
     assert run(str(hooked), "-D", str(tmp_path)) == 0
     with duckdb.connect(str(hooked / "dev.duckdb")) as db:
-        wanted = Counter(db.execute("SELECT id, label FROM odd").fetchall())
-        found = db.execute(
-            "SELECT id::BIGINT, label FROM read_csv(?, header = true, all_varchar = true, "
-            "quote = '\"')",
-            [str(tmp_path / "after.csv")],
-        ).fetchall()
-    assert Counter(found) == wanted
-    assert len(wanted) == 4
+        for seed, model, columns in (
+            ("odd", "after", "id, label"),
+            ("slow", "read_slow", "id, label, amount"),
+        ):
+            wanted = db.execute(f"SELECT {columns} FROM {seed}").fetchall()
+            found = db.execute(
+                f"SELECT {columns} FROM read_csv(?, quote = '\"', allow_quoted_nulls = false, "
+                "columns = {'id': 'BIGINT', 'label': 'VARCHAR'"
+                + (", 'amount': 'DECIMAL(8, 2)'})" if "amount" in columns else "})"),
+                [str(tmp_path / f"{model}.csv")],
+            ).fetchall()
+            assert Counter(found) == Counter(wanted), seed
+            assert None in {label for _, label, *_ in wanted}
 
 
 def test_tests_of_tables_are_keys_where_that_is_asked_for(hooked: Path) -> None:

@@ -37,6 +37,14 @@ def test_a_folder_of_files_is_followed(warm_kernel, tmp_path):
         (tmp_path / "road.csv").write_text("a,b,km\nb,b,3\nb,b,3\n")
         look()  # the road goes before its city
         assert roads(db) == [("b", "b", 3)] * 2
+        (tmp_path / "city.csv").write_text("name,founded,area\nc,,1.5\n")
+        (tmp_path / "road.csv").write_text("a,b,km\nc,c,3\n")
+        look()  # neither table first: of both a row comes, and one goes
+        assert roads(db) == [("c", "c", 3)]
+        (tmp_path / "city.csv").write_text("name,founded,area\nb,,1.5\n")
+        (tmp_path / "road.csv").write_text("a,b,km\nb,b,3\nb,b,3\n")
+        look()
+        assert roads(db) == [("b", "b", 3)] * 2
         assert told == []
         for text, says in (
             ("b,b,x", "road.csv:2:5: error[DF300]: 'x'"),

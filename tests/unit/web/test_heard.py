@@ -119,4 +119,4 @@ def test_what_changes_and_what_is_not_taken_is_told_by_itself(browser, tmp_path)
     # An edit that is refused is told at once.
     browser.press("textbox", "Facts", "e")
     browser.press("button", "insert")
-    until(browser, role="alert", inside="Why", live="assertive")
+    until(browser, role="StaticText", inside="Relations", live="assertive")

@@ -16,11 +16,11 @@ import socket
 import subprocess
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -71,11 +71,12 @@ class Door:
     def edit(self, *edits):
         return self("POST", "live/edits", "\n".join(json.dumps(one) for one in edits))
 
-    def rows(self, name, limit=1000):
+    def rows(self, name, limit=1000, where=None):
         """All rows by pages, and the id of their epoch."""
         found, after = [], ""
+        asked = "" if where is None else f"&where={quote(json.dumps(where))}"
         while True:
-            status, page = self("GET", f"live/rows/{name}?limit={limit}{after}")
+            status, page = self("GET", f"live/rows/{name}?limit={limit}{after}{asked}")
             assert status == 200, page
             found += page["rows"]
             if page["next"] is None:
@@ -83,9 +84,10 @@ class Door:
             after = f"&after={page['next']}"
 
     @contextmanager
-    def follow(self, name, place=None):
+    def follow(self, name, place=None, where=None):
         headers = {} if place is None else {"Last-Event-ID": place}
-        line, answer = self.open("GET", f"live/changes/{name}", headers=headers)
+        asked = "" if where is None else f"?where={quote(json.dumps(where))}"
+        line, answer = self.open("GET", f"live/changes/{name}{asked}", headers=headers)
         assert answer.status == 200, answer.read()
         try:
             yield events(answer)
@@ -194,6 +196,112 @@ def test_a_stream_tells_changes_and_goes_on_where_it_was(door):
         assert next(stream)[:2] == ("ready", place)
         assert bag(next(stream)[2]["added"]) == bag([{"a": "a", "b": "c"}, {"a": "b", "b": "c"}])
         assert bag(next(stream)[2]["removed"]) == bag([{"a": "a", "b": "b"}, {"a": "a", "b": "c"}])
+
+
+def test_of_rows_and_changes_those_that_are_wanted_are_told(db):
+    """Beside what a SELECT shows: pages as of an epoch before, and streams that go on."""
+    rng = random.Random(11)
+    wheres = [
+        *({"b": b} for b in "ab"),
+        *({"b": "c", "km": km} for km in (None, str(2**60), "1")),
+        {"km": None},
+        {},
+    ]
+    with running(db, limits=Limits(heartbeat=0.02)) as (_, door), ExitStack() as stack:
+        streams = [stack.enter_context(door.follow("ends", where=where)) for where in wheres]
+        told = [Counter() for _ in wheres]
+        assert all(next(stream)[0] == "ready" for stream in streams)
+        rows = []
+        for _ in range(12):
+            door.edit(*random_edits(rng, rows))
+        door.edit(*(road("insert", "a", b, km) for b in "abc" for km in (None, 1, 2**60)))
+        everything, place = door.rows("ends")
+        for where, stream, seen in zip(wheres, streams, told, strict=True):
+            asked = {name: int(value) if value == "1" else value for name, value in where.items()}
+            wanted = [
+                row for row in everything if all(row[name] == one for name, one in asked.items())
+            ]
+            assert wanted
+            assert bag(door.rows("ends", 2, where)[0]) == bag(wanted)
+            while +seen != bag(wanted):
+                _, _, delta = next(stream)
+                assert delta["added"] or delta["removed"]
+                seen.update(bag(delta["added"]))
+                seen.subtract(bag(delta["removed"]))
+        with door.follow("ends", place, {"b": "a"}) as stream:
+            next(stream)
+            first = door.edit(road("insert", "a", "b", 5))[1]["epoch"]
+            last = door.edit(road("insert", "a", "a", 6))[1]["epoch"]
+            kind, at, delta = next(stream)
+            assert (kind, delta["epoch"], delta["added"]) == ("delta", last, [{"b": "a", "km": 6}])
+            assert at.endswith(f".{last}")
+            assert first < last
+
+
+def test_a_stream_without_wanted_rows_tells_how_far_it_is(db):
+    with running(db, limits=Limits(epochs=1, heartbeat=0.02)) as (_, door):
+        _, place = door.rows("city", where={"name": "a"})
+        asked = quote(json.dumps({"name": "a"}))
+        line, answer = door.open("GET", f"live/changes/city?where={asked}")
+        for name in "xyz":
+            end = door.edit({"insert": "city", "row": {"name": name}})[1]["epoch"]
+        wanted = f"id: {place.rpartition('.')[0]}.{end}"
+        while answer.readline().decode().strip() != wanted:
+            pass
+        line.sock.close()
+        answer.close()
+        door.edit({"delete": "city", "row": {"name": "x"}})
+        with door.follow("city", wanted.removeprefix("id: "), {"name": "a"}) as stream:
+            assert next(stream)[0] == "ready"  # of one that is older changes are gone
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"d": "1.5"},
+        {"d": "1.50"},
+        {"e": 2, "f": 0},
+        {"f": "-0.0", "ok": True},
+        {"z": "2026-01-02T04:04:05+01:00"},
+        {"s": {"a": 1, "b": "2.5"}, "n": [1, None]},
+        {"i": str(2**60), "b": "\\x00", "no": None},
+    ],
+)
+def test_a_value_is_wanted_however_it_is_written(warm_kernel, where):
+    with deltafix.sql.connect() as db:
+        db.execute(r"""
+            CREATE TABLE t (d DECIMAL(9, 2), e DECIMAL(4, 1), z TIMESTAMPTZ, f DOUBLE, b BLOB,
+                n INTEGER[], s STRUCT(a INTEGER, b DECIMAL(5, 2)), ok BOOLEAN, i BIGINT, no TEXT);
+            INSERT INTO t VALUES (1.5, 2, TIMESTAMPTZ '2026-01-02 03:04:05+00', 0.0, '\x00'::BLOB,
+                [1, NULL], {'a': 1, 'b': 2.5}, TRUE, 1152921504606846976, NULL), (1.51, 2.1, NULL,
+                0.1, NULL, NULL, NULL, NULL, NULL, 'a')""")
+        with running(db) as (_, door):
+            (row,) = door.rows("t", where=where)[0]
+            assert row["d"] == "1.50"
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "says"),
+    [
+        ("rows/city?name=a", "DF690", "'name'"),
+        ("rows/city?limit=1&limit=2", "DF690", "limit is there twice"),
+        ("relations?x=", "DF690", "it takes none"),
+        ("changes/city?limit=2", "DF690", "after, where"),
+        ("rows/city?where=x", "DF690", "is not JSON"),
+        ('rows/city?where={"name":"a","name":"b"}', "DF690", "two values"),
+        ("rows/city?where=[1]", "DF690", "of any columns"),
+        ('changes/city?where={"nam":"a"}', "DF200", "there is no column 'nam'"),
+        ('rows/city?where={"founded":"x"}', "DF202", "ISO days"),
+        ('rows/city?where={"area":0.1}', "DF202", "a text of digits"),
+        ('rows/nothing?where={"name":"a"}', "DF201", "'nothing'"),
+    ],
+)
+def test_a_parameter_that_would_do_nothing_is_refused(door, path, code, says):
+    base, _, query = path.partition("?")
+    status, answer = door("GET", f"live/{base}?{quote(query, safe='=&')}")
+    assert status == (404 if code == "DF201" else 400)
+    assert answer["code"] == code
+    assert says in answer["error"]
 
 
 def test_a_place_that_is_not_kept_is_told_to_be_gone(db):
@@ -453,6 +561,8 @@ def test_the_door_of_rules(warm_kernel):
         assert (missing["code"], missing["line"]) == ("DF203", 1)
         assert door.edit({"insert": "edge", "row": {"x": "b"}})[1]["line"] == 1
         assert door.rows("edge")[0] == [{"x": "a", "n": str(2**60)}]
+        assert len(door.rows("edge", where={"x": "a", "n": str(2**60)})[0]) == 1
+        assert door.rows("edge", where={"x": "b"})[0] == []
         assert door("GET", "live/rows/nothing")[0] == 404
 
 
@@ -465,6 +575,7 @@ const views = JSON.parse(process.argv[4]);
 const log = { snapshots: 0, deltas: 0, errors: [] };
 const client = connect(process.argv[3], { retry: 5, pageSize: 3, token: process.argv[5] });
 const held = Object.fromEntries(views.map((view) => [view, client.subscribe(view, {
+  where: view === "ends" && process.argv[6] ? JSON.parse(process.argv[6]) : undefined,
   onSnapshot: () => log.snapshots++, onDelta: () => log.deltas++,
   onError: (error, again) => log.errors.push([error.message, again]),
 })]));
@@ -489,10 +600,10 @@ for (const one of Object.values(held)) one.close();
 class Held:
     """A process of node whose client follows views."""
 
-    def __init__(self, folder, url, views, token=""):
+    def __init__(self, folder, url, views, token="", ends=""):
         script = folder / "hold.mjs"
         script.write_text(HOLD)
-        command = [NODE, script, CLIENT.as_uri(), url, json.dumps(views), token]
+        command = [NODE, script, CLIENT.as_uri(), url, json.dumps(views), token, ends]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
@@ -547,9 +658,18 @@ def random_edits(rng, rows):
 def test_a_client_holds_what_the_database_has(db, tmp_path):
     rng = random.Random(7)
     limits = Limits(epochs=4)
+
+    def shown():
+        """What is held: of `ends` the rows that lead to b."""
+        found = {view: selected(db, view) for view in VIEWS}
+        found["ends"] = Counter(
+            {row: n for row, n in found["ends"].items() if json.loads(row)["b"] == "b"}
+        )
+        return found
+
     with (
         running(db, limits=limits) as (server, door),
-        Held(tmp_path, server.url, VIEWS) as held,
+        Held(tmp_path, server.url, VIEWS, ends='{"b": "b"}') as held,
     ):
         rows = []
         for step in range(25):
@@ -558,7 +678,7 @@ def test_a_client_holds_what_the_database_has(db, tmp_path):
                 assert "epoch" in held.ask(edit=edits)["answer"]
             else:
                 assert door.edit(*edits)[0] == 200
-            log = held.until({view: selected(db, view) for view in VIEWS})
+            log = held.until(shown())
         assert log["deltas"] > 25
         assert log["errors"] == []
         wrong = held.ask(edit=[road("insert", "a", "zz")])["answer"]
@@ -566,7 +686,7 @@ def test_a_client_holds_what_the_database_has(db, tmp_path):
         for n in range(12):  # more than is kept: whoever is slow reads the rows again
             with server.lock:
                 db.insert("road", [("a", "c", n)])
-        held.until({view: selected(db, view) for view in VIEWS})
+        held.until(shown())
 
 
 @needs_node

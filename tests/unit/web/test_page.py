@@ -91,16 +91,16 @@ def broken_until(epoch, monkeypatch):
     """The page's first stream ends at once, and it finds no other one until there is an epoch."""
     follow, connections = Feed.follow, []
 
-    async def broken(feed, name, place):
+    async def broken(feed, name, place, where):
         connections.append(place)
         if len(connections) == 1:
-            stream = follow(feed, name, place)
+            stream = follow(feed, name, place, where)
             yield await anext(stream)
             await stream.aclose()
             return
         while feed.source.epoch < epoch:
             await asyncio.sleep(0.01)
-        async for message in follow(feed, name, place):
+        async for message in follow(feed, name, place, where):
             yield message
 
     monkeypatch.setattr(Feed, "follow", broken)
@@ -388,7 +388,10 @@ def test_profile_plan_and_edits(served, tmp_path):
         assert browser.problems == []
         browser.type("#facts", "edge(")
         browser.click("#edit button[value='+']")
-        browser.wait("document.querySelector('#proof .error')?.innerText.includes('expected')")
+        browser.wait("document.querySelector('#refused').innerText.includes('expected')")
+        browser.type("#facts", '"gen", "lyo")')
+        browser.click("#edit button[value='+']")
+        browser.wait("document.querySelector('#refused').innerText === ''")
 
 
 def test_the_server_itself_guards_its_door(served):
@@ -431,7 +434,7 @@ def test_tables_and_views_of_sql_on_the_page(warm_kernel):
             browser.wait("""!!document.querySelector('[data-change="+pair: a = 2 AND b = 3"]')""")
             browser.type("#facts", "INSERT INTO edge VALUES (1, 3, NULL, NULL)")
             browser.click("#insert")
-            browser.wait("document.querySelector('#proof').textContent.includes('DF723')")
+            browser.wait("document.querySelector('#refused').textContent.includes('DF723')")
             browser.value("document.querySelector('#facts').value = ''")
             for tab in ("graph", "profile", "plan"):
                 browser.click(f'[data-tab="{tab}"]')

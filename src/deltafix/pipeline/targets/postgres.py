@@ -179,16 +179,21 @@ class PostgresTarget:
         if done != rows.removed.num_rows:
             missing = rows.removed.num_rows - done
             raise self._changed(f"{missing} of {rows.removed.num_rows} rows to remove are not")
-        query = (
-            "INSERT INTO {table} ({names}) SELECT {names} FROM come "
-            "ON CONFLICT ({key}) DO UPDATE SET {set} RETURNING xmax = 0"
-        )
-        updated = sum(not new for (new,) in self._run(db, query).fetchall())
-        if updated != both:
+        # Not ON CONFLICT: where a column of the key may be NULL, no index of the table is unique.
+        (taken,) = self._run(db, "SELECT count(*) FROM {table} t JOIN come ON {met}").fetchone()
+        query = "SELECT count(*) - count(DISTINCT ROW({key})) FROM come"
+        (twice,) = self._run(db, query).fetchone()
+        if taken + twice != both:
             key = ", ".join(self._key)
             raise self._changed(
-                f"{updated - both} rows to add have the key ({key}) of others that are"
+                f"{taken + twice - both} rows to add have the key ({key}) of others that are"
             )
+        self._run(db, "UPDATE {table} t SET {set} FROM come WHERE {met}")
+        self._run(
+            db,
+            "INSERT INTO {table} ({names}) SELECT {names} FROM come "
+            "WHERE NOT EXISTS (SELECT FROM gone WHERE {again})",
+        )
 
     def _changed(self, what: str) -> SinkError:
         return SinkError(
@@ -231,22 +236,26 @@ class PostgresTarget:
         if self._merge and not nullable & {*(self._key or self._schema.names)}:
             key = joined(", ", ["{name}"], self._key or self._schema.names)
             columns = sql.SQL("{}, PRIMARY KEY ({})").format(plain, key)
-        again = joined(" AND ", ["come.{name} = gone.{name}"], self._key)
+
+        def alike(left: str, right: str, names: Sequence[str]) -> sql.Composable:
+            return sql.SQL(" AND ").join(
+                sql.SQL(
+                    f"{left}.{{name}} {'IS NOT DISTINCT FROM' if name in nullable else '='} "
+                    f"{right}.{{name}}"
+                ).format(name=sql.Identifier(name))
+                for name in names
+            )
+
+        again = alike("come", "gone", self._key)
         replaced = sql.SQL("EXISTS (SELECT FROM come WHERE {})").format(again)
         rest = [name for name in self._schema.names if name not in self._key] or self._key
         return sql.SQL(text).format(
             table=self._table, marks=self._marks, plain=plain, columns=columns,
             names=joined(", ", ["{name}"], self._names),
-            same=sql.SQL(" AND ").join(
-                sql.SQL(
-                    "t.{name} IS NOT DISTINCT FROM gone.{name}" if name in nullable
-                    else "t.{name} = gone.{name}"
-                ).format(name=sql.Identifier(name))
-                for name in self._schema.names
-            ),
-            replaced=replaced,
+            same=alike("t", "gone", self._schema.names), replaced=replaced,
+            again=again, met=alike("t", "come", self._key),
             key=joined(", ", ["{name}"], self._key),
-            set=joined(", ", ["{name} = EXCLUDED.{name}"], rest),
+            set=joined(", ", ["{name} = come.{name}"], rest),
         )  # fmt: skip
 
     def _run(self, db: Any, text: str, values: Sequence[Any] = ()) -> Any:

@@ -23,13 +23,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pyspark.sql import functions as f
-
-from deltafix.errors import PipelineError
+from deltafix.errors import PipelineError, SparkMissingError
 from deltafix.pipeline.portion import Portion, State
 from deltafix.pipeline.sources.single import CHANGE, COMMIT
 from deltafix.spark.errors import spark_errors
 from deltafix.spark.sources.frames import FrameSource
+
+try:
+    from pyspark.sql import functions as f
+except ImportError as _error:
+    raise SparkMissingError from _error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

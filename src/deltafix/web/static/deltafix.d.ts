@@ -8,7 +8,10 @@ export type Rows<R> = Map<string, Held<R>>;
 
 export interface Delta<R> { readonly epoch: number; readonly added: R[]; readonly removed: R[] }
 
-export interface Handlers<R> {
+/** Of which rows: those that have these values. */
+export interface Wanted<R> { where?: Partial<R> }
+
+export interface Handlers<R> extends Wanted<R> {
   /** The rows, at the beginning and whenever they had to be read again. */
   onSnapshot?(rows: Rows<R>, epoch: number): void;
   /** What an epoch changed; `rows` have it already. */
@@ -51,7 +54,7 @@ export interface Event { id: string; event: string; data: string }
 export interface Client {
   relations(): Promise<{ epoch: number; writable: boolean; relations: Relation[] }>;
   /** All rows, as of one epoch; `id` is where `live/changes` goes on. */
-  rows<R = Row>(view: string, signal?: AbortSignal): Promise<{ rows: R[]; epoch: number; id: string }>;
+  rows<R = Row>(view: string, of?: Wanted<R> & { signal?: AbortSignal }): Promise<{ rows: R[]; epoch: number; id: string }>;
   subscribe<R = Row>(view: string, handlers?: Handlers<R>): Subscription<R>;
   /** Edits as one transaction: all of them, or an error and none. */
   edit(edits: Edit[]): Promise<Edited>;

@@ -55,7 +55,7 @@ export function connect(url, { token, retry = 250, pageSize = 1000 } = {}) {
             const at = line.indexOf(": ");
             if (at > 0) event[line.slice(0, at)] = line.slice(at + 2);
           }
-          if (event.data || event.event !== "message") yield event;
+          if (event.id || event.data) yield event;
         }
       }
     } finally {
@@ -75,7 +75,7 @@ export function connect(url, { token, retry = 250, pageSize = 1000 } = {}) {
         for await (const event of events(path, place.id, signal)) {
           wait = retry;
           if (event.id) place.id = event.id;
-          answer = onEvent(event);
+          if (event.data) answer = onEvent(event);
           if (answer === "again") break;
         }
         if (answer === "again") continue;
@@ -91,14 +91,16 @@ export function connect(url, { token, retry = 250, pageSize = 1000 } = {}) {
     }
   }
 
-  // Every row of a view, all as of one epoch.
-  async function rows(view, signal) {
+  const wanted = (where) => (where ? { where: JSON.stringify(where) } : {});
+
+  // Every row of a view, or of those `where` columns have the values, all as of one epoch.
+  async function rows(view, { where, signal } = {}) {
     for (;;) {
       try {
         const found = [];
         let page, after = {};
         do {
-          page = await ask(`live/rows/${encodeURIComponent(view)}`, { limit: pageSize, ...after }, { signal });
+          page = await ask(`live/rows/${encodeURIComponent(view)}`, { limit: pageSize, ...after, ...wanted(where) }, { signal });
           for (const row of page.rows) found.push(row); // a spread has a limit
           after = { after: page.next };
         } while (page.next !== null);
@@ -109,7 +111,7 @@ export function connect(url, { token, retry = 250, pageSize = 1000 } = {}) {
     }
   }
 
-  function subscribe(view, { onSnapshot = () => {}, onDelta = () => {}, onError = () => {} } = {}) {
+  function subscribe(view, { where, onSnapshot = () => {}, onDelta = () => {}, onError = () => {} } = {}) {
     const stop = new AbortController();
     const place = {};
     const held = { rows: new Map(), epoch: -1, close: () => stop.abort() };
@@ -123,7 +125,7 @@ export function connect(url, { token, retry = 250, pageSize = 1000 } = {}) {
 
     async function begin() {
       if (place.id) return;
-      const found = await rows(view, stop.signal);
+      const found = await rows(view, { where, signal: stop.signal });
       held.rows.clear();
       for (const row of found.rows) add(row, 1);
       held.epoch = found.epoch;
@@ -146,7 +148,8 @@ export function connect(url, { token, retry = 250, pageSize = 1000 } = {}) {
       return "";
     }
 
-    held.ended = listen(`live/changes/${encodeURIComponent(view)}`,
+    const query = where ? `?${new URLSearchParams(wanted(where))}` : "";
+    held.ended = listen(`live/changes/${encodeURIComponent(view)}${query}`,
       { onEvent, onError, begin, place, signal: stop.signal });
     return held;
   }

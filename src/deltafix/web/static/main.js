@@ -135,12 +135,14 @@ byId("tabs").addEventListener("keydown", (event) => {
 
 byId("edit").addEventListener("submit", async (event) => {
   event.preventDefault();
+  let refused = "";
   try {
     await edit(event.submitter.value, byId("facts").value);
     byId("facts").value = "";
   } catch (error) {
-    byId("proof").replaceChildren(element("p", { class: "error", role: "alert" }, error.message));
+    refused = error.message;
   }
+  byId("refused").textContent = refused;
 });
 
 // What is shown is asked for anew once the page is connected again; epochs that it missed are told then.
