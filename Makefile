@@ -24,7 +24,7 @@ demo: $(READY)  ## dead code of a real package, live: extract with Spark, edit, 
 # In an environment of its own: what it pins does not fit what is pinned here.
 build/dbt/.ready: | $(READY)
 	$(BIN)/python -m venv build/dbt
-	build/dbt/bin/python -m pip install --quiet dbt-core==1.10.23 dbt-duckdb==1.10.1
+	build/dbt/bin/python -m pip install --quiet --no-compile dbt-core==1.10.23 dbt-duckdb==1.10.1
 	@touch $@
 
 # Microsoft's own emulator of Azure's store, for tests/faults/test_other_stores.py.

@@ -1,7 +1,7 @@
 """A headless Chromium for tests, driven over the DevTools protocol's pipe: no package needed.
 
 Clicks are mouse events at an element's place on the screen, as a person's are; a click on what is
-not visible fails.
+not visible fails. All pages of a test process are in one Chromium, each as if by a new person.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["CY", "Browser", "Heard", "chromium"]
+__all__ = ["CY", "Browser", "Heard", "chromium", "end_browser"]
 
 _AXE = Path(__file__).parent / "axe" / "axe.min.js"
 _LOOKS = Path(__file__).parent / "looks.js"
@@ -53,36 +53,90 @@ class Heard(NamedTuple):
     number: int
 
 
-class Browser:
-    """One page. A context manager."""
+class _Chromium:
+    """The process, whose pages are apart: none sees what another keeps. It ends with its pipe.
 
-    def __init__(self, url: str, width: int = 1280, height: int = 800) -> None:
-        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        to_browser, self.out = os.pipe()
-        self.into, from_browser = os.pipe()
+    Attributes:
+        pages: those that are open, by their sessions: what happens in one is noted there.
+    """
+
+    def __init__(self) -> None:
+        self.pages: dict[str, Browser] = {}
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        to_browser, self._out = os.pipe()
+        self._into, from_browser = os.pipe()
         # The protocol's pipe is file descriptors 3 and 4; a shell puts ours there.
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 20) for end in (to_browser, from_browser)]
-        self.process = subprocess.Popen(
+        self._process = subprocess.Popen(
             [
                 "bash", "-c", f'exec "$@" 3<&{ends[0]} 4>&{ends[1]}', "bash",
                 str(chromium()), "--headless=new", "--no-sandbox", "--disable-gpu",
                 "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
-                "--remote-debugging-pipe", f"--user-data-dir={self.profile.name}", "about:blank",
+                "--remote-debugging-pipe", f"--user-data-dir={self._profile.name}", "about:blank",
             ],
             pass_fds=ends, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        for end in ends:
+        for end in (*ends, to_browser, from_browser):
             os.close(end)
-        os.close(to_browser)
-        os.close(from_browser)
-        self.rest = b""
-        self.number = 0
-        self.session: str | None = None
+        self._rest = b""
+        self._number = 0
+
+    def end(self) -> None:
+        """End it."""
+        os.close(self._out)
+        os.close(self._into)
+        self._process.terminate()
+        self._process.wait(timeout=10)
+        self._profile.cleanup()
+
+    def call(self, session: str | None, method: str, **parameters: object) -> dict:
+        """Call a method of the protocol, of a page or of the whole, and wait for its result."""
+        self._number += 1
+        message: dict = {"id": self._number, "method": method, "params": parameters}
+        if session is not None:
+            message["sessionId"] = session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._next()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, (method, answer["error"])
+                return answer["result"]
+            if answer.get("sessionId") in self.pages:
+                self.pages[answer["sessionId"]].note(answer)
+
+    def _next(self) -> dict:
+        while b"\0" not in self._rest:
+            data = os.read(self._into, 1 << 16)
+            assert data, "the browser has ended"
+            self._rest += data
+        first, _, self._rest = self._rest.partition(b"\0")
+        return json.loads(first)
+
+
+_running: list[_Chromium] = []
+
+
+def end_browser() -> None:
+    """End the process that pages are opened in, if there is one."""
+    while _running:
+        _running.pop().end()
+
+
+class Browser:
+    """One page of somebody who was never there. A context manager."""
+
+    def __init__(self, url: str, width: int = 1280, height: int = 800) -> None:
+        if not _running:
+            _running.append(_Chromium())
+        (self._chromium,) = _running
         self.problems: list[str] = []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
-            "sessionId"
-        ]
+        self._context = self._whole("Target.createBrowserContext")["browserContextId"]
+        target = self._whole(
+            "Target.createTarget", url="about:blank", browserContextId=self._context
+        )["targetId"]
+        attached = self._whole("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = str(attached["sessionId"])
+        self._chromium.pages[self._session] = self
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
         self.call(
@@ -96,35 +150,18 @@ class Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self.out)
-        os.close(self.into)
-        self.process.terminate()
-        self.process.wait(timeout=10)
-        self.profile.cleanup()
+        del self._chromium.pages[self._session]
+        self._whole("Target.disposeBrowserContext", browserContextId=self._context)
 
     def call(self, method: str, **parameters: object) -> dict:
         """Call a method of the protocol and wait for its result."""
-        self.number += 1
-        message: dict = {"id": self.number, "method": method, "params": parameters}
-        if self.session is not None:
-            message["sessionId"] = self.session
-        os.write(self.out, json.dumps(message).encode() + b"\0")
-        while True:
-            answer = self._next()
-            if answer.get("id") == self.number:
-                assert "error" not in answer, (method, answer["error"])
-                return answer["result"]
-            self._note(answer)
+        return self._chromium.call(self._session, method, **parameters)
 
-    def _next(self) -> dict:
-        while b"\0" not in self.rest:
-            data = os.read(self.into, 1 << 16)
-            assert data, "the browser has ended"
-            self.rest += data
-        first, _, self.rest = self.rest.partition(b"\0")
-        return json.loads(first)
+    def _whole(self, method: str, **parameters: object) -> dict:
+        return self._chromium.call(None, method, **parameters)
 
-    def _note(self, event: dict) -> None:
+    def note(self, event: dict) -> None:
+        """What happens in the page is told to whoever asks the process for something."""
         if event.get("method") == "Runtime.exceptionThrown":
             self.problems.append(str(event["params"]["exceptionDetails"]))
         elif event.get("method") == "Log.entryAdded":

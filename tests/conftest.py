@@ -45,7 +45,9 @@ os.environ["DELTAFIX_IMAGE_KEY"] = "tests"
 _CLASSES = Path(__file__).parents[1] / "build" / "classes.jsa"
 os.environ.setdefault(
     "JDK_JAVA_OPTIONS",
-    f'-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "-XX:SharedArchiveFile={_CLASSES}" -Xlog:cds*=off',
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
+    "-XX:InitialRAMPercentage=25 -XX:MetaspaceSize=256m "
+    f'"-XX:SharedArchiveFile={_CLASSES}" -Xlog:cds*=off',
 )
 
 # PySpark's own: it asks pandas for a deprecated name, and leaves sockets to the collector.

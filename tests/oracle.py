@@ -20,6 +20,9 @@ stays so, and data that are well founded settle, one group after those it needs.
 
 from __future__ import annotations
 
+import operator
+import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -42,52 +45,44 @@ def evaluate(
     reducers: Mapping[str, Callable] = MappingProxyType({}),
 ) -> Facts:
     """All relations of `program` over the given facts, recomputed from scratch."""
+    ready = Ready.of(program, functors, reducers)
     given = {r.name: set(map(tuple, inputs.get(r.name, ()))) for r in program.relations}
-    world = World(program, functors, reducers)
     facts: Facts = {name: set() for name in given}
-    level, falling, founded = levels(program)
-    cases = [
-        Case(world, rule, parts)
-        for rule in map(hoisted, program.rules)
-        for parts in cases_of(rule.body)
-    ]
-    for stratum in sorted(set(level.values())):
-        here = [name for name in given if level[name] == stratum]
-        rising = [name for name in here if name not in falling]
-        rest = [name for name in here if name in falling]
 
-        def settle(names: list[str]) -> bool:
-            """Rounds over some relations until nothing changes; whether anything did.
+    def settle(names: list[str]) -> bool:
+        """Rounds over some relations until nothing changes; whether anything did.
 
-            A case whose relations are as they were derives what it did.
-            """
-            keepers = {name: Keeper(world, name) for name in names}
-            mine = [c for c in cases if any(h.relation in names for h in c.rule.heads)]
-            read = {case: uses_of(case.rule) for case in mine}
-            last: dict[Case, tuple[list[set], list[tuple[str, tuple]]]] = {}
-            changed = False
-            for _ in range(max_rounds):
-                derived: Facts = {name: set(given[name]) for name in names}
-                for case in mine:
-                    now = [facts[name] for name in read[case]]
-                    if case not in last or last[case][0] != now:
-                        last[case] = now, list(case.derive(facts))
-                    for name, row in last[case][1]:
-                        if name in derived:
-                            derived[name].add(row)
-                moved = False
-                for name in names:
-                    before = set() if name in founded else facts[name]
-                    rows = keepers[name].keep(before, derived[name], facts)
-                    moved = moved or rows != facts[name]
-                    facts[name] = rows
-                if not moved:
-                    return changed
-                changed = True
-                if len(names) == 1 and not loops(names[0], program):
-                    return changed
-            raise RuntimeError(f"no fixpoint after {max_rounds} rounds")
+        A case whose relations are as they were derives what it did.
+        """
+        keepers = {name: Keeper(ready.world, name) for name in names}
+        mine = [case for case in ready.cases if not ready.heads[case].isdisjoint(names)]
+        last: dict[Case, tuple[list[set], list[tuple[str, tuple]]]] = {}
+        changed = False
+        for _ in range(max_rounds):
+            derived: Facts = {name: set(given[name]) for name in names}
+            for case in mine:
+                now = [facts[name] for name in ready.read[case]]
+                if case not in last or last[case][0] != now:
+                    last[case] = now, list(case.derive(facts))
+                for name, row in last[case][1]:
+                    if name in derived:
+                        derived[name].add(row)
+            moved = False
+            for name in names:
+                before = set() if name in ready.founded else facts[name]
+                rows = keepers[name].keep(before, derived[name], facts)
+                moved = moved or rows != facts[name]
+                facts[name] = rows
+            if not moved:
+                return changed
+            changed = True
+            if len(names) == 1 and names[0] not in ready.looping:
+                return changed
+        raise RuntimeError(f"no fixpoint after {max_rounds} rounds")
 
+    for here in ready.strata:
+        rising = [name for name in here if name not in ready.falling]
+        rest = [name for name in here if name in ready.falling]
         while True:
             for name in rest:
                 facts[name] = set()
@@ -95,6 +90,52 @@ def evaluate(
             if not settle(rising) or not rest:
                 break
     return facts
+
+
+class Ready:
+    """What does not depend on rows: the strata of a program, and the cases of its rules.
+
+    The last programs are kept, since most are evaluated again and again, over other rows.
+    """
+
+    def __init__(
+        self, program: Program, functors: Mapping[str, Callable], reducers: Mapping[str, Callable]
+    ) -> None:
+        self.world = World(program, functors, reducers)
+        level, self.falling, self.founded = levels(program)
+        self.strata: list[list[str]] = [[] for _ in {*level.values()}]
+        places = {number: place for place, number in enumerate(sorted({*level.values()}))}
+        for relation in program.relations:
+            self.strata[places[level[relation.name]]].append(relation.name)
+        self.cases = [
+            Case(self.world, rule, parts)
+            for rule in map(hoisted, program.rules)
+            for parts in cases_of(rule.body)
+        ]
+        self.heads = {case: {head.relation for head in case.rule.heads} for case in self.cases}
+        self.read = {case: uses_of(case.rule) for case in self.cases}
+        self.looping = {one.name for one in program.relations if loops(one.name, program)}
+
+    @classmethod
+    def of(
+        cls, program: Program, functors: Mapping[str, Callable], reducers: Mapping[str, Callable]
+    ) -> Ready:
+        """It, made now or for an evaluation before; of this very thread, since cases hold facts."""
+        given = (program, functors, reducers)
+        for one in _KEPT.last:
+            world = (one.world.program, one.world.functors, one.world.reducers)
+            if all(map(operator.is_, world, given)):
+                return one
+        _KEPT.last.append(cls(*given))
+        return _KEPT.last[-1]
+
+
+class _Kept(threading.local):
+    def __init__(self) -> None:
+        self.last: deque[Ready] = deque(maxlen=4)
+
+
+_KEPT = _Kept()
 
 
 class Keeper:

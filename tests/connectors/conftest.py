@@ -28,6 +28,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     options = {
         "spark.jars": ",".join(str(path) for name in chosen for path in jars(name)),
         "spark.sql.shuffle.partitions": "2",
+        # Java of a query's own, compiled for a few rows, was a fifth of the processor.
+        # The sessions of other tests have it.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     if "changelog" in SETS:
         options["spark.sql.catalog.lake"] = CHANGELOG

@@ -24,9 +24,11 @@ RUNNER = """
 import os, sys
 from importlib import import_module
 from pathlib import Path
+from pyarrow import array
 from deltafix.store import disk
 from tests.faults.killing import Killer
 script = import_module(sys.argv[1])
+array([0])  # the first one imports pandas, where there is one: not again in each process
 for line in sys.stdin:
     folder, at, mode = line.split()
     child = os.fork()

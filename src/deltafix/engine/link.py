@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -181,11 +181,6 @@ def _value_type(kind: BaseType) -> int:
     return VALUE_TYPES[OPTIONAL.get(kind, kind)]
 
 
-def _counter(clause: Clause) -> int:
-    """The counter of a clause's derivations; clauses of no rule share the last."""
-    return clause.rule if clause.rule >= 0 else InLast()
-
-
 def _in_index(place: int, relation: int) -> InIndex:
     index = InIndex(place)
     index.relation = relation
@@ -207,20 +202,20 @@ def _joined(pieces: Sequence[Piece], first: Sequence[int]) -> Words:
     words = _one_behind_another(
         [np.array((len(pieces), starts[-1])), *(one.words for one in pieces), table]
     )
-
-    def placed(found: Sequence[Words]) -> tuple[Words, Words]:
-        """Where in the program words of the pieces are, and where the piece of each starts."""
-        moved = np.repeat(starts[:-1], [len(one) for one in found])
-        return _one_behind_another(found) + moved, moved
-
-    places, moved = placed([one.offsets for one in pieces])
+    places, moved = _placed([one.offsets for one in pieces], starts)
     words[places] += moved
-    places, _ = placed([one.indexes for one in pieces])
+    places, _ = _placed([one.indexes for one in pieces], starts)
     relations = _one_behind_another([one.indexed for one in pieces])
     words[places] += np.array(first, dtype=np.int32)[relations]
-    places, _ = placed([one.lasts for one in pieces])
+    places, _ = _placed([one.lasts for one in pieces], starts)
     words[places] = _last(pieces)
     return words
+
+
+def _placed(found: Sequence[Words], starts: Words) -> tuple[Words, Words]:
+    """Where words of pieces are, one behind another, and where the piece of each starts."""
+    moved = np.repeat(starts[: len(found)], [len(one) for one in found])
+    return _one_behind_another(found) + moved, moved
 
 
 def _one_behind_another(parts: Sequence[npt.ArrayLike]) -> Words:
@@ -238,10 +233,6 @@ class InIndex(int):
     relation: int
 
 
-class InLast(int):
-    """A word for the counter that clauses of no rule share, behind those of the rules."""
-
-
 class Writer:
     """Strata as they are written; records refer to each other by offset.
 
@@ -256,6 +247,7 @@ class Writer:
         self.codes = codes
         self.memos: dict[Memo, int] = {}
         self.out: list[int] = []
+        self.base = 0  # the offset of its first word
         self.asked: dict[Memo, int] = {}
         self.lookups: list[tuple[str, tuple[int, ...], int]] = []
         self.types = {one.name: one.types for one in plan.relations}
@@ -289,7 +281,7 @@ class Writer:
 
     def put(self, values: Sequence[int]) -> Offset:
         """Append a record; returns its offset."""
-        start = Offset(len(self.out))
+        start = Offset(self.base + len(self.out))
         self.out.extend(values)
         return start
 
@@ -302,32 +294,53 @@ class Writer:
             return was
         parts = {} if was is None else was.parts
         forward = (*stage.lower, *stage.const, *stage.same, *chain(*stage.full))
-        run = (*forward, *stage.rederive, *stage.by_key)
+        run = list({id(v): v for v in (*forward, *stage.rederive, *stage.by_key)}.values())
         placed = {id(one.nodes): self.part(stage, one, parts) for one in run}
-        start, self.out = self.out, []
-        record = self.stage(stage, placed, fold, into)
-        out, self.out = self.out, start
-        return replace(
-            self.piece(out, stage, given, record),
-            parts=placed,
+        copies = [placed[id(one.nodes)] for one in run]
+        starts = np.cumsum([0, *(len(one.words) for one in copies)], dtype=np.int32)
+        records = starts[:-1] + np.array([one.record for one in copies], dtype=np.int32)
+        # Behind them, the records that are the stratum's own: all of whose offsets are its own.
+        self.base = int(starts[-1])
+        offsets = dict(zip(map(id, run), map(Offset, records.tolist()), strict=True))
+        record = self.stage(stage, offsets, fold, into)
+        own, self.out, self.base = self.out, [], 0
+        words = _one_behind_another([*(one.words for one in copies), own])
+        places, moved = _placed([one.offsets for one in copies], starts)
+        words[places] += moved
+        # Variants of the same nodes are of several rules; clauses of no rule share a counter.
+        rules = np.array([one.clause.rule for one in run], dtype=np.int32)
+        counters = records + at.V_RULE
+        words[counters] = rules
+        of_own = [n for n, kind in enumerate(map(type, own), int(starts[-1])) if kind is Offset]
+        # A fold's record says an index of its source.
+        looks = [(n, one) for n, one in enumerate(own, int(starts[-1])) if isinstance(one, InIndex)]
+        return Piece(
+            stage, given, record, words,
+            offsets=_one_behind_another([places, of_own]),
+            indexes=_one_behind_another(
+                [_placed([one.indexes for one in copies], starts)[0], [n for n, _ in looks]]
+            ),
+            indexed=_one_behind_another(
+                [*(one.indexed for one in copies), [one.relation for _, one in looks]]
+            ),
+            lasts=counters[rules < 0],
             memos=tuple({m: None for part in placed.values() for m in part.memos}),
+            parts=placed,
             filtered=tuple(self.filtered(stage, placed)),
             rules=1 + max((one.clause.rule for one in forward), default=-1),
             slots=max((len(one.slots) for one in run), default=0),
             depth=max((len(one.clause.body) for one in run), default=0),
-        )
+        )  # fmt: skip
 
     def stage(
-        self, stage: Stage, parts: Mapping[int, Piece], fold: Fold | None, into: Sequence[Fold]
+        self, stage: Stage, offsets: Mapping[int, Offset], fold: Fold | None, into: Sequence[Fold]
     ) -> Offset:
-        """A stratum record."""
+        """A stratum record; `offsets` are those of its variants, by their identity."""
         relations = self.put([self.ids[name] for name in stage.relations])
-        written = {id(v): v for v in (*stage.lower, *stage.const, *chain(*stage.full))}
-        offsets = {found: self.again(parts, v) for found, v in written.items()}
         ordered = sorted(stage.lower, key=lambda v: self.ids[v.relation or ""])
         lower = [n for v in ordered for n in (self.ids[v.relation or ""], offsets[id(v)])]
-        same = self.by_relation(stage, parts, stage.same)
-        rederive = self.by_relation(stage, parts, stage.rederive)
+        same = self.by_relation(stage, offsets, stage.same)
+        rederive = self.by_relation(stage, offsets, stage.rederive)
         groups = [self.put([len(g), *(offsets[id(v)] for v in g)]) for g in stage.full]
         const = [offsets[id(v)] for v in stage.const]
         reads = stage.outside.reads if stage.outside is not None else ()
@@ -339,7 +352,7 @@ class Writer:
                 len(groups), self.put(groups), len(const), self.put(const), 0,
                 int(stage.outside is not None), len(reads),
                 self.put([self.ids[name] for name in reads]),
-                int(bool(stage.best)), self.by_relation(stage, parts, stage.by_key),
+                int(bool(stage.best)), self.by_relation(stage, offsets, stage.by_key),
                 0 if fold is None else self.fold(fold), pipe, int(_is_shared(stage)),
             ]
         )  # fmt: skip
@@ -365,12 +378,12 @@ class Writer:
         )  # fmt: skip
 
     def by_relation(
-        self, stage: Stage, parts: Mapping[int, Piece], variants: Sequence[Variant]
+        self, stage: Stage, offsets: Mapping[int, Offset], variants: Sequence[Variant]
     ) -> Offset:
         """Lists of variants (count first), one per relation of the stratum."""
         lists = []
         for name in stage.relations:
-            found = [self.again(parts, v) for v in variants if v.relation == name]
+            found = [offsets[id(v)] for v in variants if v.relation == name]
             lists.append(self.put([len(found), *found]))
         return self.put(lists)
 
@@ -379,44 +392,26 @@ class Writer:
         was = parts.get(id(variant.nodes))
         if was is not None and was.of is variant.nodes:
             return was
-        outer, self.out = self.out, []
         self.asked.clear()
         self.lookups.clear()
         record = self.variant(stage, variant)
-        out, self.out = self.out, outer
-        found = self.piece(out, variant.nodes, (), record)
-        return replace(found, memos=tuple(self.asked.items()), lookups=tuple(self.lookups))
-
-    def again(self, parts: Mapping[int, Piece], variant: Variant) -> Offset:
-        """Append a variant's record, with the number of its rule; returns its offset."""
-        part, start = parts[id(variant.nodes)], len(self.out)
-        words: list[int] = part.words.tolist()
-        for place in part.offsets.tolist():
-            words[place] = Offset(words[place] + start)
-        for place, relation in zip(part.indexes.tolist(), part.indexed.tolist(), strict=True):
-            words[place] = _in_index(words[place], relation)
-        words[part.record + at.V_RULE] = _counter(variant.clause)
-        self.put(words)
-        return Offset(start + part.record)
-
-    def piece(self, out: Sequence[int], of: object, given: object, record: int) -> Piece:
-        """What was written, with what depends on where it lies."""
-        placed = [n for n, word in enumerate(out) if type(word) is not int]
-        offsets, indexes, lasts = (
-            [n for n in placed if isinstance(out[n], kind)] for kind in (Offset, InIndex, InLast)
-        )
+        out, self.out = self.out, []
+        placed = [n for n, kind in enumerate(map(type, out)) if kind is not int]
+        indexes = [n for n in placed if isinstance(out[n], InIndex)]
         relations = [word.relation for n in indexes if isinstance(word := out[n], InIndex)]
         return Piece(
-            of, given, record,
-            words=np.array(out, dtype=np.int32),
-            offsets=np.array(offsets, dtype=np.int32),
+            variant.nodes, (), record,
+            words=np.fromiter(out, np.int32, len(out)),
+            offsets=np.array([n for n in placed if type(out[n]) is Offset], dtype=np.int32),
             indexes=np.array(indexes, dtype=np.int32),
             indexed=np.array(relations, dtype=np.int32),
-            lasts=np.array(lasts, dtype=np.int32),
+            lasts=np.array((), dtype=np.int32),
+            memos=tuple(self.asked.items()),
+            lookups=tuple(self.lookups),
         )  # fmt: skip
 
     def variant(self, stage: Stage, variant: Variant) -> int:
-        """A variant record."""
+        """A variant record, which has the rule of its clause, or -1."""
         slots = {slot: number for number, slot in enumerate(variant.slots)}
         self.shared.clear()
         self.raw = self.raw_of(variant)
@@ -434,7 +429,7 @@ class Writer:
             [
                 -1 if variant.relation is None else self.ids[variant.relation],
                 int(variant.negated), self.ids[variant.clause.head], root, head,
-                count, match, _counter(variant.clause),
+                count, match, variant.clause.rule,
                 int(variant.relation in stage.relations), len(before), self.put(before),
                 len(needed) // 2, self.put(needed),
             ]

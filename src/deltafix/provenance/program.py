@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from deltafix.engine.codes import Codes
-from deltafix.engine.link import InIndex, InLast, Linked, Writer
+from deltafix.engine.link import InIndex, Linked, Writer
 from deltafix.facts.values import BaseType
 from deltafix.kernel import cone_layout as shape
 from deltafix.kernel import layout as at
@@ -116,17 +116,18 @@ class _HeadWriter(Writer):
         first = self.tables.first_indexes()
         return np.array(
             [
-                word + first[word.relation] if isinstance(word, InIndex)
-                else self.last if isinstance(word, InLast) else word
+                word + first[word.relation] if isinstance(word, InIndex) else word
                 for word in self.out
             ],
             dtype=np.int32,
-        )  # fmt: skip
+        )
 
     def clause(self, stage: Stage, found: Variant) -> int:
         """A variant record and, behind it, what only the search wants to know."""
         self.chained.clear()
         start = self.variant(stage, found)
+        if found.clause.rule < 0:
+            self.out[start + at.V_RULE] = self.last
         moved = self.put(self.out[start : start + at.VSZ])
         self.put([len(self.clauses), len(found.slots), int(bool(found.clause.body))])
         self.clauses.append(found.clause)
