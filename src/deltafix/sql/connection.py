@@ -226,15 +226,9 @@ class Connection(Definitions):
 
     def _truncate(self, statement: Statement, node: exp.TruncateTable) -> int:
         found = edits.truncate(self, statement, node)
-        try:
-            for edit in found:
-                self._make(statement, edit)
-        except SqlError:
-            raise
-        except BaseException as error:
-            self._abort(error)  # as above
-            raise
-        return sum(len(edit.removed) for edit in found)
+        for edit in found:
+            self.take(edit, alone=True)
+        return sum(edit.size for edit in found)
 
     def _explain(self, statement: Statement) -> reading.Result:
         node = statement.node

@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deltafix.engine.coded import CodedRows
 from deltafix.errors import SqlError, SqlIntegrityError
 from deltafix.facts.schema import Row
 from deltafix.sql.integrity import (
     actions,
-    is_sound,
+    following,
     net,
     require_end,
     require_keys,
     require_references,
 )
-from deltafix.sql.rows import Edit, checked, name_rows
+from deltafix.sql.rows import CodedEdit, Edit, checked, name_rows
 from deltafix.sql.transactions import Transactions
 
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
     from deltafix.sql.builder import Relation
-    from deltafix.sql.columns import Batch
     from deltafix.sql.tables import Key, Table
     from deltafix.sql.text import Statement
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class Editing(Transactions):
     """Rows of tables, looked up and edited."""
 
-    def _edit(self, statement: Statement, edit: Edit) -> int:
+    def _edit(self, statement: Statement, edit: Edit | CodedEdit) -> int:
         """Make an edit, and those that follow from it; `Transaction` undoes what is refused."""
         try:
             return self._make_all(statement, edit)
@@ -44,14 +44,18 @@ class Editing(Transactions):
             self._abort(error)  # an interrupt may leave half of a row's edit behind
             raise
 
-    def _make_all(self, statement: Statement, edit: Edit) -> int:
-        table, removed, added, replaced, _ = edit
-        if not isinstance(added, list):
-            if self._take_batch(table, added):
-                self._journal.append(edit)
-                return len(added)
-            added = list(added)  # by row, which names the one that breaks a key
-            edit = Edit(table, removed, added, replaced)
+    def _make_all(self, statement: Statement, edit: Edit | CodedEdit) -> int:
+        count = edit.size
+        if isinstance(edit, CodedEdit) or not isinstance(edit.added, list):
+            coded = edit if isinstance(edit, CodedEdit) else self._in_codes(edit)
+            if self.take(coded):
+                return count
+            # by row, which names the one that breaks a constraint
+            edit = (
+                coded.by_row()
+                if isinstance(edit, CodedEdit)
+                else edit._replace(added=[*edit.added])
+            )
         made, doing = [edit], edit
         try:
             self._make(statement, edit)
@@ -67,7 +71,7 @@ class Editing(Transactions):
         except SqlIntegrityError as error:
             name_rows(error, doing, edit)
             raise
-        return len(removed) + len(added) - len(replaced)
+        return count
 
     def _make(self, statement: Statement, edit: Edit) -> None:
         """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""
@@ -83,15 +87,29 @@ class Editing(Transactions):
             self._pending.add(table, (), added)
         self._journal.append(edit)
 
-    def _take_batch(self, table: Table, batch: Batch) -> bool:
-        """Let many rows wait by column; False, and nothing, where one would break a key."""
-        name = table.relation.name
-        if any(map(self._pending.waits, (name, *(one.table for one in table.foreign)))):
+    def _in_codes(self, edit: Edit) -> CodedEdit:
+        """Rows to insert by column as codes. O(cells)."""
+        name, rows = edit.table.relation.name, edit.added
+        with self._engine().transaction() as tx:
+            try:
+                added = tx.coded(name, rows if isinstance(rows, list) else rows.table)
+            finally:
+                tx.rollback()
+        return CodedEdit(edit.table, added.nothing, added)
+
+    def take(self, edit: CodedEdit, *, alone: bool = False) -> bool:
+        """Let an edit of many rows wait as codes, and those that follow from it.
+
+        False, and nothing, where a row breaks a constraint, or what follows is to be found row by
+        row. `alone` nothing follows, and no constraint is asked.
+        """
+        if self._pending:
             self._settle_edits()
-        if not is_sound(self._engine(), self.catalog, table, batch):
-            return False
-        self._pending.add_batch(batch)
-        return True
+        made = [edit] if alone else following(self._engine(), self.catalog, edit)
+        for one in made or ():
+            self._pending.add_coded(one)
+            self._journal.append(one)
+        return made is not None
 
     def rows_with(
         self, table: Table, key: Key, values: Iterable[tuple[Any, ...]]
@@ -100,7 +118,7 @@ class Editing(Transactions):
 
         O(values), or one pass over the table where they are many.
         """
-        if self._pending.by_column(table.relation.name):
+        if self._pending.in_codes(table.relation.name):
             self._settle_edits()
         edited, found, asked = self._pending.keyed(table, key), dict[tuple[Any, ...], Row](), []
         for value in values:
@@ -145,13 +163,31 @@ class Editing(Transactions):
         self._settle_edits()
         return self._engine().rows(name)
 
+    def coded(self, name: str) -> CodedRows:
+        """The same as codes, in no order."""
+        self._settle_edits()
+        return self._engine().coded(name)
+
+    def recoded(self, rows: CodedRows) -> CodedRows:
+        """Rows of another database in the codes of the engine."""
+        return self._engine().recoded(rows)
+
+    def rows_as(self, name: str, rows: CodedRows) -> CodedRows:
+        """The first columns of rows in the engine's codes as rows of a table."""
+        return rows.of(self._engine().schemas[name])
+
     def copy(self, name: str, tx: Transaction) -> None:
         """Give those rows to another database in which it is declared alike."""
         self._settle_edits()
         tx.copy(name, self._engine())
 
-    def lookup(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
-        """The engine's rows with these values: by a key in O(1), else by a pattern."""
+    def rows_like(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
+        """The engine's rows with these values, in order: by a key in O(1), else by a pattern."""
+        rows = self.lookup(found, fixed)
+        return rows.in_order() if isinstance(rows, CodedRows) else rows
+
+    def lookup(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row] | CodedRows:
+        """The same; what a pattern finds as codes, in no order."""
         table = self.catalog.tables.get(found.name)
         for key in table.keys if table is not None else ():
             # Rows without a value are of no key, and many may be.
@@ -159,6 +195,6 @@ class Editing(Transactions):
                 return self.rows_with(table, key, [tuple(fixed[n] for n in key.places)]).values()
         self._settle_edits()
         if not fixed:
-            return self._engine().ordered(found.name)
-        width = len(found.all_columns)
-        return self._engine().select(found.name, [fixed.get(place, ...) for place in range(width)])
+            return self._engine().coded(found.name)
+        pattern = [fixed.get(place, ...) for place in range(len(found.all_columns))]
+        return self._engine().coded_like(found.name, pattern)

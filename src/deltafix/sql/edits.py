@@ -13,24 +13,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+import numpy as np
+
+from deltafix.engine.coded import CodedRows, numbered
 from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.literals import Compute, Given, Scalar, typed
 from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.query import check_clauses
-from deltafix.sql.rows import Edit, Other, checked, encoded, inserted
+from deltafix.sql.rows import CodedEdit, Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalars, over
+from deltafix.sql.scans import passing, stored
 from deltafix.sql.tables import Key, Table
 from deltafix.sql.text import Statement, cells_of, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
+from deltafix.sql.vectors import ByValueError
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
 __all__ = ["check_table", "edit_of", "edited_table", "returned", "set_places", "truncate"]
 
-_Run: TypeAlias = "Callable[[Connection, Statement], Edit]"
+_Run: TypeAlias = "Callable[[Connection, Statement], Edit | CodedEdit]"
 
 
 class _Plan(NamedTuple):
@@ -44,7 +49,7 @@ _PLANS: Final = 16
 """A statement is planned for so many lists of types before all are forgotten."""
 
 
-def edit_of(connection: Connection, statement: Statement) -> Edit:
+def edit_of(connection: Connection, statement: Statement) -> Edit | CodedEdit:
     """The edit of an INSERT, UPDATE or DELETE. Raises SqlError; O(its rows) where it came before.
 
     A WHERE that no key fixes adds a pass over the table.
@@ -101,14 +106,71 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
     elif query is None:
         raise builder.refused("INSERT of nothing", node, "write VALUES (...) or a SELECT")
     else:
-        rows = lambda c, s: (reading.select(c, s, query).rows, None)  # noqa: E731  as `_cells`
-    conflict = node.args.get("conflict")
-    if node.args.get("alternative"):
-        conflict = _alternative(statement, node, table, wanted)
+        return _of_query(statement, node, table, wanted, query)
+    conflict = _conflict(statement, node, table, wanted)
     if conflict is None:
         return _Plan(table, lambda c, s: inserted(s, table, wanted, *rows(c, s)))
     upserted = _upsert(statement, table, conflict)
     return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, *rows(c, s)).added))
+
+
+def _of_query(
+    statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str], query: exp.Expr
+) -> _Plan:
+    """INSERT ... SELECT."""
+    conflict = _conflict(statement, node, table, wanted)
+    upserted = None if conflict is None else _upsert(statement, table, conflict)
+
+    def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
+        if upserted is None and not node.args.get("returning"):
+            coded = _coded(connection, statement, table, wanted, query)
+            if coded is not None:
+                return coded
+        edit = inserted(statement, table, wanted, reading.select(connection, statement, query).rows)
+        return edit if upserted is None else upserted(connection, statement, edit.added)
+
+    return _Plan(table, edit)
+
+
+def _coded(
+    connection: Connection,
+    statement: Statement,
+    table: Table,
+    wanted: Sequence[str],
+    query: exp.Expr,
+) -> CodedEdit | None:
+    """The rows of a query to insert as codes; None if they are few, or one is to be named."""
+    name, cells = table.relation.name, table.cells(wanted)
+    columns = sorted((cell.place, cell.column) for cell in cells if cell.place is not None)
+    found = reading.coded(connection, statement, query, [column for _, column in columns])
+    if found is None:
+        return None
+    codes = np.empty((len(found), len(table.relation.all_columns)), np.int32)
+    try:
+        for at, cell in enumerate(cells):
+            if cell.place is None:
+                codes[:, at] = stored([cell.default], cell.column, found.tables)
+            else:
+                codes[:, at] = found.codes[cell.place]
+    except ByValueError:
+        return None
+    if table.numbered:
+        numbers = np.fromiter(table.numbers(len(found)), np.int64)
+        codes[:, -1] = found.tables.encode_numbers("number", numbers)
+    added = connection.rows_as(
+        name, CodedRows(connection.engine.schemas[name], codes, found.tables)
+    )
+    return sound(CodedEdit(table, added.nothing, added))
+
+
+def sound(edit: CodedEdit) -> CodedEdit | None:
+    """The edit, if no row that it adds breaks a CHECK, or is to be asked about by itself."""
+    columns = edit.table.relation.columns
+    try:
+        broken = any(len(passing(edit.added, columns, [one.broken])) for one in edit.table.checks)
+    except (ValueError, ArithmeticError):
+        return None
+    return None if broken else edit
 
 
 def _by_name(
@@ -132,6 +194,15 @@ def _by_name(
         return inserted(statement, table, wanted, found.rows)
 
     return _Plan(table, edit)
+
+
+def _conflict(
+    statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str]
+) -> exp.OnConflict | None:
+    """What an INSERT does about rows whose key is there."""
+    if node.args.get("alternative"):
+        return _alternative(statement, node, table, wanted)
+    return node.args.get("conflict")
 
 
 def _alternative(
@@ -234,7 +305,7 @@ def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -
     return fitting
 
 
-def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result:
+def returned(statement: Statement, edit: Edit | CodedEdit, node: exp.Expr) -> reading.Result:
     """RETURNING: what it shows of the rows added, or of those removed where none are."""
     relation = edit.table.relation
     scalars = over(statement, (relation.name, relation.columns))
@@ -242,6 +313,7 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
     scope = reading.scope_of(statement, relation.name, relation)
     for name, one in reading.spelled(scope, node.expressions):
         shown.append((name, scalars.compile(one)))
+    edit = edit.by_row() if isinstance(edit, CodedEdit) else edit
     changed = edit.removed if isinstance(node.parent, exp.Delete) else edit.added
     rows = decode_rows(changed, relation.columns)
     columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
@@ -314,12 +386,34 @@ def _delete(connection: Connection, statement: Statement, node: exp.Delete) -> _
     check_clauses(Builder(statement, "", {}), node, ("this", "using", "where", "returning"))
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
-    beside = node.args.get("using") or ()
-    rows = reading.matcher(connection, statement, node.this, _where(node), beside=beside)
-    return _Plan(table, lambda c, s: Edit(table, [row for row, _ in rows(c, s)], []))
+    rows = _matcher(connection, statement, node, (), node.args.get("using") or ())
+
+    def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
+        found = rows(connection, statement).rows
+        if isinstance(found, CodedRows):
+            return CodedEdit(table, found, found.nothing)
+        return Edit(table, found, [])
+
+    return _Plan(table, edit)
 
 
-def truncate(connection: Connection, statement: Statement, node: exp.TruncateTable) -> list[Edit]:
+def _matcher(
+    connection: Connection,
+    statement: Statement,
+    node: exp.Delete | exp.Update,
+    computed: Sequence[exp.Expr],
+    beside: Sequence[exp.Expr],
+) -> Callable[[Connection, Statement], reading.Matched]:
+    """What finds the rows of an UPDATE or DELETE: in their order where they are shown."""
+    where, by_row = _where(node), bool(node.args.get("returning"))
+    return reading.matcher(
+        connection, statement, node.this, where, computed, beside=beside, by_row=by_row
+    )
+
+
+def truncate(
+    connection: Connection, statement: Statement, node: exp.TruncateTable
+) -> list[CodedEdit]:
     """TRUNCATE: all rows of some tables, and with CASCADE of all that refer to them.
 
     As in PostgreSQL, a table that another one refers to is not emptied alone, whatever rows there
@@ -341,7 +435,8 @@ def truncate(connection: Connection, statement: Statement, node: exp.TruncateTab
                 raise statement.wrong(f"{other} refers to {name}", asked[name], way_out)
             found[other] = table
             waiting.append(other)
-    return [Edit(table, list(connection.rows_of(name)), []) for name, table in found.items()]
+    rows = {name: connection.coded(name) for name in found}
+    return [CodedEdit(found[name], one, one.nothing) for name, one in rows.items()]
 
 
 def _update(connection: Connection, statement: Statement, node: exp.Update) -> _Plan:
@@ -358,17 +453,21 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
     computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
     source = node.args.get("from_")
     beside = () if source is None else (source.this,)
-    rows = reading.matcher(connection, statement, node.this, _where(node), computed, beside=beside)
+    rows = _matcher(connection, statement, node, computed, beside)
 
-    def edit(connection: Connection, statement: Statement) -> Edit:
-        removed, added = [], []
+    def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         found = rows(connection, statement)
-        if len({row for row, _ in found}) < len(found):
-            twice = next(row for row, n in Counter(row for row, _ in found).items() if n > 1)
+        coded = _changed(table, places, found)
+        if coded is not None:
+            return coded
+        removed, added = [], []
+        pairs = found.by_row()
+        if len({row for row, _ in pairs}) < len(pairs):
+            twice = next(row for row, n in Counter(row for row, _ in pairs).items() if n > 1)
             shown = told_row(*decode_rows([twice], columns))
             message = f"rows of FROM would change one row of the table to different ones: {shown}"
             raise statement.integrity(message, "let each row meet one row of FROM, or SET MAX(...)")
-        for row, values in found:
+        for row, values in pairs:
             changed = list(row)
             for place, value in zip(places, values, strict=True):
                 changed[place] = encoded(statement, columns[place], value)
@@ -377,6 +476,24 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
         return checked(statement, Edit(table, removed, added, added))
 
     return _Plan(table, edit)
+
+
+def _changed(table: Table, places: Sequence[int], found: reading.Matched) -> CodedEdit | None:
+    """Rows of which some columns become others, as codes; None if one is to be looked at."""
+    rows = found.rows
+    if not isinstance(rows, CodedRows):
+        return None
+    (numbers,) = numbered(rows.codes)
+    if len(np.unique(numbers)) < len(rows):
+        return None
+    try:
+        given = found.assigned([table.relation.columns[place] for place in places])
+    except ByValueError:
+        return None
+    codes = rows.codes.copy()
+    for place, one in zip(places, given, strict=True):
+        codes[:, place] = one
+    return sound(CodedEdit(table, rows, CodedRows(rows.schema, codes, rows.tables), len(rows)))
 
 
 def check_table(statement: Statement, node: exp.Expr) -> None:

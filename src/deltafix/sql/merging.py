@@ -254,7 +254,7 @@ def _candidates(
             if None in values.values():
                 return ()
             codes = {place: columns[place].encode(value) for place, value in values.items()}
-            found = list(connection.lookup(table.relation, codes))
+            found = list(connection.rows_like(table.relation, codes))
             return zip(found, decode_rows(found, columns), strict=True)
 
         return by_key

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from deltafix.engine.coded import CodedRows
 from deltafix.engine.connect import connect
 from deltafix.facts.logical import logical_order
 from deltafix.facts.ordered import OrderedRows
@@ -37,12 +38,24 @@ from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlType, SqlValue, decode, decode_rows
 from deltafix.sql.unnest import expanded_in
+from deltafix.sql.vectors import ByValueError
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
+    from deltafix.kernel.arena import Words
     from deltafix.sql.connection import Connection
 
-__all__ = ["Asked", "Result", "fixed", "matcher", "matching", "select", "source_of"]
+__all__ = [
+    "Asked",
+    "Matched",
+    "Result",
+    "coded",
+    "fixed",
+    "matcher",
+    "matching",
+    "select",
+    "source_of",
+]
 
 
 _Table: TypeAlias = "list[tuple[SqlValue, ...]] | OrderedRows[SqlValue]"
@@ -225,15 +238,32 @@ def _sorted(table: _Table, place: int, node: exp.Ordered) -> _Table:
 # --- one table, directly -------------------------------------------------------------------------
 
 
+class Matched(Protocol):
+    """Rows of a table that a condition holds of, and values computed of each.
+
+    The rows are as the engine has them, in order; or codes, where they are many.
+    """
+
+    @property
+    def rows(self) -> list[Row] | CodedRows:
+        """The rows."""
+
+    def by_row(self) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+        """Each row, and its values. Raises what computing them does."""
+
+    def assigned(self, columns: Sequence[Column]) -> list[Words]:
+        """The codes that the values of all rows are in some columns. Raises ByValueError."""
+
+
+Matcher: TypeAlias = "Callable[[Connection, Statement], Matched]"
+
+
 def matching(
     connection: Connection, statement: Statement, source: exp.Table, where: exp.Expr | None
-) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+) -> list[Row]:
     """The engine's rows of a table that a condition holds of."""
-    return matcher(connection, statement, source, where)(connection, statement)
-
-
-Matcher: TypeAlias = "Callable[[Connection, Statement], list[tuple[Row, tuple[SqlValue, ...]]]]"
-"""Finds rows of a table, as the engine has them, each with computed values."""
+    found = matcher(connection, statement, source, where, by_row=True)(connection, statement)
+    return [row for row, _ in found.by_row()]
 
 
 def matcher(
@@ -244,16 +274,21 @@ def matcher(
     computed: Sequence[exp.Expr] = (),
     *,
     beside: Sequence[exp.Expr] = (),
+    by_row: bool = False,
 ) -> Matcher:
     """What finds the rows of a table that a condition holds of, with others `beside` it.
 
     Such a row is found once for each list of values that it is found with. It does so again with
-    other parameters of the same types, unless there are subqueries or tables beside it.
+    other parameters of the same types, unless there are subqueries or tables beside it. They are
+    not codes where they are wanted `by_row`.
     """
     asked = [one for one in (where, *computed) if one is not None]
     if beside or any(within(one) for one in asked):
-        return lambda c, s: _matching_query(c, s, source, where, computed, beside=beside)
-    return _matcher(statement, source, where, connection.catalog.relations, computed)
+        return lambda c, s: _matching_query(
+            c, s, source, where, computed, beside=beside, by_row=by_row
+        )
+    found = _matcher(statement, source, where, connection.catalog.relations, computed)
+    return lambda c, s: _Direct.of(found, c, s, by_row=by_row)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,27 +299,92 @@ class _Matcher:
     relation: Relation
     tests: Sequence[scans.Test]
     wanted: Callable[[], dict[int, Any]]
+    nodes: Sequence[exp.Expr]
     values: Sequence[Scalar]
+    scalars: Scalars
 
-    def __call__(
-        self, connection: Connection, statement: Statement
-    ) -> list[tuple[Row, tuple[SqlValue, ...]]]:
-        computes = [value.compute for value in self.values]
-        shape, result = self.shape, []
-        with _told(statement):
-            there, tests = self.found(connection)
-            for row in there:
-                shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
-                if all(test(shown) is True for _, test in tests):
-                    result.append((row, tuple([compute(shown) for compute in computes])))
-        return result
-
-    def found(self, connection: Connection) -> tuple[Iterable[Row], Sequence[scans.Test]]:
-        """Rows of the table, and what is still to be asked of each; nothing where all are read."""
+    def rows(self, connection: Connection) -> list[Row] | CodedRows:
+        """The rows: in order, or as codes if they are many."""
         there = connection.lookup(self.relation, self.wanted())
-        if isinstance(there, OrderedRows):
-            return scans.passing(there, self.shape, self.tests), ()
-        return there, self.tests
+        if isinstance(there, CodedRows):
+            if len(there) >= scans.MANY:
+                there = scans.passing(there, self.shape, self.tests)
+                return there if len(there) >= scans.MANY else there.in_order()
+            there = there.in_order()
+        tests = self.tests
+        return [
+            row
+            for row, shown in zip(there, map(self.shown, there), strict=True)
+            if all(test.compute(shown) is True for test in tests)
+        ]
+
+    def shown(self, row: Row) -> list[SqlValue]:
+        """The values of SQL of a row."""
+        return [decode(*pair) for pair in zip(row, self.shape, strict=False)]
+
+    def computed(self, rows: Iterable[Row]) -> list[tuple[SqlValue, ...]]:
+        """The values of each row."""
+        computes = [value.compute for value in self.values]
+        return [tuple([compute(shown) for compute in computes]) for shown in map(self.shown, rows)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Direct:
+    """What a `_Matcher` finds."""
+
+    rows: list[Row] | CodedRows
+    matcher: _Matcher
+    statement: Statement
+
+    @classmethod
+    def of(
+        cls, found: _Matcher, connection: Connection, statement: Statement, *, by_row: bool = False
+    ) -> _Direct:
+        with _told(statement):
+            rows = found.rows(connection)
+            if by_row and isinstance(rows, CodedRows):
+                rows = rows.in_order()
+            return cls(rows, found, statement)
+
+    def by_row(self) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+        rows = self.rows.in_order() if isinstance(self.rows, CodedRows) else self.rows
+        with _told(self.statement):
+            return list(zip(rows, self.matcher.computed(rows), strict=True))
+
+    def assigned(self, columns: Sequence[Column]) -> list[Words]:
+        assert isinstance(self.rows, CodedRows)  # noqa: S101  few are not asked
+        there = scans.Columns.of(self.rows, self.matcher.shape)
+        scalars = self.matcher.scalars
+        pairs = zip(self.matcher.nodes, columns, strict=True)
+        return [scans.assign(scalars, node, column, there) for node, column in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class _Queried:
+    """What a query finds: each row `found`, and from its column `first` on values of a `shape`.
+
+    Those of `rows` are in the order of its own.
+    """
+
+    rows: list[Row] | CodedRows
+    found: CodedRows
+    shape: Sequence[Column]
+    first: int = 0
+
+    def by_row(self) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+        first = self.first
+        return [
+            (
+                row[:first],
+                tuple(decode(*pair) for pair in zip(row[first:], self.shape, strict=False)),
+            )
+            for row in self.found.in_order()
+        ]
+
+    def assigned(self, columns: Sequence[Column]) -> list[Words]:
+        codes = [self.found.codes[:, self.first + place] for place in range(len(columns))]
+        there = scans.Columns(self.shape, codes, self.found.tables)
+        return [scans.moved(there, place, column) for place, column in enumerate(columns)]
 
 
 @contextmanager
@@ -313,9 +413,10 @@ def _matcher(
         names = [column.name for column in found.columns]
         for part in required(where):
             read = {names.index(column.name) for column in part.find_all(exp.Column)}
-            tests.append((tuple(sorted(read)), scalars.compile(part).compute))
-    values = [scalars.compile(one) for one in computed]
-    return _Matcher(found.columns, found, tests, _fixing(statement, found, where), values)
+            compute = scalars.compile(part).compute
+            tests.append(scans.Test(tuple(sorted(read)), compute, scalars, part))
+    values, wanted = [scalars.compile(one) for one in computed], _fixing(statement, found, where)
+    return _Matcher(found.columns, found, tests, wanted, computed, values, scalars)
 
 
 def fixed(statement: Statement, found: Relation, where: exp.Expr | None) -> dict[int, Any]:
@@ -401,6 +502,29 @@ def _direct(
     connection: Connection, statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
 ) -> _Found | None:
     """A SELECT of one table or view, row by row; None for any other query."""
+    asked = _one_table(statement, query, known)
+    if asked is None:
+        return None
+    names, found = asked
+    shown = tuple(
+        Column(name, value.type, value.nullable)
+        for name, value in zip(names, found.values, strict=True)
+    )
+    with _told(statement):
+        rows = found.rows(connection)
+        if isinstance(rows, CodedRows):
+            if all(isinstance(node, exp.Column) for node in found.nodes):
+                columns = [column.name for column in found.shape]
+                places = [columns.index(node.name) for node in found.nodes]
+                return _Found(shown, scans.shown(rows, found.shape, places))
+            rows = rows.in_order()
+        return _Found(shown, found.computed(rows))
+
+
+def _one_table(
+    statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
+) -> tuple[list[str], _Matcher] | None:
+    """What finds the rows of a SELECT of one table or view, and the names that it shows."""
     source = source_of(query)
     if source is None or not isinstance(query, exp.Select):
         return None
@@ -415,22 +539,39 @@ def _direct(
         raise statement.unknown("table", source.name, list(known), source)
     scope = scope_of(statement, source.alias_or_name, known[source.name])
     named = spelled(scope, query.expressions)
-    nodes = [node for _, node in named]
     if where is not None:
         where = meant_in(scope, where, written_out(scope, query.expressions) or query.expressions)
-    found = _matcher(statement, source, where, known, nodes)
-    shown = tuple(
-        Column(name, value.type, value.nullable)
-        for (name, _), value in zip(named, found.values, strict=True)
-    )
-    if all(isinstance(node, exp.Column) for node in nodes):
-        with _told(statement):
-            there, _ = found.found(connection)
-            if isinstance(there, OrderedRows):
-                names = [column.name for column in found.shape]
-                places = [names.index(node.name) for node in nodes]
-                return _Found(shown, scans.shown(there, found.shape, places))
-    return _Found(shown, [row for _, row in found(connection, statement)])
+    nodes = [node for _, node in named]
+    return [name for name, _ in named], _matcher(statement, source, where, known, nodes)
+
+
+def coded(
+    connection: Connection, statement: Statement, node: exp.Expr, columns: Sequence[Column]
+) -> scans.Columns | None:
+    """The rows of a query as codes of some columns; None if they are few, or one is to be named.
+
+    In no order: one with an ORDER BY or LIMIT is not asked here. Raises as `select`.
+    """
+    written, known = unwrapped(node), connection.catalog.relations
+    if any(written.args.get(key) for key in ("order", "limit", "offset", "distinct", "into")):
+        return None
+    asked = _one_table(statement, written, known)
+    if asked is not None:
+        if len(asked[0]) != len(columns):
+            return None
+        found: Matched = _Direct.of(asked[1], connection, statement)
+    else:
+        one = _asked(connection, statement, written.copy(), known)
+        if len(one.names) != len(columns):
+            return None
+        rows = connection.recoded(_run(connection, one.builder, one.made, one.program))
+        found = _Queried(rows, rows, one.made.columns)
+    if not isinstance(found.rows, CodedRows) or len(found.rows) < scans.MANY:
+        return None
+    try:
+        return scans.Columns(columns, found.assigned(columns), found.rows.tables)
+    except ByValueError:
+        return None
 
 
 def spelled(scope: Scope, shown: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
@@ -452,7 +593,8 @@ def _evaluated(
 ) -> _Found:
     asked = _asked(connection, statement, query, known)
     made = asked.made
-    table = decode_rows(_run(connection, asked.builder, made, asked.program), made.columns)
+    rows = _run(connection, asked.builder, made, asked.program).in_order()
+    table = decode_rows(rows, made.columns)
     columns = zip(asked.names, made.columns, strict=True)
     return _Found(tuple(Column(name, c.type, c.nullable) for name, c in columns), table)
 
@@ -498,7 +640,7 @@ def _program(connection: Connection, builder: Builder) -> Program:
     return program(used_by(connection.catalog, builder).values(), [builder])
 
 
-def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Program) -> list[Row]:
+def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Program) -> CodedRows:
     """The rows of a relation of a program that is evaluated once."""
     reducers = {name: reducer for name, (_, reducer) in builder.reducers.items()}
     functors = builder.functions
@@ -509,7 +651,7 @@ def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Pr
         with db.transaction() as tx:
             for name in used_by(connection.catalog, builder):
                 connection.copy(name, tx)
-        return db.rows(made.name)
+        return db.coded(made.name)
 
 
 def _matching_query(
@@ -520,8 +662,9 @@ def _matching_query(
     computed: Sequence[exp.Expr],
     *,
     beside: Sequence[exp.Expr],
-) -> list[tuple[Row, tuple[SqlValue, ...]]]:
-    """`matching` where there are subqueries, or tables beside it."""
+    by_row: bool,
+) -> Matched:
+    """What is matched where there are subqueries, or tables beside it."""
     builder = Builder(statement, "query", connection.catalog.relations)
     query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=source.copy()))
     for one in beside:
@@ -547,9 +690,10 @@ def _matching_query(
     operands = [*whole, *values]
     made = builder.relation([one.column(f"c{n}") for n, one in enumerate(operands)])
     builder.head(made, operands, formulas.body)
+    found = _run(connection, builder, made, _program(connection, builder))
     width = len(whole)
     shape = made.columns[width:]
-    return [
-        (row[:width], tuple(decode(*pair) for pair in zip(row[width:], shape, strict=True)))
-        for row in _run(connection, builder, made, _program(connection, builder))
-    ]
+    if by_row or len(found) < scans.MANY:
+        return _Queried([row[:width] for row in found.in_order()], found, shape, width)
+    found = connection.recoded(found)
+    return _Queried(connection.rows_as(there.name, found), found, shape, width)
