@@ -44,7 +44,15 @@ SETS = (
     "s = CASE WHEN y THEN s ELSE 'n' END", "d = d + 1", "y = v > 1", "y = NOT y", "g = NULL",
     "v = NULL", "s = 'a'", "m = 1.255", "d = '2026-01-01'", "v = g, g = v",
 )  # fmt: skip
-MOVES = ("id = id + 1", "id = id - 1", "id = 7 - id", "id = id * 2", "id = 3", "id = g", "id = NULL")
+MOVES = (
+    "id = id + 1",
+    "id = id - 1",
+    "id = 7 - id",
+    "id = id * 2",
+    "id = 3",
+    "id = g",
+    "id = NULL",
+)
 CONDITIONS = (
     "", "id > 3", "id <= 4 AND v > 0", "g IS NULL", "g IS NOT NULL AND NOT g = 1", "v + 1 > 2",
     "m < 1", "m + v > 1", "m = g", "f > 0", "f < 1 OR y", "s = 'a'", "s < 'b' OR g = 1",
@@ -84,7 +92,9 @@ class _Pair:
         of = f" REFERENCES t(id){action}" if key else ""
         primary = random.choice(("x BIGINT PRIMARY KEY", "x BIGINT"))
         self.both(f"CREATE TABLE c ({primary}, r BIGINT DEFAULT 1{of}, w INTEGER NOT NULL)")
-        self.both("CREATE MATERIALIZED VIEW a AS SELECT g, COUNT(*) AS n, MIN(v) AS l FROM t GROUP BY g")
+        self.both(
+            "CREATE MATERIALIZED VIEW a AS SELECT g, COUNT(*) AS n, MIN(v) AS l FROM t GROUP BY g"
+        )
         self.both("CREATE MATERIALIZED VIEW b AS SELECT t.s, c.w FROM t JOIN c ON t.id = c.r")
         self.hear()
 
@@ -133,7 +143,9 @@ class _Pair:
         one = self.random.choice
         first = self.random.randrange(12)
         rows = [
-            f"({one((first + n, one(range(9))))}, " + ", ".join(one(VALUES[c]) for c in COLUMNS) + ")"
+            f"({one((first + n, one(range(9))))}, "
+            + ", ".join(one(VALUES[c]) for c in COLUMNS)
+            + ")"
             for n in range(count)
         ]
         if count > 1 and self.random.random() < 0.15:
@@ -163,7 +175,9 @@ class _Pair:
         if kind == 5:
             return f"INSERT INTO c SELECT v, id, {one(('g', '3', 'm', 'id'))} FROM t{self.where()}"
         if kind == 6:
-            cells = ", ".join(f"({random.randrange(30)}, {random.randrange(8)}, {n})" for n in range(4))
+            cells = ", ".join(
+                f"({random.randrange(30)}, {random.randrange(8)}, {n})" for n in range(4)
+            )
             return f"INSERT INTO c VALUES {cells}"
         if kind == 7:
             return one((

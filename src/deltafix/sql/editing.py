@@ -50,12 +50,7 @@ class Editing(Transactions):
             coded = edit if isinstance(edit, CodedEdit) else self._in_codes(edit)
             if self.take(coded):
                 return count
-            # by row, which names the one that breaks a constraint
-            edit = (
-                coded.by_row()
-                if isinstance(edit, CodedEdit)
-                else edit._replace(added=[*edit.added])
-            )
+            edit = coded.by_row() if coded.again is None else coded.again()  # which names a row
         made, doing = [edit], edit
         try:
             self._make(statement, edit)
@@ -95,7 +90,7 @@ class Editing(Transactions):
                 added = tx.coded(name, rows if isinstance(rows, list) else rows.table)
             finally:
                 tx.rollback()
-        return CodedEdit(edit.table, added.nothing, added)
+        return CodedEdit(edit.table, added.nothing, added, 0, lambda: edit._replace(added=[*rows]))
 
     def take(self, edit: CodedEdit, *, alone: bool = False) -> bool:
         """Let an edit of many rows wait as codes, and those that follow from it.

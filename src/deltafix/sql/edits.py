@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -122,12 +123,15 @@ def _of_query(
     upserted = None if conflict is None else _upsert(statement, table, conflict)
 
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
+        def by_row() -> Edit:
+            rows = reading.select(connection, statement, query).rows
+            return inserted(statement, table, wanted, rows)
+
         if upserted is None and not node.args.get("returning"):
             coded = _coded(connection, statement, table, wanted, query)
             if coded is not None:
-                return coded
-        edit = inserted(statement, table, wanted, reading.select(connection, statement, query).rows)
-        return edit if upserted is None else upserted(connection, statement, edit.added)
+                return coded._replace(again=by_row)
+        return by_row() if upserted is None else upserted(connection, statement, by_row().added)
 
     return _Plan(table, edit)
 
@@ -391,7 +395,8 @@ def _delete(connection: Connection, statement: Statement, node: exp.Delete) -> _
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         found = rows(connection, statement).rows
         if isinstance(found, CodedRows):
-            return CodedEdit(table, found, found.nothing)
+            again = lambda: Edit(table, found.in_order(), [])  # noqa: E731  one expression
+            return CodedEdit(table, found, found.nothing, 0, again)
         return Edit(table, found, [])
 
     return _Plan(table, edit)
@@ -458,8 +463,10 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         found = rows(connection, statement)
         coded = _changed(table, places, found)
-        if coded is not None:
-            return coded
+        again = partial(by_row, statement, found)
+        return again() if coded is None else coded._replace(again=again)
+
+    def by_row(statement: Statement, found: reading.Matched) -> Edit:
         removed, added = [], []
         pairs = found.by_row()
         if len({row for row, _ in pairs}) < len(pairs):

@@ -61,12 +61,16 @@ class Edit(NamedTuple):
 
 
 class CodedEdit(NamedTuple):
-    """An edit of many rows as codes; so many of those removed, the first, became those added."""
+    """An edit of many rows as codes; so many of those removed, the first, became those added.
+
+    `again` makes it by row, in the order in which an error is to find them; before it is made.
+    """
 
     table: Table
     removed: CodedRows
     added: CodedRows
     replaced: int = 0
+    again: Callable[[], Edit] | None = None
 
     @property
     def size(self) -> int:
