@@ -160,7 +160,8 @@ class _Pair:
             conflict = one((
                 " ON CONFLICT (id) DO NOTHING", " ON CONFLICT DO NOTHING",
                 " ON CONFLICT (id) DO UPDATE SET v = excluded.v",
-                " ON CONFLICT (id) DO UPDATE SET g = t.g + 1, s = excluded.s WHERE t.v < excluded.v",
+                " ON CONFLICT (id) DO UPDATE SET g = t.g + 1, s = excluded.s"
+                " WHERE t.v < excluded.v",
                 " ON CONFLICT (id) DO UPDATE SET id = excluded.id + 20",
             ))  # fmt: skip
         if kind < 3:

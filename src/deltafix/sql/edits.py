@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -317,7 +316,8 @@ def returned(statement: Statement, edit: Edit | CodedEdit, node: exp.Expr) -> re
     scope = reading.scope_of(statement, relation.name, relation)
     for name, one in reading.spelled(scope, node.expressions):
         shown.append((name, scalars.compile(one)))
-    edit = edit.by_row() if isinstance(edit, CodedEdit) else edit
+    if isinstance(edit, CodedEdit):
+        edit = edit.by_row() if edit.again is None else edit.again()  # in their order
     changed = edit.removed if isinstance(node.parent, exp.Delete) else edit.added
     rows = decode_rows(changed, relation.columns)
     columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
@@ -390,30 +390,17 @@ def _delete(connection: Connection, statement: Statement, node: exp.Delete) -> _
     check_clauses(Builder(statement, "", {}), node, ("this", "using", "where", "returning"))
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
-    rows = _matcher(connection, statement, node, (), node.args.get("using") or ())
+    beside = node.args.get("using") or ()
+    rows = reading.matcher(connection, statement, node.this, _where(node), beside=beside)
 
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
-        found = rows(connection, statement).rows
-        if isinstance(found, CodedRows):
-            again = lambda: Edit(table, found.in_order(), [])  # noqa: E731  one expression
-            return CodedEdit(table, found, found.nothing, 0, again)
-        return Edit(table, found, [])
+        found = rows(connection, statement)
+        if isinstance(found, list):
+            return Edit(table, [row for row, _ in found], [])
+        there = found.rows
+        return CodedEdit(table, there, there.nothing, 0, lambda: Edit(table, there.in_order(), []))
 
     return _Plan(table, edit)
-
-
-def _matcher(
-    connection: Connection,
-    statement: Statement,
-    node: exp.Delete | exp.Update,
-    computed: Sequence[exp.Expr],
-    beside: Sequence[exp.Expr],
-) -> Callable[[Connection, Statement], reading.Matched]:
-    """What finds the rows of an UPDATE or DELETE: in their order where they are shown."""
-    where, by_row = _where(node), bool(node.args.get("returning"))
-    return reading.matcher(
-        connection, statement, node.this, where, computed, beside=beside, by_row=by_row
-    )
 
 
 def truncate(
@@ -458,17 +445,19 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
     computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
     source = node.args.get("from_")
     beside = () if source is None else (source.this,)
-    rows = _matcher(connection, statement, node, computed, beside)
+    rows = reading.matcher(connection, statement, node.this, _where(node), computed, beside=beside)
 
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         found = rows(connection, statement)
+        if isinstance(found, list):
+            return by_row(statement, found)
         coded = _changed(table, places, found)
-        again = partial(by_row, statement, found)
-        return again() if coded is None else coded._replace(again=again)
+        if coded is None:
+            return by_row(statement, found.by_row())
+        return coded._replace(again=lambda: by_row(statement, found.by_row()))
 
-    def by_row(statement: Statement, found: reading.Matched) -> Edit:
+    def by_row(statement: Statement, pairs: reading.Pairs) -> Edit:
         removed, added = [], []
-        pairs = found.by_row()
         if len({row for row, _ in pairs}) < len(pairs):
             twice = next(row for row, n in Counter(row for row, _ in pairs).items() if n > 1)
             shown = told_row(*decode_rows([twice], columns))
@@ -485,11 +474,9 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
     return _Plan(table, edit)
 
 
-def _changed(table: Table, places: Sequence[int], found: reading.Matched) -> CodedEdit | None:
+def _changed(table: Table, places: Sequence[int], found: reading.Many) -> CodedEdit | None:
     """Rows of which some columns become others, as codes; None if one is to be looked at."""
     rows = found.rows
-    if not isinstance(rows, CodedRows):
-        return None
     (numbers,) = numbered(rows.codes)
     if len(np.unique(numbers)) < len(rows):
         return None

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Asked",
-    "Matched",
+    "Many",
+    "Pairs",
     "Result",
     "coded",
     "fixed",
@@ -238,32 +239,33 @@ def _sorted(table: _Table, place: int, node: exp.Ordered) -> _Table:
 # --- one table, directly -------------------------------------------------------------------------
 
 
-class Matched(Protocol):
-    """Rows of a table that a condition holds of, and values computed of each.
+Pairs: TypeAlias = "list[tuple[Row, tuple[SqlValue, ...]]]"
+"""Rows of a table, as the engine has them, in order, each with computed values."""
 
-    The rows are as the engine has them, in order; or codes, where they are many.
-    """
+
+class Many(Protocol):
+    """Many rows of a table that a condition holds of, as codes, and values to compute of each."""
 
     @property
-    def rows(self) -> list[Row] | CodedRows:
-        """The rows."""
-
-    def by_row(self) -> list[tuple[Row, tuple[SqlValue, ...]]]:
-        """Each row, and its values. Raises what computing them does."""
+    def rows(self) -> CodedRows:
+        """The rows, in no order."""
 
     def assigned(self, columns: Sequence[Column]) -> list[Words]:
         """The codes that the values of all rows are in some columns. Raises ByValueError."""
 
+    def by_row(self) -> Pairs:
+        """The same as tuples, in order. Raises what computing the values does."""
 
-Matcher: TypeAlias = "Callable[[Connection, Statement], Matched]"
+
+Matcher: TypeAlias = "Callable[[Connection, Statement], Pairs | Many]"
 
 
 def matching(
     connection: Connection, statement: Statement, source: exp.Table, where: exp.Expr | None
 ) -> list[Row]:
     """The engine's rows of a table that a condition holds of."""
-    found = matcher(connection, statement, source, where, by_row=True)(connection, statement)
-    return [row for row, _ in found.by_row()]
+    found = matcher(connection, statement, source, where)(connection, statement)
+    return [row for row, _ in (found if isinstance(found, list) else found.by_row())]
 
 
 def matcher(
@@ -274,21 +276,16 @@ def matcher(
     computed: Sequence[exp.Expr] = (),
     *,
     beside: Sequence[exp.Expr] = (),
-    by_row: bool = False,
 ) -> Matcher:
     """What finds the rows of a table that a condition holds of, with others `beside` it.
 
     Such a row is found once for each list of values that it is found with. It does so again with
-    other parameters of the same types, unless there are subqueries or tables beside it. They are
-    not codes where they are wanted `by_row`.
+    other parameters of the same types, unless there are subqueries or tables beside it.
     """
     asked = [one for one in (where, *computed) if one is not None]
     if beside or any(within(one) for one in asked):
-        return lambda c, s: _matching_query(
-            c, s, source, where, computed, beside=beside, by_row=by_row
-        )
-    found = _matcher(statement, source, where, connection.catalog.relations, computed)
-    return lambda c, s: _Direct.of(found, c, s, by_row=by_row)
+        return lambda c, s: _matching_query(c, s, source, where, computed, beside=beside)
+    return _matcher(statement, source, where, connection.catalog.relations, computed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,88 +300,71 @@ class _Matcher:
     values: Sequence[Scalar]
     scalars: Scalars
 
-    def rows(self, connection: Connection) -> list[Row] | CodedRows:
-        """The rows: in order, or as codes if they are many."""
-        there = connection.lookup(self.relation, self.wanted())
-        if isinstance(there, CodedRows):
-            if len(there) >= scans.MANY:
-                there = scans.passing(there, self.shape, self.tests)
-                return there if len(there) >= scans.MANY else there.in_order()
-            there = there.in_order()
-        tests = self.tests
-        return [
-            row
-            for row, shown in zip(there, map(self.shown, there), strict=True)
-            if all(test.compute(shown) is True for test in tests)
-        ]
+    def __call__(self, connection: Connection, statement: Statement) -> Pairs | Many:
+        with _told(statement):
+            there, tests = connection.lookup(self.relation, self.wanted()), self.tests
+            if isinstance(there, CodedRows):
+                if len(there) >= scans.MANY:
+                    there, tests = scans.passing(there, self.shape, tests), ()
+                    if len(there) >= scans.MANY:
+                        return _Direct(there, self, statement)
+                there = there.in_order()
+            return self.pairs(there, tests)
 
-    def shown(self, row: Row) -> list[SqlValue]:
-        """The values of SQL of a row."""
-        return [decode(*pair) for pair in zip(row, self.shape, strict=False)]
-
-    def computed(self, rows: Iterable[Row]) -> list[tuple[SqlValue, ...]]:
-        """The values of each row."""
+    def pairs(self, rows: Iterable[Row], tests: Sequence[scans.Test] = ()) -> Pairs:
+        """Those of some rows for which tests are true."""
         computes = [value.compute for value in self.values]
-        return [tuple([compute(shown) for compute in computes]) for shown in map(self.shown, rows)]
+        shape, result = self.shape, []
+        for row in rows:
+            shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
+            if all(test.compute(shown) is True for test in tests):
+                result.append((row, tuple([compute(shown) for compute in computes])))
+        return result
 
 
 @dataclass(frozen=True, slots=True)
 class _Direct:
-    """What a `_Matcher` finds."""
+    """Many rows that a `_Matcher` finds."""
 
-    rows: list[Row] | CodedRows
+    rows: CodedRows
     matcher: _Matcher
     statement: Statement
 
-    @classmethod
-    def of(
-        cls, found: _Matcher, connection: Connection, statement: Statement, *, by_row: bool = False
-    ) -> _Direct:
-        with _told(statement):
-            rows = found.rows(connection)
-            if by_row and isinstance(rows, CodedRows):
-                rows = rows.in_order()
-            return cls(rows, found, statement)
-
-    def by_row(self) -> list[tuple[Row, tuple[SqlValue, ...]]]:
-        rows = self.rows.in_order() if isinstance(self.rows, CodedRows) else self.rows
-        with _told(self.statement):
-            return list(zip(rows, self.matcher.computed(rows), strict=True))
-
     def assigned(self, columns: Sequence[Column]) -> list[Words]:
-        assert isinstance(self.rows, CodedRows)  # noqa: S101  few are not asked
         there = scans.Columns.of(self.rows, self.matcher.shape)
         scalars = self.matcher.scalars
         pairs = zip(self.matcher.nodes, columns, strict=True)
         return [scans.assign(scalars, node, column, there) for node, column in pairs]
 
+    def by_row(self) -> Pairs:
+        with _told(self.statement):
+            return self.matcher.pairs(self.rows.in_order())
+
 
 @dataclass(frozen=True, slots=True)
 class _Queried:
-    """What a query finds: each row `found`, and from its column `first` on values of a `shape`.
+    """Rows that a query finds: each `found`, and from its column `first` on values of a `shape`."""
 
-    Those of `rows` are in the order of its own.
-    """
-
-    rows: list[Row] | CodedRows
+    rows: CodedRows
     found: CodedRows
     shape: Sequence[Column]
     first: int = 0
-
-    def by_row(self) -> list[tuple[Row, tuple[SqlValue, ...]]]:
-        first = self.first
-        return [
-            (
-                row[:first],
-                tuple(decode(*pair) for pair in zip(row[first:], self.shape, strict=False)),
-            )
-            for row in self.found.in_order()
-        ]
 
     def assigned(self, columns: Sequence[Column]) -> list[Words]:
         codes = [self.found.codes[:, self.first + place] for place in range(len(columns))]
         there = scans.Columns(self.shape, codes, self.found.tables)
         return [scans.moved(there, place, column) for place, column in enumerate(columns)]
+
+    def by_row(self) -> Pairs:
+        return _split(self.found, self.shape, self.first)
+
+
+def _split(found: CodedRows, shape: Sequence[Column], first: int) -> Pairs:
+    """Rows, and behind the first columns the values of each, which are of a shape."""
+    return [
+        (row[:first], tuple(decode(*pair) for pair in zip(row[first:], shape, strict=False)))
+        for row in found.in_order()
+    ]
 
 
 @contextmanager
@@ -510,15 +490,14 @@ def _direct(
         Column(name, value.type, value.nullable)
         for name, value in zip(names, found.values, strict=True)
     )
-    with _told(statement):
-        rows = found.rows(connection)
-        if isinstance(rows, CodedRows):
-            if all(isinstance(node, exp.Column) for node in found.nodes):
-                columns = [column.name for column in found.shape]
-                places = [columns.index(node.name) for node in found.nodes]
-                return _Found(shown, scans.shown(rows, found.shape, places))
-            rows = rows.in_order()
-        return _Found(shown, found.computed(rows))
+    rows = found(connection, statement)
+    if not isinstance(rows, list):
+        if all(isinstance(node, exp.Column) for node in found.nodes):
+            columns = [column.name for column in found.shape]
+            places = [columns.index(node.name) for node in found.nodes]
+            return _Found(shown, scans.shown(rows.rows, found.shape, places))
+        rows = rows.by_row()
+    return _Found(shown, [row for _, row in rows])
 
 
 def _one_table(
@@ -559,14 +538,14 @@ def coded(
     if asked is not None:
         if len(asked[0]) != len(columns):
             return None
-        found: Matched = _Direct.of(asked[1], connection, statement)
+        found = asked[1](connection, statement)
     else:
         one = _asked(connection, statement, written.copy(), known)
         if len(one.names) != len(columns):
             return None
         rows = connection.recoded(_run(connection, one.builder, one.made, one.program))
         found = _Queried(rows, rows, one.made.columns)
-    if not isinstance(found.rows, CodedRows) or len(found.rows) < scans.MANY:
+    if isinstance(found, list) or len(found.rows) < scans.MANY:
         return None
     try:
         return scans.Columns(columns, found.assigned(columns), found.rows.tables)
@@ -662,8 +641,7 @@ def _matching_query(
     computed: Sequence[exp.Expr],
     *,
     beside: Sequence[exp.Expr],
-    by_row: bool,
-) -> Matched:
+) -> Pairs | Many:
     """What is matched where there are subqueries, or tables beside it."""
     builder = Builder(statement, "query", connection.catalog.relations)
     query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=source.copy()))
@@ -693,7 +671,7 @@ def _matching_query(
     found = _run(connection, builder, made, _program(connection, builder))
     width = len(whole)
     shape = made.columns[width:]
-    if by_row or len(found) < scans.MANY:
-        return _Queried([row[:width] for row in found.in_order()], found, shape, width)
+    if len(found) < scans.MANY:
+        return _split(found, shape, width)
     found = connection.recoded(found)
     return _Queried(connection.rows_as(there.name, found), found, shape, width)
