@@ -17,11 +17,12 @@ from deltafix.errors import FactError
 from deltafix.facts.schema import Row, Schema
 from deltafix.facts.values import sorted_rows
 from deltafix.kernel.arena import Words
+from deltafix.kernel.values import NIL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CodedRows", "Ints", "Mask", "numbered"]
+__all__ = ["CodedRows", "Ints", "Mask", "distinct", "numbered", "places_among", "without_nil"]
 
 Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 Ints: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
@@ -86,3 +87,28 @@ def numbered(*tables: Words) -> list[Ints]:
         codes = (codes << 32) + (both[:, column].astype(np.int64) & 0xFFFFFFFF)
     ends: Sequence[int] = np.cumsum([len(one) for one in tables[:-1]]).tolist()
     return np.split(codes, ends)
+
+
+def distinct(rows: Words) -> Words:
+    """Each row once. O(rows log rows)."""
+    if not len(rows):
+        return rows
+    (numbers,) = numbered(rows)
+    _, firsts = np.unique(numbers, return_index=True)
+    return rows[firsts]
+
+
+def without_nil(rows: Words) -> Words:
+    """The rows in which no column is `nil`."""
+    there: Words = rows[(rows != NIL).all(axis=1)]
+    return there
+
+
+def places_among(rows: Words, others: Words) -> Ints:
+    """Where among others, no two of which are equal, each row is; -1 for none. O(rows log rows)."""
+    if not len(others):
+        return np.full(len(rows), -1, np.int64)
+    mine, theirs = numbered(rows, others)
+    order = np.argsort(theirs, kind="stable")
+    found = order[np.minimum(np.searchsorted(theirs[order], mine), len(others) - 1)]
+    return np.where(theirs[found] == mine, found, -1)

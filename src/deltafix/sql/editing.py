@@ -20,12 +20,14 @@ from deltafix.sql.integrity import (
     require_end,
     require_keys,
     require_references,
+    rows_with,
 )
 from deltafix.sql.rows import CodedEdit, Edit, checked, name_rows
 from deltafix.sql.transactions import Transactions
 
 if TYPE_CHECKING:
     from deltafix.engine.transaction import Transaction
+    from deltafix.kernel.arena import Words
     from deltafix.sql.builder import Relation
     from deltafix.sql.tables import Key, Table
     from deltafix.sql.text import Statement
@@ -47,7 +49,7 @@ class Editing(Transactions):
     def _make_all(self, statement: Statement, edit: Edit | CodedEdit) -> int:
         count = edit.size
         if isinstance(edit, CodedEdit) or not isinstance(edit.added, list):
-            coded = edit if isinstance(edit, CodedEdit) else self._in_codes(edit)
+            coded = edit if isinstance(edit, CodedEdit) else self.in_codes(edit)
             if self.take(coded):
                 return count
             edit = coded.by_row() if coded.again is None else coded.again()  # which names a row
@@ -82,7 +84,7 @@ class Editing(Transactions):
             self._pending.add(table, (), added)
         self._journal.append(edit)
 
-    def _in_codes(self, edit: Edit) -> CodedEdit:
+    def in_codes(self, edit: Edit) -> CodedEdit:
         """Rows to insert by column as codes. O(cells)."""
         name, rows = edit.table.relation.name, edit.added
         with self._engine().transaction() as tx:
@@ -162,6 +164,11 @@ class Editing(Transactions):
         """The same as codes, in no order."""
         self._settle_edits()
         return self._engine().coded(name)
+
+    def rows_in_codes(self, table: Table, key: Key, values: Words) -> CodedRows:
+        """The rows that have these values of a key, one of which is no row's twice, as codes."""
+        self._settle_edits()
+        return rows_with(self._engine(), {}, table.relation.name, key.places, values)
 
     def recoded(self, rows: CodedRows) -> CodedRows:
         """Rows of another database in the codes of the engine."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from deltafix.engine.coded import CodedRows, numbered
+from deltafix.engine.coded import CodedRows, distinct, numbered, places_among, without_nil
 from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
@@ -24,7 +24,7 @@ from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import CodedEdit, Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import EXCLUDED, Scalars, over
-from deltafix.sql.scans import passing, stored
+from deltafix.sql.scans import Columns, Test, assign, passing, stored
 from deltafix.sql.tables import Key, Table
 from deltafix.sql.text import Statement, cells_of, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
@@ -111,7 +111,7 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
     if conflict is None:
         return _Plan(table, lambda c, s: inserted(s, table, wanted, *rows(c, s)))
     upserted = _upsert(statement, table, conflict)
-    return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, *rows(c, s)).added))
+    return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, *rows(c, s))))
 
 
 def _of_query(
@@ -126,11 +126,11 @@ def _of_query(
             rows = reading.select(connection, statement, query).rows
             return inserted(statement, table, wanted, rows)
 
-        if upserted is None and not node.args.get("returning"):
+        coded = None
+        if not node.args.get("returning"):
             coded = _coded(connection, statement, table, wanted, query)
-            if coded is not None:
-                return coded._replace(again=by_row)
-        return by_row() if upserted is None else upserted(connection, statement, by_row().added)
+        found = by_row() if coded is None else coded._replace(again=by_row)
+        return found if upserted is None else upserted(connection, statement, found)
 
     return _Plan(table, edit)
 
@@ -240,9 +240,18 @@ def _alternative(
     return exp.OnConflict(action=exp.var("DO UPDATE"), expressions=sets)
 
 
+class _Way(NamedTuple):
+    """What becomes of a row whose key is there: columns that are set, where a condition holds."""
+
+    scalars: Scalars
+    test: Test | None
+    places: Sequence[int]
+    nodes: Sequence[exp.Expr]
+
+
 def _upsert(
     statement: Statement, table: Table, conflict: exp.OnConflict
-) -> Callable[[Connection, Statement, Any], Edit]:
+) -> Callable[[Connection, Statement, Edit | CodedEdit], Edit | CodedEdit]:
     """Rows to insert where those whose key is there are left out, or change the row that has it."""
     check_clauses(
         Builder(statement, "", {}), conflict, ("action", "conflict_keys", "expressions", "where")
@@ -259,8 +268,10 @@ def _upsert(
     values = [scalars.compile(one).compute for one in nodes]
     where = _where(conflict)
     test = None if where is None else scalars.truth(where, where).compute
+    asked = None if where is None else Test.of(scalars, where)
+    way = _Way(scalars, asked, places, nodes)
 
-    def edit(connection: Connection, statement: Statement, rows: Sequence[Row]) -> Edit:
+    def by_row(connection: Connection, statement: Statement, rows: Sequence[Row]) -> Edit:
         removed, added, replaced = list[Row](), list[Row](), list[Row]()
         seen: set[tuple[Key, tuple[Any, ...]]] = set()
         held = {key: connection.rows_with(table, key, map(key.of, rows)) for key in keys}
@@ -288,7 +299,60 @@ def _upsert(
                     added.append(replaced[-1])
         return checked(statement, Edit(table, removed, added, replaced))
 
+    def edit(
+        connection: Connection, statement: Statement, given: Edit | CodedEdit
+    ) -> Edit | CodedEdit:
+        if isinstance(given, Edit) and isinstance(given.added, list):
+            return by_row(connection, statement, given.added)
+        coded = given if isinstance(given, CodedEdit) else connection.in_codes(given)
+        again = coded.again
+
+        def anew() -> Edit:
+            rows = given if again is None else again()
+            return by_row(connection, statement, [*rows.added])
+
+        made = _upserted(connection, coded, keys, way)
+        return anew() if made is None else made._replace(again=anew)
+
     return edit
+
+
+def _upserted(
+    connection: Connection, given: CodedEdit, keys: Sequence[Key], way: _Way
+) -> CodedEdit | None:
+    """Rows to insert in codes, but for those whose key is there; None if one is to be looked at."""
+    table, rows = given.table, given.added
+    schema, columns = rows.schema, table.relation.columns
+    at, known = np.full(len(rows), -1, np.int64), rows.nothing.codes
+    for key in keys:
+        mine = rows.codes[:, list(key.places)]
+        wanted = without_nil(mine)
+        if len(distinct(wanted)) < len(wanted):
+            return None
+        there = connection.rows_in_codes(table, key, wanted)
+        places = places_among(mine, there.codes[:, list(key.places)])
+        at = np.where((at < 0) & (places >= 0), places + len(known), at)
+        known = np.concatenate([known, there.codes])
+    fresh, matched = rows.codes[at < 0], rows.codes[at >= 0]
+    if not way.places:
+        added = CodedRows(schema, fresh, rows.tables)
+        return CodedEdit(table, rows.nothing, added)
+    old = known[at[at >= 0]]
+    if len(distinct(old)) < len(old):
+        return None
+    both = [side[:, place] for side in (old, matched) for place in range(len(columns))]
+    there_ = Columns((*columns, *columns), both, rows.tables)
+    try:
+        if way.test is not None and len(old):
+            fits = way.test.fits(there_)
+            old, there_ = old[fits], there_.where(fits)
+        changed = old.copy()
+        for place, node in zip(way.places, way.nodes, strict=True) if len(old) else ():
+            changed[:, place] = assign(way.scalars, node, columns[place], there_)
+    except (ByValueError, ValueError, ArithmeticError):
+        return None
+    added = CodedRows(schema, np.concatenate([changed, fresh]), rows.tables)
+    return sound(CodedEdit(table, CodedRows(schema, old, rows.tables), added, len(old)))
 
 
 def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -> Sequence[Key]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deltafix.engine.coded import CodedRows, numbered
+from deltafix.engine.coded import CodedRows, distinct, numbered, places_among, without_nil
 from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
 from deltafix.kernel.values import NIL
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "actions", "following", "net", "require_end", "require_keys", "require_references",
-    "require_sound",
+    "require_sound", "rows_with",
 ]  # fmt: skip
 
 
@@ -275,17 +275,7 @@ def following(engine: Database, catalog: Catalog, edit: CodedEdit) -> list[Coded
 
 def _of(rows: CodedRows, places: Sequence[int]) -> Words:
     """The codes in some columns of the rows that are not NULL there."""
-    found: Words = rows.codes[:, list(places)]
-    there: Words = found[(found != NIL).all(axis=1)]
-    return there
-
-
-def _distinct(keys: Words) -> Words:
-    if not len(keys):
-        return keys
-    (numbers,) = numbered(keys)
-    _, firsts = np.unique(numbers, return_index=True)
-    return keys[firsts]
+    return without_nil(rows.codes[:, list(places)])
 
 
 def _without(keys: Words, others: Words) -> Words:
@@ -296,13 +286,13 @@ def _without(keys: Words, others: Words) -> Words:
     return keys[~np.isin(mine, theirs)]
 
 
-def _rows_with(
+def rows_with(
     engine: Database, made: Mapping[str, CodedEdit], name: str, places: Sequence[int], keys: Words
 ) -> CodedRows:
     """The engine's rows of a table that have some keys, but for those that an edit removes."""
     order = np.argsort(places)
     sorted_places = [places[n] for n in order]
-    found = engine.coded_with(name, sorted_places, np.ascontiguousarray(_distinct(keys)[:, order]))
+    found = engine.coded_with(name, sorted_places, np.ascontiguousarray(distinct(keys)[:, order]))
     gone = made[name].removed.codes if name in made else found.codes[:0]
     if len(gone) and len(found):
         mine, theirs = numbered(found.codes, gone)
@@ -319,10 +309,10 @@ def _keys_hold(engine: Database, edit: CodedEdit) -> bool:
         ):
             continue
         keys = _of(edit.added, places)
-        if len(_distinct(keys)) < len(keys):
+        if len(distinct(keys)) < len(keys):
             return False
         fresh = _without(keys, _of(edit.removed, places))
-        if len(fresh) and len(_rows_with(engine, {}, edit.table.relation.name, places, fresh)):
+        if len(fresh) and len(rows_with(engine, {}, edit.table.relation.name, places, fresh)):
             return False
     return True
 
@@ -352,7 +342,7 @@ def _follows(
     # what another edit changed is found as it was, and then by row; what one removed is gone
     other = made.get(table.relation.name)
     known = made if other is not None and not len(other.added) else {}
-    found = _rows_with(engine, known, table.relation.name, mine, old[changed])
+    found = rows_with(engine, known, table.relation.name, mine, old[changed])
     if not len(found):
         return none
     if action == "CASCADE" and deleted:
@@ -363,10 +353,7 @@ def _follows(
     if action == "SET NULL":
         codes[:, mine] = NIL
     else:
-        keys, asked = numbered(old[changed], codes[:, mine])
-        order = np.argsort(keys)
-        at = order[np.searchsorted(keys[order], asked)]
-        codes[:, mine] = new[changed[:count]][at]
+        codes[:, mine] = new[changed][places_among(codes[:, mine], old[changed])]
     columns = table.relation.columns
     if any((codes[:, place] == NIL).any() for place in mine if not columns[place].nullable):
         return None
@@ -388,16 +375,16 @@ def _refers_soundly(
             )
         ):
             continue
-        wanted = _distinct(_of(edit.added, places))
+        wanted = distinct(_of(edit.added, places))
         if one.table in made:
             wanted = _without(wanted, _of(made[one.table].added, one.key.places))
         if len(wanted):
-            there = _rows_with(engine, made, one.table, one.key.places, wanted)
+            there = rows_with(engine, made, one.table, one.key.places, wanted)
             if len(there) < len(wanted):
                 return False
     for table, one in catalog.referring(name) if len(edit.removed) else ():
         gone = _without(_of(edit.removed, one.key.places), _of(edit.added, one.key.places))
-        if len(gone) and len(_rows_with(engine, made, table.relation.name, one.places, gone)):
+        if len(gone) and len(rows_with(engine, made, table.relation.name, one.places, gone)):
             return False
     return True
 

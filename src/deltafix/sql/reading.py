@@ -390,11 +390,7 @@ def _matcher(
     tests: list[scans.Test] = []
     if where is not None:
         scalars.truth(exp.Where(this=where), where)  # as a whole, for what is wrong with it
-        names = [column.name for column in found.columns]
-        for part in required(where):
-            read = {names.index(column.name) for column in part.find_all(exp.Column)}
-            compute = scalars.compile(part).compute
-            tests.append(scans.Test(tuple(sorted(read)), compute, scalars, part))
+        tests = [scans.Test.of(scalars, part) for part in required(where)]
     values, wanted = [scalars.compile(one) for one in computed], _fixing(statement, found, where)
     return _Matcher(found.columns, found, tests, wanted, computed, values, scalars)
 

@@ -8,7 +8,8 @@ pass is over is said elsewhere (`sql.reading`); what numpy computes, `sql.vector
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,16 +35,31 @@ MANY: Final = 256
 _OPTIONAL: Final = {field: kind for kind, field in OPTIONAL.items()}
 
 
-class Test(NamedTuple):
-    """A condition: the places of the columns that it reads, what it is of a row, and what it says.
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A condition: what it says, and what it is of a row."""
 
-    The last two for `sql.vectors`.
-    """
-
-    read: tuple[int, ...]
-    compute: Callable[[Any], Any]
     scalars: Scalars
     node: exp.Expr
+    compute: Compute
+
+    @classmethod
+    def of(cls, scalars: Scalars, node: exp.Expr) -> Test:
+        """What a node says."""
+        return cls(scalars, node, scalars.compile(node).compute)
+
+    def fits(self, columns: Columns) -> Mask:
+        """For which rows it is true. Raises what it does of one of them.
+
+        O(rows), and where Python is asked, a call for each list of values of what it reads.
+        """
+        try:
+            return truth(self.scalars, self.node, columns)
+        except ByValueError:
+            read = _read(self.scalars, self.node, columns)
+            values, places = columns.by_value(read, self.compute)
+            fits: Mask = np.array([value is True for value in values], np.bool_)[places]
+            return fits
 
 
 class Columns:
@@ -64,6 +80,10 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.codes[0])
+
+    def where(self, chosen: Mask) -> Columns:
+        """Of the rows under a mask."""
+        return Columns(self.shape, [one[chosen] for one in self.codes], self.tables)
 
     def null(self, place: int) -> Mask | None:
         """Which values of a column are NULL; None where it has none."""
@@ -121,18 +141,12 @@ def passing(rows: CodedRows, shape: Sequence[Column], tests: Sequence[Test]) -> 
     for test in tests:
         if not len(rows):
             break
-        columns = Columns.of(rows, shape)
         try:
-            fits: Any = truth(test.scalars, test.node, columns)
-        except ByValueError:
-            try:
-                values, places = columns.by_value(test.read, test.compute)
-            except (ValueError, ArithmeticError):
-                for row in rows.in_order():  # the first of them is the one to be told of
-                    test.compute([decode(*pair) for pair in zip(row, shape, strict=False)])
-                raise
-            fits = np.array([value is True for value in values], np.bool_)[places]
-        rows = rows.where(fits)
+            rows = rows.where(test.fits(Columns.of(rows, shape)))
+        except (ValueError, ArithmeticError):
+            for row in rows.in_order():  # the first of them is the one to be told of
+                test.compute([decode(*pair) for pair in zip(row, shape, strict=False)])
+            raise
     return rows
 
 

@@ -228,15 +228,14 @@ def _read_table(
     indexes = dict.fromkeys(one.places for one in keys)
     made = Relation(name, tuple(columns), hidden, tuple(identity), tuple(indexes))
     scalars = over(statement, (name, columns))
-    checks = tuple(_check(statement, scalars, names, one) for one in conditions)
+    checks = tuple(_check(statement, scalars, one) for one in conditions)
     return Table(made, tuple(keys), checks, (), defaults), references
 
 
-def _check(statement: Statement, scalars: Scalars, names: Sequence[str], node: exp.Expr) -> Check:
-    compute, broken = scalars.truth(node, node).compute, exp.Not(this=node)
-    read = sorted({names.index(one.name) for one in node.find_all(exp.Column)})
-    test = Test(tuple(read), scalars.compile(broken).compute, scalars, broken)
-    return Check(node.sql(statement.dialect), compute, test)
+def _check(statement: Statement, scalars: Scalars, node: exp.Expr) -> Check:
+    compute = scalars.truth(node, node).compute
+    broken = Test.of(scalars, exp.Not(this=node))
+    return Check(node.sql(statement.dialect), compute, broken)
 
 
 def _foreign(
