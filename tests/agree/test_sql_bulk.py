@@ -100,6 +100,7 @@ class _Pair:
 
     def open(self) -> None:
         self.dbs = [deltafix.sql.connect(path) for path in self.paths]
+        self.count(self.dbs[1])
 
     def hear(self) -> None:
         self.told = [[db.subscribe(name) for name in "tcab"] for db in self.dbs]
@@ -107,6 +108,17 @@ class _Pair:
     def close(self) -> None:
         for db in self.dbs:
             db.close()
+
+    def count(self, db: Connection) -> None:
+        """Count the edits that the second one takes in codes."""
+        taken = db._take
+
+        def take(edit: Any, **given: Any) -> bool:
+            done: bool = taken(edit, **given)
+            self.counts["coded" if done else "by row"] += 1
+            return done
+
+        db._take = take  # type: ignore[method-assign]
 
     def both(self, sql: str, run: Callable[[Connection], Any] | None = None) -> None:
         """Have both do the same, and say the same."""
@@ -165,7 +177,8 @@ class _Pair:
                 " ON CONFLICT (id) DO UPDATE SET id = excluded.id + 20",
             ))  # fmt: skip
         if kind < 3:
-            return f"INSERT INTO t VALUES {self.rows(random.choice((1, 3, 8)))}{conflict}"
+            shown = one(("", "", " RETURNING *"))
+            return f"INSERT INTO t VALUES {self.rows(random.choice((1, 3, 8)))}{conflict}{shown}"
         if kind == 3:
             shift = one(("id + 10", "id", "7 - id", "g"))
             return (
@@ -217,6 +230,8 @@ class _Pair:
                 for n in range(self.random.choice((2, 6, 10)))
             ]
             sql = "INSERT INTO t (id, g, v, m) VALUES (?, ?, ?, ?)"
+            if self.keyed:
+                sql += self.random.choice(("", " ON CONFLICT (id) DO UPDATE SET v = excluded.v"))
             if self.random.random() < 0.3:
                 sql, rows = "UPDATE t SET v = ? + 1 WHERE g = ?", [row[:2] for row in rows]
             self.both(sql, lambda db: db.executemany(sql, rows))

@@ -50,9 +50,9 @@ class Editing(Transactions):
         count = edit.size
         if isinstance(edit, CodedEdit) or not isinstance(edit.added, list):
             coded = edit if isinstance(edit, CodedEdit) else self.in_codes(edit)
-            if self.take(coded):
+            if self._take(coded):
                 return count
-            edit = coded.by_row() if coded.again is None else coded.again()  # which names a row
+            edit = coded.by_row_again()  # which names a row
         made, doing = [edit], edit
         try:
             self._make(statement, edit)
@@ -100,6 +100,15 @@ class Editing(Transactions):
         False, and nothing, where a row breaks a constraint, or what follows is to be found row by
         row. `alone` nothing follows, and no constraint is asked.
         """
+        try:
+            return self._take(edit, alone=alone)
+        except SqlError:
+            raise
+        except BaseException as error:
+            self._abort(error)  # as above
+            raise
+
+    def _take(self, edit: CodedEdit, *, alone: bool = False) -> bool:
         if self._pending:
             self._settle_edits()
         made = [edit] if alone else following(self._engine(), self.catalog, edit)

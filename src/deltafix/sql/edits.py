@@ -9,31 +9,33 @@ the same types is planned once: what a plan knows is its tree and its table.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from deltafix.engine.coded import CodedRows, distinct, numbered, places_among, without_nil
-from deltafix.facts.schema import Row
+from deltafix.engine.coded import CodedRows, numbered
+from deltafix.errors import SqlError
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.literals import Compute, Given, Scalar, typed
 from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import CodedEdit, Edit, Other, checked, encoded, inserted
-from deltafix.sql.scalar import EXCLUDED, Scalars, over
-from deltafix.sql.scans import Columns, Test, assign, passing, stored
-from deltafix.sql.tables import Key, Table
+from deltafix.sql.scalar import Scalars, over
+from deltafix.sql.scans import stored
+from deltafix.sql.setting import computed, set_places, sound, where_of
+from deltafix.sql.tables import Table
 from deltafix.sql.text import Statement, cells_of, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
+from deltafix.sql.upserts import Upsert, conflict_of
 from deltafix.sql.vectors import ByValueError
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["check_table", "edit_of", "edited_table", "returned", "set_places", "truncate"]
+__all__ = ["check_table", "edit_of", "edited_table", "many", "returned", "truncate"]
 
 _Run: TypeAlias = "Callable[[Connection, Statement], Edit | CodedEdit]"
 
@@ -78,12 +80,39 @@ def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -
     return found
 
 
-def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _Plan:
-    """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
-    builder = Builder(statement, "", {})
-    check_clauses(
-        builder, node, ("this", "expression", "conflict", "returning", "by_name", "alternative")
-    )
+def many(connection: Connection, statement: Statement, rows: Sequence[Any]) -> CodedEdit | None:
+    """INSERT ... VALUES (?, ?) of many rows of parameters, as one edit.
+
+    None for another statement, and where a row is to be looked at as the statement does.
+    """
+    node = statement.node
+    if not isinstance(node, exp.Insert):
+        return None
+    values = node.args.get("expression")
+    if not isinstance(values, exp.Values) or len(values.expressions) != 1:
+        return None
+    (cells,) = cells_of(values)
+    plain = all(isinstance(cell, exp.Placeholder) and not cell.this for cell in cells)
+    alike = all(type(row) in (tuple, list) and len(row) == len(cells) for row in rows)
+    if not (plain and alike) or node.args.get("returning") or node.args.get("by_name"):
+        return None
+    table, wanted = _target(connection, statement, node)
+    if len(wanted) != len(cells):
+        return None
+    conflict = conflict_of(statement, node, table, wanted)
+    try:
+        given = connection.in_codes(inserted(statement, table, wanted, rows))
+    except SqlError:
+        return None
+    if conflict is None:
+        return given
+    return Upsert.of(statement, table, conflict).in_codes(connection, given)
+
+
+def _target(
+    connection: Connection, statement: Statement, node: exp.Insert
+) -> tuple[Table, list[str]]:
+    """The table of an INSERT, and the columns that it names. Raises SqlProgrammingError."""
     target = node.this
     named = isinstance(target, exp.Schema)
     table = edited_table(connection, statement, target.this if named else target)
@@ -97,6 +126,18 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
             raise statement.unknown("column", name, names, one)
         if name in wanted[:place]:
             raise statement.wrong(f"column {name!r} is given twice", one, "give it once")
+    return table, wanted
+
+
+def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _Plan:
+    """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
+    builder = Builder(statement, "", {})
+    check_clauses(
+        builder, node, ("this", "expression", "conflict", "returning", "by_name", "alternative")
+    )
+    table, wanted = _target(connection, statement, node)
+    columns = table.relation.columns
+    names = [column.name for column in columns]
     query = node.args.get("expression")
     rows: Callable[[Connection, Statement], tuple[Sequence[Sequence[SqlValue]], Other | None]]
     if node.args.get("by_name"):
@@ -107,19 +148,19 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
         raise builder.refused("INSERT of nothing", node, "write VALUES (...) or a SELECT")
     else:
         return _of_query(statement, node, table, wanted, query)
-    conflict = _conflict(statement, node, table, wanted)
+    conflict = conflict_of(statement, node, table, wanted)
     if conflict is None:
         return _Plan(table, lambda c, s: inserted(s, table, wanted, *rows(c, s)))
-    upserted = _upsert(statement, table, conflict)
-    return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, *rows(c, s))))
+    upserted = Upsert.of(statement, table, conflict)
+    return _Plan(table, lambda c, s: upserted.edit(c, s, inserted(s, table, wanted, *rows(c, s))))
 
 
 def _of_query(
     statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str], query: exp.Expr
 ) -> _Plan:
     """INSERT ... SELECT."""
-    conflict = _conflict(statement, node, table, wanted)
-    upserted = None if conflict is None else _upsert(statement, table, conflict)
+    conflict = conflict_of(statement, node, table, wanted)
+    upserted = None if conflict is None else Upsert.of(statement, table, conflict)
 
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         def by_row() -> Edit:
@@ -130,7 +171,7 @@ def _of_query(
         if not node.args.get("returning"):
             coded = _coded(connection, statement, table, wanted, query)
         found = by_row() if coded is None else coded._replace(again=by_row)
-        return found if upserted is None else upserted(connection, statement, found)
+        return found if upserted is None else upserted.edit(connection, statement, found)
 
     return _Plan(table, edit)
 
@@ -166,16 +207,6 @@ def _coded(
     return sound(CodedEdit(table, added.nothing, added))
 
 
-def sound(edit: CodedEdit) -> CodedEdit | None:
-    """The edit, if no row that it adds breaks a CHECK, or is to be asked about by itself."""
-    columns = edit.table.relation.columns
-    try:
-        broken = any(len(passing(edit.added, columns, [one.broken])) for one in edit.table.checks)
-    except (ValueError, ArithmeticError):
-        return None
-    return None if broken else edit
-
-
 def _by_name(
     statement: Statement, node: exp.Insert, table: Table, query: exp.Query | None
 ) -> _Plan:
@@ -199,180 +230,7 @@ def _by_name(
     return _Plan(table, edit)
 
 
-def _conflict(
-    statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str]
-) -> exp.OnConflict | None:
-    """What an INSERT does about rows whose key is there."""
-    if node.args.get("alternative"):
-        return _alternative(statement, node, table, wanted)
-    return node.args.get("conflict")
-
-
-def _alternative(
-    statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str]
-) -> exp.OnConflict:
-    """INSERT OR REPLACE and OR IGNORE, as DuckDB has them, as ON CONFLICT of all that is given."""
-    word = str(node.args["alternative"]).upper()
-    columns = table.relation.columns
-    keys = [[columns[place].name for place in key.places] for key in table.keys]
-    action = "DO NOTHING" if word == "IGNORE" else "DO UPDATE SET ..."
-    way_out = (
-        f"write ON CONFLICT ({', '.join(keys[0]) if keys else 'key'}) {action} behind the rows"
-    )
-    known = statement.dialect == "duckdb" and word in ("REPLACE", "IGNORE")
-    if not known or node.args.get("conflict"):
-        raise statement.refused(f"INSERT OR {word}", node.this, way_out)
-    if not keys:
-        message = f"{table.relation.name} has no key, by which a row would be there already"
-        raise statement.wrong(message, node.this, "make it a PRIMARY KEY, or write INSERT INTO")
-    if word == "IGNORE":
-        return exp.OnConflict(action=exp.var("DO NOTHING"))
-    if len(keys) > 1:
-        message = f"{table.relation.name} has {len(keys)} keys: which row is replaced?"
-        raise statement.wrong(message, node.this, way_out)
-    sets = [
-        exp.EQ(
-            this=exp.column(name, quoted=True), expression=exp.column(name, EXCLUDED, quoted=True)
-        )
-        for name in wanted
-        if name not in keys[0]
-    ]
-    return exp.OnConflict(action=exp.var("DO UPDATE"), expressions=sets)
-
-
-class _Way(NamedTuple):
-    """What becomes of a row whose key is there: columns that are set, where a condition holds."""
-
-    scalars: Scalars
-    test: Test | None
-    places: Sequence[int]
-    nodes: Sequence[exp.Expr]
-
-
-def _upsert(
-    statement: Statement, table: Table, conflict: exp.OnConflict
-) -> Callable[[Connection, Statement, Edit | CodedEdit], Edit | CodedEdit]:
-    """Rows to insert where those whose key is there are left out, or change the row that has it."""
-    check_clauses(
-        Builder(statement, "", {}), conflict, ("action", "conflict_keys", "expressions", "where")
-    )
-    columns = table.relation.columns
-    keys = _conflicting(statement, table, conflict)
-    changes = bool(conflict.expressions)
-    scalars = over(statement, (table.relation.name, columns), (EXCLUDED, columns))
-    places = list(set_places(statement, conflict, table.relation.name, columns))
-    nodes = [
-        typed(one.expression, columns[place].type)
-        for one, place in zip(conflict.expressions, places, strict=True)
-    ]
-    values = [scalars.compile(one).compute for one in nodes]
-    where = _where(conflict)
-    test = None if where is None else scalars.truth(where, where).compute
-    asked = None if where is None else Test.of(scalars, where)
-    way = _Way(scalars, asked, places, nodes)
-
-    def by_row(connection: Connection, statement: Statement, rows: Sequence[Row]) -> Edit:
-        removed, added, replaced = list[Row](), list[Row](), list[Row]()
-        seen: set[tuple[Key, tuple[Any, ...]]] = set()
-        held = {key: connection.rows_with(table, key, map(key.of, rows)) for key in keys}
-        for row in rows:
-            mine = [(key, key.of(row)) for key in keys if None not in key.of(row)]
-            there = next((held[k][v] for k, v in mine if v in held[k]), None)
-            if not seen.isdisjoint(mine):
-                if changes:
-                    shown = told_row(*decode_rows([row], columns))
-                    message = f"two rows of the statement have one key; the second is {shown}"
-                    raise statement.integrity(message, "insert each key once")
-                continue
-            seen.update(mine)
-            if there is None:
-                added.append(row)
-            elif changes:
-                both = [*decode_rows([there], columns)[0], *decode_rows([row], columns)[0]]
-                if test is None or _computed(statement, test, both) is True:
-                    changed = list(there)
-                    for place, compute in zip(places, values, strict=True):
-                        value = _computed(statement, compute, both)
-                        changed[place] = encoded(statement, columns[place], value)
-                    removed.append(there)
-                    replaced.append(tuple(changed))
-                    added.append(replaced[-1])
-        return checked(statement, Edit(table, removed, added, replaced))
-
-    def edit(
-        connection: Connection, statement: Statement, given: Edit | CodedEdit
-    ) -> Edit | CodedEdit:
-        if isinstance(given, Edit) and isinstance(given.added, list):
-            return by_row(connection, statement, given.added)
-        coded = given if isinstance(given, CodedEdit) else connection.in_codes(given)
-        again = coded.again
-
-        def anew() -> Edit:
-            rows = given if again is None else again()
-            return by_row(connection, statement, [*rows.added])
-
-        made = _upserted(connection, coded, keys, way)
-        return anew() if made is None else made._replace(again=anew)
-
-    return edit
-
-
-def _upserted(
-    connection: Connection, given: CodedEdit, keys: Sequence[Key], way: _Way
-) -> CodedEdit | None:
-    """Rows to insert in codes, but for those whose key is there; None if one is to be looked at."""
-    table, rows = given.table, given.added
-    schema, columns = rows.schema, table.relation.columns
-    at, known = np.full(len(rows), -1, np.int64), rows.nothing.codes
-    for key in keys:
-        mine = rows.codes[:, list(key.places)]
-        wanted = without_nil(mine)
-        if len(distinct(wanted)) < len(wanted):
-            return None
-        there = connection.rows_in_codes(table, key, wanted)
-        places = places_among(mine, there.codes[:, list(key.places)])
-        at = np.where((at < 0) & (places >= 0), places + len(known), at)
-        known = np.concatenate([known, there.codes])
-    fresh, matched = rows.codes[at < 0], rows.codes[at >= 0]
-    if not way.places:
-        added = CodedRows(schema, fresh, rows.tables)
-        return CodedEdit(table, rows.nothing, added)
-    old = known[at[at >= 0]]
-    if len(distinct(old)) < len(old):
-        return None
-    both = [side[:, place] for side in (old, matched) for place in range(len(columns))]
-    there_ = Columns((*columns, *columns), both, rows.tables)
-    try:
-        if way.test is not None and len(old):
-            fits = way.test.fits(there_)
-            old, there_ = old[fits], there_.where(fits)
-        changed = old.copy()
-        for place, node in zip(way.places, way.nodes, strict=True) if len(old) else ():
-            changed[:, place] = assign(way.scalars, node, columns[place], there_)
-    except (ByValueError, ValueError, ArithmeticError):
-        return None
-    added = CodedRows(schema, np.concatenate([changed, fresh]), rows.tables)
-    return sound(CodedEdit(table, CodedRows(schema, old, rows.tables), added, len(old)))
-
-
-def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -> Sequence[Key]:
-    """The keys that ON CONFLICT is about."""
-    columns = table.relation.columns
-    named = [
-        one.this.name if isinstance(one, exp.Ordered) else one.name
-        for one in conflict.args.get("conflict_keys") or ()
-    ]
-    fitting = [k for k in table.keys if sorted(columns[p].name for p in k.places) == sorted(named)]
-    if not named and (len(table.keys) == 1 or not conflict.expressions):
-        fitting = list(table.keys)
-    if not fitting:
-        keys = "; ".join(", ".join(columns[p].name for p in key.places) for key in table.keys)
-        message = f"ON CONFLICT ({', '.join(named)}) names no key of {table.relation.name}"
-        raise statement.wrong(message, conflict, f"its keys are: {keys or 'none'}")
-    return fitting
-
-
-def returned(statement: Statement, edit: Edit | CodedEdit, node: exp.Expr) -> reading.Result:
+def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result:
     """RETURNING: what it shows of the rows added, or of those removed where none are."""
     relation = edit.table.relation
     scalars = over(statement, (relation.name, relation.columns))
@@ -380,24 +238,12 @@ def returned(statement: Statement, edit: Edit | CodedEdit, node: exp.Expr) -> re
     scope = reading.scope_of(statement, relation.name, relation)
     for name, one in reading.spelled(scope, node.expressions):
         shown.append((name, scalars.compile(one)))
-    if isinstance(edit, CodedEdit):
-        edit = edit.by_row() if edit.again is None else edit.again()  # in their order
     changed = edit.removed if isinstance(node.parent, exp.Delete) else edit.added
     rows = decode_rows(changed, relation.columns)
     columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
     computes = [one.compute for _, one in shown]
-    made = [tuple([_computed(statement, one, row) for one in computes]) for row in rows]
+    made = [tuple([computed(statement, one, row) for one in computes]) for row in rows]
     return reading.Result(columns, made)
-
-
-def _computed(
-    statement: Statement, compute: Compute, row: Sequence[SqlValue], node: exp.Expr | None = None
-) -> SqlValue:
-    """A value of a row, or of a node without one. Raises SqlDataError."""
-    try:
-        return compute(row)  # type: ignore[no-any-return]
-    except (ValueError, ArithmeticError) as error:
-        raise statement.data(str(error), node) from None
 
 
 def _cells(
@@ -430,12 +276,12 @@ def _cells(
                     way = _value(statement, node, columns[place].type)
                     if kind is not None:
                         ways[number, place, kind] = way
-                value = _computed(statement, way, (), cell)
+                value = computed(statement, way, (), cell)
             return value, cell
 
         found = [
             [
-                _computed(statement, compute, (), cell) if compute else given.value
+                computed(statement, compute, (), cell) if compute else given.value
                 for cell, given, compute in cells
             ]
             for cells in table
@@ -455,7 +301,7 @@ def _delete(connection: Connection, statement: Statement, node: exp.Delete) -> _
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
     beside = node.args.get("using") or ()
-    rows = reading.matcher(connection, statement, node.this, _where(node), beside=beside)
+    rows = reading.matcher(connection, statement, node.this, where_of(node), beside=beside)
 
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         found = rows(connection, statement)
@@ -506,10 +352,10 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
         raise statement.wrong("UPDATE of no column", node, "write SET column = value")
     places = list(set_places(statement, node, node.this.alias_or_name, columns))
     kinds = [columns[place].type for place in places]
-    computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
+    values = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
     source = node.args.get("from_")
     beside = () if source is None else (source.this,)
-    rows = reading.matcher(connection, statement, node.this, _where(node), computed, beside=beside)
+    rows = reading.matcher(connection, statement, node.this, where_of(node), values, beside=beside)
 
     def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         found = rows(connection, statement)
@@ -557,30 +403,6 @@ def _changed(table: Table, places: Sequence[int], found: reading.Many) -> CodedE
 def check_table(statement: Statement, node: exp.Expr) -> None:
     """Refuse what is said of the edited table beyond its name and alias."""
     check_clauses(Builder(statement, "", {}), node, ("this", "alias"))
-
-
-def set_places(
-    statement: Statement, node: exp.Expr, table: str, columns: Sequence[Column]
-) -> Iterator[int]:
-    """The columns of a table that SET names."""
-    names = [column.name for column in columns]
-    seen = set()
-    for one in node.expressions:
-        name = one.this.name
-        if not isinstance(one.this, exp.Column) or one.this.table not in ("", table):
-            way_out = "set the whole column, and write out the parts that stay"
-            raise statement.refused("SET of a part of a column", one.this, way_out)
-        if name not in names:
-            raise statement.unknown("column", name, names, one.this)
-        if name in seen:
-            raise statement.wrong(f"column {name!r} is set twice", one.this, "set it once")
-        seen.add(name)
-        yield names.index(name)
-
-
-def _where(node: exp.Expr) -> exp.Expr | None:
-    where = node.args.get("where")
-    return None if where is None else where.this
 
 
 _PLANNERS: Final[Mapping[type, Callable[[Any, Statement, Any], _Plan]]] = MappingProxyType(

@@ -17,12 +17,13 @@ from deltafix.facts.schema import Row
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.connectives import conditions
-from deltafix.sql.edits import check_table, edited_table, set_places
+from deltafix.sql.edits import check_table, edited_table
 from deltafix.sql.functions import order_of
 from deltafix.sql.literals import Compute, typed
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import Edit, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
+from deltafix.sql.setting import set_places
 from deltafix.sql.subqueries import within
 from deltafix.sql.tables import Table
 from deltafix.sql.text import Statement, exp

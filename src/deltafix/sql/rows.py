@@ -77,6 +77,10 @@ class CodedEdit(NamedTuple):
         """How many rows it changes."""
         return len(self.removed) + len(self.added) - self.replaced
 
+    def by_row_again(self) -> Edit:
+        """It anew by row, in the order in which an error finds them."""
+        return self.by_row() if self.again is None else self.again()
+
     def by_row(self) -> Edit:
         """The same with rows as tuples. O(cells)."""
         removed, added = self.removed.rows(), self.added.rows()
