@@ -48,10 +48,6 @@ class CodedRows:
         """None of the rows."""
         return CodedRows(self.schema, self.codes[:0], self.tables)
 
-    def of(self, schema: Schema) -> CodedRows:
-        """Their first columns as rows of a relation that has columns of the same types."""
-        return CodedRows(schema, self.codes[:, : schema.arity], self.tables)
-
     def flat(self, schema: Schema, tables: Codes) -> Words:
         """The codes row after row. Raises FactError for another relation or database."""
         if tables is not self.tables or schema.relation != self.schema.relation:

@@ -26,6 +26,7 @@ from deltafix.sql.rows import CodedEdit, Edit, checked, name_rows
 from deltafix.sql.transactions import Transactions
 
 if TYPE_CHECKING:
+    from deltafix.engine.codes import Codes
     from deltafix.engine.transaction import Transaction
     from deltafix.kernel.arena import Words
     from deltafix.sql.builder import Relation
@@ -183,9 +184,10 @@ class Editing(Transactions):
         """Rows of another database in the codes of the engine."""
         return self._engine().recoded(rows)
 
-    def rows_as(self, name: str, rows: CodedRows) -> CodedRows:
-        """The first columns of rows in the engine's codes as rows of a table."""
-        return rows.of(self._engine().schemas[name])
+    def of_table(self, name: str, codes: Words, tables: Codes) -> CodedRows:
+        """Codes (n, columns) of the engine, of which a table has the first, as its rows."""
+        schema = self._engine().schemas[name]
+        return CodedRows(schema, codes[:, : schema.arity], tables)
 
     def copy(self, name: str, tx: Transaction) -> None:
         """Give those rows to another database in which it is declared alike."""

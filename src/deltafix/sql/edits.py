@@ -24,8 +24,8 @@ from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import CodedEdit, Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
-from deltafix.sql.scans import stored
-from deltafix.sql.setting import computed, set_places, sound, where_of
+from deltafix.sql.scans import Columns
+from deltafix.sql.setting import computed, set_places, sound, to_insert, where_of
 from deltafix.sql.tables import Table
 from deltafix.sql.text import Statement, cells_of, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
@@ -161,50 +161,25 @@ def _of_query(
     """INSERT ... SELECT."""
     conflict = conflict_of(statement, node, table, wanted)
     upserted = None if conflict is None else Upsert.of(statement, table, conflict)
+    cells = [cell for cell in table.cells(wanted) if cell.place is not None]
+    columns = [cell.column for cell in sorted(cells, key=lambda cell: cell.place or 0)]
 
-    def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
-        def by_row() -> Edit:
-            rows = reading.select(connection, statement, query).rows
-            return inserted(statement, table, wanted, rows)
+    def edit_(connection: Connection, statement: Statement) -> Edit | CodedEdit:
+        def by_row(found: reading.Result | None = None) -> Edit:
+            found = found or reading.select(connection, statement, query)
+            return inserted(statement, table, wanted, found.rows)
 
-        coded = None
-        if not node.args.get("returning"):
-            coded = _coded(connection, statement, table, wanted, query)
-        found = by_row() if coded is None else coded._replace(again=by_row)
-        return found if upserted is None else upserted.edit(connection, statement, found)
+        found = reading.coded(connection, statement, query, columns)
+        edit: Edit | CodedEdit | None = None
+        if isinstance(found, Columns):
+            added = to_insert(connection, table, wanted, found)
+            if added is not None:
+                edit = sound(CodedEdit(table, added.nothing, added, 0, by_row))
+        if edit is None:
+            edit = by_row(found if isinstance(found, reading.Result) else None)
+        return edit if upserted is None else upserted.edit(connection, statement, edit)
 
-    return _Plan(table, edit)
-
-
-def _coded(
-    connection: Connection,
-    statement: Statement,
-    table: Table,
-    wanted: Sequence[str],
-    query: exp.Expr,
-) -> CodedEdit | None:
-    """The rows of a query to insert as codes; None if they are few, or one is to be named."""
-    name, cells = table.relation.name, table.cells(wanted)
-    columns = sorted((cell.place, cell.column) for cell in cells if cell.place is not None)
-    found = reading.coded(connection, statement, query, [column for _, column in columns])
-    if found is None:
-        return None
-    codes = np.empty((len(found), len(table.relation.all_columns)), np.int32)
-    try:
-        for at, cell in enumerate(cells):
-            if cell.place is None:
-                codes[:, at] = stored([cell.default], cell.column, found.tables)
-            else:
-                codes[:, at] = found.codes[cell.place]
-    except ByValueError:
-        return None
-    if table.numbered:
-        numbers = np.fromiter(table.numbers(len(found)), np.int64)
-        codes[:, -1] = found.tables.encode_numbers("number", numbers)
-    added = connection.rows_as(
-        name, CodedRows(connection.engine.schemas[name], codes, found.tables)
-    )
-    return sound(CodedEdit(table, added.nothing, added))
+    return _Plan(table, edit_)
 
 
 def _by_name(

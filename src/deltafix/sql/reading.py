@@ -9,7 +9,7 @@ are applied here, and the ORDER BY of a view where its rows are read without ano
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -482,10 +482,7 @@ def _direct(
     if asked is None:
         return None
     names, found = asked
-    shown = tuple(
-        Column(name, value.type, value.nullable)
-        for name, value in zip(names, found.values, strict=True)
-    )
+    shown = _shown(names, found.values)
     rows = found(connection, statement)
     if not isinstance(rows, list):
         if all(isinstance(node, exp.Column) for node in found.nodes):
@@ -521,32 +518,47 @@ def _one_table(
 
 
 def coded(
-    connection: Connection, statement: Statement, node: exp.Expr, columns: Sequence[Column]
-) -> scans.Columns | None:
-    """The rows of a query as codes of some columns; None if they are few, or one is to be named.
+    connection: Connection,
+    statement: Statement,
+    node: exp.Expr,
+    columns: Sequence[Column] | None = None,
+) -> scans.Columns | Result:
+    """The rows of a query as codes, in no order: of its columns, or as those of others.
 
-    In no order: one with an ORDER BY or LIMIT is not asked here. Raises as `select`.
+    As `select` gives them where they are few, or have an order; where there are not as many
+    columns, or a value is none of its column's. Raises as `select`.
     """
     written, known = unwrapped(node), connection.catalog.relations
-    if any(written.args.get(key) for key in ("order", "limit", "offset", "distinct", "into")):
-        return None
-    asked = _one_table(statement, written, known)
-    if asked is not None:
-        if len(asked[0]) != len(columns):
-            return None
-        found = asked[1](connection, statement)
+    ordered = any(written.args.get(key) for key in ("order", "limit", "offset"))
+    if ordered or _sorted_view(connection, written) is not None:
+        return select(connection, statement, node)
+    direct = _one_table(statement, written, known)
+    if direct is not None:
+        names, matcher_ = direct
+        shown = _shown(names, matcher_.values)
+        there = matcher_(connection, statement)
+        if isinstance(there, list):
+            return Result(shown, sorted([row for _, row in there], key=logical_order))
+        found: Many = there
     else:
-        one = _asked(connection, statement, written.copy(), known)
-        if len(one.names) != len(columns):
-            return None
-        rows = connection.recoded(_run(connection, one.builder, one.made, one.program))
-        found = _Queried(rows, rows, one.made.columns)
-    if isinstance(found, list) or len(found.rows) < scans.MANY:
-        return None
-    try:
-        return scans.Columns(columns, found.assigned(columns), found.rows.tables)
-    except ByValueError:
-        return None
+        asked = _asked(connection, statement, written.copy(), known)
+        shown, of = _shown(asked.names, asked.made.columns), asked.made.columns
+        rows = _run(connection, asked.builder, asked.made, asked.program)
+        if len(rows) < scans.MANY:
+            return Result(shown, sorted(decode_rows(rows.rows(), of), key=logical_order))
+        rows = connection.recoded(rows)
+        found = _Queried(rows, rows, of)
+    if columns is None or len(columns) == len(shown):
+        wanted = shown if columns is None else columns
+        with suppress(ByValueError):
+            return scans.Columns(wanted, found.assigned(wanted), found.rows.tables)
+    return select(connection, statement, node)
+
+
+def _shown(names: Iterable[str], values: Sequence[Scalar | Column]) -> tuple[Column, ...]:
+    """The columns that a SELECT shows, by their names."""
+    pairs = zip(names, values, strict=True)
+    return tuple(Column(name, one.type, one.nullable) for name, one in pairs)
 
 
 def spelled(scope: Scope, shown: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
@@ -570,8 +582,7 @@ def _evaluated(
     made = asked.made
     rows = _run(connection, asked.builder, made, asked.program).in_order()
     table = decode_rows(rows, made.columns)
-    columns = zip(asked.names, made.columns, strict=True)
-    return _Found(tuple(Column(name, c.type, c.nullable) for name, c in columns), table)
+    return _Found(_shown(asked.names, made.columns), table)
 
 
 def _asked(
@@ -670,4 +681,5 @@ def _matching_query(
     if len(found) < scans.MANY:
         return _split(found, shape, width)
     found = connection.recoded(found)
-    return _Queried(connection.rows_as(there.name, found), found, shape, width)
+    rows = connection.of_table(there.name, found.codes, found.tables)
+    return _Queried(rows, found, shape, width)

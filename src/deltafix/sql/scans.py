@@ -81,8 +81,8 @@ class Columns:
     def __len__(self) -> int:
         return len(self.codes[0])
 
-    def where(self, chosen: Mask) -> Columns:
-        """Of the rows under a mask."""
+    def where(self, chosen: Mask | Ints) -> Columns:
+        """Of the rows under a mask, or at some places."""
         return Columns(self.shape, [one[chosen] for one in self.codes], self.tables)
 
     def null(self, place: int) -> Mask | None:

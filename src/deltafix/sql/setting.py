@@ -7,14 +7,23 @@ what computing a value raises is an error of the statement.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from deltafix.sql.literals import Compute
 from deltafix.sql.rows import CodedEdit
-from deltafix.sql.scans import passing
+from deltafix.sql.scans import Columns, passing, stored
+from deltafix.sql.tables import Table
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlValue
+from deltafix.sql.vectors import ByValueError
 
-__all__ = ["computed", "set_places", "sound", "where_of"]
+if TYPE_CHECKING:
+    from deltafix.engine.coded import CodedRows
+    from deltafix.sql.connection import Connection
+
+__all__ = ["computed", "set_places", "sound", "to_insert", "where_of"]
 
 
 def set_places(
@@ -60,3 +69,26 @@ def sound(edit: CodedEdit) -> CodedEdit | None:
     except (ValueError, ArithmeticError):
         return None
     return None if broken else edit
+
+
+def to_insert(
+    connection: Connection, table: Table, names: Sequence[str], given: Columns
+) -> CodedRows | None:
+    """Rows of a table of values for the columns named, codes of these; the others have defaults.
+
+    None where a column has no value, and is NOT NULL.
+    """
+    relation, tables = table.relation, given.tables
+    codes = np.empty((len(given), len(relation.all_columns)), np.int32)
+    try:
+        for at, cell in enumerate(table.cells(names)):
+            if cell.place is None:
+                codes[:, at] = stored([cell.default], cell.column, tables)
+            else:
+                codes[:, at] = given.codes[cell.place]
+    except ByValueError:
+        return None
+    if table.numbered:
+        numbers = np.fromiter(table.numbers(len(given)), np.int64)
+        codes[:, -1] = tables.encode_numbers("number", numbers)
+    return connection.of_table(relation.name, codes, tables)
