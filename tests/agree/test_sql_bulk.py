@@ -166,7 +166,7 @@ class _Pair:
 
     def statement(self) -> str:
         random, one = self.random, self.random.choice
-        kind = random.randrange(14)
+        kind = random.randrange(15)
         conflict = ""
         if self.keyed and random.random() < 0.5:
             conflict = one((
@@ -207,21 +207,48 @@ class _Pair:
                 "UPDATE t SET m = c.w, s = 'f' FROM c WHERE c.x = t.g",
                 "DELETE FROM t USING c WHERE c.w = t.id",
             ))  # fmt: skip
-        if kind == 9:
-            return one((
-                "MERGE INTO t USING c ON t.id = c.r WHEN MATCHED THEN UPDATE SET v = c.w "
-                "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (c.x, c.w)",
-                "MERGE INTO t USING (SELECT r, MIN(w) AS w FROM c GROUP BY r) AS s ON t.id = s.r "
-                "WHEN MATCHED AND s.w > 1 THEN DELETE WHEN MATCHED THEN UPDATE SET g = s.w "
-                "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.r, s.w)",
-                "MERGE INTO t USING c ON t.g = c.w WHEN MATCHED THEN DELETE "
-                "WHEN NOT MATCHED BY SOURCE AND y THEN UPDATE SET v = 0",
-            ))  # fmt: skip
+        if kind in (9, 14):
+            return self.merge()
         returning = one(("", "", "", " RETURNING id, v"))
         if kind in (10, 11):
             return f"DELETE FROM t{self.where()}{returning}"
         sets = ", ".join(random.sample(SETS, 1)) if random.random() < 0.6 else one(MOVES)
         return f"UPDATE t SET {sets}{self.where()}{returning}"
+
+    def merge(self) -> str:
+        one = self.random.choice
+        of = one((
+            "c", "(SELECT r, MIN(w) AS w, MAX(x) AS x FROM c GROUP BY r)",
+            "(SELECT x AS r, w, x FROM c)", "(SELECT id AS r, g AS w, v AS x FROM t)",
+            "(SELECT id + 3 AS r, g AS w, 1 AS x FROM t)",
+        ))  # fmt: skip
+        on = one(
+            ("t.id = s.r", "t.id = s.r", "s.r = t.id", "t.id = s.r AND t.g = s.w", "t.g = s.w")
+        )
+        matched = [
+            one((
+                "WHEN MATCHED AND s.w > 1 THEN DELETE", "WHEN MATCHED AND t.v < 2 THEN DO NOTHING",
+                "WHEN MATCHED AND t.y THEN UPDATE SET s = 'm', g = s.w", "",
+                "WHEN MATCHED AND 10 / t.g > 1 THEN UPDATE SET v = 1",
+            )),
+            one((
+                "WHEN MATCHED THEN UPDATE SET v = s.x + 1", "WHEN MATCHED THEN DELETE", "",
+                "WHEN MATCHED THEN UPDATE SET id = s.r + 30, g = s.w",
+            )),
+        ]  # fmt: skip
+        rest = [
+            one((
+                "WHEN NOT MATCHED AND s.w < 3 THEN INSERT (id, v) VALUES (s.r, s.w)",
+                "WHEN NOT MATCHED THEN INSERT (id, v, s) VALUES (s.r, s.x, 'n')", "",
+                "WHEN NOT MATCHED THEN INSERT (id, g, v) VALUES (s.x + 40, s.r, 0)",
+            )),
+            one((
+                "", "", "WHEN NOT MATCHED BY SOURCE AND t.y THEN UPDATE SET v = 0",
+                "WHEN NOT MATCHED BY SOURCE AND t.g > 1 THEN DELETE",
+            )),
+        ]  # fmt: skip
+        whens = " ".join(filter(None, (*matched, *rest))) or "WHEN MATCHED THEN DELETE"
+        return f"MERGE INTO t USING {of} AS s ON {on} {whens}"
 
     def step(self) -> None:
         if self.random.random() < 0.1:

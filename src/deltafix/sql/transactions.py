@@ -177,11 +177,8 @@ class Transactions(Maintained):
         if self._undoing is None:
             self._undoing = db.epoch
         if db.epoch == self._undoing:
-            made = step.epoch.delta
             with db.transaction() as tx:
-                for name in self.catalog.tables.keys() & set(made):
-                    tx.delete(name, made[name].added)
-                    tx.insert(name, made[name].removed)
+                tx.take_back(step.epoch, self.catalog.tables.keys())
                 self._note(tx, {mark: None})
 
     @property
