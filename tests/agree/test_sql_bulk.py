@@ -296,9 +296,10 @@ def test_agree_edits_in_codes_are_those_by_row(group: int) -> None:
     for seed in range(group * 40, group * 40 + 40):
         counts += _play(seed)
     assert counts["changed"] > 300
-    assert counts["IntegrityError"] > 100
-    assert counts["DataError"] > 10
-    assert counts["deltas"] > 600
+    assert counts["coded"] > 300
+    assert counts["SqlIntegrityError"] > 100
+    assert counts["SqlDataError"] > 10
+    assert counts["deltas"] > 250
 
 
 def test_agree_edits_in_codes_are_those_by_row_in_a_state_folder(tmp_path: Path) -> None:
@@ -307,5 +308,5 @@ def test_agree_edits_in_codes_are_those_by_row_in_a_state_folder(tmp_path: Path)
         folder = tmp_path / str(seed)
         folder.mkdir()
         counts += _play(seed, folder)
-    assert counts["changed"] > 100
-    assert counts["deltas"] > 100
+    assert counts["coded"] > 60
+    assert counts["deltas"] > 60

@@ -110,13 +110,21 @@ class Editing(Transactions):
             raise
 
     def _take(self, edit: CodedEdit, *, alone: bool = False) -> bool:
-        if self._pending:
+        if any(map(self._pending.waits, self._concerned(edit))):
             self._settle_edits()
         made = [edit] if alone else following(self._engine(), self.catalog, edit)
         for one in made or ():
             self._pending.add_coded(one)
             self._journal.append(one)
         return made is not None
+
+    def _concerned(self, edit: CodedEdit) -> set[str]:
+        """The tables that what follows from an edit may edit, and those that these refer to."""
+        tables, found = self.catalog.tables, [edit.table.relation.name]
+        for name in found if len(edit.removed) else ():  # which grows
+            others = (table.relation.name for table, _ in self.catalog.referring(name))
+            found += [other for other in dict.fromkeys(others) if other not in found]
+        return {*found, *(one.table for name in found for one in tables[name].foreign)}
 
     def rows_with(
         self, table: Table, key: Key, values: Iterable[tuple[Any, ...]]
