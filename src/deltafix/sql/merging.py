@@ -362,7 +362,7 @@ def _typed(
 def _fixed(scalars: Scalars, into: _Side, of: _Side, on: exp.Expr) -> dict[int, exp.Expr]:
     """Columns of the table that ON equates with values of the source, by position.
 
-    Values of the very same type; `scalars` are the source's.
+    Values of the very same type, or whole numbers both; `scalars` are the source's.
     """
     names = [column.name for column in into.columns]
     fixed: dict[int, exp.Expr] = {}
@@ -373,7 +373,8 @@ def _fixed(scalars: Scalars, into: _Side, of: _Side, on: exp.Expr) -> dict[int, 
                 continue
             if all(of.has(column, into) for column in other.find_all(exp.Column)):
                 place = names.index(one.name)
-                if scalars.compile(other).type == into.columns[place].type:
+                kind, mine = scalars.compile(other).type, into.columns[place].type
+                if kind is mine or (kind.is_integer and mine.is_integer):
                     fixed[place] = other
     return fixed
 
@@ -390,8 +391,8 @@ def _candidates(
 
         def by_key(row: _Values) -> _Pairs:
             values = {place: compute(row) for place, compute in fixed.items()}
-            if None in values.values():
-                return ()
+            if not all(columns[at].type.holds(value) for at, value in values.items()):
+                return ()  # NULL, or a number that the column has not
             codes = {place: columns[place].encode(value) for place, value in values.items()}
             found = list(connection.rows_like(table.relation, codes))
             return zip(found, decode_rows(found, columns), strict=True)
