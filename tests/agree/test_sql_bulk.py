@@ -8,6 +8,7 @@ half undone, and deltas that are not net. What both say is DuckDB's in `test_sql
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ import deltafix.sql
 from deltafix.errors import SqlError
 from deltafix.sql import Connection, scans
 
-KEYS = ("", " PRIMARY KEY", " NOT NULL UNIQUE")
+KEYS = ("", " PRIMARY KEY", " NOT NULL UNIQUE", " UNIQUE", " UNIQUE")
 ACTIONS = (
     "", " ON DELETE CASCADE", " ON DELETE SET NULL", " ON UPDATE CASCADE",
     " ON DELETE CASCADE ON UPDATE CASCADE", " ON DELETE SET NULL ON UPDATE SET NULL",
@@ -84,14 +85,15 @@ class _Pair:
         refers = f" REFERENCES t(id){own}" if key and random.random() < 0.3 else ""
         unique = ", UNIQUE (g, s)" if random.random() < 0.3 else ""
         check = random.choice(("", "", ", CHECK (v < 100000000000000)", ", CHECK (g < id OR y)"))
-        self.keyed = bool(key)
+        self.keyed, self.no_key = bool(key), "NULL" if key == " UNIQUE" else "9"
         self.both(
             f"CREATE TABLE t (id BIGINT{key}, g BIGINT{refers}, v BIGINT NOT NULL, "
             f"m DECIMAL(6, 2), f DOUBLE, s TEXT, d DATE, y BOOLEAN{unique}{check})"
         )
         of = f" REFERENCES t(id){action}" if key else ""
+        most = random.choice(("", "", ", CHECK (r < 9)"))
         primary = random.choice(("x BIGINT PRIMARY KEY", "x BIGINT"))
-        self.both(f"CREATE TABLE c ({primary}, r BIGINT DEFAULT 1{of}, w INTEGER NOT NULL)")
+        self.both(f"CREATE TABLE c ({primary}, r BIGINT DEFAULT 1{of}, w INTEGER NOT NULL{most})")
         self.both(
             "CREATE MATERIALIZED VIEW a AS SELECT g, COUNT(*) AS n, MIN(v) AS l FROM t GROUP BY g"
         )
@@ -155,7 +157,7 @@ class _Pair:
         one = self.random.choice
         first = self.random.randrange(12)
         rows = [
-            f"({one((first + n, one(range(9))))}, "
+            f"({one((first + n, one(range(9)), self.no_key))}, "
             + ", ".join(one(VALUES[c]) for c in COLUMNS)
             + ")"
             for n in range(count)
@@ -196,6 +198,7 @@ class _Pair:
         if kind == 7:
             return one((
                 "DELETE FROM c WHERE w > 1", "UPDATE c SET r = r + 1", "UPDATE c SET r = w",
+                "UPDATE c SET r = NULL WHERE w > 2",
                 "UPDATE c SET x = x + 1 WHERE w < 3", "TRUNCATE t", "TRUNCATE t CASCADE",
                 "TRUNCATE c", "DELETE FROM c USING t WHERE c.r = t.id AND t.y",
             ))  # fmt: skip
@@ -310,3 +313,26 @@ def test_agree_edits_in_codes_are_those_by_row_in_a_state_folder(tmp_path: Path)
         counts += _play(seed, folder)
     assert counts["coded"] > 60
     assert counts["deltas"] > 60
+
+
+@pytest.mark.parametrize("action", ["DELETE CASCADE", "DELETE SET NULL", "UPDATE CASCADE"])
+def test_agree_rows_that_refer_to_nothing_follow_no_row_without_a_key(action: str) -> None:
+    script = (
+        "CREATE TABLE t (id BIGINT UNIQUE, v BIGINT)",
+        f"CREATE TABLE c (x BIGINT PRIMARY KEY, r BIGINT REFERENCES t(id) ON {action})",
+        "INSERT INTO t VALUES (NULL, 1), (1, 1), (2, 2)",
+        "INSERT INTO c VALUES (1, NULL), (2, 1), (3, 2)",
+        "UPDATE t SET id = 5 WHERE v = 1 AND id IS NULL",
+        "INSERT INTO t VALUES (NULL, 1)",
+        "DELETE FROM t WHERE id = 5 OR id IS NULL" if "UPDATE" in action else "DELETE FROM t",
+    )
+    lite = sqlite3.connect(":memory:")
+    with _many(1), closing(deltafix.sql.connect()) as db, closing(lite):
+        lite.execute("PRAGMA foreign_keys = ON")
+        for statement in script:
+            db.execute(statement)
+            lite.execute(statement)
+            if "INTO c" in statement or statement.startswith(("UPDATE", "DELETE")):
+                for name in "tc":
+                    rows = Counter(lite.execute(f"SELECT * FROM {name}").fetchall())
+                    assert Counter(db.execute(f"SELECT * FROM {name}").fetchall()) == rows

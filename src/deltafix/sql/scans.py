@@ -29,7 +29,7 @@ from deltafix.sql.vectors import ByValueError, Numbers, as_kind, numbers, truth
 
 __all__ = ["MANY", "Columns", "Test", "assign", "moved", "passing", "shown", "sorted_by", "stored"]
 
-MANY: Final = 256
+MANY = 256
 """Rows from which on they are looked at by column: of fewer, numpy's calls cost more."""
 
 _OPTIONAL: Final = {field: kind for kind, field in OPTIONAL.items()}
