@@ -19,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from deltafix.sql import scans
 from random_sql import Case, case_of
 from sql_judge import play
 
@@ -74,10 +75,12 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     played = views = failures = disputed = cases = 0
     seed = given.seed
+    many = scans.MANY
     while failures < given.failures:
         if cases >= given.cases if given.cases is not None else played >= given.transactions:
             break
         case = case_of(seed)
+        scans.MANY = (1, many, 2, 3)[seed % 4]  # few rows are edited as many are
         try:
             judged = play(case)
         except Exception as error:

@@ -15,6 +15,8 @@ import pytest
 
 from deltafix.rules import whole
 from deltafix.rules.whole import MOST
+from deltafix.sql import scans
+from deltafix.sql.scans import MANY
 from random_sql import Case, case_of
 from sql_judge import Judged, play
 
@@ -22,10 +24,22 @@ FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "sql").glob("*.sql")
 GROUPS, CASES = 6 if "DELTAFIX_EXAMPLES" in os.environ else 3, 8
 
 
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `_vary` sets ends with the test."""
+    monkeypatch.setattr(scans, "MANY", MANY)
+
+
+def _vary(case: int) -> None:
+    """In half of the cases all disjunctions stay whole; in others few rows are edited as codes."""
+    whole.MOST = (1, MOST)[case % 2]
+    scans.MANY = (1, MANY, 2, 3)[case // 2 % 4]
+
+
 def _played(group: int) -> Judged:
     total = Judged()
     for seed in range(group * CASES, (group + 1) * CASES):
-        whole.MOST = (1, MOST)[seed % 2]  # until the test ends: in half of the cases all stay whole
+        _vary(seed)
         judged = play(case_of(seed, arrays=False, schemas=False))
         total.transactions += judged.transactions
         total.changed += judged.changed
@@ -59,7 +73,7 @@ def test_oracle_arrays_are_those_of_duckdb(group: int) -> None:
     unnesting = (case for case in cases if re.search(r"UNNEST\(|ARRAY_AGG\(", case.script()))
     arrays = changed = 0
     for place, case in enumerate(islice(unnesting, 14)):
-        whole.MOST = (1, MOST)[place % 2]
+        _vary(place)
         judged = play(case)
         assert not judged.refused
         arrays += judged.arrays
@@ -73,7 +87,7 @@ def test_oracle_views_follow_foreign_keys_and_tables_that_change() -> None:
     schemas = (case for case in cases if re.search("FOREIGN KEY|ALTER TABLE", case.script()))
     total = Judged()
     for place, case in enumerate(islice(schemas, 24)):
-        whole.MOST = (1, MOST)[place % 2]
+        _vary(place)
         judged = play(case)
         assert not judged.refused
         total.altered += judged.altered
@@ -88,7 +102,7 @@ def test_oracle_chains_of_left_joins_are_those_of_duckdb_and_sqlite() -> None:
     """Each join has a choice of two; what the third looks at may be of the first table."""
     joins = changed = 0
     for seed in range(5):
-        whole.MOST = (1, MOST)[seed % 2]
+        _vary(seed)
         case = case_of(seed, views=3, transactions=3, chains=True, schemas=False)
         joins += sum(query.count("LEFT JOIN") for _, query in case.views)
         changed += play(case).changed
@@ -99,7 +113,7 @@ def test_oracle_chains_of_left_joins_are_those_of_duckdb_and_sqlite() -> None:
 def test_oracle_correlated_aggregates_count_a_row_once_whatever_decides_about_it() -> None:
     changed = aggregates = 0
     for seed in range(24):
-        whole.MOST = (1, MOST)[seed % 2]
+        _vary(seed)
         case = case_of(seed, views=8, transactions=2, arrays=False, schemas=False, correlated=True)
         aggregates += sum(query.count("(SELECT CAST(") for _, query in case.views)
         judged = play(case)
@@ -113,6 +127,7 @@ def test_oracle_correlated_aggregates_count_a_row_once_whatever_decides_about_it
 def test_oracle_random_sql_goes_on_from_its_state_folder(group: int, tmp_path: Path) -> None:
     total = Judged()
     for seed in range(group * 4, group * 4 + 4):
+        _vary(seed)
         judged = play(case_of(seed + 1000), tmp_path / str(seed))
         total.transactions += judged.transactions
         total.changed += judged.changed

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from deltafix.engine.coded import CodedRows
 from deltafix.engine.codes import FEW, ORDERED_FROM, Codes
 from deltafix.engine.state.edits import Edit
 from deltafix.engine.store import few_changes, records_of
@@ -120,6 +121,19 @@ class ChangedRows:
             parts.append(RelationDelta.of_sides(schema, gained, lost))
         return Delta.net(parts, self._schemas, epoch)
 
+    def coded(self, found: Found) -> dict[str, tuple[CodedRows, CodedRows]]:
+        """Rows removed and added as codes, by the name of their relation."""
+        made = {}
+        for number, sides in found.items():
+            schema = self._seen[number].schema
+            removed, added = (
+                np.array(one, np.int32).reshape(len(one), schema.arity) for one in sides
+            )
+            made[schema.relation] = (
+                CodedRows(schema, removed, self._codes), CodedRows(schema, added, self._codes),
+            )  # fmt: skip
+        return made
+
     def _side(self, schema: Schema, codes: Codings) -> Side:
         if isinstance(codes, list):
             return Side(schema, partial(self._codes.few_rows, schema, codes), len(codes))
@@ -206,6 +220,11 @@ class Changes:
                 for number in came.keys() | went.keys()
             }
         )
+
+    def coded(self) -> dict[str, tuple[CodedRows, CodedRows]]:
+        """Rows removed and added as codes, by the name of their relation."""
+        self.freeze()
+        return self._rows.coded(self._found or {})
 
     def delta(self) -> Delta:
         """The changes as a Delta over the relations that users see."""

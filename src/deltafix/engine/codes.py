@@ -193,7 +193,7 @@ class Codes:
             return found
         if kind == "symbol":
             return self.symbols.codes(values)
-        return self._encode_numbers(kind, np.array(values, dtype=_NUMPY[kind]))
+        return self.encode_numbers(kind, np.array(values, dtype=_NUMPY[kind]))
 
     def encode_table(self, schema: Schema, table: Any) -> Words:
         """A checked Arrow table as a flat array of codes. No Python object per cell."""
@@ -211,7 +211,7 @@ class Codes:
         """A checked integer array (n, arity) of a relation of numbers, as codes."""
         out = np.empty(rows.shape, dtype=np.int32)
         for c, kind in enumerate(schema.types):
-            out[:, c] = self._encode_numbers(kind, rows[:, c])
+            out[:, c] = self.encode_numbers(kind, rows[:, c])
         return out.reshape(-1)
 
     def taken(self, schema: Schema, codes: Words, other: Codes) -> Words:
@@ -232,11 +232,11 @@ class Codes:
             return out
         if kind in _WHOLE and column.max(initial=0) < WIDE_BASE:
             return column
-        used, places = _used(column)
+        used, places = occurring(column)
         if kind == "symbol":
             return self.symbols.taken(used, other.symbols)[places]
         if kind in _NUMPY:
-            return self._encode_numbers(kind, other.decode_numbers(kind, used))[places]
+            return self.encode_numbers(kind, other.decode_numbers(kind, used))[places]
         return self.encode(kind, other.decode(kind, used))[places]
 
     def decode(self, kind: BaseType, codes: Words) -> list[Value]:
@@ -245,7 +245,7 @@ class Codes:
             value = self.value
             return [value(kind, code) for code in codes.tolist()]
         if kind == "symbol":
-            used, places = _used(codes)
+            used, places = occurring(codes)
             texts = self.symbols.texts(used)
             return [texts[place] for place in places.tolist()]
         if kind == "record":
@@ -303,7 +303,7 @@ class Codes:
         """The rows of a table of codes (n, arity), in order, by column."""
         values, places = [], []
         for c, kind in enumerate(schema.types):
-            used, own = _used(codes[:, c])
+            used, own = occurring(codes[:, c])
             found = self.decode(kind, used)
             if kind == "symbol" or kind in CONSTRUCTED:
                 order = self._text_order(kind, used, found)
@@ -347,7 +347,7 @@ class Codes:
         for c, kind in enumerate(schema.types):
             column = np.ascontiguousarray(codes[:, c])
             if kind == "symbol" or kind in CONSTRUCTED:
-                used, places = _used(column)
+                used, places = occurring(column)
                 if kind == "symbol":
                     names = self.symbols.array(used)
                 else:
@@ -400,7 +400,7 @@ class Codes:
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
             parts = [np.empty(0, np.int32), *map(self._encode_texts, chunks)]
             return np.concatenate(parts)
-        return self._encode_numbers(kind, to_numpy(column))
+        return self.encode_numbers(kind, to_numpy(column))
 
     def _encode_texts(self, array: Any) -> Words:
         """The codes of an array of strings, or of a dictionary of them, without nulls."""
@@ -417,7 +417,8 @@ class Codes:
         codes: Words = self.symbols.codes_of_array(texts)[places]
         return codes
 
-    def _encode_numbers(self, kind: BaseType, values: np.ndarray[Any, np.dtype[Any]]) -> Words:
+    def encode_numbers(self, kind: BaseType, values: np.ndarray[Any, np.dtype[Any]]) -> Words:
+        """The codes of numbers of a type's numpy type. O(values)."""
         if kind == "float":
             clean = np.asarray(values, dtype=np.float64) + 0.0
             patterns = clean.view(np.int64).copy()
@@ -439,7 +440,7 @@ class Codes:
         return np.array(codes, dtype=np.int32)[places]
 
 
-def _used(column: Words) -> tuple[Words, Words]:
+def occurring(column: Words) -> tuple[Words, Words]:
     """The distinct codes of a column, ascending, and where among them each is."""
     least = int(column.min(initial=0))
     known = int(column.max(initial=-1)) + 1 - least

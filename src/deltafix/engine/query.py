@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from deltafix.diagnostics import plural
+from deltafix.engine.coded import numbered
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.store import codes_where, group_of, relation_cell, rows_of_group
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _ROWS_A_KEY: Final = 256
 """A key's group costs as much as a pass over so many rows."""
+_ROWS_ANYWAY: Final = 1 << 12
+"""A relation of so few rows is not worth a pass for a few whole rows."""
 
 
 def select(
@@ -83,26 +86,21 @@ def semijoin(
     number = linked.ids[relation]
     if not (relation_cell(arena, number, at.R_N) and len(keys)):
         return np.empty((0, relation_cell(arena, number, at.R_ARITY)), np.int32)
-    if len(columns) == relation_cell(arena, number, at.R_ARITY):
+    now, width = (relation_cell(arena, number, cell) for cell in (at.R_NOW, at.R_ARITY))
+    if len(columns) == width and len(keys) * _ROWS_A_KEY < max(now, _ROWS_ANYWAY):
         flat = np.ascontiguousarray(keys).reshape(-1)
         there = [
             lookup(arena.words, arena.cells, flat, number, place, at.GIVEN) >= 0
             for place in range(len(keys))
         ]
         return keys[there]
-    many = len(keys)
     groups = of_keys(arena, linked, relation, tuple(columns), keys.tolist())
     if groups is not None:
-        width = relation_cell(arena, number, at.R_ARITY)
         found = [np.array(one, np.int32).reshape(len(one), width) for one in groups]
         return np.concatenate(found)
     table = codes_where(arena, number, at.GIVEN)
-    both = np.concatenate([keys, table[:, list(columns)]]).astype(np.int64)
-    codes = both[:, 0]
-    for column in range(1, len(columns)):
-        wide = (np.unique(codes, return_inverse=True)[1] << 32) + (both[:, column] & 0xFFFFFFFF)
-        codes = wide.reshape(len(both))
-    return table[np.isin(codes[many:], codes[:many])]
+    mine, asked = numbered(table[:, list(columns)], keys)
+    return table[np.isin(mine, asked)]
 
 
 def of_keys(

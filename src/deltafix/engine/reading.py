@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
-from deltafix.engine.codes import ORDERED_FROM, Codes
+from deltafix.engine.coded import CodedRows
+from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
 from deltafix.engine.query import Probe, of_keys, select, semijoin
 from deltafix.engine.questions import Questions
@@ -26,7 +27,7 @@ from deltafix.events import EpochReport
 from deltafix.facts.ordered import OrderedRows
 from deltafix.facts.schema import Column, Row, Schema, unknown_relation
 from deltafix.facts.typed import R
-from deltafix.facts.values import Value, shown, sorted_rows
+from deltafix.facts.values import Value, shown
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.ir import Plan
@@ -82,10 +83,24 @@ class Reading(Questions):
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of a relation in the last committed epoch, sorted."""
-        schema, (values, codes) = self._schema(relation), self._committed(relation)
-        if len(codes) < ORDERED_FROM:
-            return sorted_rows(schema.types, values.rows(schema, codes))
-        return list(values.ordered(schema, codes))
+        return self.coded(relation).in_order()
+
+    def coded(self, relation: str) -> CodedRows:
+        """The same as codes, in no order. O(rows), a copy of their codes."""
+        values, codes = self._committed(relation)
+        return CodedRows(self._schema(relation), codes, values)
+
+    def recoded(self, rows: CodedRows) -> CodedRows:
+        """Rows of another database, or from before a `compact`, in the codes of this one.
+
+        O(cells), or O(1) where they are its own.
+        """
+        with self._writer:
+            values = self._codes
+            if rows.tables is values:
+                return rows
+            codes = values.taken(rows.schema, rows.codes, rows.tables)
+        return CodedRows(rows.schema, codes.reshape(rows.codes.shape), values)
 
     def ordered(self, relation: str) -> OrderedRows[Value]:
         """The same by column: for what is to be written, or is much."""
@@ -151,6 +166,10 @@ class Reading(Questions):
         O(1) for a whole row; O(rows found) where the rules index the given columns; else, and
         while another thread writes, one vectorised pass over the relation.
         """
+        return self.coded_like(relation, pattern).in_order()
+
+    def coded_like(self, relation: str, pattern: Sequence[Value | EllipsisType]) -> CodedRows:
+        """What `select` finds, as codes, in no order."""
         schema = self._schema(relation)
         self.settle()
         wanted = schema.as_row(pattern)
@@ -163,7 +182,7 @@ class Reading(Questions):
         finally:
             if alone:
                 self._writer.release()
-        return sorted_rows(schema.types, values.rows(schema, codes))
+        return CodedRows(schema, codes, values)
 
     def semijoin(
         self, relation: str, columns: Sequence[str], keys: Iterable[Sequence[Value]]
@@ -210,6 +229,18 @@ class Reading(Questions):
             else:
                 rows += codes.rows(schema, group)
         return rows
+
+    def coded_with(self, relation: str, places: Sequence[int], keys: Words) -> CodedRows:
+        """What `semijoin` finds by codes (n, places) of this database, as codes.
+
+        The places ascend; no key stands there twice.
+        """
+        schema = self._schema(relation)
+        self.settle()
+        with self._writer:
+            self._require_no_edits()
+            codes = semijoin(self._arena, self._linked, relation, places, keys)
+            return CodedRows(schema, codes, self._codes)
 
     def _by_key(self, relation: str, columns: Sequence[str]) -> _ByKey:
         """What a semijoin by some columns needs to know, remembered. Raises as `semijoin` does."""

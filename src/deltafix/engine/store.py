@@ -21,6 +21,7 @@ from deltafix.kernel.entries import find_slot, read_changes
 __all__ = [
     "cells_of",
     "changed_in_epoch",
+    "changed_since",
     "codes_where",
     "few_changes",
     "group_of",
@@ -89,6 +90,15 @@ def changed_in_epoch(arena: Arena, relation: int) -> tuple[Words, Words]:
     truth = records[:, 0] & (at.NOW | at.WAS)
     columns = records[:, at.COLS : at.COLS + arity]
     return columns[truth == at.NOW], columns[truth == at.WAS]
+
+
+def changed_since(arena: Arena, relation: int, count: int) -> Words:
+    """The codes (n, arity) of the rows listed as changed behind the first `count`."""
+    start = relation_cell(arena, relation, at.R_CHANGED)
+    end = relation_cell(arena, relation, at.R_CHANGED + 1)
+    arity = relation_cell(arena, relation, at.R_ARITY)
+    rows = arena.cells[start + count : start + end]
+    return records_of(arena, relation)[rows, at.COLS : at.COLS + arity]
 
 
 def _few_changed(

@@ -8,7 +8,6 @@ transaction began.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from threading import get_ident
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -16,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Self, overload
 import numpy as np
 
 from deltafix.engine.changes import Changes
+from deltafix.engine.coded import CodedRows
 from deltafix.engine.codes import FEW
 from deltafix.engine.query import semijoin
 from deltafix.engine.questions import cause_in
 from deltafix.engine.relation import RelationView
-from deltafix.engine.store import codes_where
+from deltafix.engine.store import changed_since, codes_where, relation_cell
 from deltafix.errors import FactError, MissingRowError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.schema import Row, Schema, show_row
@@ -33,7 +33,6 @@ from deltafix.kernel.entries import delete_rows, insert_rows, lookup
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deltafix.engine.codes import Codes
     from deltafix.engine.database import Database
     from deltafix.engine.rule_edits import RuleEdit
     from deltafix.rules.ast import Program
@@ -134,21 +133,18 @@ class Transaction:
         arena = self._db._arena
         number = self._db._linked.given(schema.relation)
         self.edits_ruled |= schema.relation in self._db._ruled
-        if self._missing == "error" and count > 1:
+        before = relation_cell(arena, number, at.R_CHANGED + 1)
+        gone = int(delete_rows(arena.words, arena.cells, codes, number, count))
+        if gone < count and self._missing == "error":
+            back = changed_since(arena, number, before).reshape(-1)
+            insert_rows(arena.words, arena.cells, back, number, gone)
+            table = codes.reshape(count, schema.arity)
             for position in range(count):
                 found = lookup(arena.words, arena.cells, codes, number, position, at.GIVEN)
                 if found < 0:
                     raise self._missing_row(schema, codes, position)
-        gone = int(delete_rows(arena.words, arena.cells, codes, number, count))
-        if gone < count and self._missing == "error":
-            if count == 1:
-                raise self._missing_row(schema, codes, 0)
-            width = schema.arity
-            table = codes.reshape(count, width)
             unique, counts = np.unique(table, axis=0, return_counts=True)
-            twice = unique[counts > 1][:1]
-            insert_rows(arena.words, arena.cells, codes, number, count)
-            raise self._missing_row(schema, twice.reshape(-1), 0)
+            raise self._missing_row(schema, unique[counts > 1][:1].reshape(-1), 0)
         return gone
 
     def given(self, relation: str, rows: Iterable[Row] | Any) -> np.ndarray[Any, Any]:
@@ -276,12 +272,26 @@ class Transaction:
     @property
     def delta(self) -> Delta:
         """What the committed transaction changed, in every relation, net."""
+        if self._delta is None:
+            changes = self._committed()
+            self._delta = changes.delta()
+            self._delta.ask(cause_in(self._db, changes))
+        return self._delta
+
+    def take_back(self, done: Transaction, relations: Collection[str]) -> None:
+        """Edit back what a committed transaction of this database changed in given rows.
+
+        Of input relations, whose rows nobody has edited since. O(rows changed).
+        """
+        for name, (removed, added) in done._committed().coded().items():
+            if name in relations:
+                self.delete(name, self._db.recoded(added))
+                self.insert(name, self._db.recoded(removed))
+
+    def _committed(self) -> Changes:
         if self._changes is None:
             raise TransactionError(f"the transaction is {self._state}; a delta comes with commit")
-        if self._delta is None:
-            self._delta = self._changes.delta()
-            self._delta.ask(cause_in(self._db, self._changes))
-        return self._delta
+        return self._changes
 
     @property
     def is_own(self) -> bool:
@@ -407,30 +417,3 @@ class Transaction:
             'missing="ignore" such rows are left out.'
         )
         return error
-
-
-@dataclass(frozen=True, slots=True)
-class CodedRows:
-    """Rows of one relation as codes (n, arity); `tables` are those the codes belong to."""
-
-    schema: Schema
-    codes: Words
-    tables: Codes
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def where(self, mask: np.ndarray[Any, np.dtype[np.bool_]]) -> CodedRows:
-        """The rows under a mask of n bools, in their order."""
-        return CodedRows(self.schema, self.codes[mask], self.tables)
-
-    def flat(self, schema: Schema, tables: Codes) -> Words:
-        """The codes row after row. Raises FactError for another relation or database."""
-        if tables is not self.tables or schema.relation != self.schema.relation:
-            message = (
-                f"{schema.relation}: the rows were coded for {self.schema.relation}"
-                + ("" if tables is self.tables else " of another database")
-                + "; code them with this transaction's coded(relation, rows)"
-            )
-            raise FactError(message, relation=schema.relation, value=self.schema.relation)
-        return np.ascontiguousarray(self.codes).reshape(-1)

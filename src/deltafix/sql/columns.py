@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, overload
 import pyarrow as pa
 
 from deltafix.facts.arrow import ARROW_TYPES, is_tabular, settled_floats, to_table
-from deltafix.facts.groups import group_columns
 from deltafix.facts.schema import Row
 from deltafix.facts.values import canonical, shown
 from deltafix.sql.cursor import arrow_type
@@ -86,23 +85,6 @@ class Batch(Sequence[Row]):
         attributes = self.relation.declaration.attributes
         pairs = zip(self.relation.all_columns, self.arrays, strict=True)
         return pa.table(list(starmap(_closed, pairs)), [one.name for one in attributes])
-
-    def keys(
-        self, places: Sequence[int], relation: Relation, theirs: Sequence[int]
-    ) -> tuple[pa.Table, int]:
-        """The distinct values of some columns in the rows where none is NULL, and how many rows.
-
-        As the engine takes those of the columns at `theirs` of a relation.
-        """
-        columns = [relation.columns[place] for place in theirs]
-        names = [column.name for column in columns]
-        found = pa.table([self.arrays[place] for place in places], names).drop_null()
-        rows, starts = group_columns(found.columns)
-        distinct = found.take(pa.array(rows[starts]))
-        arrays = [
-            _closed(column, distinct.column(column.name).combine_chunks()) for column in columns
-        ]
-        return pa.table(arrays, names), found.num_rows
 
 
 def _closed(column: Column, array: pa.Array) -> pa.Array:

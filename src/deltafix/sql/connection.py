@@ -18,7 +18,7 @@ from deltafix.doing import hearer, tell
 from deltafix.errors import SqlError, SqlIntegrityError
 from deltafix.facts.relation_delta import html_table
 from deltafix.rules.show import show_rule
-from deltafix.sql import edits, reading
+from deltafix.sql import edits, reading, scans
 from deltafix.sql.again import remembered
 from deltafix.sql.altering import ALTERS
 from deltafix.sql.builder import Builder
@@ -28,7 +28,7 @@ from deltafix.sql.definitions import Definitions
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bound
 from deltafix.sql.query import check_clauses, relation
-from deltafix.sql.rows import given, replaced
+from deltafix.sql.rows import CodedEdit, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import Table
 from deltafix.sql.text import DIALECTS, Statement, Wrong, exp
@@ -182,8 +182,11 @@ class Connection(Definitions):
         with self._turn:
             self._require_open()
             (statement,) = remembered(sql, self.dialect)
-            total = 0
+            total, rows = 0, [*rows]
             with Transaction(self, statement) as own:
+                edit = edits.many(self, statement, rows) if len(rows) >= scans.MANY else None
+                if edit is not None and self.take(edit):
+                    total, rows = edit.size, []
                 for row in rows:
                     with bound(statement, row) as one:
                         result = self._one(one)
@@ -237,24 +240,22 @@ class Connection(Definitions):
         return 0
 
     def _edit_by(self, statement: Statement, node: Any) -> int | reading.Result:
-        edit = edits.edit_of(self, statement)
-        count, shown = self._edit(statement, edit), node.args.get("returning")
-        return count if shown is None else edits.returned(statement, edit, shown)
+        edit, shown = edits.edit_of(self, statement), node.args.get("returning")
+        if shown is None:
+            return self._edit(statement, edit)
+        if isinstance(edit, CodedEdit):
+            edit = edit.by_row_again()
+        self._edit(statement, edit)
+        return edits.returned(statement, edit, shown)
 
     def _merge(self, statement: Statement, node: exp.Merge) -> int:
         return self._edit(statement, merge(self, statement, node))
 
     def _truncate(self, statement: Statement, node: exp.TruncateTable) -> int:
         found = edits.truncate(self, statement, node)
-        try:
-            for edit in found:
-                self._make(statement, edit)
-        except SqlError:
-            raise
-        except BaseException as error:
-            self._abort(error)  # as above
-            raise
-        return sum(len(edit.removed) for edit in found)
+        for edit in found:
+            self.take(edit, alone=True)
+        return sum(edit.size for edit in found)
 
     def _explain(self, statement: Statement) -> reading.Result:
         node = statement.node

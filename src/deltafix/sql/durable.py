@@ -78,7 +78,7 @@ def read_statement(definition: Definition) -> Statement:
 
 def rows_mark(tables: Mapping[str, Iterable[Row]]) -> dict[str, list[Any]]:
     """Tables and their rows."""
-    return written({name: dict.fromkeys(rows, 1) for name, rows in tables.items()})
+    return written({name: ((1, row) for row in rows) for name, rows in tables.items()})
 
 
 def rows_of(mark: Mapping[str, list[Any]]) -> dict[str, list[Row]]:
@@ -94,11 +94,10 @@ def definition_mark(before: Catalog, rows: Mapping[str, Iterable[Row]]) -> list[
     return [catalog_mark(before), rows_mark(rows)]
 
 
-def written(waiting: Mapping[str, Mapping[Row, int]]) -> dict[str, list[Any]]:
-    """The edits of an epoch: for each table its rows and their signs."""
+def written(waiting: Mapping[str, Iterable[tuple[int, Row]]]) -> dict[str, list[Any]]:
+    """The edits of an epoch: for each table its rows behind their signs."""
     return {
-        name: [[sign, *map(_value, row)] for row, sign in rows.items()]
-        for name, rows in waiting.items()
+        name: [[sign, *map(_value, row)] for sign, row in rows] for name, rows in waiting.items()
     }
 
 

@@ -10,23 +10,26 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from deltafix.engine.coded import CodedRows
 from deltafix.errors import SqlError, SqlIntegrityError
 from deltafix.facts.schema import Row
 from deltafix.sql.integrity import (
     actions,
-    is_sound,
+    following,
     net,
     require_end,
     require_keys,
     require_references,
+    rows_with,
 )
-from deltafix.sql.rows import Edit, checked, name_rows
+from deltafix.sql.rows import CodedEdit, Edit, checked, name_rows
 from deltafix.sql.transactions import Transactions
 
 if TYPE_CHECKING:
+    from deltafix.engine.codes import Codes
     from deltafix.engine.transaction import Transaction
+    from deltafix.kernel.arena import Words
     from deltafix.sql.builder import Relation
-    from deltafix.sql.columns import Batch
     from deltafix.sql.tables import Key, Table
     from deltafix.sql.text import Statement
 
@@ -34,10 +37,11 @@ if TYPE_CHECKING:
 class Editing(Transactions):
     """Rows of tables, looked up and edited."""
 
-    def _edit(self, statement: Statement, *edits: Edit, whole: bool = False) -> int:
+    def _edit(self, statement: Statement, *edits: Edit | CodedEdit, whole: bool = False) -> int:
         """Make an edit, and those that follow from it; `Transaction` undoes what is refused.
 
-        Several are of a table each. `whole` ones say all of its rows: nothing follows there.
+        Several, by row, are of a table each. `whole` ones say all of its rows: nothing follows
+        there.
         """
         try:
             return self._make_all(statement, edits, whole=whole)
@@ -47,20 +51,25 @@ class Editing(Transactions):
             self._abort(error)  # an interrupt may leave half of a row's edit behind
             raise
 
-    def _make_all(self, statement: Statement, edits: tuple[Edit, ...], *, whole: bool) -> int:
-        table, removed, added, replaced, _ = edits[0]
-        if not isinstance(added, list):
-            if self._take_batch(table, added):
-                self._journal.append(edits[0])
-                return len(added)
-            added = list(added)  # by row, which names the one that breaks a key
-            edits = (Edit(table, removed, added, replaced),)
-        said = {one.table.relation.name for one in edits if whole}
-        made, doing = [*edits], edits[0]
+    def _make_all(
+        self, statement: Statement, edits: tuple[Edit | CodedEdit, ...], *, whole: bool
+    ) -> int:
+        count = sum(one.size for one in edits)
+        by_row = list[Edit]()
+        for one in edits:
+            if isinstance(one, Edit) and isinstance(one.added, list):
+                by_row.append(one)
+                continue
+            coded = one if isinstance(one, CodedEdit) else self.in_codes(one)
+            if len(edits) == 1 and self._take(coded):
+                return count
+            by_row.append(coded.by_row_again())  # which names a row
+        said = {one.table.relation.name for one in by_row if whole}
+        made, doing = [*by_row], by_row[0]
         try:
-            for doing in edits:
+            for doing in by_row:
                 self._make(statement, doing)
-            chains = [0] * len(edits)  # how many edits of keys in a row each is the end of
+            chains = [0] * len(by_row)  # how many edits of keys in a row each is the end of
             for cause, chain in zip(made, chains, strict=True):  # which grow
                 require_end(statement, cause, chain)
                 for doing in actions(self, statement, cause, made):
@@ -72,9 +81,9 @@ class Editing(Transactions):
             for doing in net(made):
                 require_references(self, statement, doing)
         except SqlIntegrityError as error:
-            name_rows(error, doing, edits)
+            name_rows(error, doing, by_row)
             raise
-        return sum(len(one.removed) + len(one.added) - len(one.replaced) for one in edits)
+        return count
 
     def _make(self, statement: Statement, edit: Edit) -> None:
         """Note the rows that an edit removes and adds. Raises SqlIntegrityError: none are."""
@@ -90,15 +99,46 @@ class Editing(Transactions):
             self._pending.add(table, (), added)
         self._journal.append(edit)
 
-    def _take_batch(self, table: Table, batch: Batch) -> bool:
-        """Let many rows wait by column; False, and nothing, where one would break a key."""
-        name = table.relation.name
-        if any(map(self._pending.waits, (name, *(one.table for one in table.foreign)))):
+    def in_codes(self, edit: Edit) -> CodedEdit:
+        """Rows to insert by column as codes. O(cells)."""
+        name, rows = edit.table.relation.name, edit.added
+        with self._engine().transaction() as tx:
+            try:
+                added = tx.coded(name, rows if isinstance(rows, list) else rows.table)
+            finally:
+                tx.rollback()
+        return CodedEdit(edit.table, added.nothing, added, 0, lambda: edit._replace(added=[*rows]))
+
+    def take(self, edit: CodedEdit, *, alone: bool = False) -> bool:
+        """Let an edit of many rows wait as codes, and those that follow from it.
+
+        False, and nothing, where a row breaks a constraint, or what follows is to be found row by
+        row. `alone` nothing follows, and no constraint is asked.
+        """
+        try:
+            return self._take(edit, alone=alone)
+        except SqlError:
+            raise
+        except BaseException as error:
+            self._abort(error)  # as above
+            raise
+
+    def _take(self, edit: CodedEdit, *, alone: bool = False) -> bool:
+        if any(map(self._pending.waits, self._concerned(edit))):
             self._settle_edits()
-        if not is_sound(self._engine(), self.catalog, table, batch):
-            return False
-        self._pending.add_batch(batch)
-        return True
+        made = [edit] if alone else following(self._engine(), self.catalog, edit)
+        for one in made or ():
+            self._pending.add_coded(one)
+            self._journal.append(one)
+        return made is not None
+
+    def _concerned(self, edit: CodedEdit) -> set[str]:
+        """The tables that what follows from an edit may edit, and those that these refer to."""
+        tables, found = self.catalog.tables, [edit.table.relation.name]
+        for name in found if len(edit.removed) else ():  # which grows
+            others = (table.relation.name for table, _ in self.catalog.referring(name))
+            found += [other for other in dict.fromkeys(others) if other not in found]
+        return {*found, *(one.table for name in found for one in tables[name].foreign)}
 
     def rows_with(
         self, table: Table, key: Key, values: Iterable[tuple[Any, ...]]
@@ -107,7 +147,7 @@ class Editing(Transactions):
 
         O(values), or one pass over the table where they are many.
         """
-        if self._pending.by_column(table.relation.name):
+        if self._pending.in_codes(table.relation.name):
             self._settle_edits()
         edited, found, asked = self._pending.keyed(table, key), dict[tuple[Any, ...], Row](), []
         for value in values:
@@ -152,13 +192,37 @@ class Editing(Transactions):
         self._settle_edits()
         return self._engine().rows(name)
 
+    def coded(self, name: str) -> CodedRows:
+        """The same as codes, in no order."""
+        self._settle_edits()
+        return self._engine().coded(name)
+
+    def rows_in_codes(self, table: Table, key: Key, values: Words) -> CodedRows:
+        """The rows that have these values of a key, one of which is no row's twice, as codes."""
+        self._settle_edits()
+        return rows_with(self._engine(), {}, table.relation.name, key.places, values)
+
+    def recoded(self, rows: CodedRows) -> CodedRows:
+        """Rows of another database in the codes of the engine."""
+        return self._engine().recoded(rows)
+
+    def of_table(self, name: str, codes: Words, tables: Codes) -> CodedRows:
+        """Codes (n, columns) of the engine, of which a table has the first, as its rows."""
+        schema = self._engine().schemas[name]
+        return CodedRows(schema, codes[:, : schema.arity], tables)
+
     def copy(self, name: str, tx: Transaction) -> None:
         """Give those rows to another database in which it is declared alike."""
         self._settle_edits()
         tx.copy(name, self._engine())
 
-    def lookup(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
-        """The engine's rows with these values: by a key in O(1), else by a pattern."""
+    def rows_like(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row]:
+        """The engine's rows with these values, in order: by a key in O(1), else by a pattern."""
+        rows = self.lookup(found, fixed)
+        return rows.in_order() if isinstance(rows, CodedRows) else rows
+
+    def lookup(self, found: Relation, fixed: Mapping[int, Any]) -> Iterable[Row] | CodedRows:
+        """The same; what a pattern finds as codes, in no order."""
         table = self.catalog.tables.get(found.name)
         for key in table.keys if table is not None else ():
             # Rows without a value are of no key, and many may be.
@@ -166,6 +230,6 @@ class Editing(Transactions):
                 return self.rows_with(table, key, [tuple(fixed[n] for n in key.places)]).values()
         self._settle_edits()
         if not fixed:
-            return self._engine().ordered(found.name)
-        width = len(found.all_columns)
-        return self._engine().select(found.name, [fixed.get(place, ...) for place in range(width)])
+            return self._engine().coded(found.name)
+        pattern = [fixed.get(place, ...) for place in range(len(found.all_columns))]
+        return self._engine().coded_like(found.name, pattern)

@@ -9,28 +9,35 @@ the same types is planned once: what a plan knows is its tree and its table.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from deltafix.facts.schema import Row
+import numpy as np
+
+from deltafix.engine.coded import CodedRows, numbered
+from deltafix.errors import SqlError
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.literals import Compute, Given, Scalar, typed
 from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.query import check_clauses
-from deltafix.sql.rows import Edit, Other, checked, encoded, inserted
-from deltafix.sql.scalar import EXCLUDED, Scalars, over
-from deltafix.sql.tables import Key, Table
+from deltafix.sql.rows import CodedEdit, Edit, Other, checked, encoded, inserted
+from deltafix.sql.scalar import Scalars, over
+from deltafix.sql.scans import Columns
+from deltafix.sql.setting import computed, set_places, sound, to_insert, where_of
+from deltafix.sql.tables import Table
 from deltafix.sql.text import Statement, cells_of, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
+from deltafix.sql.upserts import Upsert, conflict_of
+from deltafix.sql.vectors import ByValueError
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
 
-__all__ = ["check_table", "edit_of", "edited_table", "returned", "set_places", "truncate"]
+__all__ = ["check_table", "edit_of", "edited_table", "many", "returned", "truncate"]
 
-_Run: TypeAlias = "Callable[[Connection, Statement], Edit]"
+_Run: TypeAlias = "Callable[[Connection, Statement], Edit | CodedEdit]"
 
 
 class _Plan(NamedTuple):
@@ -44,7 +51,7 @@ _PLANS: Final = 16
 """A statement is planned for so many lists of types before all are forgotten."""
 
 
-def edit_of(connection: Connection, statement: Statement) -> Edit:
+def edit_of(connection: Connection, statement: Statement) -> Edit | CodedEdit:
     """The edit of an INSERT, UPDATE or DELETE. Raises SqlError; O(its rows) where it came before.
 
     A WHERE that no key fixes adds a pass over the table.
@@ -73,12 +80,39 @@ def edited_table(connection: Connection, statement: Statement, node: exp.Expr) -
     return found
 
 
-def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _Plan:
-    """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
-    builder = Builder(statement, "", {})
-    check_clauses(
-        builder, node, ("this", "expression", "conflict", "returning", "by_name", "alternative")
-    )
+def many(connection: Connection, statement: Statement, rows: Sequence[Any]) -> CodedEdit | None:
+    """INSERT ... VALUES (?, ?) of many rows of parameters, as one edit.
+
+    None for another statement, and where a row is to be looked at as the statement does.
+    """
+    node = statement.node
+    if not isinstance(node, exp.Insert):
+        return None
+    values = node.args.get("expression")
+    if not isinstance(values, exp.Values) or len(values.expressions) != 1:
+        return None
+    (cells,) = cells_of(values)
+    plain = all(isinstance(cell, exp.Placeholder) and not cell.this for cell in cells)
+    alike = all(type(row) in (tuple, list) and len(row) == len(cells) for row in rows)
+    if not (plain and alike) or node.args.get("returning") or node.args.get("by_name"):
+        return None
+    table, wanted = _target(connection, statement, node)
+    if len(wanted) != len(cells):
+        return None
+    conflict = conflict_of(statement, node, table, wanted)
+    try:
+        given = connection.in_codes(inserted(statement, table, wanted, rows))
+    except SqlError:
+        return None
+    if conflict is None:
+        return given
+    return Upsert.of(statement, table, conflict).in_codes(connection, given)
+
+
+def _target(
+    connection: Connection, statement: Statement, node: exp.Insert
+) -> tuple[Table, list[str]]:
+    """The table of an INSERT, and the columns that it names. Raises SqlProgrammingError."""
     target = node.this
     named = isinstance(target, exp.Schema)
     table = edited_table(connection, statement, target.this if named else target)
@@ -92,6 +126,18 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
             raise statement.unknown("column", name, names, one)
         if name in wanted[:place]:
             raise statement.wrong(f"column {name!r} is given twice", one, "give it once")
+    return table, wanted
+
+
+def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _Plan:
+    """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
+    builder = Builder(statement, "", {})
+    check_clauses(
+        builder, node, ("this", "expression", "conflict", "returning", "by_name", "alternative")
+    )
+    table, wanted = _target(connection, statement, node)
+    columns = table.relation.columns
+    names = [column.name for column in columns]
     query = node.args.get("expression")
     rows: Callable[[Connection, Statement], tuple[Sequence[Sequence[SqlValue]], Other | None]]
     if node.args.get("by_name"):
@@ -101,14 +147,39 @@ def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _
     elif query is None:
         raise builder.refused("INSERT of nothing", node, "write VALUES (...) or a SELECT")
     else:
-        rows = lambda c, s: (reading.select(c, s, query).rows, None)  # noqa: E731  as `_cells`
-    conflict = node.args.get("conflict")
-    if node.args.get("alternative"):
-        conflict = _alternative(statement, node, table, wanted)
+        return _of_query(statement, node, table, wanted, query)
+    conflict = conflict_of(statement, node, table, wanted)
     if conflict is None:
         return _Plan(table, lambda c, s: inserted(s, table, wanted, *rows(c, s)))
-    upserted = _upsert(statement, table, conflict)
-    return _Plan(table, lambda c, s: upserted(c, s, inserted(s, table, wanted, *rows(c, s)).added))
+    upserted = Upsert.of(statement, table, conflict)
+    return _Plan(table, lambda c, s: upserted.edit(c, s, inserted(s, table, wanted, *rows(c, s))))
+
+
+def _of_query(
+    statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str], query: exp.Expr
+) -> _Plan:
+    """INSERT ... SELECT."""
+    conflict = conflict_of(statement, node, table, wanted)
+    upserted = None if conflict is None else Upsert.of(statement, table, conflict)
+    cells = [cell for cell in table.cells(wanted) if cell.place is not None]
+    columns = [cell.column for cell in sorted(cells, key=lambda cell: cell.place or 0)]
+
+    def edit_(connection: Connection, statement: Statement) -> Edit | CodedEdit:
+        def by_row(found: reading.Result | None = None) -> Edit:
+            found = found or reading.select(connection, statement, query)
+            return inserted(statement, table, wanted, found.rows)
+
+        found = reading.coded(connection, statement, query, columns)
+        edit: Edit | CodedEdit | None = None
+        if isinstance(found, Columns):
+            added = to_insert(connection, table, wanted, found)
+            if added is not None:
+                edit = sound(CodedEdit(table, added.nothing, added, 0, by_row))
+        if edit is None:
+            edit = by_row(found if isinstance(found, reading.Result) else None)
+        return edit if upserted is None else upserted.edit(connection, statement, edit)
+
+    return _Plan(table, edit_)
 
 
 def _by_name(
@@ -134,106 +205,6 @@ def _by_name(
     return _Plan(table, edit)
 
 
-def _alternative(
-    statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str]
-) -> exp.OnConflict:
-    """INSERT OR REPLACE and OR IGNORE, as DuckDB has them, as ON CONFLICT of all that is given."""
-    word = str(node.args["alternative"]).upper()
-    columns = table.relation.columns
-    keys = [[columns[place].name for place in key.places] for key in table.keys]
-    action = "DO NOTHING" if word == "IGNORE" else "DO UPDATE SET ..."
-    way_out = (
-        f"write ON CONFLICT ({', '.join(keys[0]) if keys else 'key'}) {action} behind the rows"
-    )
-    known = statement.dialect == "duckdb" and word in ("REPLACE", "IGNORE")
-    if not known or node.args.get("conflict"):
-        raise statement.refused(f"INSERT OR {word}", node.this, way_out)
-    if not keys:
-        message = f"{table.relation.name} has no key, by which a row would be there already"
-        raise statement.wrong(message, node.this, "make it a PRIMARY KEY, or write INSERT INTO")
-    if word == "IGNORE":
-        return exp.OnConflict(action=exp.var("DO NOTHING"))
-    if len(keys) > 1:
-        message = f"{table.relation.name} has {len(keys)} keys: which row is replaced?"
-        raise statement.wrong(message, node.this, way_out)
-    sets = [
-        exp.EQ(
-            this=exp.column(name, quoted=True), expression=exp.column(name, EXCLUDED, quoted=True)
-        )
-        for name in wanted
-        if name not in keys[0]
-    ]
-    return exp.OnConflict(action=exp.var("DO UPDATE"), expressions=sets)
-
-
-def _upsert(
-    statement: Statement, table: Table, conflict: exp.OnConflict
-) -> Callable[[Connection, Statement, Any], Edit]:
-    """Rows to insert where those whose key is there are left out, or change the row that has it."""
-    check_clauses(
-        Builder(statement, "", {}), conflict, ("action", "conflict_keys", "expressions", "where")
-    )
-    columns = table.relation.columns
-    keys = _conflicting(statement, table, conflict)
-    changes = bool(conflict.expressions)
-    scalars = over(statement, (table.relation.name, columns), (EXCLUDED, columns))
-    places = list(set_places(statement, conflict, table.relation.name, columns))
-    nodes = [
-        typed(one.expression, columns[place].type)
-        for one, place in zip(conflict.expressions, places, strict=True)
-    ]
-    values = [scalars.compile(one).compute for one in nodes]
-    where = _where(conflict)
-    test = None if where is None else scalars.truth(where, where).compute
-
-    def edit(connection: Connection, statement: Statement, rows: Sequence[Row]) -> Edit:
-        removed, added, replaced = list[Row](), list[Row](), list[Row]()
-        seen: set[tuple[Key, tuple[Any, ...]]] = set()
-        held = {key: connection.rows_with(table, key, map(key.of, rows)) for key in keys}
-        for row in rows:
-            mine = [(key, key.of(row)) for key in keys if None not in key.of(row)]
-            there = next((held[k][v] for k, v in mine if v in held[k]), None)
-            if not seen.isdisjoint(mine):
-                if changes:
-                    shown = told_row(*decode_rows([row], columns))
-                    message = f"two rows of the statement have one key; the second is {shown}"
-                    raise statement.integrity(message, "insert each key once")
-                continue
-            seen.update(mine)
-            if there is None:
-                added.append(row)
-            elif changes:
-                both = [*decode_rows([there], columns)[0], *decode_rows([row], columns)[0]]
-                if test is None or _computed(statement, test, both) is True:
-                    changed = list(there)
-                    for place, compute in zip(places, values, strict=True):
-                        value = _computed(statement, compute, both)
-                        changed[place] = encoded(statement, columns[place], value)
-                    removed.append(there)
-                    replaced.append(tuple(changed))
-                    added.append(replaced[-1])
-        return checked(statement, Edit(table, removed, added, replaced))
-
-    return edit
-
-
-def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -> Sequence[Key]:
-    """The keys that ON CONFLICT is about."""
-    columns = table.relation.columns
-    named = [
-        one.this.name if isinstance(one, exp.Ordered) else one.name
-        for one in conflict.args.get("conflict_keys") or ()
-    ]
-    fitting = [k for k in table.keys if sorted(columns[p].name for p in k.places) == sorted(named)]
-    if not named and (len(table.keys) == 1 or not conflict.expressions):
-        fitting = list(table.keys)
-    if not fitting:
-        keys = "; ".join(", ".join(columns[p].name for p in key.places) for key in table.keys)
-        message = f"ON CONFLICT ({', '.join(named)}) names no key of {table.relation.name}"
-        raise statement.wrong(message, conflict, f"its keys are: {keys or 'none'}")
-    return fitting
-
-
 def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result:
     """RETURNING: what it shows of the rows added, or of those removed where none are."""
     relation = edit.table.relation
@@ -246,18 +217,8 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
     rows = decode_rows(changed, relation.columns)
     columns = tuple(Column(name, one.type, one.nullable) for name, one in shown)
     computes = [one.compute for _, one in shown]
-    made = [tuple([_computed(statement, one, row) for one in computes]) for row in rows]
+    made = [tuple([computed(statement, one, row) for one in computes]) for row in rows]
     return reading.Result(columns, made)
-
-
-def _computed(
-    statement: Statement, compute: Compute, row: Sequence[SqlValue], node: exp.Expr | None = None
-) -> SqlValue:
-    """A value of a row, or of a node without one. Raises SqlDataError."""
-    try:
-        return compute(row)  # type: ignore[no-any-return]
-    except (ValueError, ArithmeticError) as error:
-        raise statement.data(str(error), node) from None
 
 
 def _cells(
@@ -290,12 +251,12 @@ def _cells(
                     way = _value(statement, node, columns[place].type)
                     if kind is not None:
                         ways[number, place, kind] = way
-                value = _computed(statement, way, (), cell)
+                value = computed(statement, way, (), cell)
             return value, cell
 
         found = [
             [
-                _computed(statement, compute, (), cell) if compute else given.value
+                computed(statement, compute, (), cell) if compute else given.value
                 for cell, given, compute in cells
             ]
             for cells in table
@@ -315,11 +276,21 @@ def _delete(connection: Connection, statement: Statement, node: exp.Delete) -> _
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
     beside = node.args.get("using") or ()
-    rows = reading.matcher(connection, statement, node.this, _where(node), beside=beside)
-    return _Plan(table, lambda c, s: Edit(table, [row for row, _ in rows(c, s)], []))
+    rows = reading.matcher(connection, statement, node.this, where_of(node), beside=beside)
+
+    def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
+        found = rows(connection, statement)
+        if isinstance(found, list):
+            return Edit(table, [row for row, _ in found], [])
+        there = found.rows
+        return CodedEdit(table, there, there.nothing, 0, lambda: Edit(table, there.in_order(), []))
+
+    return _Plan(table, edit)
 
 
-def truncate(connection: Connection, statement: Statement, node: exp.TruncateTable) -> list[Edit]:
+def truncate(
+    connection: Connection, statement: Statement, node: exp.TruncateTable
+) -> list[CodedEdit]:
     """TRUNCATE: all rows of some tables, and with CASCADE of all that refer to them.
 
     As in PostgreSQL, a table that another one refers to is not emptied alone, whatever rows there
@@ -341,7 +312,8 @@ def truncate(connection: Connection, statement: Statement, node: exp.TruncateTab
                 raise statement.wrong(f"{other} refers to {name}", asked[name], way_out)
             found[other] = table
             waiting.append(other)
-    return [Edit(table, list(connection.rows_of(name)), []) for name, table in found.items()]
+    rows = {name: connection.coded(name) for name in found}
+    return [CodedEdit(found[name], one, one.nothing) for name, one in rows.items()]
 
 
 def _update(connection: Connection, statement: Statement, node: exp.Update) -> _Plan:
@@ -355,20 +327,28 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
         raise statement.wrong("UPDATE of no column", node, "write SET column = value")
     places = list(set_places(statement, node, node.this.alias_or_name, columns))
     kinds = [columns[place].type for place in places]
-    computed = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
+    values = [typed(one.expression, k) for one, k in zip(node.expressions, kinds, strict=True)]
     source = node.args.get("from_")
     beside = () if source is None else (source.this,)
-    rows = reading.matcher(connection, statement, node.this, _where(node), computed, beside=beside)
+    rows = reading.matcher(connection, statement, node.this, where_of(node), values, beside=beside)
 
-    def edit(connection: Connection, statement: Statement) -> Edit:
-        removed, added = [], []
+    def edit(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         found = rows(connection, statement)
-        if len({row for row, _ in found}) < len(found):
-            twice = next(row for row, n in Counter(row for row, _ in found).items() if n > 1)
+        if isinstance(found, list):
+            return by_row(statement, found)
+        coded = _changed(table, places, found)
+        if coded is None:
+            return by_row(statement, found.by_row())
+        return coded._replace(again=lambda: by_row(statement, found.by_row()))
+
+    def by_row(statement: Statement, pairs: reading.Pairs) -> Edit:
+        removed, added = [], []
+        if len({row for row, _ in pairs}) < len(pairs):
+            twice = next(row for row, n in Counter(row for row, _ in pairs).items() if n > 1)
             shown = told_row(*decode_rows([twice], columns))
             message = f"rows of FROM would change one row of the table to different ones: {shown}"
             raise statement.integrity(message, "let each row meet one row of FROM, or SET MAX(...)")
-        for row, values in found:
+        for row, values in pairs:
             changed = list(row)
             for place, value in zip(places, values, strict=True):
                 changed[place] = encoded(statement, columns[place], value)
@@ -379,33 +359,25 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
     return _Plan(table, edit)
 
 
+def _changed(table: Table, places: Sequence[int], found: reading.Many) -> CodedEdit | None:
+    """Rows of which some columns become others, as codes; None if one is to be looked at."""
+    rows = found.rows
+    (numbers,) = numbered(rows.codes)
+    if len(np.unique(numbers)) < len(rows):
+        return None
+    try:
+        given = found.assigned([table.relation.columns[place] for place in places])
+    except ByValueError:
+        return None
+    codes = rows.codes.copy()
+    for place, one in zip(places, given, strict=True):
+        codes[:, place] = one
+    return sound(CodedEdit(table, rows, CodedRows(rows.schema, codes, rows.tables), len(rows)))
+
+
 def check_table(statement: Statement, node: exp.Expr) -> None:
     """Refuse what is said of the edited table beyond its name and alias."""
     check_clauses(Builder(statement, "", {}), node, ("this", "alias"))
-
-
-def set_places(
-    statement: Statement, node: exp.Expr, table: str, columns: Sequence[Column]
-) -> Iterator[int]:
-    """The columns of a table that SET names."""
-    names = [column.name for column in columns]
-    seen = set()
-    for one in node.expressions:
-        name = one.this.name
-        if not isinstance(one.this, exp.Column) or one.this.table not in ("", table):
-            way_out = "set the whole column, and write out the parts that stay"
-            raise statement.refused("SET of a part of a column", one.this, way_out)
-        if name not in names:
-            raise statement.unknown("column", name, names, one.this)
-        if name in seen:
-            raise statement.wrong(f"column {name!r} is set twice", one.this, "set it once")
-        seen.add(name)
-        yield names.index(name)
-
-
-def _where(node: exp.Expr) -> exp.Expr | None:
-    where = node.args.get("where")
-    return None if where is None else where.this
 
 
 _PLANNERS: Final[Mapping[type, Callable[[Any, Statement, Any], _Plan]]] = MappingProxyType(

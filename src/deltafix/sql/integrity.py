@@ -1,9 +1,9 @@
 """PRIMARY KEY, UNIQUE and FOREIGN KEY: the row of an edit that would break one.
 
 An edit's rows are looked at one by one, against what the engine has and what waits for its next
-epoch; a `Batch` by columns. Invariant: the second way finds whether
-there is such a row, and the first which: both say no, or neither. NULLs are never equal, and refer
-to nothing. CHECK is a matter of one row (`sql.rows`).
+epoch; those of an edit in codes all at once. Invariant: the second way finds whether there is such
+a row, and the first which: both say no, or neither, and both make the same follow. NULLs are never
+equal, and refer to nothing. CHECK is a matter of one row (`sql.rows`).
 """
 
 from __future__ import annotations
@@ -12,22 +12,26 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from deltafix.engine.coded import CodedRows, distinct, numbered, places_among, without_nil
 from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
+from deltafix.kernel.values import NIL
 from deltafix.sql.catalog import Catalog
-from deltafix.sql.rows import Edit, checked
+from deltafix.sql.rows import CodedEdit, Edit, checked
 from deltafix.sql.tables import ForeignKey, Key, Table
 from deltafix.sql.text import Statement
 from deltafix.sql.types import Column, decode_rows, told, told_row
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
-    from deltafix.sql.columns import Batch
+    from deltafix.kernel.arena import Words
     from deltafix.sql.editing import Editing
 
 __all__ = [
-    "actions", "is_sound", "net", "require_end", "require_keys", "require_references",
-    "require_sound",
+    "actions", "following", "net", "require_end", "require_keys", "require_references",
+    "require_sound", "rows_with",
 ]  # fmt: skip
 
 
@@ -239,30 +243,153 @@ def net(edits: Sequence[Edit]) -> list[Edit]:
     ]
 
 
-def is_sound(engine: Database, catalog: Catalog, table: Table, batch: Batch) -> bool:
-    """Whether rows break no key beside those that the engine has, to which they may be added.
+# --- in codes ------------------------------------------------------------------------------------
 
-    No edit of the table, or of one that it refers to, may wait. O(cells), by column.
+
+def following(engine: Database, catalog: Catalog, edit: CodedEdit) -> list[CodedEdit] | None:
+    """An edit in codes and those that ON DELETE and ON UPDATE say follow, if all constraints hold.
+
+    None where a row breaks one, and where a table would be edited twice, or a default be set: then
+    rows are looked at one by one. No edit may wait. O(cells), and at most a pass over each table
+    that the keys of these refer to.
     """
-    mine = table.relation
-    if not (table.keys or table.foreign):
-        return True
-    with engine.transaction() as tx:
-        try:
-            for key in table.keys:
-                distinct, rows = batch.keys(key.places, mine, key.places)
-                if len(distinct) < rows or len(tx.given_rows(mine.name, distinct)):
-                    return False
-            if any(one.table == mine.name for one in table.foreign):
-                tx.insert(mine.name, batch.table)
-            for one in table.foreign:
-                other = catalog.tables[one.table].relation
-                distinct, _ = batch.keys(one.places, other, one.key.places)
-                if len(tx.given_rows(one.table, distinct)) < len(distinct):
-                    return False
-        finally:
-            tx.rollback()
+    made = {edit.table.relation.name: edit}
+    waiting = [edit]
+    for cause in waiting:  # which grow
+        if not _keys_hold(engine, cause):
+            return None
+        for table, one in catalog.referring(cause.table.relation.name):
+            follows = _follows(engine, made, table, one, cause)
+            if follows is None:
+                return None
+            if len(follows.removed):
+                if table.checks or table.relation.name in made:
+                    return None
+                made[table.relation.name] = follows
+                waiting.append(follows)
+    for one_edit in waiting:
+        if not _refers_soundly(engine, catalog, made, one_edit):
+            return None
+    return waiting
+
+
+def _of(rows: CodedRows, places: Sequence[int]) -> Words:
+    """The codes in some columns of the rows that are not NULL there."""
+    return without_nil(rows.codes[:, list(places)])
+
+
+def _without(keys: Words, others: Words) -> Words:
+    """The keys that are none of others."""
+    if not (len(keys) and len(others)):
+        return keys
+    mine, theirs = numbered(keys, others)
+    return keys[~np.isin(mine, theirs)]
+
+
+def rows_with(
+    engine: Database, made: Mapping[str, CodedEdit], name: str, places: Sequence[int], keys: Words
+) -> CodedRows:
+    """The engine's rows of a table that have some keys, but for those that an edit removes."""
+    order = np.argsort(places)
+    sorted_places = [places[n] for n in order]
+    found = engine.coded_with(name, sorted_places, np.ascontiguousarray(distinct(keys)[:, order]))
+    gone = made[name].removed.codes if name in made else found.codes[:0]
+    if len(gone) and len(found):
+        mine, theirs = numbered(found.codes, gone)
+        found = found.where(~np.isin(mine, theirs))
+    return found
+
+
+def _keys_hold(engine: Database, edit: CodedEdit) -> bool:
+    """Whether rows added have no key twice, nor one that another row has that stays."""
+    for key in edit.table.keys:
+        places = list(key.places)
+        if edit.replaced == len(edit.added) and np.array_equal(
+            edit.removed.codes[: edit.replaced, places], edit.added.codes[:, places]
+        ):
+            continue
+        keys = _of(edit.added, places)
+        if len(distinct(keys)) < len(keys):
+            return False
+        fresh = _without(keys, _of(edit.removed, places))
+        if len(fresh) and len(rows_with(engine, {}, edit.table.relation.name, places, fresh)):
+            return False
     return True
+
+
+def _follows(
+    engine: Database,
+    made: Mapping[str, CodedEdit],
+    table: Table,
+    one: ForeignKey,
+    cause: CodedEdit,
+) -> CodedEdit | None:
+    """What a foreign key of a table has its rows do after an edit of those that they refer to."""
+    schema = engine.schemas[table.relation.name]
+    nothing = CodedRows(schema, np.empty((0, schema.arity), np.int32), cause.removed.tables)
+    none = CodedEdit(table, nothing, nothing)
+    places, mine, count = list(one.key.places), list(one.places), cause.replaced
+    old, new = cause.removed.codes[:, places], cause.added.codes[:count][:, places]
+    changed = np.ones(len(old), np.bool_)
+    changed[:count] = (old[:count] != new).any(axis=1)
+    changed &= (old != NIL).all(axis=1)
+    if not changed.any():
+        return none
+    deleted = len(old) > count
+    action = one.on_delete if deleted else one.on_update
+    if deleted and (count or len(cause.added)):
+        return None  # a row may come for the one that goes
+    # what another edit changed is found as it was, and then by row; what one removed is gone
+    other = made.get(table.relation.name)
+    known = made if other is not None and not len(other.added) else {}
+    found = rows_with(engine, known, table.relation.name, mine, old[changed])
+    if not len(found):
+        return none
+    if action == "CASCADE" and deleted:
+        return CodedEdit(table, found, found.nothing)
+    if action not in ("CASCADE", "SET NULL"):
+        return None
+    codes = found.codes.copy()
+    if action == "SET NULL":
+        codes[:, mine] = NIL
+    else:
+        codes[:, mine] = new[changed][places_among(codes[:, mine], old[changed])]
+    columns = table.relation.columns
+    if any((codes[:, place] == NIL).any() for place in mine if not columns[place].nullable):
+        return None
+    return CodedEdit(table, found, CodedRows(schema, codes, found.tables), len(found))
+
+
+def _refers_soundly(
+    engine: Database, catalog: Catalog, made: Mapping[str, CodedEdit], edit: CodedEdit
+) -> bool:
+    """Whether what rows added refer to is there, and nothing is lost that others refer to."""
+    name = edit.table.relation.name
+    for one in edit.table.foreign:
+        places = list(one.places)
+        if (
+            one.table not in made
+            and edit.replaced == len(edit.added)
+            and np.array_equal(
+                edit.removed.codes[: edit.replaced, places], edit.added.codes[:, places]
+            )
+        ):
+            continue
+        wanted = distinct(_of(edit.added, places))
+        if one.table in made:
+            wanted = _without(wanted, _of(made[one.table].added, one.key.places))
+        if len(wanted):
+            there = rows_with(engine, made, one.table, one.key.places, wanted)
+            if len(there) < len(wanted):
+                return False
+    for table, one in catalog.referring(name) if len(edit.removed) else ():
+        gone = _without(_of(edit.removed, one.key.places), _of(edit.added, one.key.places))
+        if len(gone) and len(rows_with(engine, made, table.relation.name, one.places, gone)):
+            return False
+    return True
+
+
+# --- errors --------------------------------------------------------------------------------------
 
 
 def _duplicate(

@@ -9,24 +9,32 @@ table is changed twice: a second source row that would is an error, as in Postgr
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+
+from deltafix.engine.coded import CodedRows, Ints, places_among, without_nil
 from deltafix.errors import SqlError
 from deltafix.facts.schema import Row
+from deltafix.kernel.values import NIL
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.connectives import conditions
-from deltafix.sql.edits import check_table, edited_table, set_places
+from deltafix.sql.edits import check_table, edited_table
 from deltafix.sql.functions import order_of
 from deltafix.sql.literals import Compute, typed
 from deltafix.sql.query import check_clauses
-from deltafix.sql.rows import Edit, checked, encoded, inserted
+from deltafix.sql.rows import CodedEdit, Edit, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
+from deltafix.sql.scans import Columns, Test, assign
+from deltafix.sql.setting import set_places, sound, to_insert
 from deltafix.sql.subqueries import within
-from deltafix.sql.tables import Table
+from deltafix.sql.tables import Key, Table
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlValue, decode_rows, told_row
+from deltafix.sql.vectors import ByValueError
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -52,16 +60,25 @@ class _Side(NamedTuple):
 
 
 class _When(NamedTuple):
-    """A WHEN: rows it is about, its condition, what it does, and the columns that it sets."""
+    """A WHEN: rows it is about, its condition, what it does, and the columns that it sets.
+
+    `nodes` say to what, and `values` compute it.
+    """
 
     kind: _Kind
-    test: Compute | None
+    test: Test | None
     action: Literal["INSERT", "UPDATE", "DELETE", "DO NOTHING"]
-    names: list[str]
-    values: list[Compute]
+    scalars: Scalars
+    names: Sequence[str] = ()
+    nodes: Sequence[exp.Expr] = ()
+
+    @property
+    def values(self) -> list[Compute]:
+        """What computes them."""
+        return [self.scalars.compile(one).compute for one in self.nodes]
 
 
-def merge(connection: Connection, statement: Statement, node: exp.Merge) -> Edit:
+def merge(connection: Connection, statement: Statement, node: exp.Merge) -> Edit | CodedEdit:
     """The edit of a MERGE.
 
     O(rows of the source) where ON equates a key with the source's values; with another column, one
@@ -76,9 +93,11 @@ def merge(connection: Connection, statement: Statement, node: exp.Merge) -> Edit
             raise builder.refused("a subquery in ON or WHEN of MERGE", part, way_out)
     table, using = edited_table(connection, statement, node.this), node.args["using"]
     query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=using.copy()))
-    source = reading.select(connection, statement, query)
+    source = reading.coded(connection, statement, query)
     into = _Side(node.this.alias_or_name, table.relation.columns)
-    of = _Side(using.alias_or_name, source.columns)
+    of = _Side(
+        using.alias_or_name, source.columns if isinstance(source, reading.Result) else source.shape
+    )
     if into.name == of.name:
         raise statement.wrong(f"two tables are called {of.name!r}", using, "give one an alias")
     whens = [_when(builder, table, one, into, of) for one in node.args["whens"].expressions]
@@ -88,29 +107,143 @@ def merge(connection: Connection, statement: Statement, node: exp.Merge) -> Edit
             raise statement.wrong(f"no row comes to this WHEN {when.kind}", one, way_out)
     on = _condition(node, into, of)
     test = over(statement, into, of).truth(on, on).compute
-    whole = any(one.kind == "NOT MATCHED BY SOURCE" for one in whens)
-    taken = _Taken(statement, table)
-    try:
-        fixed = _fixed(statement, into, of, on)
-        candidates = _candidates(connection, table, fixed, whole=whole)
-        paired: set[Row] = set()
-        for row in source.rows:
-            pairs = [(there, [*shown, *row]) for there, shown in candidates(row)]
-            found = [(there, both) for there, both in pairs if test(both) is True]
-            for there, both in found:
-                taken.edit(there, both, _first(whens, "MATCHED", both))
-            if not found:
-                taken.insert(row, _first(whens, "NOT MATCHED", row))
-            paired.update(there for there, _ in found)
-        for there in connection.rows_of(table.relation.name) if whole else ():
-            if there not in paired:
-                (shown,) = decode_rows([there], into.columns)
-                taken.edit(there, shown, _first(whens, "NOT MATCHED BY SOURCE", shown))
-    except SqlError:
-        raise
-    except (ArithmeticError, ValueError) as error:
-        raise statement.data(str(error)) from None
-    return taken.whole()
+    theirs = over(statement, of)
+    plan = _Merge(table, into, of, on, theirs, _fixed(theirs, into, of, on), whens)
+    if isinstance(source, reading.Result):
+        return plan.by_row(connection, statement, source.rows, test)
+
+    def again() -> Edit:
+        rows = reading.select(connection, statement, query).rows
+        return plan.by_row(connection, statement, rows, test)
+
+    made = plan.in_codes(connection, source)
+    return again() if made is None else made._replace(again=again)
+
+
+class _Merge(NamedTuple):
+    """A MERGE, read: `fixed` columns of the table equal what the source's `scalars` compute."""
+
+    table: Table
+    into: _Side
+    of: _Side
+    on: exp.Expr
+    scalars: Scalars
+    fixed: Mapping[int, exp.Expr]
+    whens: Sequence[_When]
+
+    @property
+    def whole(self) -> bool:
+        """Whether all rows of the table are read."""
+        return any(one.kind == "NOT MATCHED BY SOURCE" for one in self.whens)
+
+    def by_row(
+        self, connection: Connection, statement: Statement, rows: Sequence[_Values], test: Compute
+    ) -> Edit:
+        """What comes of rows of the source, one after another. Raises SqlError."""
+        table, into, whens, whole = self.table, self.into, self.whens, self.whole
+        taken = _Taken(statement, table)
+        try:
+            fixed = {at: self.scalars.compile(one).compute for at, one in self.fixed.items()}
+            candidates = _candidates(connection, table, fixed, whole=whole)
+            paired: set[Row] = set()
+            for row in rows:
+                pairs = [(there, [*shown, *row]) for there, shown in candidates(row)]
+                found = [(there, both) for there, both in pairs if test(both) is True]
+                for there, both in found:
+                    taken.edit(there, both, _first(whens, "MATCHED", both))
+                if not found:
+                    taken.insert(row, _first(whens, "NOT MATCHED", row))
+                paired.update(there for there, _ in found)
+            for there in connection.rows_of(table.relation.name) if whole else ():
+                if there not in paired:
+                    (shown,) = decode_rows([there], into.columns)
+                    taken.edit(there, shown, _first(whens, "NOT MATCHED BY SOURCE", shown))
+        except SqlError:
+            raise
+        except (ArithmeticError, ValueError) as error:
+            raise statement.data(str(error)) from None
+        return taken.whole()
+
+    def in_codes(self, connection: Connection, source: Columns) -> CodedEdit | None:
+        """The same of many rows, where ON says no more than that a key of the table is equal.
+
+        None where it says more, two rows meet one, or one is to be looked at by itself.
+        """
+        table, fixed = self.table, self.fixed
+        key = next((one for one in table.keys if {*one.places} == {*fixed}), None)
+        if key is None or len(conditions(self.on)) > len(fixed):
+            return None
+        try:
+            return self._in_codes(connection, source, key)
+        except (ByValueError, ValueError, ArithmeticError):
+            return None
+
+    def _in_codes(self, connection: Connection, source: Columns, key: Key) -> CodedEdit | None:
+        table, columns, tables = self.table, self.into.columns, source.tables
+        values = [
+            assign(self.scalars, self.fixed[at], replace(columns[at], nullable=True), source)
+            for at in key.places
+        ]
+        keys = np.stack(values, axis=1)
+        if self.whole:
+            rows = connection.coded(table.relation.name)
+        else:
+            rows = connection.rows_in_codes(table, key, without_nil(keys))
+        at = places_among(keys, rows.codes[:, list(key.places)])
+        at[(keys == NIL).any(axis=1)] = -1
+        is_met = at >= 0
+        met = at[is_met]
+        if len(np.unique(met)) < len(met):
+            return None
+        mine = Columns.of(rows, columns)
+        there, theirs = mine.where(met), source.where(is_met)
+        both = Columns((*columns, *source.shape), (*there.codes, *theirs.codes), tables)
+        alone = np.setdiff1d(np.arange(len(rows)), met)
+        old, new, gone, fresh = [rows.codes[:0]], [rows.codes[:0]], [rows.codes[:0]], []
+        sides: tuple[tuple[_Kind, Columns, Ints], ...] = (
+            ("MATCHED", both, met), ("NOT MATCHED BY SOURCE", mine.where(alone), alone),
+        )  # fmt: skip
+        names = [column.name for column in columns]
+        for kind, of, places in sides:
+            for one, some in self._chosen(kind, of):
+                codes = rows.codes[places[some]]
+                if one.action == "DELETE":
+                    gone.append(codes)
+                elif one.action == "UPDATE":
+                    old.append(codes)
+                    new.append(codes.copy())
+                    for name, node in zip(one.names, one.nodes, strict=True):
+                        column = columns[names.index(name)]
+                        found = assign(one.scalars, node, column, of.where(some))
+                        new[-1][:, names.index(name)] = found
+        rest = source.where(~is_met)
+        for one, some in self._chosen("NOT MATCHED", rest):
+            if one.action == "INSERT":
+                of, given = rest.where(some), [columns[names.index(name)] for name in one.names]
+                pairs = zip(one.nodes, given, strict=True)
+                cells = [assign(one.scalars, node, column, of) for node, column in pairs]
+                made = to_insert(connection, table, one.names, Columns(given, cells, tables))
+                if made is None:
+                    return None
+                fresh.append(made.codes)
+        removed, added = np.concatenate([*old, *gone]), np.concatenate([*new, *fresh])
+        schema, count = rows.schema, sum(map(len, old))
+        edit = CodedEdit(
+            table, CodedRows(schema, removed, tables), CodedRows(schema, added, tables), count
+        )
+        return sound(edit)
+
+    def _chosen(self, kind: _Kind, columns: Columns) -> Iterator[tuple[_When, Ints]]:
+        """Each WHEN of a kind, and which rows come to it, if any."""
+        rest = np.arange(len(columns))
+        for one in self.whens:
+            if one.kind == kind and len(rest):
+                fits = np.ones(len(rest), np.bool_)
+                if one.test is not None:
+                    fits = one.test.fits(columns.where(rest))
+                if fits.any():
+                    yield one, rest[fits]
+                rest = rest[~fits]
 
 
 class _Taken:
@@ -156,7 +289,9 @@ class _Taken:
 
 def _first(whens: Sequence[_When], kind: _Kind, shown: _Values) -> _When | None:
     fitting = (one for one in whens if one.kind == kind)
-    return next((one for one in fitting if one.test is None or one.test(shown) is True), None)
+    return next(
+        (one for one in fitting if one.test is None or one.test.compute(shown) is True), None
+    )
 
 
 def _condition(node: exp.Merge, into: _Side, of: _Side) -> exp.Expr:
@@ -177,18 +312,22 @@ def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side
         kind = "NOT MATCHED BY SOURCE" if node.args.get("source") else "NOT MATCHED"
         scalars = over(statement, into if node.args.get("source") else of)
     condition = node.args.get("condition")
-    test = None if condition is None else scalars.truth(condition, condition).compute
+    test = None
+    if condition is not None:
+        scalars.truth(condition, condition)
+        test = Test.of(scalars, condition)
     if isinstance(then, exp.Var) and then.name in ("DELETE", "DO NOTHING"):
         if then.name == "DELETE" and kind == "NOT MATCHED":
             raise statement.wrong("there is no row to DELETE", node, "WHEN MATCHED THEN DELETE")
-        return _When(kind, test, "DELETE" if then.name == "DELETE" else "DO NOTHING", [], [])
+        return _When(kind, test, "DELETE" if then.name == "DELETE" else "DO NOTHING", scalars)
     if isinstance(then, exp.Update) and kind != "NOT MATCHED":
         check_clauses(builder, then, ("expressions",))
         if not then.expressions or isinstance(then.expressions[0], exp.Star):
             raise builder.refused("UPDATE of all columns", node, "write UPDATE SET column = value")
         wanted = [names[place] for place in set_places(statement, then, into.name, columns)]
         given = [one.expression for one in then.expressions]
-        return _When(kind, test, "UPDATE", wanted, _values(scalars, columns, wanted, given))
+        nodes = _typed(scalars, columns, wanted, given)
+        return _When(kind, test, "UPDATE", scalars, wanted, nodes)
     if not isinstance(then, exp.Insert) or kind != "NOT MATCHED":
         way_out = "UPDATE and DELETE are WHEN MATCHED, INSERT is WHEN NOT MATCHED"
         raise statement.wrong(f"WHEN {kind} THEN {then.key.upper()}", node, way_out)
@@ -206,36 +345,37 @@ def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side
     if len(given) != len(wanted):
         message = f"{len(given)} values for {len(wanted)} columns ({', '.join(wanted)})"
         raise statement.wrong(message, values, "give each column one value")
-    return _When(kind, test, "INSERT", wanted, _values(scalars, columns, wanted, given))
+    return _When(kind, test, "INSERT", scalars, wanted, _typed(scalars, columns, wanted, given))
 
 
-def _values(
+def _typed(
     scalars: Scalars, columns: Sequence[Column], names: Sequence[str], given: Sequence[exp.Expr]
-) -> list[Compute]:
+) -> list[exp.Expr]:
+    """What columns are set to, beside their types; each is compiled, for what is wrong with it."""
     types = {column.name: column.type for column in columns}
-    return [
-        scalars.compile(typed(node, types[name])).compute
-        for name, node in zip(names, given, strict=True)
-    ]
+    nodes = [typed(node, types[name]) for name, node in zip(names, given, strict=True)]
+    for one in nodes:
+        scalars.compile(one)
+    return nodes
 
 
-def _fixed(statement: Statement, into: _Side, of: _Side, on: exp.Expr) -> dict[int, Compute]:
+def _fixed(scalars: Scalars, into: _Side, of: _Side, on: exp.Expr) -> dict[int, exp.Expr]:
     """Columns of the table that ON equates with values of the source, by position.
 
-    Values of the very same type.
+    Values of the very same type, or whole numbers both; `scalars` are the source's.
     """
     names = [column.name for column in into.columns]
-    theirs = over(statement, of)
-    fixed: dict[int, Compute] = {}
+    fixed: dict[int, exp.Expr] = {}
     for part in conditions(on):
         sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
         for one, other in zip(sides, reversed(sides), strict=True):
             if not isinstance(one, exp.Column) or not into.has(one, of):
                 continue
             if all(of.has(column, into) for column in other.find_all(exp.Column)):
-                value, place = theirs.compile(other), names.index(one.name)
-                if value.type == into.columns[place].type:
-                    fixed[place] = value.compute
+                place = names.index(one.name)
+                kind, mine = scalars.compile(other).type, into.columns[place].type
+                if kind is mine or (kind.is_integer and mine.is_integer):
+                    fixed[place] = other
     return fixed
 
 
@@ -251,10 +391,10 @@ def _candidates(
 
         def by_key(row: _Values) -> _Pairs:
             values = {place: compute(row) for place, compute in fixed.items()}
-            if None in values.values():
-                return ()
+            if not all(columns[at].type.holds(value) for at, value in values.items()):
+                return ()  # NULL, or a number that the column has not
             codes = {place: columns[place].encode(value) for place, value in values.items()}
-            found = list(connection.lookup(table.relation, codes))
+            found = list(connection.rows_like(table.relation, codes))
             return zip(found, decode_rows(found, columns), strict=True)
 
         return by_key

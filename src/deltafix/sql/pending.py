@@ -1,8 +1,9 @@
 """Edits that wait: the engine has them in the next epoch, with all others that wait until then.
 
-Rows of statements wait net of each other, beside what they made of each key's values; rows by
-column (`Batch`) as they were given. Invariant: what the engine has and what waits together are the
-tables as the statements before have left them. When they become an epoch, and how an epoch is
+Few rows wait net of each other, beside what they made of each key's values; an edit of many as the
+codes that it is made of. Invariant: what the engine has and what waits together are the tables as
+the statements before have left them; of a table of which an edit in codes waits, nothing waited
+before it. When they become an epoch, and how an epoch is
 undone, is the connection's business.
 """
 
@@ -12,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.facts.schema import Row
-from deltafix.sql.rows import Edit
+from deltafix.sql.rows import CodedEdit, Edit
 from deltafix.sql.tables import Key, Table
 
 if TYPE_CHECKING:
-    from deltafix.sql.columns import Batch
+    from deltafix.engine.database import Database
 
 __all__ = ["Pending"]
 
@@ -30,23 +31,23 @@ class Pending:
     def __init__(self) -> None:
         self._rows: dict[str, dict[Row, int]] = {}
         self._keyed: dict[str, dict[tuple[int, ...], dict[tuple[Any, ...], Row | None]]] = {}
-        self._batches: dict[str, Batch] = {}
+        self._coded: dict[str, CodedEdit] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._batches) or any(self._rows.values())
+        return bool(self._coded) or any(self._rows.values())
 
     def waits(self, table: str) -> bool:
         """Whether the engine does not have all edits of a table."""
-        return bool(self._rows.get(table)) or table in self._batches
+        return bool(self._rows.get(table)) or table in self._coded
 
     def few(self, table: str) -> Mapping[Row, int] | None:
         """The rows of a table that wait, with their signs; None where they are many to look at."""
         rows = self._rows.get(table, {})
-        return None if len(rows) > _FEW or table in self._batches else rows
+        return None if len(rows) > _FEW or table in self._coded else rows
 
-    def by_column(self, table: str) -> bool:
-        """Whether rows of a table wait by column: they are not among `keyed`."""
-        return table in self._batches
+    def in_codes(self, table: str) -> bool:
+        """Whether an edit of a table waits in codes: its rows are not among `keyed`."""
+        return table in self._coded
 
     def keyed(self, table: Table, key: Key) -> Mapping[tuple[Any, ...], Row | None]:
         """What edits by row made of a key's values: the row that has one, None if none has now."""
@@ -78,36 +79,41 @@ class Pending:
         if not waiting:  # the engine has it all, in whatever columns ALTER TABLE gives it next
             del self._keyed[name]
 
-    def add_batch(self, batch: Batch) -> None:
-        """Let rows of a table of which nothing waits come by column."""
-        self._batches[batch.relation.name] = batch
+    def add_coded(self, edit: CodedEdit) -> None:
+        """Let an edit in codes wait, of a table of which nothing waits."""
+        self._coded[edit.table.relation.name] = edit
 
-    def take_back(self, edit: Edit) -> None:
+    def take_back(self, edit: Edit | CodedEdit) -> None:
         """Let an edit that was added, or is an epoch already, not have been."""
         name = edit.table.relation.name
-        if self._batches.get(name) is edit.added:
-            del self._batches[name]
+        if self._coded.get(name) is edit:
+            del self._coded[name]
         else:
+            edit = edit.by_row() if isinstance(edit, CodedEdit) else edit
             self.add(edit.table, edit.added, edit.removed)
 
-    def apply(self, tx: Any) -> None:
+    def apply(self, db: Database, tx: Any) -> None:
         """Make all of it edits of a transaction of the engine."""
-        for name, batch in self._batches.items():
-            tx.insert(name, batch.table)
-        for name, rows in self._rows.items():
-            for sign, edit in ((-1, tx.delete), (1, tx.insert)):
-                found = [row for row, count in rows.items() if count * sign > 0]
+        for name, edit in self._coded.items():
+            tx.delete(name, db.recoded(edit.removed))
+            tx.insert(name, db.recoded(edit.added))
+        for name, waiting in self._rows.items():
+            for sign, change in ((-1, tx.delete), (1, tx.insert)):
+                found = [row for row, count in waiting.items() if count * sign > 0]
                 if found:
-                    edit(name, found)
+                    change(name, found)
 
-    def rows(self) -> dict[str, dict[Row, int]]:
-        """Rows of each table and their signs."""
-        found = {name: dict.fromkeys(batch, 1) for name, batch in self._batches.items()}
+    def rows(self) -> dict[str, list[tuple[int, Row]]]:
+        """Rows of each table behind their signs."""
+        found = dict[str, list[tuple[int, Row]]]()
+        for name, edit in self._coded.items():
+            _, removed, added, *_ = edit.by_row()
+            found[name] = [*((-1, row) for row in removed), *((1, row) for row in added)]
         for name, rows in self._rows.items():
             if rows:
-                found.setdefault(name, {}).update(rows)
+                found.setdefault(name, []).extend((sign, row) for row, sign in rows.items())
         return found
 
     def clear(self) -> None:
         """Nothing waits any more: the engine has it, or it was taken back."""
-        self._rows, self._keyed, self._batches = {}, {}, {}
+        self._rows, self._keyed, self._coded = {}, {}, {}

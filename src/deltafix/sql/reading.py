@@ -9,11 +9,12 @@ are applied here, and the ORDER BY of a view where its rows are read without ano
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from deltafix.engine.coded import CodedRows
 from deltafix.engine.connect import connect
 from deltafix.facts.logical import logical_order
 from deltafix.facts.ordered import OrderedRows
@@ -37,12 +38,25 @@ from deltafix.sql.subqueries import within
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import Column, SqlType, SqlValue, decode, decode_rows
 from deltafix.sql.unnest import expanded_in
+from deltafix.sql.vectors import ByValueError
 from deltafix.sql.windows import windows_of
 
 if TYPE_CHECKING:
+    from deltafix.kernel.arena import Words
     from deltafix.sql.connection import Connection
 
-__all__ = ["Asked", "Result", "fixed", "matcher", "matching", "select", "source_of"]
+__all__ = [
+    "Asked",
+    "Many",
+    "Pairs",
+    "Result",
+    "coded",
+    "fixed",
+    "matcher",
+    "matching",
+    "select",
+    "source_of",
+]
 
 
 _Table: TypeAlias = "list[tuple[SqlValue, ...]] | OrderedRows[SqlValue]"
@@ -225,15 +239,33 @@ def _sorted(table: _Table, place: int, node: exp.Ordered) -> _Table:
 # --- one table, directly -------------------------------------------------------------------------
 
 
+Pairs: TypeAlias = "list[tuple[Row, tuple[SqlValue, ...]]]"
+"""Rows of a table, as the engine has them, in order, each with computed values."""
+
+
+class Many(Protocol):
+    """Many rows of a table that a condition holds of, as codes, and values to compute of each."""
+
+    @property
+    def rows(self) -> CodedRows:
+        """The rows, in no order."""
+
+    def assigned(self, columns: Sequence[Column]) -> list[Words]:
+        """The codes that the values of all rows are in some columns. Raises ByValueError."""
+
+    def by_row(self) -> Pairs:
+        """The same as tuples, in order. Raises what computing the values does."""
+
+
+Matcher: TypeAlias = "Callable[[Connection, Statement], Pairs | Many]"
+
+
 def matching(
     connection: Connection, statement: Statement, source: exp.Table, where: exp.Expr | None
-) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+) -> list[Row]:
     """The engine's rows of a table that a condition holds of."""
-    return matcher(connection, statement, source, where)(connection, statement)
-
-
-Matcher: TypeAlias = "Callable[[Connection, Statement], list[tuple[Row, tuple[SqlValue, ...]]]]"
-"""Finds rows of a table, as the engine has them, each with computed values."""
+    found = matcher(connection, statement, source, where)(connection, statement)
+    return [row for row, _ in (found if isinstance(found, list) else found.by_row())]
 
 
 def matcher(
@@ -264,27 +296,75 @@ class _Matcher:
     relation: Relation
     tests: Sequence[scans.Test]
     wanted: Callable[[], dict[int, Any]]
+    nodes: Sequence[exp.Expr]
     values: Sequence[Scalar]
+    scalars: Scalars
 
-    def __call__(
-        self, connection: Connection, statement: Statement
-    ) -> list[tuple[Row, tuple[SqlValue, ...]]]:
+    def __call__(self, connection: Connection, statement: Statement) -> Pairs | Many:
+        with _told(statement):
+            there, tests = connection.lookup(self.relation, self.wanted()), self.tests
+            if isinstance(there, CodedRows):
+                if len(there) >= scans.MANY:
+                    there, tests = scans.passing(there, self.shape, tests), ()
+                    if len(there) >= scans.MANY:
+                        return _Direct(there, self, statement)
+                there = there.in_order()
+            return self.pairs(there, tests)
+
+    def pairs(self, rows: Iterable[Row], tests: Sequence[scans.Test] = ()) -> Pairs:
+        """Those of some rows for which tests are true."""
         computes = [value.compute for value in self.values]
         shape, result = self.shape, []
-        with _told(statement):
-            there, tests = self.found(connection)
-            for row in there:
-                shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
-                if all(test(shown) is True for _, test in tests):
-                    result.append((row, tuple([compute(shown) for compute in computes])))
+        for row in rows:
+            shown = [decode(*pair) for pair in zip(row, shape, strict=False)]
+            if all(test.compute(shown) is True for test in tests):
+                result.append((row, tuple([compute(shown) for compute in computes])))
         return result
 
-    def found(self, connection: Connection) -> tuple[Iterable[Row], Sequence[scans.Test]]:
-        """Rows of the table, and what is still to be asked of each; nothing where all are read."""
-        there = connection.lookup(self.relation, self.wanted())
-        if isinstance(there, OrderedRows):
-            return scans.passing(there, self.shape, self.tests), ()
-        return there, self.tests
+
+@dataclass(frozen=True, slots=True)
+class _Direct:
+    """Many rows that a `_Matcher` finds."""
+
+    rows: CodedRows
+    matcher: _Matcher
+    statement: Statement
+
+    def assigned(self, columns: Sequence[Column]) -> list[Words]:
+        there = scans.Columns.of(self.rows, self.matcher.shape)
+        scalars = self.matcher.scalars
+        pairs = zip(self.matcher.nodes, columns, strict=True)
+        return [scans.assign(scalars, node, column, there) for node, column in pairs]
+
+    def by_row(self) -> Pairs:
+        with _told(self.statement):
+            return self.matcher.pairs(self.rows.in_order())
+
+
+@dataclass(frozen=True, slots=True)
+class _Queried:
+    """Rows that a query finds: each `found`, and from its column `first` on values of a `shape`."""
+
+    rows: CodedRows
+    found: CodedRows
+    shape: Sequence[Column]
+    first: int = 0
+
+    def assigned(self, columns: Sequence[Column]) -> list[Words]:
+        codes = [self.found.codes[:, self.first + place] for place in range(len(columns))]
+        there = scans.Columns(self.shape, codes, self.found.tables)
+        return [scans.moved(there, place, column) for place, column in enumerate(columns)]
+
+    def by_row(self) -> Pairs:
+        return _split(self.found, self.shape, self.first)
+
+
+def _split(found: CodedRows, shape: Sequence[Column], first: int) -> Pairs:
+    """Rows, and behind the first columns the values of each, which are of a shape."""
+    return [
+        (row[:first], tuple(decode(*pair) for pair in zip(row[first:], shape, strict=False)))
+        for row in found.in_order()
+    ]
 
 
 @contextmanager
@@ -310,12 +390,9 @@ def _matcher(
     tests: list[scans.Test] = []
     if where is not None:
         scalars.truth(exp.Where(this=where), where)  # as a whole, for what is wrong with it
-        names = [column.name for column in found.columns]
-        for part in required(where):
-            read = {names.index(column.name) for column in part.find_all(exp.Column)}
-            tests.append((tuple(sorted(read)), scalars.compile(part).compute))
-    values = [scalars.compile(one) for one in computed]
-    return _Matcher(found.columns, found, tests, _fixing(statement, found, where), values)
+        tests = [scans.Test.of(scalars, part) for part in required(where)]
+    values, wanted = [scalars.compile(one) for one in computed], _fixing(statement, found, where)
+    return _Matcher(found.columns, found, tests, wanted, computed, values, scalars)
 
 
 def fixed(statement: Statement, found: Relation, where: exp.Expr | None) -> dict[int, Any]:
@@ -401,6 +478,25 @@ def _direct(
     connection: Connection, statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
 ) -> _Found | None:
     """A SELECT of one table or view, row by row; None for any other query."""
+    asked = _one_table(statement, query, known)
+    if asked is None:
+        return None
+    names, found = asked
+    shown = _shown(names, found.values)
+    rows = found(connection, statement)
+    if not isinstance(rows, list):
+        if all(isinstance(node, exp.Column) for node in found.nodes):
+            columns = [column.name for column in found.shape]
+            places = [columns.index(node.name) for node in found.nodes]
+            return _Found(shown, scans.shown(rows.rows, found.shape, places))
+        rows = rows.by_row()
+    return _Found(shown, [row for _, row in rows])
+
+
+def _one_table(
+    statement: Statement, query: exp.Expr, known: Mapping[str, Relation]
+) -> tuple[list[str], _Matcher] | None:
+    """What finds the rows of a SELECT of one table or view, and the names that it shows."""
     source = source_of(query)
     if source is None or not isinstance(query, exp.Select):
         return None
@@ -415,22 +511,54 @@ def _direct(
         raise statement.unknown("table", source.name, list(known), source)
     scope = scope_of(statement, source.alias_or_name, known[source.name])
     named = spelled(scope, query.expressions)
-    nodes = [node for _, node in named]
     if where is not None:
         where = meant_in(scope, where, written_out(scope, query.expressions) or query.expressions)
-    found = _matcher(statement, source, where, known, nodes)
-    shown = tuple(
-        Column(name, value.type, value.nullable)
-        for (name, _), value in zip(named, found.values, strict=True)
-    )
-    if all(isinstance(node, exp.Column) for node in nodes):
-        with _told(statement):
-            there, _ = found.found(connection)
-            if isinstance(there, OrderedRows):
-                names = [column.name for column in found.shape]
-                places = [names.index(node.name) for node in nodes]
-                return _Found(shown, scans.shown(there, found.shape, places))
-    return _Found(shown, [row for _, row in found(connection, statement)])
+    nodes = [node for _, node in named]
+    return [name for name, _ in named], _matcher(statement, source, where, known, nodes)
+
+
+def coded(
+    connection: Connection,
+    statement: Statement,
+    node: exp.Expr,
+    columns: Sequence[Column] | None = None,
+) -> scans.Columns | Result:
+    """The rows of a query as codes, in no order: of its columns, or as those of others.
+
+    As `select` gives them where they are few, or have an order; where there are not as many
+    columns, or a value is none of its column's. Raises as `select`.
+    """
+    written, known = unwrapped(node), connection.catalog.relations
+    ordered = any(written.args.get(key) for key in ("order", "limit", "offset"))
+    if ordered or _sorted_view(connection, written) is not None:
+        return select(connection, statement, node)
+    direct = _one_table(statement, written, known)
+    if direct is not None:
+        names, matcher_ = direct
+        shown = _shown(names, matcher_.values)
+        there = matcher_(connection, statement)
+        if isinstance(there, list):
+            return Result(shown, sorted([row for _, row in there], key=logical_order))
+        found: Many = there
+    else:
+        asked = _asked(connection, statement, written.copy(), known)
+        shown, of = _shown(asked.names, asked.made.columns), asked.made.columns
+        rows = _run(connection, asked.builder, asked.made, asked.program)
+        if len(rows) < scans.MANY:
+            return Result(shown, sorted(decode_rows(rows.rows(), of), key=logical_order))
+        rows = connection.recoded(rows)
+        found = _Queried(rows, rows, of)
+    if columns is None or len(columns) == len(shown):
+        wanted = shown if columns is None else columns
+        with suppress(ByValueError):
+            return scans.Columns(wanted, found.assigned(wanted), found.rows.tables)
+    return select(connection, statement, node)
+
+
+def _shown(names: Iterable[str], values: Sequence[Scalar | Column]) -> tuple[Column, ...]:
+    """The columns that a SELECT shows, by their names."""
+    pairs = zip(names, values, strict=True)
+    return tuple(Column(name, one.type, one.nullable) for name, one in pairs)
 
 
 def spelled(scope: Scope, shown: Sequence[exp.Expr]) -> list[tuple[str, exp.Expr]]:
@@ -452,9 +580,9 @@ def _evaluated(
 ) -> _Found:
     asked = _asked(connection, statement, query, known)
     made = asked.made
-    table = decode_rows(_run(connection, asked.builder, made, asked.program), made.columns)
-    columns = zip(asked.names, made.columns, strict=True)
-    return _Found(tuple(Column(name, c.type, c.nullable) for name, c in columns), table)
+    rows = _run(connection, asked.builder, made, asked.program).in_order()
+    table = decode_rows(rows, made.columns)
+    return _Found(_shown(asked.names, made.columns), table)
 
 
 def _asked(
@@ -498,7 +626,7 @@ def _program(connection: Connection, builder: Builder) -> Program:
     return program(used_by(connection.catalog, builder).values(), [builder])
 
 
-def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Program) -> list[Row]:
+def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Program) -> CodedRows:
     """The rows of a relation of a program that is evaluated once."""
     reducers = {name: reducer for name, (_, reducer) in builder.reducers.items()}
     functors = builder.functions
@@ -509,7 +637,7 @@ def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Pr
         with db.transaction() as tx:
             for name in used_by(connection.catalog, builder):
                 connection.copy(name, tx)
-        return db.rows(made.name)
+        return db.coded(made.name)
 
 
 def _matching_query(
@@ -520,8 +648,8 @@ def _matching_query(
     computed: Sequence[exp.Expr],
     *,
     beside: Sequence[exp.Expr],
-) -> list[tuple[Row, tuple[SqlValue, ...]]]:
-    """`matching` where there are subqueries, or tables beside it."""
+) -> Pairs | Many:
+    """What is matched where there are subqueries, or tables beside it."""
     builder = Builder(statement, "query", connection.catalog.relations)
     query = exp.Select(expressions=[exp.Star()], from_=exp.From(this=source.copy()))
     for one in beside:
@@ -547,9 +675,11 @@ def _matching_query(
     operands = [*whole, *values]
     made = builder.relation([one.column(f"c{n}") for n, one in enumerate(operands)])
     builder.head(made, operands, formulas.body)
+    found = _run(connection, builder, made, _program(connection, builder))
     width = len(whole)
     shape = made.columns[width:]
-    return [
-        (row[:width], tuple(decode(*pair) for pair in zip(row[width:], shape, strict=True)))
-        for row in _run(connection, builder, made, _program(connection, builder))
-    ]
+    if len(found) < scans.MANY:
+        return _split(found, shape, width)
+    found = connection.recoded(found)
+    rows = connection.of_table(there.name, found.codes, found.tables)
+    return _Queried(rows, found, shape, width)

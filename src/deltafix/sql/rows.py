@@ -17,15 +17,18 @@ from deltafix.errors import SqlIntegrityError
 from deltafix.facts.logical import as_columns
 from deltafix.facts.schema import Row
 from deltafix.facts.values import shown
+from deltafix.sql import scans
 from deltafix.sql.casts import assigned
 from deltafix.sql.tables import Cell, Table
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, told_row
 
 if TYPE_CHECKING:
+    from deltafix.engine.coded import CodedRows
     from deltafix.sql.columns import Batch
 
 __all__ = [
+    "CodedEdit",
     "Edit",
     "Other",
     "checked",
@@ -40,8 +43,9 @@ __all__ = [
 class Edit(NamedTuple):
     """A table, the rows removed, and the rows added.
 
-    The first of those removed became those `replaced`, in this order, which are among those added.
-    `places` says where those added stand among the rows given, if these are not the same.
+    The first of those removed became those `replaced`, in this order, which are the first of those
+    added. `places` says where those added stand among the rows given, if these are not the same.
+    Many to insert may be a `Batch`, until they are codes.
     """
 
     table: Table
@@ -49,6 +53,38 @@ class Edit(NamedTuple):
     added: list[Row] | Batch
     replaced: Sequence[Row] = ()
     places: Sequence[int] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many rows it changes."""
+        return len(self.removed) + len(self.added) - len(self.replaced)
+
+
+class CodedEdit(NamedTuple):
+    """An edit of many rows as codes; so many of those removed, the first, became those added.
+
+    `again` makes it by row, in the order in which an error is to find them; before it is made.
+    """
+
+    table: Table
+    removed: CodedRows
+    added: CodedRows
+    replaced: int = 0
+    again: Callable[[], Edit] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many rows it changes."""
+        return len(self.removed) + len(self.added) - self.replaced
+
+    def by_row_again(self) -> Edit:
+        """It anew by row, in the order in which an error finds them."""
+        return self.by_row() if self.again is None else self.again()
+
+    def by_row(self) -> Edit:
+        """The same with rows as tuples. O(cells)."""
+        removed, added = self.removed.rows(), self.added.rows()
+        return Edit(self.table, removed, added, added[: self.replaced])
 
 
 def name_rows(error: SqlIntegrityError, edit: Edit, given: Sequence[Edit]) -> None:
@@ -91,7 +127,7 @@ def _without_zone(statement: Statement, column: Column, value: SqlValue) -> str 
 
 
 def checked(statement: Statement, edit: Edit) -> Edit:
-    """The edit, if no row that it adds breaks a CHECK."""
+    """The edit, if no row that it adds breaks a CHECK. Raises SqlIntegrityError, SqlDataError."""
     table, added = edit.table, edit.added
     rows = decode_rows(added if table.checks else (), table.relation.columns)
     for place, row in enumerate(rows):
@@ -110,9 +146,6 @@ Other: TypeAlias = "Callable[[int, int, SqlValue], tuple[SqlValue, exp.Expr]]"
 """What a statement makes of a value that is none of its column's type, and where that stands.
 
 By the number of its row, and its place among those named."""
-
-_MANY = 256
-"""Rows from which on they are checked column by column."""
 
 
 def given(statement: Statement, table: Table, rows: Any, columns: Sequence[str] = ()) -> Edit:
@@ -230,7 +263,7 @@ def inserted(
     other: Other | None = None,
 ) -> Edit:
     """Rows to insert, of the columns named; the others have their default, or are NULL."""
-    if len(rows) >= _MANY and all(len(row) == len(names) for row in rows):
+    if len(rows) >= scans.MANY and all(len(row) == len(names) for row in rows):
         named = dict(zip(names, zip(*rows, strict=True), strict=True))
         return _tabular(statement, table, named, len(rows), other)
     cells = table.cells(names)

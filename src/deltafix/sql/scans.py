@@ -1,93 +1,255 @@
-"""A pass over a whole table, column by column: what is asked of one column is asked once a value.
+"""A pass over many rows, column by column: what is asked of one column is asked once a value.
 
-Invariant: what is found is what looking at row after row finds, in `logical_order`. Which rows a
-pass is over is said elsewhere (`sql.reading`).
+Rows are codes of the engine, and stay that: conditions choose among them, and what is computed of
+them is codes again. Invariant: what is found is what looking at row after row finds. Which rows a
+pass is over is said elsewhere (`sql.reading`); what numpy computes, `sql.vectors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
+from deltafix.engine.coded import CodedRows, Ints, Mask, numbered
+from deltafix.engine.codes import Codes, occurring
 from deltafix.facts.logical import logical_order
 from deltafix.facts.ordered import OrderedRows, ordered
-from deltafix.facts.values import Value
+from deltafix.facts.values import OPTIONAL
+from deltafix.kernel.arena import Words
+from deltafix.kernel.values import NIL
+from deltafix.sql.casts import assigned
+from deltafix.sql.literals import Compute
+from deltafix.sql.scalar import Scalars
 from deltafix.sql.text import exp
-from deltafix.sql.types import Column, SqlValue, decode
+from deltafix.sql.types import DOUBLE, Column, SqlValue, decode
+from deltafix.sql.vectors import ByValueError, Numbers, as_kind, numbers, truth
 
-Test: TypeAlias = tuple[tuple[int, ...], Callable[[Any], Any]]
-"""The places of the columns that a condition reads, and what it is of a row."""
+__all__ = ["MANY", "Columns", "Test", "assign", "moved", "passing", "shown", "sorted_by", "stored"]
+
+MANY = 256
+"""Rows from which on they are looked at by column: of fewer, numpy's calls cost more."""
+
+_OPTIONAL: Final = {field: kind for kind, field in OPTIONAL.items()}
 
 
-def passing(
-    table: OrderedRows[Value], shape: Sequence[Column], tests: Sequence[Test]
-) -> OrderedRows[Value]:
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A condition: what it says, and what it is of a row."""
+
+    scalars: Scalars
+    node: exp.Expr
+    compute: Compute
+
+    @classmethod
+    def of(cls, scalars: Scalars, node: exp.Expr) -> Test:
+        """What a node says."""
+        return cls(scalars, node, scalars.compile(node).compute)
+
+    def fits(self, columns: Columns) -> Mask:
+        """For which rows it is true. Raises what it does of one of them.
+
+        O(rows), and where Python is asked, a call for each list of values of what it reads.
+        """
+        try:
+            return truth(self.scalars, self.node, columns)
+        except ByValueError:
+            read = _read(self.scalars, self.node, columns)
+            values, places = columns.by_value(read, self.compute)
+            fits: Mask = np.array([value is True for value in values], np.bool_)[places]
+            return fits
+
+
+class Columns:
+    """Columns of some rows, as codes.
+
+    Attributes:
+        shape: what SQL says of each.
+        codes: of each, an array (rows,).
+    """
+
+    def __init__(self, shape: Sequence[Column], codes: Sequence[Words], tables: Codes) -> None:
+        self.shape, self.codes, self.tables = shape, codes, tables
+
+    @classmethod
+    def of(cls, rows: CodedRows, shape: Sequence[Column]) -> Columns:
+        """The first columns of some rows."""
+        return cls(shape, [rows.codes[:, place] for place in range(len(shape))], rows.tables)
+
+    def __len__(self) -> int:
+        return len(self.codes[0])
+
+    def where(self, chosen: Mask | Ints) -> Columns:
+        """Of the rows under a mask, or at some places."""
+        return Columns(self.shape, [one[chosen] for one in self.codes], self.tables)
+
+    def null(self, place: int) -> Mask | None:
+        """Which values of a column are NULL; None where it has none."""
+        if not self.shape[place].nullable:
+            return None
+        found = self.codes[place] == NIL
+        return found if found.any() else None
+
+    def numbers(self, place: int) -> Numbers:
+        """A column of numbers, 0 where it is NULL. Raises ByValueError for any other."""
+        kind = self.shape[place].type
+        if kind.base == "symbol":
+            raise ByValueError
+        null, codes = self.null(place), self.codes[place]
+        values = self.tables.decode_numbers(kind.base, codes if null is None else codes * ~null)
+        return Numbers(kind, values, null)
+
+    def values(self, place: int) -> tuple[list[SqlValue], Words]:
+        """The values of a column that occur, and where among them each row has its own."""
+        column, (used, places) = self.shape[place], occurring(self.codes[place])
+        kind = _OPTIONAL[column.type.base] if column.nullable else column.type.base
+        return [decode(one, column) for one in self.tables.decode(kind, used)], places
+
+    def by_value(self, read: Sequence[int], compute: Compute) -> tuple[list[Any], Ints]:
+        """What a function is of the lists of values that occur in some columns, and as `values`.
+
+        Raises what it raises, of one of the rows. O(rows); a call for each list.
+        """
+        row: list[SqlValue] = [None] * len(self.shape)
+        columns = [self.values(place) for place in read]
+        if not columns:
+            return [compute(row)], np.zeros(len(self), np.int64)
+        keys = columns[0][1].astype(np.int64)
+        firsts = np.arange(len(columns[0][0]))
+        if len(columns) > 1:
+            stacked = np.stack([places for _, places in columns], axis=1).astype(np.int32)
+            (keys,) = numbered(stacked)
+            _, firsts, keys = np.unique(keys, return_index=True, return_inverse=True)
+            picked = stacked[firsts].T.tolist()
+        else:
+            picked = [firsts.tolist()]
+        found = []
+        for places in zip(*picked, strict=True):
+            for place, (values, _), one in zip(read, columns, places, strict=True):
+                row[place] = values[one]
+            found.append(compute(row))
+        return found, keys.reshape(len(self))
+
+
+def passing(rows: CodedRows, shape: Sequence[Column], tests: Sequence[Test]) -> CodedRows:
     """The rows of the engine for which each test is true.
 
-    A test is asked of rows that those before it leave. O(rows); of a test on one column, a call for
-    each of its values, else one for each row.
+    A test is asked of rows that those before it leave. O(rows). Raises what a test of a row does.
     """
-    for read, test in tests:
-        if len(read) == 1:
-            fits = _by_value(table, shape, read[0], test)
-        else:
-            columns = [
-                (_decoded(table, shape, place), table.places[place].tolist())
-                if place in read
-                else None
-                for place in range(len(shape))
-            ]
-            fits = np.fromiter(
-                (
-                    test([None if one is None else one[0][one[1][n]] for one in columns]) is True
-                    for n in range(table.count)
-                ),
-                np.bool_,
-                table.count,
-            )
-        table = table.where(fits)
-    return table
+    for test in tests:
+        if not len(rows):
+            break
+        try:
+            rows = rows.where(test.fits(Columns.of(rows, shape)))
+        except (ValueError, ArithmeticError):
+            for row in rows.in_order():  # the first of them is the one to be told of
+                test.compute([decode(*pair) for pair in zip(row, shape, strict=False)])
+            raise
+    return rows
 
 
-def _by_value(
-    table: OrderedRows[Value], shape: Sequence[Column], place: int, test: Callable[[Any], Any]
-) -> Any:
-    fits = np.zeros(len(table.values[place]), dtype=np.bool_)
-    row: list[SqlValue] = [None] * len(shape)
-    for number, value in _decoded(table, shape, place).items():
-        row[place] = value
-        fits[number] = test(row) is True
-    return fits[table.places[place]]
+def assign(scalars: Scalars, node: exp.Expr, column: Column, columns: Columns) -> Words:
+    """The codes of what an expression gives a column of the engine, of each row.
+
+    Raises ByValueError where a row is to be named: the value of one is none of the column's.
+    """
+    node = node.unnest()
+    leaf = scalars.leaf(node)
+    if leaf is not None:
+        return moved(columns, leaf.compute(range(len(columns.shape))), column)
+    scalar = scalars.compile(node)
+    try:
+        if column.type.base != "symbol" and scalar.type.base != "symbol":
+            return _as_codes(numbers(scalars, node, columns), column, columns)
+    except ByValueError:
+        pass
+    try:
+        values, places = columns.by_value(_read(scalars, node, columns), scalar.compute)
+    except (ValueError, ArithmeticError):
+        raise ByValueError from None
+    return stored(values, column, columns.tables)[places]
 
 
-def _decoded(table: OrderedRows[Value], shape: Sequence[Column], place: int) -> dict[int, SqlValue]:
-    """The values of a column that occur, by where they stand among those it has."""
-    values, column = table.values[place], shape[place]
-    used = np.unique(table.places[place]).tolist()
-    return {number: decode(values[number], column) for number in used}
+def moved(columns: Columns, place: int, column: Column) -> Words:
+    """The codes of one of some columns as those of another one. Raises ByValueError as `assign`."""
+    given, codes = columns.shape[place], columns.codes[place]
+    if given.type.code == column.type.code and _has_room(column, given):
+        if given.nullable and not column.nullable and columns.null(place) is not None:
+            raise ByValueError
+        return codes
+    try:
+        if column.type.base != "symbol":
+            return _as_codes(columns.numbers(place), column, columns)
+    except ByValueError:
+        pass
+    values, places = columns.values(place)
+    return stored(values, column, columns.tables)[places]
 
 
-def shown(
-    table: OrderedRows[Value], shape: Sequence[Column], places: Sequence[int]
-) -> OrderedRows[SqlValue]:
+def stored(values: Sequence[SqlValue], column: Column, tables: Codes) -> Words:
+    """The codes of values of SQL for a column. Raises ByValueError where one is none of its."""
+    bare, codes = [], np.full(len(values), NIL, np.int32)
+    there = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    if not (column.nullable or there.all()):
+        raise ByValueError
+    write = column.type.write
+    for value in values:
+        if value is None:
+            continue
+        found = write(value)
+        try:
+            bare.append(write(assigned(value, column.type)) if found is None else found)
+        except (ValueError, ArithmeticError):
+            raise ByValueError from None
+        if bare[-1] is None:
+            raise ByValueError
+    codes[there] = tables.encode(column.type.base, bare)
+    return codes
+
+
+def _has_room(column: Column, given: Column) -> bool:
+    """Whether all values of one column are values of another one, of types of one code."""
+    kind, other = column.type, given.type
+    return kind is other or (
+        not kind.is_nested and kind.bits >= other.bits and kind.digits >= other.digits
+    )
+
+
+def _as_codes(one: Numbers, column: Column, columns: Columns) -> Words:
+    """Numbers as the codes of a column. Raises ByValueError where one is none of its."""
+    if one.null is not None and not column.nullable:
+        raise ByValueError
+    kind = column.type
+    values = np.atleast_1d(np.asarray(as_kind(one, kind).values))
+    dtype = np.float64 if kind is DOUBLE else np.int64
+    codes = columns.tables.encode_numbers(kind.base, values.astype(dtype))
+    codes = np.broadcast_to(codes, len(columns))
+    return codes if one.null is None else np.where(one.null, np.int32(NIL), codes)
+
+
+def _read(scalars: Scalars, node: exp.Expr, columns: Columns) -> list[int]:
+    """The places of the columns that an expression reads, ascending."""
+    leaves = [scalars.leaf(one) for one in node.find_all(exp.Column)]
+    every = range(len(columns.shape))
+    return sorted({leaf.compute(every) for leaf in leaves if leaf is not None})
+
+
+def shown(rows: CodedRows, shape: Sequence[Column], places: Sequence[int]) -> OrderedRows[SqlValue]:
     """Columns of rows of the engine as rows of SQL, in their order."""
-    columns = {place: _ranked(table, shape, place) for place in dict.fromkeys(places)}
-    chosen = [columns[place] for place in places]
-    return ordered([values for values, _ in chosen], [own for _, own in chosen], table.count)
+    columns = Columns.of(rows, shape)
+    ranked = {place: _ranked(*columns.values(place)) for place in dict.fromkeys(places)}
+    chosen = [ranked[place] for place in places]
+    return ordered([values for values, _ in chosen], [own for _, own in chosen], len(rows))
 
 
-def _ranked(
-    table: OrderedRows[Value], shape: Sequence[Column], place: int
-) -> tuple[list[SqlValue], Any]:
-    """The values of a column that occur, ascending, and where among them each row has its own."""
-    found = _decoded(table, shape, place)
-    used, values = [*found], [*found.values()]
+def _ranked(values: list[SqlValue], places: Words) -> tuple[list[SqlValue], Words]:
+    """Values that occur, ascending, and where among them each row has its own."""
     order = sorted(range(len(values)), key=_key(values))
-    ranks = np.zeros(len(table.values[place]), dtype=np.int32)
-    ranks[[used[number] for number in order]] = np.arange(len(order), dtype=np.int32)
-    return [values[number] for number in order], ranks[table.places[place]]
+    ranks = np.zeros(len(values), dtype=np.int32)
+    ranks[order] = np.arange(len(order), dtype=np.int32)
+    return [values[number] for number in order], ranks[places]
 
 
 def _key(values: list[SqlValue]) -> Callable[[int], Any]:

@@ -18,6 +18,7 @@ from deltafix.sql.casts import assigned
 from deltafix.sql.literals import typed
 from deltafix.sql.query import check_clauses
 from deltafix.sql.scalar import Scalars, over
+from deltafix.sql.scans import Test
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import BIGINT, Column, SqlType, SqlValue, encode, written_type
 
@@ -85,10 +86,14 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A CHECK: as it was written, and a function of a row's values that is not to be False."""
+    """A CHECK: as it was written, a function of a row's values that is not to be False.
+
+    `broken` is true of a row that breaks it.
+    """
 
     text: str
     compute: Callable[[Any], Any]
+    broken: Test
 
 
 _SHAPES = 64
@@ -223,10 +228,14 @@ def _read_table(
     indexes = dict.fromkeys(one.places for one in keys)
     made = Relation(name, tuple(columns), hidden, tuple(identity), tuple(indexes))
     scalars = over(statement, (name, columns))
-    checks = tuple(
-        Check(one.sql(statement.dialect), scalars.truth(one, one).compute) for one in conditions
-    )
+    checks = tuple(_check(statement, scalars, one) for one in conditions)
     return Table(made, tuple(keys), checks, (), defaults), references
+
+
+def _check(statement: Statement, scalars: Scalars, node: exp.Expr) -> Check:
+    compute = scalars.truth(node, node).compute
+    broken = Test.of(scalars, exp.Not(this=node))
+    return Check(node.sql(statement.dialect), compute, broken)
 
 
 def _foreign(

@@ -29,7 +29,7 @@ from deltafix.sql.text import Statement, exp
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
     from deltafix.sql.builder import Relation
-    from deltafix.sql.rows import Edit
+    from deltafix.sql.rows import CodedEdit, Edit
 
 
 class Transactions(Maintained):
@@ -41,7 +41,7 @@ class Transactions(Maintained):
         self.commits = 0
         """How many transactions with changes are final; an interrupt may come right behind one."""
         self._pending = Pending()
-        self._journal: list[Edit] = []
+        self._journal: list[Edit | CodedEdit] = []
         self._undoing: int | None = None  # the engine's epoch before the last step is undone
         self._ending: int | None = None  # the engine's epoch before a COMMIT's
         self._last: list[Step] = []
@@ -178,11 +178,8 @@ class Transactions(Maintained):
         if self._undoing is None:
             self._undoing = db.epoch
         if db.epoch == self._undoing:
-            made = step.epoch.delta
             with db.transaction() as tx:
-                for name in self.catalog.tables.keys() & set(made):
-                    tx.delete(name, made[name].added)
-                    tx.insert(name, made[name].removed)
+                tx.take_back(step.epoch, self.catalog.tables.keys())
                 self._note(tx, {mark: None})
 
     @property
@@ -219,7 +216,7 @@ class Transactions(Maintained):
             elif self._durable:
                 marks = {f"{durable.UNDO}{steps}": durable.written(self._pending.rows())}
             with db.transaction() as tx:
-                self._pending.apply(tx)
+                self._pending.apply(db, tx)
                 self._note(tx, marks)
             self._steps.append(Step(tx))
             self._pending.clear()

@@ -100,7 +100,7 @@ def why(connection: Connection, statement: Statement) -> Iterator[Reason]:
     Raises SqlRefusedError for another query, ProofBoundError for a proof of over 10,000 rows.
     """
     source, where = _asked(statement)
-    rows = sorted((row for row, _ in matching(connection, statement, source, where)), key=repr)
+    rows = sorted(matching(connection, statement, source, where), key=repr)
     terms = _Terms(connection)
     for row in rows:
         yield terms.reason(connection.engine.why(source.name, row))
@@ -241,7 +241,7 @@ class _Terms:
         self._catalog = connection.catalog
         self._dialect = connection.dialect
         self._rows_with = connection.rows_with
-        self._lookup = connection.lookup
+        self._lookup = connection.rows_like
         self._relations = connection.catalog.relations
         program = connection.catalog.program()
         self._rules = {show_rule(rule): rule for rule in program.rules}

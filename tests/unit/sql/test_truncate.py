@@ -93,7 +93,7 @@ def test_a_transaction_takes_it_back(folder: bool, tmp_path: Path) -> None:
 def test_an_interrupt_inside_of_it_rolls_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with closing(deltafix.sql.connect()) as db:
         db.execute(MADE)
-        add, calls = db._pending.add, [0]
+        add, calls = db._pending.add_coded, [0]
 
         def broken(*given: object) -> None:
             calls[0] += 1
@@ -101,7 +101,7 @@ def test_an_interrupt_inside_of_it_rolls_back(monkeypatch: pytest.MonkeyPatch) -
                 raise KeyboardInterrupt
             add(*given)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(db._pending, "add", broken)
+        monkeypatch.setattr(db._pending, "add_coded", broken)
         with pytest.raises(KeyboardInterrupt):
             db.execute("TRUNCATE a CASCADE")
         monkeypatch.undo()

@@ -1,0 +1,206 @@
+"""INSERT ... ON CONFLICT, OR REPLACE and OR IGNORE: rows to insert, some of whose keys are there.
+
+Invariant: many rows, as codes, come to what they come to row by row; where one of them is to be
+named, or two have one key, they are looked at so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deltafix.engine.coded import CodedRows, distinct, places_among, without_nil
+from deltafix.facts.schema import Row
+from deltafix.sql.builder import Builder
+from deltafix.sql.literals import Compute, typed
+from deltafix.sql.query import check_clauses
+from deltafix.sql.rows import CodedEdit, Edit, checked, encoded
+from deltafix.sql.scalar import EXCLUDED, Scalars, over
+from deltafix.sql.scans import Columns, Test, assign
+from deltafix.sql.setting import computed, set_places, sound, where_of
+from deltafix.sql.tables import Key, Table
+from deltafix.sql.text import Statement, exp
+from deltafix.sql.types import decode_rows, told_row
+from deltafix.sql.vectors import ByValueError
+
+if TYPE_CHECKING:
+    from deltafix.sql.connection import Connection
+
+__all__ = ["Upsert", "conflict_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Upsert:
+    """Rows to insert where those whose key is there are left out, or change the row that has it.
+
+    `nodes` say what the columns at `places` become, where the `test` holds, and `values` compute
+    it: of a row that is there, and behind it the one that was to be inserted.
+    """
+
+    table: Table
+    keys: Sequence[Key]
+    scalars: Scalars
+    test: Test | None
+    places: Sequence[int]
+    nodes: Sequence[exp.Expr]
+    values: Sequence[Compute]
+
+    @classmethod
+    def of(cls, statement: Statement, table: Table, conflict: exp.OnConflict) -> Upsert:
+        """Read ON CONFLICT. Raises SqlProgrammingError, SqlRefusedError."""
+        known = ("action", "conflict_keys", "expressions", "where")
+        check_clauses(Builder(statement, "", {}), conflict, known)
+        columns = table.relation.columns
+        keys = _conflicting(statement, table, conflict)
+        scalars = over(statement, (table.relation.name, columns), (EXCLUDED, columns))
+        places = list(set_places(statement, conflict, table.relation.name, columns))
+        nodes = [
+            typed(one.expression, columns[place].type)
+            for one, place in zip(conflict.expressions, places, strict=True)
+        ]
+        values = [scalars.compile(one).compute for one in nodes]
+        where = where_of(conflict)
+        test = None
+        if where is not None:
+            scalars.truth(where, where)
+            test = Test.of(scalars, where)
+        return cls(table, keys, scalars, test, places, nodes, values)
+
+    def edit(
+        self, connection: Connection, statement: Statement, given: Edit | CodedEdit
+    ) -> Edit | CodedEdit:
+        """What comes of rows to insert. Raises SqlIntegrityError, SqlDataError."""
+        if isinstance(given, Edit) and isinstance(given.added, list):
+            return self._by_row(connection, statement, given.added)
+        coded = given if isinstance(given, CodedEdit) else connection.in_codes(given)
+
+        def again() -> Edit:
+            return self._by_row(connection, statement, [*coded.by_row_again().added])
+
+        made = self.in_codes(connection, coded)
+        return again() if made is None else made._replace(again=again)
+
+    def _by_row(self, connection: Connection, statement: Statement, rows: Sequence[Row]) -> Edit:
+        removed, added, replaced = list[Row](), list[Row](), list[Row]()
+        seen: set[tuple[Key, tuple[Any, ...]]] = set()
+        held = {key: connection.rows_with(self.table, key, map(key.of, rows)) for key in self.keys}
+        columns, test = self.table.relation.columns, self.test
+        for row in rows:
+            mine = [(key, key.of(row)) for key in self.keys if None not in key.of(row)]
+            there = next((held[k][v] for k, v in mine if v in held[k]), None)
+            if not seen.isdisjoint(mine):
+                if self.places:
+                    shown = told_row(*decode_rows([row], columns))
+                    message = f"two rows of the statement have one key; the second is {shown}"
+                    raise statement.integrity(message, "insert each key once")
+                continue
+            seen.update(mine)
+            if there is None:
+                added.append(row)
+            elif self.places:
+                both = [*decode_rows([there], columns)[0], *decode_rows([row], columns)[0]]
+                if test is None or computed(statement, test.compute, both) is True:
+                    changed = list(there)
+                    for place, compute in zip(self.places, self.values, strict=True):
+                        value = computed(statement, compute, both)
+                        changed[place] = encoded(statement, columns[place], value)
+                    removed.append(there)
+                    replaced.append(tuple(changed))
+                    added.append(replaced[-1])
+        return checked(statement, Edit(self.table, removed, added, replaced))
+
+    def in_codes(self, connection: Connection, given: CodedEdit) -> CodedEdit | None:
+        """The same of many rows; None if one is to be looked at by itself."""
+        table, rows = given.table, given.added
+        schema, columns = rows.schema, table.relation.columns
+        at, known = np.full(len(rows), -1, np.int64), rows.nothing.codes
+        for key in self.keys:
+            mine = rows.codes[:, list(key.places)]
+            wanted = without_nil(mine)
+            if len(distinct(wanted)) < len(wanted):
+                return None
+            there = connection.rows_in_codes(table, key, wanted)
+            places = places_among(mine, there.codes[:, list(key.places)])
+            at = np.where((at < 0) & (places >= 0), places + len(known), at)
+            known = np.concatenate([known, there.codes])
+        fresh, matched = rows.codes[at < 0], rows.codes[at >= 0]
+        if not self.places:
+            added = CodedRows(schema, fresh, rows.tables)
+            return CodedEdit(table, rows.nothing, added)
+        old = known[at[at >= 0]]
+        if len(distinct(old)) < len(old):
+            return None
+        both = [side[:, place] for side in (old, matched) for place in range(len(columns))]
+        there_ = Columns((*columns, *columns), both, rows.tables)
+        try:
+            if self.test is not None and len(old):
+                fits = self.test.fits(there_)
+                old, there_ = old[fits], there_.where(fits)
+            changed = old.copy()
+            for place, node in zip(self.places, self.nodes, strict=True) if len(old) else ():
+                changed[:, place] = assign(self.scalars, node, columns[place], there_)
+        except (ByValueError, ValueError, ArithmeticError):
+            return None
+        added = CodedRows(schema, np.concatenate([changed, fresh]), rows.tables)
+        return sound(CodedEdit(table, CodedRows(schema, old, rows.tables), added, len(old)))
+
+
+def conflict_of(
+    statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str]
+) -> exp.OnConflict | None:
+    """What an INSERT does about rows whose key is there."""
+    if node.args.get("alternative"):
+        return _alternative(statement, node, table, wanted)
+    return node.args.get("conflict")
+
+
+def _alternative(
+    statement: Statement, node: exp.Insert, table: Table, wanted: Sequence[str]
+) -> exp.OnConflict:
+    """INSERT OR REPLACE and OR IGNORE, as DuckDB has them, as ON CONFLICT of all that is given."""
+    word = str(node.args["alternative"]).upper()
+    columns = table.relation.columns
+    keys = [[columns[place].name for place in key.places] for key in table.keys]
+    action = "DO NOTHING" if word == "IGNORE" else "DO UPDATE SET ..."
+    way_out = (
+        f"write ON CONFLICT ({', '.join(keys[0]) if keys else 'key'}) {action} behind the rows"
+    )
+    known = statement.dialect == "duckdb" and word in ("REPLACE", "IGNORE")
+    if not known or node.args.get("conflict"):
+        raise statement.refused(f"INSERT OR {word}", node.this, way_out)
+    if not keys:
+        message = f"{table.relation.name} has no key, by which a row would be there already"
+        raise statement.wrong(message, node.this, "make it a PRIMARY KEY, or write INSERT INTO")
+    if word == "IGNORE":
+        return exp.OnConflict(action=exp.var("DO NOTHING"))
+    if len(keys) > 1:
+        message = f"{table.relation.name} has {len(keys)} keys: which row is replaced?"
+        raise statement.wrong(message, node.this, way_out)
+    sets = [
+        exp.EQ(
+            this=exp.column(name, quoted=True), expression=exp.column(name, EXCLUDED, quoted=True)
+        )
+        for name in wanted
+        if name not in keys[0]
+    ]
+    return exp.OnConflict(action=exp.var("DO UPDATE"), expressions=sets)
+
+
+def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -> Sequence[Key]:
+    """The keys that ON CONFLICT is about."""
+    columns = table.relation.columns
+    named = [
+        one.this.name if isinstance(one, exp.Ordered) else one.name
+        for one in conflict.args.get("conflict_keys") or ()
+    ]
+    fitting = [k for k in table.keys if sorted(columns[p].name for p in k.places) == sorted(named)]
+    if not named and (len(table.keys) == 1 or not conflict.expressions):
+        fitting = list(table.keys)
+    if not fitting:
+        keys = "; ".join(", ".join(columns[p].name for p in key.places) for key in table.keys)
+        message = f"ON CONFLICT ({', '.join(named)}) names no key of {table.relation.name}"
+        raise statement.wrong(message, conflict, f"its keys are: {keys or 'none'}")
+    return fitting
