@@ -115,7 +115,7 @@ def prepare(progress: Progress | None = None, *, told: bool = False) -> bytes:
     if code is None:
         folder = cache_folder()
         if not told:
-            message = "deltafix: compiling the kernel, once (about 20 s); it is kept in %s"
+            message = "deltafix: compiling the kernel, once (about 30 s); it is kept in %s"
             logging.getLogger("deltafix").warning(message, folder)
         code = make(cpu(), progress)
         _made.append(code)
