@@ -130,13 +130,10 @@ def _choose(A, L, P, node, level, scans):
             if scans == 0:
                 fill_index(A, L, late)
             elif fill_part(A, L, late) == 0:
-                rows = L[L[at.RELS] + P[literal + at.K_REL] * at.RSZ + at.R_N]
-                if 0 <= best <= rows:
-                    break
                 L[s] = literal
                 L[s + 1] = 3
                 L[s + 2] = 0
-                L[s + 3] = rows
+                L[s + 3] = L[L[at.RELS] + P[literal + at.K_REL] * at.RSZ + at.R_N]
                 L[s + 4] = 0
                 return np.int64(1)
             best = np.int64(-1)  # look again
