@@ -24,7 +24,7 @@ from deltafix.kernel.jit import kernel
 from deltafix.kernel.keys import hash_words
 from deltafix.kernel.memory import block, recycle
 from deltafix.kernel.symbols import symbol_order
-from deltafix.kernel.values import NIL, decode, encode
+from deltafix.kernel.values import NIL, as_signed, decode, encode
 
 _FEW = 64
 _MANY = 1 << 14
@@ -35,8 +35,6 @@ _LARGE = 11
 _TIES = (1 << 31) - 1
 _IS_LARGE = 1 << 31
 _MASK = 0xFFFFFFFF
-_SIGN = -(1 << 63)
-_MAGNITUDE = (1 << 63) - 1
 _SCRATCH = at.EMIT_WORDS // 2
 """Keys that fit where heads are gathered, which a fold has none of."""
 
@@ -53,11 +51,7 @@ def order_key(L, t, op, code):
     """The key of a value of type `t` by its code: what is better is less. Of a text, its code."""
     if t == at.T_SYMBOL:
         return np.int64(code)
-    key = decode(L, code)
-    if t == at.T_FLOAT:
-        key ^= (key >> 63) & _MAGNITUDE
-    elif t == at.T_UNSIGNED:
-        key ^= _SIGN
+    key = as_signed(t, decode(L, code))
     return ~key if op == at.FOLD_MAX else key
 
 
@@ -66,13 +60,7 @@ def code_of(L, t, op, key):
     """The code of the value with a key."""
     if t == at.T_SYMBOL:
         return np.int64(key)
-    if op == at.FOLD_MAX:
-        key = ~key
-    if t == at.T_FLOAT:
-        key ^= (key >> 63) & _MAGNITUDE
-    elif t == at.T_UNSIGNED:
-        key ^= _SIGN
-    return encode(L, t, key)
+    return encode(L, t, as_signed(t, ~key if op == at.FOLD_MAX else key))
 
 
 @kernel("i:ALPiii")

@@ -110,15 +110,19 @@ def encode(L, t, v):
     return WIDE_BASE + _intern(L, v)
 
 
+@kernel("i:ii")
+def as_signed(t, pattern):
+    """A pattern as a signed integer that is ordered as the values of its type; its own inverse."""
+    if t == at.T_FLOAT:
+        return pattern ^ ((pattern >> 63) & _MAGNITUDE)
+    return pattern ^ _SIGN if t == at.T_UNSIGNED else pattern
+
+
 @kernel("i:iii")
 def _pattern_order(t, u, v):
     """-1, 0 or 1: the order of two patterns of a type."""
-    if t == at.T_FLOAT:
-        u ^= (u >> 63) & _MAGNITUDE
-        v ^= (v >> 63) & _MAGNITUDE
-    elif t == at.T_UNSIGNED:
-        u ^= _SIGN
-        v ^= _SIGN
+    u = as_signed(t, u)
+    v = as_signed(t, v)
     return np.int64(-1) if u < v else (np.int64(1) if u > v else np.int64(0))
 
 
