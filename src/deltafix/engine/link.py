@@ -69,7 +69,7 @@ _NATIVE = -2
 _NATIVES = {
     "there": at.CHECK_THERE, "or": at.CHECK_OR, "when": at.CHECK_PICK, "pick": at.CHECK_PICK,
 }  # fmt: skip
-_TESTS = {"same": at.EQ, "less": at.LT}
+_TESTS = {"same": at.EQ, "less": at.LT, "like": at.LIKE}
 T = TypeVar("T")
 W = TypeVar("W")
 _NUMBERS = frozenset(("number", "unsigned", "float"))

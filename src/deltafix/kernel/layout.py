@@ -391,7 +391,7 @@ T_UNSIGNED = 1
 T_FLOAT = 2
 T_SYMBOL = 3
 # comparisons
-EQ, NE, LT, LE, GT, GE = range(6)
+EQ, NE, LT, LE, GT, GE, LIKE = range(7)  # LIKE: of symbols, the pattern on the right
 # functors
 (ADD, SUB, MUL, DIV, MOD, POW, NEG, MINF, MAXF, BAND, BOR, BXOR, BNOT, BSHL, BSHR, BSHRU,
  LAND, LOR, LXOR, LNOT, ITOU, UTOI, ITOF, FTOI, UTOF, FTOU) = range(26)  # fmt: skip

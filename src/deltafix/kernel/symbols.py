@@ -22,6 +22,7 @@ _GROUP = 16
 """Texts whose slots are asked for before the first is looked at."""
 _PIECE = 1 << 18
 """Words of the blocks that texts are put into, at most; longer ones have a block of their own."""
+_PERCENT, _UNDERSCORE, _BACKSLASH = 0x25, 0x5F, 0x5C
 
 
 @kernel("i:Pii")
@@ -179,6 +180,12 @@ def copy_symbols(A, L, codes, ends, texts, n):
                 texts[o + 1] = ((w >> 32) ^ 0x80000000) - 0x80000000
 
 
+@kernel("i:Aii")
+def _byte(A, word, k):
+    """Byte `k` of the text at a word."""
+    return (np.int64(A[word + 1 + (k >> 2)]) >> ((k & 3) * 8)) & 255
+
+
 @kernel("i:ALii")
 def symbol_order(A, L, a, b):
     """-1, 0 or 1: the order of two symbols by UTF-8 bytes, which is that of code points."""
@@ -190,8 +197,64 @@ def symbol_order(A, L, a, b):
     na = np.int64(A[oa])
     nb = np.int64(A[ob])
     for k in range(min(na, nb)):
-        ca = (np.int64(A[oa + 1 + (k >> 2)]) >> ((k & 3) * 8)) & 255
-        cb = (np.int64(A[ob + 1 + (k >> 2)]) >> ((k & 3) * 8)) & 255
+        ca = _byte(A, oa, k)
+        cb = _byte(A, ob, k)
         if ca != cb:
             return np.int64(-1) if ca < cb else np.int64(1)
     return np.int64(-1) if na < nb else np.int64(1)
+
+
+@kernel("i:Aii")
+def _next_character(A, word, k):
+    """The byte at which the character after the one at byte `k` begins."""
+    k += 1
+    while k < A[word] and _byte(A, word, k) & 0xC0 == 0x80:
+        k += 1
+    return k
+
+
+@kernel("i:ALii")
+def is_like(A, L, symbol, pattern):
+    """Whether a symbol is LIKE a pattern whose escape is `\\` (`rules.like`): 1 or 0.
+
+    What a `%` stands for is tried from the shortest text on; of several only the last is tried
+    again. O(bytes of the symbol times those of the pattern's longest segment).
+    """
+    before = L[at.LANE] * at.LANE_CELLS * 2
+    text = L[L[at.SYM] + symbol] - before
+    p = L[L[at.SYM] + pattern] - before
+    n = np.int64(A[text])
+    m = np.int64(A[p])
+    b = np.int64(0)  # where the text is looked at, and where the pattern
+    k = np.int64(0)
+    tried = np.int64(0)  # what follows the last `%` is tried from here on
+    after = np.int64(-1)
+    while b < n:
+        c = _byte(A, p, k) if k < m else np.int64(-1)
+        if c == _PERCENT:
+            k += 1
+            if k == m:
+                return np.int64(1)
+            after = k
+            tried = b
+            continue
+        if c == _UNDERSCORE:
+            b = _next_character(A, text, b)
+            k += 1
+            continue
+        step = np.int64(1)
+        if c == _BACKSLASH:
+            c = _byte(A, p, k + 1) if k + 1 < m else np.int64(-1)
+            step = np.int64(2)
+        if c == _byte(A, text, b):
+            b += 1
+            k += step
+        elif after < 0:
+            return np.int64(0)
+        else:
+            tried = _next_character(A, text, tried)
+            b = tried
+            k = after
+    while k < m and _byte(A, p, k) == _PERCENT:
+        k += 1
+    return np.int64(1) if k == m else np.int64(0)

@@ -20,7 +20,7 @@ import numpy as np
 from deltafix.kernel import layout as at
 from deltafix.kernel.jit import kernel
 from deltafix.kernel.memory import discard, publish, put_slot, slots_twice
-from deltafix.kernel.symbols import symbol_order
+from deltafix.kernel.symbols import is_like, symbol_order
 
 WIDE_BASE = 1 << 30
 NIL = (1 << 31) - 1
@@ -153,6 +153,8 @@ def compare(A, L, t, op, a, b):
     """Whether `a op b` holds for two codes of value type `t`: 1 or 0."""
     if op == at.EQ or op == at.NE:
         return np.int64(1) if (a == b) == (op == at.EQ) else np.int64(0)
+    if op == at.LIKE:
+        return is_like(A, L, a, b)
     if t == at.T_SYMBOL:
         return _ordered(op, symbol_order(A, L, a, b))
     return compare_patterns(t, op, decode(L, a), decode(L, b))

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, cast
 
 from deltafix.facts import values
+from deltafix.rules.like import is_like
 from deltafix.rules.regex import RegexError, compile_regex
 
 
@@ -228,6 +229,13 @@ def _matches(pattern: str, text: str) -> bool:
         return False
 
 
+def _is_like(text: str, pattern: str) -> bool:
+    try:
+        return is_like(pattern)(text)
+    except ValueError:
+        return False
+
+
 _TESTS: Final[dict[str, Test]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -258,7 +266,9 @@ def _natives(of: values.BaseType) -> dict[str, Function]:
         f"~pick_{of}": lambda condition, one, other: one if condition else other,
         f"~same_{of}": lambda left, right: int(same(left, right)),
     }
-    if of != "symbol":  # the kernel keeps their order only where rules ask for it
+    if of == "symbol":  # their order the kernel keeps only where rules ask for it
+        found["~like_symbol"] = lambda text, pattern: int(_is_like(text, pattern))
+    else:
         found[f"~less_{of}"] = lambda left, right: int(less(left, right))
     return found
 

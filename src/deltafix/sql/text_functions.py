@@ -11,9 +11,10 @@ import hashlib
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
+from deltafix.rules.like import is_like, quoted, rewritten
+from deltafix.sql.literals import constant
 from deltafix.sql.signatures import Function, of_types, texts, texts_or_bytes
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, BLOB, BOOLEAN, INTEGER, NULL, TEXT, SqlType, array_type
@@ -108,74 +109,14 @@ def _counted(part: Callable[[str, int], str]) -> Callable[[str, int], str]:
     return lambda text, count: part(text, max(count, 0))
 
 
-def _segments(pattern: str, escape: str) -> list[list[str]]:
-    """What stands between the `%` of a pattern of LIKE, `_` as the empty text."""
-    found: list[list[str]] = [[]]
-    letters = iter(pattern)
-    for letter in letters:
-        if letter == escape:
-            one = next(letters, None)
-            if one is None:
-                raise ValueError(f"the pattern {pattern!r} ends with its ESCAPE {escape!r}")
-            found[-1].append(one)
-        elif letter == "%":
-            found.append([])
-        else:
-            found[-1].append("" if letter == "_" else letter)
-    return found
-
-
-def _finder(segment: list[str]) -> Callable[[str, int, int], int]:
-    """Where a segment is in a part of a text; -1 where it is not."""
-    if all(segment):
-        text = "".join(segment)
-        return lambda value, start, end: value.find(text, start, end)
-    # of one length, so nothing is tried again
-    search = re.compile("".join(re.escape(one) or "." for one in segment), re.DOTALL).search
-
-    def find(value: str, start: int, end: int) -> int:
-        found = search(value, start, end)
-        return -1 if found is None else found.start()
-
-    return find
-
-
-@lru_cache(maxsize=256)
-def _like(pattern: str, escape: str) -> Callable[[str], bool]:
-    """Whether a text is LIKE the pattern; its segments are looked for, one by one."""
-    segments = _segments(pattern, escape)
-    finds = [(_finder(one), len(one)) for one in segments]
-    if len(segments) == 1:
-        ((whole, size),) = finds
-        return lambda text: len(text) == size and whole(text, 0, size) == 0
-    (starts, at_start), *middle, (ends, at_end) = finds
-    middle = [(find, size) for find, size in middle if size]
-    if not at_start and not at_end and len(middle) == 1:
-        ((inside, _),) = middle
-        return lambda text: inside(text, 0, len(text)) >= 0
-
-    def found(text: str) -> bool:
-        start, end = at_start, len(text) - at_end
-        if start > end or starts(text, 0, start) != 0 or ends(text, end, len(text)) != end:
-            return False
-        for find, size in middle:
-            start = find(text, start, end)
-            if start < 0:
-                return False
-            start += size
-        return True
-
-    return found
-
-
 def like(escape: str, *, folds: bool, dialect: str) -> Function:
     """LIKE, and ILIKE, which `folds`; `escape` takes the next character as it is, if it is one."""
     lower = _LOWER[dialect]
 
     def known(pattern: str) -> Callable[[str], bool]:
         if not folds:
-            return _like(pattern, escape)
-        test = _like(lower(pattern), lower(escape))
+            return is_like(pattern, escape)
+        test = is_like(lower(pattern), lower(escape))
         return lambda text: test(lower(text))
 
     return Function(
@@ -194,6 +135,36 @@ LIKES: Final = {
     for folds in (False, True)
 }
 """LIKE and ILIKE without ESCAPE, by dialect."""
+
+
+def pattern_of(node: exp.Expr, dialect: str) -> str | None:
+    """What LIKE, STARTS_WITH and the like ask of a text, as the engine's LIKE has it.
+
+    None for other nodes, and where what is looked for is no constant, or none that can be.
+    """
+    escape: str | None = "" if dialect == "duckdb" else "\\"
+    if isinstance(node, exp.Escape):
+        escape, node = _text(node.expression), node.this
+    asked = node.args.get("expression")
+    text = _text(asked) if isinstance(asked, exp.Expr) else None
+    if text is None or escape is None or len(escape) > 1:
+        return None
+    if isinstance(node, exp.Like):
+        try:
+            return rewritten(text, escape)
+        except ValueError:
+            return None
+    around = _AROUND.get(type(node))
+    return None if around is None else around.format(quoted(text))
+
+
+def _text(node: exp.Expr) -> str | None:
+    """The text that a constant is."""
+    found = constant(node)
+    return found.compute(()) if found is not None and found.type is TEXT else None
+
+
+_AROUND: Final = {exp.StartsWith: "{}%", exp.EndsWith: "%{}", exp.Contains: "%{}%"}
 
 
 def _split_part(text: str, delimiter: str, place: int) -> str:

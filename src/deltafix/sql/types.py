@@ -391,6 +391,7 @@ def _native(base: str, nullable: str) -> tuple[FunctorDecl, ...]:
         "pick": ((condition, value, other), base),
         "same": ((value, other), "number"),
         "less": ((value, other), "number"),
+        "like": ((value, other), "number"),
     }
     declared = (FunctorDecl(f"~{name}_{base}", *shape) for name, shape in shapes.items())
     return tuple(one for one in declared if one.name in NATIVE)

@@ -19,8 +19,11 @@ from deltafix.sql.types import NATIVE_FUNCTORS, NULLABLE_TYPES
 VALUES = {
     "number": [0, 1, -1, 2**30 - 1, 2**30, -(2**31), -(2**31) - 1, 2**31 - 1, 2**63 - 1, -(2**63)],
     "float": [0.0, 1.0, -1.5, math.inf, -math.inf, math.nan, 5e-324],
-    "symbol": ["", "a", "b", "é"],
-}
+    "symbol": [
+        "", "a", "b", "é", "ab", "aab", "aéb", "日本", "%", "_", "__", "%%", "a%", "%b", "a%b", "%é%", "%日_",
+        "%a%_b", "\\", "\\%", "\\_%", "a\\b", "%\\", "a\nb", "%ab%ab", "abaabab",
+    ],
+}  # fmt: skip
 
 
 def values_of(kind: str) -> list:
