@@ -241,7 +241,8 @@ class Fold:
     A reducer of several values (`engine.folds.users.Several`) has a row for each.
 
     `group` are the source's columns that make a group, `value` the column that is folded (None:
-    rows are counted). `present`, where it is asked for, is the relation of all groups with a row:
+    rows are counted). Of a user's reducer of records it may be None, and `fields` the columns of
+    the record's fields; the fields of its result may have columns of their own in `relation`. `present`, where it is asked for, is the relation of all groups with a row:
     its absence is how a rule sees the value of an empty group. Without group columns an empty
     source has a row too, if the aggregate has a value there. `most`, `scale` and `kept` are what
     `FunctorDecl` says of a reducer; `is_real` says that it adds floats up.
@@ -253,6 +254,7 @@ class Fold:
     value: int | None
     op: str
     present: str | None = None
+    fields: tuple[int, ...] = ()
     most: int | None = None
     scale: int | None = None
     kept: str = ""
@@ -302,7 +304,8 @@ class Fold:
         return (self.relation,) if self.present is None else (self.relation, self.present)
 
     def __str__(self) -> str:
-        of = "" if self.value is None else f" {self.source}[{self.value}]"
+        folded = [*self.fields] or self.value
+        of = "" if folded is None else f" {self.source}[{folded}]"
         return f"{self.relation} = {self.op}{of} over {self.source} by {list(self.group)}"
 
 

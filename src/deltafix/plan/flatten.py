@@ -131,7 +131,7 @@ class Flattening:
         self.body: list[Literal] = []
         self.types: dict[str, BaseType] = dict(typed.variables)
         self.values = 0
-        self.pending: list[tuple[Aggregate, Slot]] = []
+        self.pending: list[tuple[Aggregate, Slot | Call]] = []
         self.wholes: tuple[tuple[int, Or], ...] = ()
         self.context: tuple[Literal, ...] = ()
         self.recursion: frozenset[str] = frozenset()
@@ -308,6 +308,9 @@ class Flattening:
 
     def taken_apart(self, value: Term, pattern: Call) -> None:
         """Flatten `value = [x, y]` where the record is a pattern."""
+        if isinstance(value, Aggregate) and folds.is_opened(self.program, value, pattern):
+            self.pending.append((value, pattern))
+            return
         kind = term_type(pattern, self.types, self.program)
         found = self.argument(value, kind)
         slot = found if isinstance(found, Slot) else self.fresh(kind)

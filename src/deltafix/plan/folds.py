@@ -16,6 +16,7 @@ What the functions `count`, `sum`, … mean is the executor's.
 from __future__ import annotations
 
 from dataclasses import replace
+from types import UnionType
 from typing import TYPE_CHECKING
 
 from deltafix.facts.values import OPTIONAL, BaseType, Value
@@ -37,12 +38,27 @@ _EMPTY = frozenset(("count", "sum"))
 _ZERO: dict[BaseType, Value] = {"number": 0, "unsigned": 0, "float": 0.0, "symbol": ""}
 
 
-def literals(outer: Flattening, term: Aggregate, target: Slot) -> tuple[tuple[Literal, ...], ...]:
-    """The literals that bind `target` to the aggregate's value: one group per alternative."""
+def literals(
+    outer: Flattening, term: Aggregate, target: Slot | Call
+) -> tuple[tuple[Literal, ...], ...]:
+    """The literals that bind `target` to the aggregate's value: one group per alternative.
+
+    A record that is a target has a column for each of its fields: no value is made of these.
+    """
     shared = tuple(Slot(name) for name in sorted(outer.shared(term)))
     kind = term_type(term, outer.types, outer.program)
-    source, group, value = _source(outer, term, shared)
+    source, group, value, folded = _source(outer, term, shared)
     types = tuple(outer.types[slot.name] for slot in shared)
+    if isinstance(target, Call):
+        kinds = field_types(outer, target)
+        name = outer.made.hide((*types, *kinds))
+        fields: list[Argument | None] = []
+        for arg, of in zip(target.args, kinds, strict=True):
+            if isinstance(arg, Var):
+                outer.types[arg.name] = of
+            fields.append(None if isinstance(arg, Wildcard) else outer.argument(arg, of))
+        outer.made.folds.append(Fold(name, source, group, value, term.op, fields=folded))
+        return ((Match(name, (*shared, *fields)),),)
     name = outer.made.hide((*types, kind))
     wraps = term.op == "sum" or term.op.startswith("@@")
     if outer.program.word_size == NARROW and wraps and kind in ("number", "unsigned"):
@@ -56,7 +72,7 @@ def literals(outer: Flattening, term: Aggregate, target: Slot) -> tuple[tuple[Li
     if term.op not in _EMPTY or not shared:
         reducer = _reducer(outer.program, term)
         said = (reducer.most, reducer.scale, reducer.kept) if reducer else ()
-        fold = Fold(name, source, group, value, term.op, None, *said)
+        fold = Fold(name, source, group, value, term.op, None, folded, *said)
         outer.made.folds.append(replace(fold, is_real=_is_real(outer, term, fold.way)))
         return (found,)
     present = outer.made.hide(types)
@@ -67,10 +83,38 @@ def literals(outer: Flattening, term: Aggregate, target: Slot) -> tuple[tuple[Li
     return (found, (Absent(present, shared), zero))
 
 
+def is_opened(program: Program, term: Aggregate, pattern: Call) -> bool:
+    """Whether `term = pattern` gives the fields of what a user's reducer gives, each a name."""
+    return _is_users(program, term) and _is_flat(pattern, Var | Wildcard)
+
+
+def _is_users(program: Program, term: Aggregate) -> bool:
+    """Whether Python folds it."""
+    reducer = _reducer(program, term)
+    return reducer is not None and (reducer.most, reducer.scale, reducer.kept) == (None, None, "")
+
+
+def _is_flat(term: Term | None, kinds: type | UnionType) -> bool:
+    """Whether it is a record of several fields, all of such terms."""
+    return (
+        isinstance(term, Call)
+        and term.functor.startswith("[")
+        and len(term.args) > 1
+        and all(isinstance(arg, kinds) for arg in term.args)
+    )
+
+
+def _fields(outer: Flattening, term: Aggregate) -> list[str] | None:
+    """The variables of a record that a user's reducer takes; it is not made. None: of no other."""
+    if not (_is_users(outer.program, term) and _is_flat(term.target, Var)):
+        return None
+    return [arg.name for arg in term.target.args if isinstance(arg, Var)]  # type: ignore[union-attr]
+
+
 def _source(
     outer: Flattening, term: Aggregate, shared: tuple[Slot, ...]
-) -> tuple[str, tuple[int, ...], int | None]:
-    """The relation to fold, its group columns and its value column."""
+) -> tuple[str, tuple[int, ...], int | None, tuple[int, ...]]:
+    """The relation to fold, its group columns, and its value column or those of its fields."""
     named = _Naming(outer).formula(body_of(term), "_")
     cases = alternatives(named)
     counted = _counted(outer.program, term)
@@ -87,7 +131,11 @@ def _source(
     if columns and len(tags) > 1:
         types.append("number")
     value = None
-    if isinstance(term.target, Var) and Slot(term.target.name) in (*shared, *columns):
+    folded: tuple[int, ...] = ()
+    fields = _fields(outer, term)
+    if fields is not None and {*map(Slot, fields)} <= {*shared, *columns}:
+        folded = tuple((*shared, *columns).index(Slot(name)) for name in fields)
+    elif isinstance(term.target, Var) and Slot(term.target.name) in (*shared, *columns):
         value = (*shared, *columns).index(Slot(term.target.name))
     elif term.target is not None:
         value = len(types)
@@ -99,7 +147,7 @@ def _source(
         for _ in inner.bodies(case):
             _clause(outer, inner, term, hidden, (shared, columns, found, tags, len(types)))
         outer.values = inner.values
-    return hidden, tuple(range(len(shared))), value
+    return hidden, tuple(range(len(shared))), value, folded
 
 
 def _clause(
@@ -160,14 +208,17 @@ def _plain(
     term: Aggregate,
     shared: tuple[Slot, ...],
     cases: tuple[tuple[Formula, ...], ...],
-) -> tuple[str, tuple[int, ...], int | None] | None:
+) -> tuple[str, tuple[int, ...], int | None, tuple[int, ...]] | None:
     """The body's own relation, where it is one atom over distinct variables, each row one binding.
 
     It may equate those with one another, or with what the group is of.
     """
     wanted = [slot.name for slot in shared]
+    fields = _fields(outer, term)
     if isinstance(term.target, Var):
         wanted.append(term.target.name)
+    elif fields is not None:
+        wanted += fields
     elif term.target is not None:
         return None
     atom = _unified(cases[0], frozenset(wanted)) if len(cases) == 1 else None
@@ -181,9 +232,12 @@ def _plain(
         if not {names[place] for place in key} <= {*wanted, *(_counted(outer.program, term) or ())}:
             return None
     places = tuple(names.index(name) for name in wanted)
+    group, value = places[: len(shared)], places[len(shared) :]
     if term.target is None:
-        return atom.relation, places, None
-    return atom.relation, places[:-1], places[-1]
+        return atom.relation, group, None, ()
+    if fields is not None:
+        return atom.relation, group, None, value
+    return atom.relation, group, value[0], ()
 
 
 def _unified(case: tuple[Formula, ...], kept: frozenset[str]) -> Atom | None:

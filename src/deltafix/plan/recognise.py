@@ -318,7 +318,7 @@ def _said(core: Core, cache: Cache) -> dict[str, str]:
         if relation.hidden:
             name = relation.name
             fold, place = folds.get(name, (None, 0))
-            folded = fold and (fold.source, fold.group, fold.value, fold.op)
+            folded = fold and (fold.source, fold.group, fold.value, fold.fields, fold.op)
             clauses = derives[name]
             ids = tuple([(id(one.args), id(one.body)) for one in clauses])
             sign = (_kind(relation), homes.get(name), folded, place, ids)

@@ -322,7 +322,9 @@ def _doubles(core: Core) -> dict[str, str]:
         if not free.keys() >= {*fold.made}:
             continue
         types = tuple(free[name] for name in fold.made)
-        of = folds.setdefault((types, fold.source, fold.group, fold.value, fold.op), fold)
+        of = folds.setdefault(
+            (types, fold.source, fold.group, fold.value, fold.fields, fold.op), fold
+        )
         if of is not fold:
             doubles.update(zip(fold.made, of.made, strict=True))
     _keep_apart(core, doubles)

@@ -49,13 +49,12 @@ class _KeptOrder(WellFormed[Any, "Ordered[Any]", R], Generic[R]):
 
     def apply(self, acc: Ordered[Any], changes: Mapping[Any, int]) -> Ordered[Any]:
         read = self._sort_key
+        gone: list[Any] = []
+        come: list[Any] = []
         for value, count in changes.items():
             item = value if read is None else read(value)
-            for _ in range(-count):
-                acc = acc.discard(item)
-            for _ in range(count):
-                acc = acc.add(item)
-        return acc
+            (come if count > 0 else gone).extend((item,) * abs(count))
+        return acc.without_all(gone).with_all(come)
 
     def fold_values(self, values: list[Any]) -> Ordered[Any]:
         read = self._sort_key

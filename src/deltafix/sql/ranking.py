@@ -191,9 +191,6 @@ def several(  # noqa: PLR0917  the parts of one fold
     inside = [one.term for one in builder.variables(columns)]
     outside = builder.variables(results)
     over = Atom(source.name, (*(one.term for one in group), *inside))
-    value = builder.fresh("a")
-    literals += [
-        equal(value, Aggregate(name, Call(f"[{record}]", tuple(inside)), over)),
-        equal(value, Call(f"[{made}]", tuple(one.term for one in outside))),
-    ]
+    value = Aggregate(name, Call(f"[{record}]", tuple(inside)), over)
+    literals.append(equal(Call(f"[{made}]", tuple(one.term for one in outside)), value))
     return literals, outside

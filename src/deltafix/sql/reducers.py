@@ -16,8 +16,8 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from deltafix.engine.folds.users import Several, UserReducer
-from deltafix.facts.values import BaseType
+from deltafix.engine.folds.users import Gathers, Several, UserReducer
+from deltafix.facts.values import ABOVE, BaseType
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, placed
@@ -233,7 +233,7 @@ class Product:
             return sign * math.inf
 
 
-class Kept:
+class Kept(Gathers):
     """State: the sorted multiset of the values; O(log n) a change."""
 
     initial: Ordered[Any] = Ordered()
@@ -249,6 +249,14 @@ class Kept:
     def remove(self, acc: Ordered[Any], value: Any, /) -> Ordered[Any]:
         """With one value fewer."""
         return acc.discard(self.key(value))
+
+    def add_all(self, acc: Ordered[Any], values: list[Any], /) -> Ordered[Any]:
+        """With these values, too."""
+        return acc.with_all(map(self.key, values))
+
+    def remove_all(self, acc: Ordered[Any], values: list[Any], /) -> Ordered[Any]:
+        """Without these values."""
+        return acc.without_all(map(self.key, values))
 
 
 class Quantile(Kept):
@@ -369,6 +377,28 @@ class _Descending:
     __hash__ = None  # type: ignore[assignment]  # a part of a sort key, never a value
 
 
+class _Below:
+    """What NaN is where numbers descend, as their negatives: less than each of these."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: object) -> bool:
+        return other is not self
+
+    def __gt__(self, other: object) -> bool:
+        return False
+
+
+_BELOW: Final = _Below()
+
+
+def _turned(value: Any) -> Any:
+    """A value as it is placed where values descend; numbers need no call to be compared."""
+    if type(value) in (int, float):
+        return -value or 0
+    return _BELOW if value is ABOVE else _Descending(value)
+
+
 class Way(NamedTuple):
     """How a column sorts; as text a part of the name of a reducer that sorts so."""
 
@@ -390,7 +420,7 @@ def ranked(ways: Sequence[Way]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
             if nullable:
                 found.append((value is None) is not nulls_first)
                 bare = 0 if value is None else value[0]
-            found.append(_Descending(placed(bare)) if descending else placed(bare))
+            found.append(_turned(placed(bare)) if descending else placed(bare))
         return tuple(found)
 
     return key

@@ -2,7 +2,7 @@
 
 The rows are a relation (`joins.kept`); each function folds it by partition, with a reducer whose
 results are what tells a row apart and its value, and these join the rows again. So an edit computes
-the partitions that it touches, and no other. Invariant: ROW_NUMBER and its like follow from the
+the partitions that it touches, and no other. An aggregate of a whole partition is a group's. Invariant: ROW_NUMBER and its like follow from the
 data: rows that ORDER BY leaves equal are sorted by what tells them apart, for all alike.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from deltafix.rules.ast import Atom
 from deltafix.rules.terms import Const
 from deltafix.sql import frames
-from deltafix.sql.aggregates import AGGREGATE, Wanted, reducer_of, wanted, way
+from deltafix.sql.aggregates import AGGREGATE, Wanted, fold, reducer_of, wanted, way
 from deltafix.sql.builder import NIL, Operand
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.literals import whole
@@ -76,6 +76,10 @@ def compute(
             continue
         inner = Formulas(builder, scope, list(rows))
         window = _Window(inner, node, named)
+        asked = window.whole()
+        if asked is not None:
+            scope.windows[spelled] = _of_partition(formulas, inner, window, asked, identity)
+            continue
         name, function, args, result = window.function()
         sorts = [(inner.operand(one.this), one) for one in window.order]
         partition = [inner.operand(one) for one in (*window.partition, *scope.outer_columns())]
@@ -102,6 +106,27 @@ def compute(
         scope.windows[spelled] = value
 
 
+def _of_partition(
+    formulas: Formulas,
+    inner: Formulas,
+    window: _Window,
+    asked: Wanted,
+    identity: Sequence[Operand],
+) -> Operand:
+    """An aggregate of all rows of a partition: that of a group, which the engine has.
+
+    50,000 rows in 5,000 partitions: 22 us a row where each partition is walked, 2 so.
+    """
+    builder, scope = formulas.builder, formulas.scope
+    by = (*window.partition, *scope.outer_columns())
+    columns = [*map(inner.operand, by), *map(inner.operand, asked.operands), *identity]
+    source = builder.relation([one.column(f"w{n}") for n, one in enumerate(columns)])
+    builder.head(source, columns, inner.body)
+    group = dict(enumerate(map(formulas.operand, by)))
+    places = range(len(by), len(by) + len(asked.operands))
+    return fold(formulas, source, group, places, asked, empty=False)
+
+
 class _Window:
     """One window function as it is written."""
 
@@ -123,6 +148,18 @@ class _Window:
         order = given.get("order")
         self.order: list[exp.Ordered] = [] if order is None else order.expressions
         self.spec: exp.Expr | None = given.get("spec")
+
+    def whole(self) -> Wanted | None:
+        """The aggregate that it is of all rows of the partition; None: it is another function."""
+        call = self.node.this
+        if not isinstance(call, AGGREGATE) or isinstance(call, (exp.WithinGroup, *_PLACES)):
+            return None
+        frame = self._frame()
+        is_all = frame.end is None if self.spec is not None else not self.order
+        if not is_all or frame.start is not None or frame.exclude:
+            return None
+        asked = wanted(self.formulas, call, window=True)
+        return None if asked.is_united else asked
 
     def function(self) -> _Computed:
         """What it computes."""

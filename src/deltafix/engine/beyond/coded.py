@@ -60,9 +60,11 @@ class BeyondStratum:
             bounds.check(work.taken)
 
         def make(fold: Fold, look: Callable[[Row], list[Value]]) -> FoldKind:
-            result = kinds[fold.relation][-1]
-            kind = result if fold.value is None else kinds[fold.source][fold.value]
-            return fold_kind(fold, (kind, result), users.reducers, look)
+            columns = fold.fields or (fold.value,)
+            taken = tuple(kinds[fold.source][column] for column in columns if column is not None)
+            results = kinds[fold.relation][len(fold.group) :]
+            result = "record" if len(results) > 1 else results[0]
+            return fold_kind(fold, (taken, result), users.reducers, look)
 
         kinds = {relation.name: relation.types for relation in linked.plan.relations}
         self._arena = arena

@@ -105,7 +105,7 @@ class FoundedStratum(Stratum):
                 kind.change(key, value, 1)
             for key in dict.fromkeys(key for key, _ in rows.of_source()):
                 values = rows.values(kind, key)
-                derived[rows.name].update({(*key, value): [0] for value in values})
+                derived[rows.name].update({key + value: [0] for value in values})
                 if rows.present is not None and values:
                     derived[rows.present.name][key] = [0]
         return derived
@@ -113,7 +113,7 @@ class FoundedStratum(Stratum):
     def _kinds(
         self, layer: Layer, types: Mapping[str, tuple[BaseType, ...]], meaning: Meaning
     ) -> dict[str, Rows]:
-        del types, meaning
+        del meaning
         plain = {
             name: _CountedRows(name, self._epoch, self._agenda, self._calls)
             for name in layer.relations
@@ -121,7 +121,8 @@ class FoundedStratum(Stratum):
         found: dict[str, Rows] = {**plain}
         for fold in layer.folds:
             present = None if fold.present is None else plain[fold.present]
-            found[fold.relation] = _FoldedRows(plain[fold.relation], fold, present)
+            is_opened = len(types[fold.relation]) > len(fold.group) + 1
+            found[fold.relation] = _FoldedRows(plain[fold.relation], fold, present, is_opened)
         for rows in found.values():
             if isinstance(rows, _FoldedRows):
                 rows.follow(found[rows.fold.source], self._make(rows.fold, rows.look))
@@ -315,9 +316,11 @@ class _FoldedRows(_Turned):
     source: Rows
     kind: FoldKind
 
-    def __init__(self, plain: _Turned, fold: Fold, present: Rows | None) -> None:
+    def __init__(self, plain: _Turned, fold: Fold, present: Rows | None, is_opened: bool) -> None:
         super().__init__(plain.name, plain.epoch, plain.agenda, plain.calls)
         self.fold = fold
+        self.is_opened = is_opened
+        """Whether a value is as many columns as it has fields."""
         self.present = present
         self.shown: dict[Row, dict[Fact, None]] = {}
 
@@ -325,12 +328,12 @@ class _FoldedRows(_Turned):
         """Keep the rows of a relation folded."""
         self.source = source
         self.kind = kind
-        column = self.fold.value
+        value = self.folded
 
         def change(sign: int) -> Callable[[Row, int], None]:
             def one(row: Row, _: int) -> None:
                 key = self.group(row)
-                kind.change(key, None if column is None else row[column], sign)
+                kind.change(key, value(row), sign)
                 self.wait(key)
 
             return one
@@ -344,24 +347,29 @@ class _FoldedRows(_Turned):
 
     def of_source(self) -> Iterator[tuple[Row, Value | None]]:
         """Of every row of the source its group and value."""
-        column = self.fold.value
         for fact in self.source.facts.live:
-            yield self.group(fact.row), None if column is None else fact.row[column]
+            yield self.group(fact.row), self.folded(fact.row)
+
+    def folded(self, row: Row) -> Any:
+        """What is folded of a row of the source; None: rows are counted."""
+        fold = self.fold
+        if fold.fields:
+            return tuple([row[column] for column in fold.fields])
+        return None if fold.value is None else row[fold.value]
 
     def look(self, key: Row) -> list[Value]:
         """The values in a group as they stand."""
-        column = self.fold.value
-        assert column is not None  # noqa: S101  what has no value is counted
         index = self.source.facts.index(self.fold.group)
         found = index.buckets.get(key[0] if len(key) == 1 else key, {})
-        return [fact.row[column] for fact in found]
+        return [self.folded(fact.row) for fact in found]
 
-    def values(self, kind: FoldKind, key: Row) -> list[Value]:
-        """The values of a group: none, one, or those of a reducer with several."""
+    def values(self, kind: FoldKind, key: Row) -> list[Row]:
+        """The values of a group, by column: none, one, or those of a reducer with several."""
         found = kind.value(key)
         if found is None:
             return []
-        return list(found) if isinstance(kind, UserFold) and kind.several else [found]
+        some = list(found) if isinstance(kind, UserFold) and kind.several else [found]
+        return some if self.is_opened else [(one,) for one in some]
 
     def node(self, item: Row) -> Node:
         """The key of a group."""
@@ -370,7 +378,7 @@ class _FoldedRows(_Turned):
     def settle_one(self, item: Row) -> None:
         """Show what the rows of a group fold to, in place of what was shown."""
         self.waiting.discard(item)
-        wanted = {(*item, value) for value in self.values(self.kind, item)}
+        wanted = {item + value for value in self.values(self.kind, item)}
         before = list(self.shown.get(item, ()))
         for fact in before:
             if fact.row not in wanted:
@@ -391,7 +399,7 @@ class _FoldedRows(_Turned):
     def restore(self, fact: Fact, saved: tuple[Any, ...]) -> None:
         """Put a record back, and whether it is shown."""
         super().restore(fact, saved)
-        key = fact.row[:-1]
+        key = fact.row[: len(self.fold.group)]
         if fact.rank:
             self.shown.setdefault(key, {})[fact] = None
         else:

@@ -11,6 +11,7 @@ goes leaves precisely the old value; they wrap around, or are rounded, only when
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Protocol, TypeAlias
 
 from deltafix.changes.exact import Total, divide, extend, total_value
@@ -28,8 +29,8 @@ from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
 from deltafix.rules.values import function
 
-_Value: TypeAlias = "int | frozenset[int]"
-"""The code of a group's value, or those of all of its values."""
+_Value: TypeAlias = "Key | frozenset[Key]"
+"""The codes of a group's value, one for each of its columns, or those of all of its values."""
 
 
 class FoldKind(Protocol):
@@ -50,21 +51,21 @@ class FoldKind(Protocol):
 
 def fold_kind(
     fold: Fold,
-    kinds: tuple[BaseType, BaseType],
+    kinds: tuple[tuple[BaseType, ...], BaseType],
     reducers: Mapping[str, UserReducer],
-    look: Callable[[Key], list[Value]],
+    look: Callable[[Key], list[Any]],
 ) -> FoldKind:
-    """What keeps an aggregate. `kinds` are its values' type and its result's.
+    """What keeps an aggregate. `kinds` are its values' types, if they have any, and its result's.
 
     `look` gives the values of a group as they stand.
     """
-    kind, _ = kinds
+    kind = next(iter(kinds[0]), kinds[1])
     if fold.op in ("count", "sum", "mean"):
         return Totals(fold, kind)
     if fold.op in ("min", "max"):
         return Extremes(fold, kind, look)
     reducer = reducers[fold.op.removeprefix("@@")]
-    if fold.most is not None and kinds == ("number", "number"):
+    if fold.most is not None and kinds == (("number",), "number"):
         return Totals(fold, kind, reducer)
     return UserFold(fold, kinds, reducer, look)
 
@@ -83,27 +84,28 @@ class FoldStratum:
         types = {relation.name: relation.types for relation in linked.plan.relations}
         self._fold = fold
         self._codes = codes
-        self._result: BaseType = types[fold.relation][-1]
-        source = types[fold.source]
-        kind = self._result if fold.value is None else source[fold.value]
+        self._results = results = types[fold.relation][len(fold.group) :]
+        columns = fold.fields or (fold.value,)
+        kinds = tuple(types[fold.source][column] for column in columns if column is not None)
 
-        def look(key: Key) -> list[Value]:
+        def look(key: Key) -> list[Any]:
             source = linked.ids[fold.source]
             rows = (
                 rows_of_group(arena, linked, fold.source, fold.group, key, mask=at.NOW)
                 if key
                 else codes_where(arena, source, at.NOW)
             )
-            assert fold.value is not None  # noqa: S101  what has no value is counted
-            return codes.decode(kind, rows[:, fold.value])
+            return values(rows)
 
         def make() -> UserFold:
             reducer = reducers[fold.op.removeprefix("@@")]
-            return UserFold(fold, (kind, self._result), reducer, look)
+            result = "record" if len(results) > 1 else results[0]
+            return UserFold(fold, (kinds, result), reducer, look)
 
-        def values(rows: Words) -> list[Value]:
-            assert fold.value is not None  # noqa: S101  a reducer has a target
-            return codes.decode(kind, rows[:, fold.value])
+        def values(rows: Words) -> list[Any]:
+            pairs = zip(kinds, columns, strict=True)  # a reducer has a target
+            found = [codes.decode(kind, rows[:, column]) for kind, column in pairs]
+            return [*zip(*found, strict=True)] if fold.fields else found[0]
 
         self._read = values
         self._make = make
@@ -115,14 +117,13 @@ class FoldStratum:
 
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changed values, and the groups that appeared or vanished. O(changed rows)."""
-        found = self._found(self._kind, below[self._fold.source])
+        found = self._coded(self._found(self._kind, below[self._fold.source]))
         added: list[Key] = []
         removed: list[Key] = []
         came: list[Key] = []
         went: list[Key] = []
-        for key, value in found.items():
+        for key, new in found.items():
             old = self._values.now.get(key)
-            new = None if value is None else self._coded(value)
             if new == old:
                 continue
             self._values.put(key, new)
@@ -130,10 +131,11 @@ class FoldStratum:
                 came.append(key)
             if new is None:
                 went.append(key)
-            removed += [(*key, code) for code in _less(old, new)]
-            added += [(*key, code) for code in _less(new, old)]
+            removed += [key + codes for codes in _less(old, new)]
+            added += [key + codes for codes in _less(new, old)]
         width = len(self._fold.group)
-        changes = {self._fold.relation: Changed(table(added, width + 1), table(removed, width + 1))}
+        whole = width + len(self._results)
+        changes = {self._fold.relation: Changed(table(added, whole), table(removed, whole))}
         if self._fold.present is not None:
             changes[self._fold.present] = Changed(table(came, width), table(went, width))
         return changes
@@ -152,25 +154,42 @@ class FoldStratum:
         """Fold the source from nothing and compare. Raises InternalError. O(source)."""
         rows = self._rows()
         found = self._found(self._make(), Changed(rows, rows[:0]))
-        fresh = {key: self._coded(value) for key, value in found.items() if value is not None}
-        if fresh != self._values.now:
+        fresh = self._coded(found)
+        if {key: one for key, one in fresh.items() if one is not None} != self._values.now:
             raise InternalError(f"{self._fold}: the values differ from a fold of all rows")
 
-    def _coded(self, value: Any) -> _Value:
-        """The code of a group's value, or those of all its values."""
-        if self._kind.several:
-            return frozenset(self._codes.code(self._result, one) for one in value)
-        return self._codes.code(self._result, value)
+    def _coded(self, found: Mapping[Key, Any]) -> dict[Key, _Value | None]:
+        """The codes of groups' values; None for a group without rows. O(values), by column."""
+        several, kinds = self._kind.several, self._results
+        there = [value for value in found.values() if value is not None]
+        values = [one for some in there for one in some] if several else there
+        columns = [*zip(*values, strict=True)] if len(kinds) > 1 else [values]
+        coded = [
+            self._codes.encode(kind, list(column)).tolist()
+            for kind, column in zip(kinds, columns or [()] * len(kinds), strict=True)
+        ]
+        rest = zip(*coded, strict=True)
+        return {
+            key: None
+            if value is None
+            else frozenset(islice(rest, len(value)))
+            if several
+            else next(rest)
+            for key, value in found.items()
+        }
 
     def _found(self, kind: UserFold, change: Changed) -> dict[Key, Any]:
         """The values of the touched groups."""
         for rows, sign in ((change.added, 1), (change.removed, -1)):
+            groups: dict[Key, list[Any]] = {}
             for key, value in zip(keys_of(rows, self._fold.group), self._read(rows), strict=True):
-                kind.change(key, value, sign)
+                groups.setdefault(key, []).append(value)
+            for key, values in groups.items():
+                kind.change_all(key, values, sign)
         return {key: kind.value(key) for key in kind.touched}
 
 
-def _less(one: _Value | None, other: _Value | None) -> Iterable[int]:
+def _less(one: _Value | None, other: _Value | None) -> Iterable[Key]:
     """The codes of one value that are not among those of another, which differs."""
     if isinstance(one, frozenset):
         return one.difference(other) if isinstance(other, frozenset) else one

@@ -7,6 +7,7 @@ group is what its rows fold to; values that a reducer returns fit the aggregate'
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, KeysView
 from typing import Any, Protocol
 
@@ -41,6 +42,18 @@ class Several:
     """
 
 
+class Gathers(ABC):
+    """Base of a reducer that takes many values in or out in less time than one after another."""
+
+    @abstractmethod
+    def add_all(self, acc: Any, values: list[Any], /) -> Any:
+        """With these values, too."""
+
+    @abstractmethod
+    def remove_all(self, acc: Any, values: list[Any], /) -> Any:
+        """Without these values."""
+
+
 def finished(op: str, reducer: UserReducer, acc: Any) -> Any:
     """The result of an accumulator. Raises FunctorError where the reducer raises."""
     try:
@@ -55,12 +68,12 @@ class UserFold:
     def __init__(
         self,
         fold: Fold,
-        kinds: tuple[BaseType, BaseType],
+        kinds: tuple[tuple[BaseType, ...], BaseType],
         reducer: UserReducer,
-        look: Callable[[Key], list[Value]],
+        look: Callable[[Key], list[Any]],
     ) -> None:
         self._fold = fold
-        self._kind, self._result = kinds
+        self._kinds, self._result = kinds
         self.several = isinstance(reducer, Several)
         self._reducer = reducer
         self._look = look
@@ -77,19 +90,27 @@ class UserFold:
 
         Raises FunctorError where the reducer raises, or returns a value of another type.
         """
+        self.change_all(key, [value], sign)
+
+    def change_all(self, key: Key, values: list[Any], sign: int) -> None:
+        """As `change`, of several rows."""
         count, acc = self._groups.touch(key) or (0, self._reducer.initial)
         if key not in self._again:
-            acc = self._folded(acc, [value], sign)
+            acc = self._folded(acc, values, sign)
             if acc is None and sign < 0:
                 self._again.add(key)
-        self._groups.put(key, (count + sign, acc))
+        self._groups.put(key, (count + sign * len(values), acc))
 
     def value(self, key: Key) -> Any:
         """The value of a group, a list with `Several`; None: no rows. Raises FunctorError."""
         if key in self._again:
             self._again.discard(key)
-            found = sorted_rows((self._kind,), ((one,) for one in self._look(key)))
-            acc = self._folded(self._reducer.initial, [value for (value,) in found], 1)
+            found = self._look(key)
+            if self._fold.fields:
+                found = sorted_rows(self._kinds, found)
+            else:
+                found = [one for (one,) in sorted_rows(self._kinds, zip(found))]
+            acc = self._folded(self._reducer.initial, found, 1)
             self._groups.put(key, (len(found), acc))
         count, acc = self._groups.now.get(key, (0, None))
         if count == 0:
@@ -111,9 +132,14 @@ class UserFold:
 
     def _folded(self, acc: Any, values: list[Any], sign: int) -> Any:
         """The accumulator with values more or fewer; None where one cannot be taken away."""
-        step = self._reducer.add if sign > 0 else self._reducer.remove
+        reducer = self._reducer
+        step = reducer.add if sign > 0 else reducer.remove
         value = None
         try:
+            if len(values) > 1 and isinstance(reducer, Gathers):
+                step = reducer.add_all if sign > 0 else reducer.remove_all
+                value = values
+                return step(acc, values)
             for value in values:
                 acc = step(acc, value)
                 if acc is None and sign < 0:

@@ -249,10 +249,15 @@ def column_kinds(core: Core, program: Program) -> dict[str, tuple[str, ...]]:
                 told |= learn(fold.relation, place, source[column])
                 if fold.present is not None:
                     told |= learn(fold.present, place, source[column])
-            if fold.value is not None:
-                given = schemas.functors.get(fold.op.removeprefix("@@"))
-                kind = source[fold.value] if given is None else given[1]
-                told |= learn(fold.relation, len(fold.group), kind)
+            given = schemas.functors.get(fold.op.removeprefix("@@"))
+            width = len(fold.group)
+            if given is not None and len(kinds[fold.relation]) > width + 1:
+                fields = schemas.constructed[given[1]][""]
+                for place, (_, kind) in enumerate(fields, start=width):
+                    told |= learn(fold.relation, place, kind)
+            elif fold.value is not None or given is not None:
+                kind = source[fold.value or 0] if given is None else given[1]
+                told |= learn(fold.relation, width, kind)
     # What is never but nil reads as any record does.
     some = next(iter(schemas.constructed), "number")
     return {name: tuple(kind or some for kind in found) for name, found in kinds.items()}
