@@ -215,7 +215,7 @@ def _next_character(A, word, k):
 
 @kernel("i:ALii")
 def is_like(A, L, symbol, pattern):
-    """Whether a symbol is LIKE a pattern whose escape is `\\` (`rules.like`): 1 or 0.
+    """Whether a symbol is LIKE a pattern of `rules.like`, whose escape is a backslash: 1 or 0.
 
     What a `%` stands for is tried from the shortest text on; of several only the last is tried
     again. O(bytes of the symbol times those of the pattern's longest segment).

@@ -242,10 +242,11 @@ class Fold:
 
     `group` are the source's columns that make a group, `value` the column that is folded (None:
     rows are counted). Of a user's reducer of records it may be None, and `fields` the columns of
-    the record's fields; the fields of its result may have columns of their own in `relation`. `present`, where it is asked for, is the relation of all groups with a row:
-    its absence is how a rule sees the value of an empty group. Without group columns an empty
-    source has a row too, if the aggregate has a value there. `most`, `scale` and `kept` are what
-    `FunctorDecl` says of a reducer; `is_real` says that it adds floats up.
+    the record's fields; the fields of its result may have columns of their own in `relation`.
+    `present`, where it is asked for, is the relation of all groups with a row: its absence is how a
+    rule sees the value of an empty group. Without group columns an empty source has a row too, if
+    the aggregate has a value there. `most`, `scale` and `kept` are what `FunctorDecl` says of a
+    reducer; `is_real` says that it adds floats up.
     """
 
     relation: str

@@ -86,6 +86,6 @@ def quoted(text: str) -> str:
 
 
 def rewritten(pattern: str, escape: str) -> str:
-    """The same pattern, its escape `\\`. Raises ValueError: it ends with its escape."""
+    """The same pattern, its escape a backslash. Raises ValueError: it ends with its escape."""
     segments = _segments(pattern, escape)
     return "%".join("".join(quoted(one) or "_" for one in segment) for segment in segments)

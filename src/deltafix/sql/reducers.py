@@ -420,7 +420,10 @@ def ranked(ways: Sequence[Way]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
             if nullable:
                 found.append((value is None) is not nulls_first)
                 bare = 0 if value is None else value[0]
-            found.append(_turned(placed(bare)) if descending else placed(bare))
+            kind = type(bare)
+            if kind is not int and kind is not str:
+                bare = placed(bare)
+            found.append(_turned(bare) if descending else bare)
         return tuple(found)
 
     return key

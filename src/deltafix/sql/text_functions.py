@@ -164,7 +164,7 @@ def _text(node: exp.Expr) -> str | None:
     return found.compute(()) if found is not None and found.type is TEXT else None
 
 
-_AROUND: Final = {exp.StartsWith: "{}%", exp.EndsWith: "%{}", exp.Contains: "%{}%"}
+_AROUND: Final[dict[type, str]] = {exp.StartsWith: "{}%", exp.EndsWith: "%{}", exp.Contains: "%{}%"}
 
 
 def _split_part(text: str, delimiter: str, place: int) -> str:

@@ -2,8 +2,9 @@
 
 The rows are a relation (`joins.kept`); each function folds it by partition, with a reducer whose
 results are what tells a row apart and its value, and these join the rows again. So an edit computes
-the partitions that it touches, and no other. An aggregate of a whole partition is a group's. Invariant: ROW_NUMBER and its like follow from the
-data: rows that ORDER BY leaves equal are sorted by what tells them apart, for all alike.
+the partitions that it touches, and no other. An aggregate of a whole partition is a group's.
+Invariant: ROW_NUMBER and its like follow from the data: rows that ORDER BY leaves equal are sorted
+by what tells them apart, for all alike.
 """
 
 from __future__ import annotations
