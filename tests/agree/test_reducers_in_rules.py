@@ -43,6 +43,10 @@ class Highest(TopK, Several):
     """Each of the highest values is a row."""
 
 
+class Ends(TopK, Several):
+    """The two highest pairs, each a row."""
+
+
 class Nothing(TopK, Several):
     """A group that is there, of no rows."""
 
@@ -144,6 +148,62 @@ def test_oracle_every_reducer_of_numbers_is_an_aggregate_in_rules(seed):
     for db, held in _edited(NUMBERS, "number", range(-3, 6), seed):
         for name, (one, _) in NUMBERS.items():
             assert db.rows(f"{name}_of") == _recomputed(one, held), name
+
+
+RECORDS = """
+.type Pair = [v: number, row: number]
+.decl sale(shop: symbol, row: number, v: number)  .input sale
+.decl shop(s: symbol)
+.functor ends(p: Pair): Pair
+.decl opened(s: symbol, v: number, row: number)  .output opened
+.decl tested(s: symbol, v: number, row: number)  .output tested
+.decl of_all(v: number, row: number)  .output of_all
+.decl one_field(s: symbol, v: number)  .output one_field
+.decl whole(s: symbol, v: number, row: number)  .output whole
+.decl made(s: symbol, v: number, row: number)  .output made
+shop(s) :- sale(s, _, _).
+opened(s, v, n) :- shop(s), [v, n] = @@ends [w, m] : { sale(s, m, w) }.
+tested(s, v, n) :- shop(s), [v, n] = @@ends [w, m] : { sale(s, m, w), w > 0 }.
+of_all(v, n) :- [v, n] = @@ends [w, m] : { sale(_, m, w) }.
+one_field(s, v) :- shop(s), [v, _] = @@ends [w, m] : { sale(s, m, w) }.
+whole(s, v, n) :- shop(s), p = @@ends [w, m] : { sale(s, m, w) }, p = [v, n], v = v.
+made(s, v, n) :- shop(s), [v, n] = @@ends [w + 0, m] : { sale(s, m, w) }.
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_records_that_a_reducer_takes_and_gives(seed):
+    chance = random.Random(seed)
+
+    def ends(rows):
+        found = {}
+        for shop, row, v in rows:
+            found.setdefault(shop, []).append((v, row))
+        return {(shop, *p) for shop, some in found.items() for p in sorted(some)[-2:]}
+
+    with deltafix.connect(RECORDS, reducers={"ends": Ends(2)}) as db:
+        asked = sorted(memo.functor for memo in db._linked.memos.values())
+        assert asked == ["[Pair]", "[Pair].0", "[Pair].1"], "for `made` and `whole` alone"
+        held, number = set(), 0
+        for epoch in range(30):
+            size = 200 if epoch == 3 else 4
+            gone = set(chance.sample(sorted(held), min(len(held), chance.randint(0, size))))
+            came = set()
+            for _ in range(chance.randint(0, size)):
+                number += 1
+                came.add((chance.choice("abc"), number, chance.randrange(-5, 9)))
+            with db.transaction() as tx:
+                tx.delete("sale", gone)
+                tx.insert("sale", came)
+            held = held - gone | came
+            wanted = ends(held)
+            for name in ("opened", "whole", "made"):
+                assert set(db.rows(name)) == wanted, name
+            assert set(db.rows("one_field")) == {(s, v) for s, v, _ in wanted}
+            assert set(db.rows("tested")) == ends(row for row in held if row[2] > 0)
+            everyone = sorted((v, row) for _, row, v in held)
+            assert set(db.rows("of_all")) == set(everyone[-2:])
+        db.check_invariants()
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -37,7 +37,7 @@ _LONG: Final = 150
 """Nodes from which on an expression is one function: its terms would nest as deep as it is long."""
 _OPERATORS: Final[dict[type, str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
-_NODES: Final = (*_OPERATORS, exp.Neg, exp.Case, exp.Cast, exp.Coalesce)
+_NODES: Final = (*_OPERATORS, exp.Div, exp.Neg, exp.Case, exp.Cast, exp.Coalesce)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +214,9 @@ def opened(formulas: Formulas, operand: Operand) -> tuple[Term, Term]:
 
 
 def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
-    """`+ - *` of DOUBLEs, and of whole numbers beside them; never in doubt.
+    """`+ - * /` of DOUBLEs, and of whole numbers beside them; never in doubt.
 
-    Both are IEEE 754's, but that the engine has one zero: so no division, which tells two apart.
+    Both are IEEE 754's, but that there is one zero, also where Python divides by it.
     """
     node = node.unnest()
     leaf = formulas.leaf(node)
@@ -243,13 +243,22 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
     if isinstance(node, exp.Neg):
         inner = _real(formulas, node.this)
         return None if inner is None else replace(inner, term=Call("neg", (inner.term,)))
-    if not isinstance(node, tuple(_OPERATORS)):
+    if type(node) is exp.Cast:
+        given = formulas.kind(node.this)
+        return _real(formulas, node.this) if given is DOUBLE or given.is_integer else None
+    is_quotient = isinstance(node, exp.Div) and not node.args.get("typed")  # else 0 is an error
+    if not (is_quotient or isinstance(node, tuple(_OPERATORS))):
         return None
     left, right = _real(formulas, node.this), _real(formulas, node.expression)
     if left is None or right is None:
         return None
-    term, present = Call(_OPERATORS[type(node)], (left.term, right.term)), left.present
-    return _Whole(term, 0, 0, present=(*present, *right.present))
+    present = (*left.present, *right.present)
+    if node.args.get("safe"):  # NULL where it is divided by 0
+        right = replace(right, term=bound(formulas, right.term))
+        is_zero = formulas.builder.engine("same", "float", right.term, Const(0.0, "float"))
+        present += (bound(formulas, Call("lnot", (is_zero,))),)
+    op = "/" if is_quotient else _OPERATORS[type(node)]
+    return _Whole(Call(op, (left.term, right.term)), 0, 0, present=present)
 
 
 def bound(formulas: Formulas, term: Term) -> Term:
