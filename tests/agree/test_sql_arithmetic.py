@@ -32,6 +32,7 @@ COLUMNS = {
     "f": ("DECIMAL(4, 4)", ("0.0001", "-0.0700", "0.9999")),
 }
 TEXTS = ("x", "y")
+PATTERNS = ("'x'", "'%'", "'%y%'", "'_'", "'z%'", "'%!_' ESCAPE '!'", "NULL", "y", "''")
 REALS = (0.0, 1.5, -2.25, 1e308, 5e-324, float("inf"), float("nan"))
 OTHERS = dict.fromkeys(TEXTS, ("TEXT", ("x", "y", "z"))) | {
     "t": ("BOOLEAN", (True, False)),
@@ -56,6 +57,12 @@ def _expression(random: Random, depth: int) -> str:
         return f"CAST({one} AS {random.choice(('BIGINT', 'INTEGER', 'DECIMAL(18, 2)'))})"
     if kind < 0.44:
         return f"COALESCE({one}, {two})"
+    if kind < 0.52:
+        op, by = random.choice(("//", "%")), random.choice(("7", "-3", "100", "1", "-1", "b", "0"))
+        return f"({random.choice((one, 'a', 'b', 'c', 'ABS(c)'))} {op} {by})"
+    if kind < 0.58:
+        calls = (f"ABS({one})", f"GREATEST({one}, {two})", f"LEAST({one}, {two}, a)")
+        return random.choice(calls)
     return f"({one} {random.choice('+-**')} {two})"
 
 
@@ -76,6 +83,8 @@ def _condition(random: Random, depth: int) -> str:
             f"{column} BETWEEN {random.choice((*COLUMNS, '-1'))} AND {two}",
             f"{column} IN (1, 7, {random.choice(('0', '-2', 'NULL'))})",
             f"{random.choice(TEXTS)} NOT IN ('x', {last})",
+            f"{random.choice(TEXTS)} {random.choice(('', 'NOT '))}LIKE {random.choice(PATTERNS)}",
+            f"{random.choice(('STARTS_WITH', 'CONTAINS'))}({random.choice(TEXTS)}, {text})",
             random.choice(("t", "NOT t", "t IS NULL", "t = (a > 0)")),
             f"{_real(random, depth - 1)} {random.choice('<>')} {random.choice('rabcd')}",
         )
@@ -85,8 +94,8 @@ def _condition(random: Random, depth: int) -> str:
 def _real(random: Random, depth: int) -> str:
     """A float, whose zeros are one in a view."""
     if depth <= 0 or random.random() < 0.2:
-        return random.choice(("r", "r", "a", "b", "c", "1.5", "2e0"))
-    return f"({_real(random, depth - 1)} {random.choice('+-*')} {_real(random, depth - 1)})"
+        return random.choice(("r", "r", "a", "b", "c", "1.5", "2e0", "CAST(b AS DOUBLE)"))
+    return f"({_real(random, depth - 1)} {random.choice('+-*/')} {_real(random, depth - 1)})"
 
 
 def _shown(random: Random) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from deltafix.rules.terms import Call, Const, Term
 from deltafix.sql import conditions
 from deltafix.sql.builder import NIL, Operand, equal, function
 from deltafix.sql.casts import cast
-from deltafix.sql.literals import Scalar
+from deltafix.sql.literals import Scalar, is_wide, whole
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, NULL, Column, SqlType, decode, encode
 
@@ -37,7 +38,11 @@ _LONG: Final = 150
 """Nodes from which on an expression is one function: its terms would nest as deep as it is long."""
 _OPERATORS: Final[dict[type, str]] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 
-_NODES: Final = (*_OPERATORS, exp.Div, exp.Neg, exp.Case, exp.Cast, exp.Coalesce)
+_DIVISIONS: Final[dict[type, str]] = {exp.Div: "/", exp.IntDiv: "/", exp.Mod: "%"}
+_ENDS: Final[dict[type, str]] = {exp.Greatest: "max", exp.Least: "min"}
+_NODES: Final = (
+    *_OPERATORS, *_DIVISIONS, *_ENDS, exp.Abs, exp.Neg, exp.Case, exp.Cast, exp.Coalesce,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +172,17 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         found = _coalesced(formulas, node)
     elif type(node) is exp.Cast:
         found = _whole(formulas, node.this)
-    elif isinstance(node, exp.Neg):
+    elif isinstance(node, exp.Neg | exp.Abs):
         inner = _whole(formulas, node.this)
-        zero = _Whole(_number(0), 0, 0)
-        found = None if inner is None else _sum("-", zero, inner)
+        if inner is None:
+            return None
+        found = _sum("-", _Whole(_number(0), 0, 0), inner)
+        if isinstance(node, exp.Abs):
+            found = replace(found, term=Call("max", (inner.term, found.term)), most=inner.most)
+    elif isinstance(node, exp.Greatest | exp.Least):
+        found = _end(formulas, node)
+    elif isinstance(node, tuple(_DIVISIONS)):
+        found = _quotient(formulas, node)
     elif isinstance(node, tuple(_OPERATORS)):
         left, right = _whole(formulas, node.this), _whole(formulas, node.expression)
         if left is None or right is None:
@@ -244,7 +256,7 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         inner = _real(formulas, node.this)
         return None if inner is None else replace(inner, term=Call("neg", (inner.term,)))
     if type(node) is exp.Cast:
-        given = formulas.kind(node.this)
+        given = NULL if is_wide(node.this) else formulas.kind(node.this)
         return _real(formulas, node.this) if given is DOUBLE or given.is_integer else None
     is_quotient = isinstance(node, exp.Div) and not node.args.get("typed")  # else 0 is an error
     if not (is_quotient or isinstance(node, tuple(_OPERATORS))):
@@ -350,6 +362,29 @@ def _case(formulas: Formulas, node: exp.Case) -> _Whole | None:
             return None
         found = _chosen(formulas, chosen, value, found)
     return found
+
+
+def _end(formulas: Formulas, node: exp.Greatest | exp.Least) -> _Whole | None:
+    """GREATEST or LEAST of values that are there: dialects differ in what they make of NULL."""
+    known = _alike(formulas, [node.this, *node.expressions])
+    if known is None or any(one.present for one in known):
+        return None
+    doubts = tuple(doubt for one in known for doubt in one.doubts)
+    term = reduce(lambda one, two: Call(_ENDS[type(node)], (one, two)), [k.term for k in known])
+    return _Whole(term, known[0].scale, max(one.most for one in known), doubts)
+
+
+def _quotient(formulas: Formulas, node: exp.Expr) -> _Whole | None:
+    """`//` and `%` of whole numbers by one that is written, not 0 or -1: both cut towards zero."""
+    by = whole(node.expression)
+    if by in (None, 0, -1) or not formulas.kind(node).is_integer:
+        return None
+    left = _whole(formulas, node.this)
+    if left is None or left.scale:
+        return None
+    op = _DIVISIONS[type(node)]
+    most = abs(by) - 1 if op == "%" else left.most // abs(by)
+    return replace(left, term=Call(op, (left.term, _number(by))), most=min(most, left.most))
 
 
 def _coalesced(formulas: Formulas, node: exp.Coalesce) -> _Whole | None:
