@@ -7,6 +7,7 @@ a DATE or TIMESTAMP, names of zones, (BC), infinity, and blanks that DuckDB stum
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 from collections import Counter
@@ -14,6 +15,7 @@ from contextlib import closing
 from random import Random
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import deltafix.sql
@@ -41,6 +43,57 @@ def _text(random: Random, kind: str) -> str:
     between = random.choice((" ", " ", "T", "T", "  ", "t", "", "_"))
     zones = (*ZONES, *FAR) if kind == "TIMESTAMPTZ" else ZONES
     return day + between + random.choice(CLOCKS) + random.choice(zones)
+
+
+PARTS = ("YEAR", "QUARTER", "MONTH", "DAY")
+UNITS = (*PARTS, "HOUR", "MINUTE", "SECOND", "MILLISECOND")
+EDGES = (
+    dt.datetime(1, 1, 1),
+    dt.datetime(9999, 12, 31, 23, 59, 59, 999_999),
+    dt.datetime(1970, 1, 1),
+    dt.datetime(1969, 12, 31, 23, 59, 59, 999_999),
+)
+
+
+def test_oracle_parts_of_days_and_moments_need_no_python() -> None:
+    """Every first and last day of a month in 800 years, and moments around their midnights."""
+    random = Random(5)
+    months = [dt.datetime(year, month, 1) for year in range(1600, 2401) for month in range(1, 13)]
+    near = [dt.timedelta(days=-1), dt.timedelta(0), dt.timedelta(microseconds=-1)]
+    moments = [*EDGES, *(one + random.choice(near) for one in months)]
+    moments += [random.choice(months) + dt.timedelta(seconds=random.random() * 1e8) for _ in months]
+    table = pa.table(
+        {
+            "k": range(len(moments)),
+            "a": pa.array(moments, pa.timestamp("us")),
+            "b": pa.array([one.date() for one in moments], pa.date32()),
+            "c": pa.array([one if n % 3 else None for n, one in enumerate(moments)]),
+        }
+    )
+    shown = [f"EXTRACT({part} FROM {of})" for part in PARTS for of in "abc"]
+    shown += [f"CAST(DATE_TRUNC('{unit}', {of}) AS TIMESTAMP)" for unit in UNITS for of in "abc"]
+    shown += ["CAST(a AS DATE)", "CAST(c AS DATE)", "YEAR(a)", "QUARTER(b)", "MONTH(c)", "DAY(a)"]
+    columns = "k BIGINT PRIMARY KEY, a TIMESTAMP NOT NULL, b DATE NOT NULL, c TIMESTAMP"
+    with closing(deltafix.sql.connect()) as db, closing(duckdb.connect()) as duck:
+        for one in (db, duck):
+            one.execute(f"CREATE TABLE t ({columns})")
+        for part in shown:
+            db.execute(f"CREATE VIEW v{shown.index(part)} AS SELECT k, {part} AS x FROM t")
+        asked = {one.name for one in db.catalog.program().functors}
+        assert all(name.startswith("~") for name in asked), "Python is asked"
+        db.insert("t", table)
+        duck.register("given", table)
+        duck.execute("INSERT INTO t SELECT * FROM given")
+        for number, part in enumerate(shown):
+            wanted = duck.execute(f"SELECT k, {part} AS x FROM t ORDER BY k").fetchall()
+            assert db.execute(f"SELECT * FROM v{number} ORDER BY k").fetchall() == wanted, part
+
+
+def test_date_trunc_in_a_zone_is_refused() -> None:
+    with closing(deltafix.sql.connect(dialect="postgres")) as db:
+        db.execute("CREATE TABLE t (a TIMESTAMPTZ)")
+        with pytest.raises(deltafix.sql.NotSupportedError, match="DATE_TRUNC in a zone"):
+            db.execute("SELECT DATE_TRUNC('day', a, 'America/New_York') FROM t")
 
 
 def _has_year(text: str) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from deltafix.rules.ast import Comparison, Formula
 from deltafix.rules.terms import Call, Const, Term
-from deltafix.sql import arithmetic, subqueries, text_functions, tuples
+from deltafix.sql import arithmetic, days, subqueries, text_functions, tuples
 from deltafix.sql.builder import FALSE, NIL, TRUE, Operand, equal
 from deltafix.sql.functions import COMPARISONS
 from deltafix.sql.literals import constant, is_of_no_column
@@ -93,7 +93,7 @@ def flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
 
 
 def chosen(formulas: Formulas, node: exp.Expr) -> Operand | None:
-    """A condition, CASE or COALESCE as a term, of values that are there; None for Python's."""
+    """A condition, CASE, COALESCE or part of a day as a term; None for what Python has to."""
     node = node.unnest()
     body = len(formulas.body)
     found = None
@@ -102,6 +102,9 @@ def chosen(formulas: Formulas, node: exp.Expr) -> Operand | None:
     elif isinstance(node, _CONDITIONS):
         known = flags(formulas, node)
         found = None if known is None else _operand(formulas, BOOLEAN, known.true, known.known())
+    else:
+        day = days.computed(formulas, node)
+        found = None if day is None else _at(formulas, node, *day)
     if found is None:
         del formulas.body[body:]
     return found
@@ -142,6 +145,12 @@ def _operand(formulas: Formulas, kind: SqlType, value: Term, there: Term) -> Ope
     found = Operand(formulas.builder.fresh("f"), kind, nullable=there != _ONE)
     formulas.body.append(equal(found.term, value))
     return found
+
+
+def _at(formulas: Formulas, node: exp.Expr, of: Operand, value: Term) -> Operand:
+    """What is computed of one operand, NULL where that is."""
+    there = _ONE if not of.nullable else _opened(formulas, of)[1]
+    return _operand(formulas, formulas.kind(node), value, there)
 
 
 def _flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
