@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from deltafix.diagnostics import plural
 from deltafix.engine.beyond.facts import Fact as Record
@@ -181,23 +181,31 @@ class Ways:
         return int(self.words.says_more(clause) and not hidden)
 
     def _folded(self, row: Row, fold: Fold) -> Iterator[Way]:
-        """The rows that went into an aggregate; for min and max one that attains the value."""
-        pattern: list[object] = [...] * len(self.words.types[fold.source])
+        """The rows that went into an aggregate; for min and max one that attains the value.
+
+        Of many rows the one whose fields a reducer shows is among those that are named.
+        """
+        pattern: list[Any] = [...] * len(self.words.types[fold.source])
         for column, value in zip(fold.group, row, strict=False):
             pattern[column] = value
+        shown = row[len(fold.group) :]
         one = fold.is_extreme and fold.value is not None
         if one and fold.value is not None:
-            pattern[fold.value] = row[-1]
-        fitting = self.rows.fitting(fold.source, tuple(pattern))  # type: ignore[arg-type]  # values and `...`
-        rows = list(islice(fitting, MAX_INPUTS + 1))
+            pattern[fold.value] = shown[0]
+        rows = list(islice(self.rows.fitting(fold.source, tuple(pattern)), MAX_INPUTS + 1))
+        if len(rows) > MAX_INPUTS and len(fold.fields) == len(shown):
+            for column, value in zip(fold.fields, shown, strict=True):
+                pattern[column] = value
+            same = islice(self.rows.fitting(fold.source, tuple(pattern)), MAX_INPUTS)
+            rows = [*dict.fromkeys((*same, *rows))]
         nodes = [node for found in rows if (node := self.node(fold.source, found)) is not None]
+        said = show_value(shown[0] if len(shown) == 1 else shown)
         if one:
-            yield from (Way((node,), says=f"{fold.way} = {show_value(row[-1])}") for node in nodes)
+            yield from (Way((node,), says=f"{fold.way} = {said}") for node in nodes)
             return
         more = "more than " if len(rows) > MAX_INPUTS else ""
         count = plural(min(len(rows), MAX_INPUTS), "row")
-        value = f"{fold.op} over {more}{count} = {show_value(row[-1])}"
-        yield Way(tuple(nodes[:MAX_INPUTS]), says=value)
+        yield Way(tuple(nodes[:MAX_INPUTS]), says=f"{fold.op} over {more}{count} = {said}")
 
     # --- relations that keep, join or close their rows, outside recursion ---------------------
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.errors import NoSuchFactError
 from deltafix.facts.schema import Row, show_row
+from deltafix.facts.values import show_value
 from deltafix.plan.clause import Absent, Clause, Literal, Match
 from deltafix.provenance.proof import Explanation, show_edit
 from deltafix.provenance.repair import Repair, rivals
@@ -228,8 +229,10 @@ class _Search:
         row = ground(failed, env)
         if row is None:
             return ""
-        for *_, value in self.rows.fitting(failed.relation, (*row[:-1], ...)):
-            return f": it is {show_row('', (value,))[1:-1]}"
+        width = len(self.words.folds[failed.relation].group)
+        anything = (...,) * (len(row) - width)
+        for found in self.rows.fitting(failed.relation, (*row[:width], *anything)):
+            return f": it is {show_value(found[width] if len(anything) == 1 else found[width:])}"
         return ": it has none"
 
     def _below(

@@ -288,7 +288,10 @@ class Words:
     def _match(self, literal: Match, values: Mapping[Slot, Value | _Said]) -> str:
         args = ["_" if arg is None else _shown(arg, values) for arg in literal.args]
         if literal.relation in self.folds:
-            return f"{self.folds[literal.relation].op} over its rows = {args[-1]}"
+            fold = self.folds[literal.relation]
+            found = args[len(fold.group) :]
+            value = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+            return f"{fold.op} over its rows = {value}"
         if literal.relation in self.ranges:
             start, end, step, target = args
             return f"{target} = range({start}, {end}{'' if step == '_' else f', {step}'})"

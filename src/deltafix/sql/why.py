@@ -298,9 +298,8 @@ class _Terms:
         """
         rule = self._rules.get(step.text)
         body = () if rule is None else _conjuncts(rule.body)
-        equations = [part for part in body if isinstance(part, Comparison)]
-        for part in equations:
-            found = part.right
+        for part in (part for part in body if isinstance(part, Comparison)):
+            made, found = part.left, part.right
             if rule is None or not isinstance(found, Aggregate) or not isinstance(found.body, Atom):
                 continue
             first = _FIRST.match(found.op)
@@ -308,7 +307,6 @@ class _Terms:
                 continue
             known: _Bindings = {}
             _bind_all(rule.heads[0].args, step.row, known)
-            made = next(one.right for one in equations if one.left == part.left and one != part)
             row = [_value(arg, known) for arg in made.args] if isinstance(made, Call) else []
             rows = [n for n in step.premises if proof.steps[n].relation == found.body.relation]
             mine = {n for n in rows if _fits(row, proof.steps[n].row[-len(row) :])}
