@@ -15,7 +15,7 @@ __all__ = ["EXTRAS", "Section", "run_extra"]
 
 _KNOWN = (
     "reactive", "fixpoint", "tabling", "why", "pipeline", "analyses", "judged", "shards", "opening",
-    "rights", "rule_edits", "sql_statements", "tpch",
+    "rights", "rule_edits", "sql_statements", "sql_views", "tpch",
 )  # fmt: skip
 EXTRAS = tuple(name for name in _KNOWN if importlib.util.find_spec(f"bench.{name}") is not None)
 

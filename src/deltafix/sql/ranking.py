@@ -15,7 +15,7 @@ from deltafix.rules.ast import Atom, Formula
 from deltafix.rules.terms import Aggregate, Call
 from deltafix.sql import reducers
 from deltafix.sql.aggregates import way
-from deltafix.sql.builder import Builder, Operand, equal
+from deltafix.sql.builder import Builder, Operand, Relation, equal
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.literals import whole
 from deltafix.sql.text import Statement, exp
@@ -180,17 +180,33 @@ def several(  # noqa: PLR0917  the parts of one fold
     groups = [one.column(f"g{n}") for n, one in enumerate(partition)]
     source = builder.relation([*groups, *columns])
     builder.head(source, [*partition, *(one for one, _ in given)], body)
-    record, made = builder.record(columns), builder.record(results)
-    name = builder.reducer(*reducer, record, made)
     literals: list[Formula] = []
     group: list[Operand] = []
     if partition:
         atom, found = builder.groups(source, range(len(partition)))
         literals.append(atom)
         group = found[: len(partition)]
-    inside = [one.term for one in builder.variables(columns)]
     outside = builder.variables(results)
-    over = Atom(source.name, (*(one.term for one in group), *inside))
-    value = Aggregate(name, Call(f"[{record}]", tuple(inside)), over)
-    literals.append(equal(Call(f"[{made}]", tuple(one.term for one in outside)), value))
+    literals.append(folded(builder, source, group, outside, results, reducer))
     return literals, outside
+
+
+def folded(  # noqa: PLR0917  the parts of one fold
+    builder: Builder,
+    source: Relation,
+    group: Sequence[Operand],
+    found: Sequence[Operand],
+    results: Sequence[Column],
+    reducer: tuple[str, UserReducer],
+) -> Formula:
+    """That a named reducer of several values gives `found`, as these columns, of a group.
+
+    The group are the first columns of the source; the reducer takes the others.
+    """
+    columns = source.columns[len(group) :]
+    record, made = builder.record(columns), builder.record(results)
+    inside = tuple(one.term for one in builder.variables(columns))
+    over = Atom(source.name, (*(one.term for one in group), *inside))
+    name = builder.reducer(*reducer, record, made)
+    value = Aggregate(name, Call(f"[{record}]", inside), over)
+    return equal(Call(f"[{made}]", tuple(one.term for one in found)), value)

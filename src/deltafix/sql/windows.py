@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from deltafix.rules.ast import Atom
 from deltafix.rules.terms import Const
 from deltafix.sql import frames
 from deltafix.sql.aggregates import AGGREGATE, Wanted, fold, reducer_of, wanted, way
@@ -20,7 +19,7 @@ from deltafix.sql.builder import NIL, Operand
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.literals import whole
 from deltafix.sql.offsets import measure, offset
-from deltafix.sql.ranking import several
+from deltafix.sql.ranking import folded
 from deltafix.sql.reducers import United
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import BIGINT, DOUBLE, NULL, Column, SqlType, common_type
@@ -83,27 +82,34 @@ def compute(
             continue
         name, function, args, result = window.function()
         sorts = [(inner.operand(one.this), one) for one in window.order]
-        partition = [inner.operand(one) for one in (*window.partition, *scope.outer_columns())]
-        partition = list(dict.fromkeys(partition))
+        by = (*window.partition, *scope.outer_columns())
+        partition = [inner.operand(one) for one in by]
         ways = [way(key, one) for key, one in sorts]
         given = [(one, one.column(f"o{n}")) for n, (one, _) in enumerate(sorts)]
         given += [(one, Column(f"a{n}", kind, nullable=True)) for n, (one, kind) in enumerate(args)]
         given += [(one, one.column(f"i{n}")) for n, one in enumerate(identity)]
         written = "".join(map(str, ways))
         reducer = frames.Windowed(ways, [one.nullable for one in identity], len(args), function)
-        columns = [one.column(f"i{n}") for n, one in enumerate(identity)]
-        body, found = several(
-            builder,
-            inner.body,
-            partition,
-            given,
-            [*columns, result],
-            (f"window_{name}_{len(args)}_{written}", reducer),
-        )
-        values = builder.relation([*columns, result], (), range(len(columns)))
-        builder.head(values, found, body)
         (value,) = builder.variables([result])
-        formulas.body.append(Atom(values.name, (*(one.term for one in identity), value.term)))
+        found = [*identity, value]
+        results = [one.column(f"r{n}") for n, one in enumerate(found)]
+        source = builder.relation(
+            [
+                *(one.column(f"g{n}") for n, one in enumerate(partition)),
+                *(column for _, column in given),
+            ]
+        )
+        builder.head(source, [*partition, *(one for one, _ in given)], inner.body)
+        formulas.body.append(
+            folded(
+                builder,
+                source,
+                [formulas.operand(one) for one in by],
+                found,
+                results,
+                (f"window_{name}_{len(args)}_{written}", reducer),
+            )
+        )
         scope.windows[spelled] = value
 
 
