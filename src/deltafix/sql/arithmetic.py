@@ -67,10 +67,9 @@ def computed(formulas: Formulas, node: exp.Expr, *, tested: bool) -> Operand | N
     node = node.unnest()
     if len(list(islice(node.walk(), _LONG))) == _LONG:
         return None
-    if type(node) is exp.Cast and not is_wide(node.this):
-        kind = formulas.kind(node)
-        if kind.code == formulas.kind(node.this).code:
-            return formulas.operand(node.this, tested=tested)
+    is_cast = type(node) is exp.Cast and not is_wide(node.this)
+    if is_cast and formulas.kind(node) == formulas.kind(node.this):
+        return formulas.operand(node.this, tested=tested)
     other = conditions.chosen(formulas, node)
     if other is not None or not isinstance(node, _NODES):
         return other
