@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from tests.agree.test_beyond import FUNCTORS, PROGRAMS
+from tests.agree.test_reducers_in_rules import RECORDS, Ends
 from tests.strategies import FEATURES, REDUCERS, random_program, random_script
 
 import deltafix
@@ -250,6 +251,17 @@ def test_agree_what_no_input_bounds_is_derived_before_there_are_inputs(
     assert prepare(program).bounded is one.plan.bounded is False
     with ShardedDatabase(program, shards=2, state=tmp_path) as db:
         agree(program, [[("+", "in0", (1,))]], db, one)
+
+
+def test_agree_records_that_a_reducer_takes_and_gives(tmp_path: Path) -> None:
+    program = deltafix.Program.parse(RECORDS)
+    script = random_script(Random(9), program, epochs=8, edits=4)
+    used = {"ends": Ends(2)}
+    with (
+        deltafix.connect(program, reducers=used) as one,
+        ShardedDatabase(program, shards=3, state=tmp_path, reducers=used) as db,
+    ):
+        agree(program, script, db, one)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

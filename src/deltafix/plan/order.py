@@ -84,7 +84,8 @@ def unique(relations: Iterable[Relation], folds: Iterable[Fold]) -> dict[str, tu
     A table's are what its declaration says. They decide what is looked up when, not what is found.
     """
     found = {one.name: tuple(sorted(one.key)) for one in relations if one.key}
-    return found | {fold.relation: tuple(range(len(fold.group))) for fold in folds if fold.group}
+    valued = (fold for fold in folds if fold.group and fold.has_value)
+    return found | {fold.relation: tuple(range(len(fold.group))) for fold in valued}
 
 
 def variant(

@@ -357,12 +357,8 @@ class _Localizing:
             guard = self.far(HERE, Key(()), fold.relation)
             made = f"{fold.relation} fold"
             self.local(made, fold.relation)
-            self.rule(
-                f"{fold.relation} out",
-                (Slot("v"),),
-                Match(made, (Slot("v"),)),
-                Match(guard, (None,)),
-            )
+            value = tuple(Slot(f"v{n}") for n in range(len(self.locals[made].types)))
+            self.rule(f"{fold.relation} out", value, Match(made, value), Match(guard, (None,)))
         present = None if fold.present is None else f"{fold.present} out"
         self.local_folds.append(replace(fold, relation=made, source=source, present=present))
 
