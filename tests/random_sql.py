@@ -1218,6 +1218,7 @@ class _Maker:
         frame = self.random.choice(
             (
                 "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+                "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
                 "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING",
                 "ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
                 "ROWS BETWEEN 2 PRECEDING AND 1 PRECEDING",
