@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from deltafix.engine.folds.users import Several, UserReducer
-from deltafix.reactive.ordered import Ordered
+from deltafix.reactive.ordered import Ordered, placed
 from deltafix.sql.reducers import Kept, Way, ranked
 
 __all__ = [
@@ -62,7 +62,7 @@ class Windowed(Kept, Several):
         self._at = len(ways) + width
         self._by = ranked(ways)
         rest = [*told, *(True for _ in range(width))]
-        self._rest = ranked([Way(nullable) for nullable in rest])
+        self._rest = ranked([Way(nullable) for nullable in rest]) if any(rest) else placed
         self._function = function
 
     def key(self, value: Any) -> Any:

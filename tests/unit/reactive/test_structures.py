@@ -45,6 +45,33 @@ def test_agree_ordered_with_a_sorted_list(steps):
         assert replaced == ordered.discard(old).add(30)
 
 
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(st.integers(0, 90), max_size=300), min_size=1, max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_agree_many_values_at_once_with_one_by_one(steps, chance):
+    ordered, held = Ordered(), []
+    for come in steps:
+        before, copy = ordered, list(ordered)
+        ordered = ordered.with_all(come)
+        held += come
+        ordered.check_invariants()
+        assert list(ordered) == sorted(held)
+        assert list(before) == copy
+        gone = chance.sample(held, chance.choice((0, 1, len(held) // 2, len(held))))
+        ordered = ordered.without_all(gone)
+        for value in gone:
+            held.remove(value)
+        ordered.check_invariants()
+        assert list(ordered) == sorted(held)
+        assert ordered == Ordered(held)
+        with pytest.raises(KeyError):
+            ordered.without_all([*held, 91])
+        with pytest.raises(KeyError):
+            ordered.without_all([91])
+
+
 def test_ordered_grows_into_a_tree_and_back():
     ordered = Ordered()
     for value in range(5000):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, KeysView
+from contextlib import suppress
 from typing import Any, Protocol
 
 from deltafix.engine.folds.groups import Journal, Key
@@ -133,13 +134,13 @@ class UserFold:
     def _folded(self, acc: Any, values: list[Any], sign: int) -> Any:
         """The accumulator with values more or fewer; None where one cannot be taken away."""
         reducer = self._reducer
+        if len(values) > 1 and isinstance(reducer, Gathers):
+            many = reducer.add_all if sign > 0 else reducer.remove_all
+            with suppress(Exception):  # below it is said of which value
+                return many(acc, values)
         step = reducer.add if sign > 0 else reducer.remove
         value = None
         try:
-            if len(values) > 1 and isinstance(reducer, Gathers):
-                step = reducer.add_all if sign > 0 else reducer.remove_all
-                value = values
-                return step(acc, values)
             for value in values:
                 acc = step(acc, value)
                 if acc is None and sign < 0:
