@@ -276,6 +276,29 @@ process.main()
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
 
 
+def test_what_an_interrupt_ended_runs_what_is_registered_and_puts_nothing_away():
+    """Behind a compiled kernel Python puts away for over a second, and no thread ends it then."""
+    large = """
+import atexit, signal
+from deltafix import __main__ as process
+import deltafix.cli.main as line
+class Large:
+    def __del__(self):
+        print("put away", flush=True)
+def main():
+    global large
+    large = Large()
+    atexit.register(print, "registered")
+    signal.raise_signal(signal.SIGINT)
+line.main = main
+process.main()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", large], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "registered\n", "interrupted\n")
+
+
 NEVER_LOOKS = """
 import hashlib, signal, sys, threading
 from deltafix import __main__ as process
