@@ -62,6 +62,27 @@ def test_an_unknown_command_or_option_is_an_error_of_the_user(deltafix):
     assert deltafix("run", "--nope").code == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            ["run", "x.dl", "--max-rows", "0"],
+            "'--max-rows': '0' should be greater than or equal to 1",
+        ),
+        (["run", "x.dl", "--max-rows", "x"], "'--max-rows': 'x' should be a valid integer"),
+        (["dead-code", ".", "--confidence", "maybe"], "'maybe' is not one of 'sure', 'likely'"),
+        (["pipeline", "rnu"], "No such command 'rnu'. Did you mean 'run'?"),
+        (["pipeline", "run", "x.toml", "--evry", "1s"], "(Possible options: --every)"),
+        (["--verison"], "(Possible options: --version)"),
+        (["callers", "main"], "no command 'callers'; did you mean `deltafix ask callers`?"),
+    ],
+)
+def test_a_refused_word_of_a_command_line_is_named_with_what_is_meant(deltafix, given, said):
+    ended = deltafix(*given)
+    words = " ".join(ended.err.replace("│", " ").split())
+    assert (ended.code, said in words, "Value error" in words) == (2, True, False), words
+
+
 ROOT = Path(__file__).parents[3]
 PROJECT = ROOT / "pyproject.toml"
 OTHERS = {"history.py", "java.py"}  # these call git and java
