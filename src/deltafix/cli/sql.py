@@ -20,6 +20,7 @@ import typer
 
 from deltafix.cli.console import hidden, note, prepare_kernel, printing, progress
 from deltafix.cli.inputs import MaxRounds, MaxRows, Timeout, fact_dir
+from deltafix.cli.output import changed
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
@@ -167,9 +168,9 @@ class _Session:
 
 def print_delta(delta: ViewDelta) -> None:
     """Print what changed in a view, signed, one row a line."""
-    _print(
-        f"{'+' if sign > 0 else '-'}{delta.view}\t{line_of(row)}" for sign, row in delta.signed()
-    )
+    view = delta.view
+    rows = (f"{'+' if sign > 0 else '-'}{view}\t{line_of(row)}" for sign, row in delta.signed())
+    _print(changed(view, rows, len(delta)))
 
 
 def _print(lines: Iterable[str]) -> None:
