@@ -253,6 +253,27 @@ def test_an_interrupt_while_the_kernel_compiles_leaves_no_half_of_it(tmp_path, w
     assert cache != cache_folder()
 
 
+def test_an_interrupt_between_two_steps_of_llvmlite_frees_nothing_twice(tmp_path, warm_kernel):
+    """A module that was linked is LLVM's to free, which llvmlite notes after it has linked."""
+    linked = """
+import signal
+from deltafix import __main__ as process
+from llvmlite.binding import ModuleRef
+detach = ModuleRef.detach
+def detaching(module):
+    signal.raise_signal(signal.SIGINT)
+    detach(module)
+ModuleRef.detach = detaching
+process.main()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", linked, "run", *program(tmp_path, 3), "-D", "-", "-q"],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
 def test_an_interrupt_that_python_only_prints_ends_the_process_too(tmp_path):
     """In a destructor nothing can be raised."""
     lost = """
