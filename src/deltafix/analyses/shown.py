@@ -88,7 +88,9 @@ class Shown:
         sizes = ", ".join(self._size(view, len(rows)) for view, rows in answer.items())
         seconds = self._job.last_work.seconds
         facts = plural(self._job.fact_count, "fact")
-        return f"{sizes} in {plural(files, 'file')} ({facts}, {seconds:.2f} s)"
+        lost = len(self._job.errors)
+        skipped = f", {plural(lost, 'file')} skipped" if lost else ""
+        return f"{sizes} in {plural(files, 'file')}{skipped} ({facts}, {seconds:.2f} s)"
 
     # -- an update -----------------------------------------------------------------------------
 

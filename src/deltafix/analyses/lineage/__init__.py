@@ -5,6 +5,7 @@ for, which table an unqualified name belongs to, and from where every column com
 runs SQL or asks a database.
 
     statements   bytes to parsed statements (and dbt's Jinja)
+    doubts       what those may read that cannot be read
     extract      what each statement makes or fills
     queries      SELECT, set operations, CTEs  |  sources: FROM
     blocks       what is in scope, what an expression refers to
@@ -40,6 +41,7 @@ LINEAGE = Analysis(
         "feeds",
         "impact",
         "unread",
+        "maybe_read",
         "unknown_table",
         "unknown_column",
         "ambiguous",

@@ -1,7 +1,8 @@
 """From one SQL file's bytes to its fragment: which tables it makes and fills, from which blocks.
 
-Invariant: equal bytes give equal fragments; a statement that cannot be read states `failed` and
-nothing else, a file that cannot be read is a fragment with an error. Statements are named by the
+Invariant: equal bytes give equal fragments; a statement that cannot be read states `failed`, a file
+that cannot be read is a fragment with an error, and either which names it may say (`doubts`).
+Statements are named by the
 table they make or fill, so that one more statement does not rename those after it.
 
 UPDATE and MERGE are blocks whose sources are the target and what it is changed from, and whose
@@ -21,6 +22,7 @@ from sqlglot.errors import SqlglotError
 
 from deltafix.analyses.facts import Fragment, Place
 from deltafix.analyses.lineage.blocks import Block, Names, Seen
+from deltafix.analyses.lineage.doubts import doubts
 from deltafix.analyses.lineage.facts import ROWS, Facts
 from deltafix.analyses.lineage.queries import add_ctes, finish, query
 from deltafix.analyses.lineage.sources import add_sources, put_list
@@ -35,7 +37,7 @@ def extract(path: str, data: bytes, prefix: str = "") -> Fragment:
     try:
         file = read(path, data)
     except SqlFileError as error:
-        return Fragment(path, error=str(error))
+        return Fragment(path, tuple(sorted(doubts(path, data))), error=str(error))
     reader = _Reader(path, file)
     for statement in file.statements:
         reader.read(statement)
@@ -69,6 +71,7 @@ class _Reader:
         self.facts.rows |= self.names.facts.rows
         if reason:
             self.facts.add("failed", self.path, str(statement.ordinal), reason)
+            self.facts.rows |= doubts(self.path, statement.written.encode())
             self.places.add(Place(f"{self.path}#{statement.ordinal}", "unparsed", statement.line))
 
     def _state(self, node: exp.Expr) -> None:
