@@ -96,6 +96,8 @@ def analyse(
         note(f"{form} has one view: {wanted[0]}; --view names another", quiet=quiet)
         wanted = wanted[:1]
     tree = analysis.tree(path, exclude or ())
+    if path.is_dir() and tree.only is not None:
+        note(f"note: {path} is read as {tree.root / tree.only} says, not its files", quiet=quiet)
     prepare_kernel(quiet=quiet)
     with Job(analysis, views=wanted) as job:
         shown = Shown(job, match or (), lines=lines or form == "sarif", limit=limit)

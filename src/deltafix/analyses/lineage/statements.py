@@ -73,12 +73,17 @@ def read(path: str, data: bytes) -> SqlFile:
         except TemplateError as error:
             raise SqlFileError(str(error)) from None
     dialect = _dialect(text)
+    return SqlFile(dialect, model, parsed(text, dialect))
+
+
+def parsed(text: str, dialect: Dialect) -> tuple[Statement, ...]:
+    """The statements of a text. Raises SqlFileError where it has no tokens' end."""
     try:
         tokens = dialect.tokenize(text)
     except (SqlglotError, RecursionError) as error:
         raise SqlFileError(_first_line(str(error))) from None
     with _quiet():
-        return SqlFile(dialect, model, tuple(_statements(dialect, tokens, text)))
+        return tuple(_statements(dialect, tokens, text))
 
 
 def is_model(path: str) -> bool:
