@@ -136,6 +136,22 @@ def test_show_versions_names_what_a_bug_report_needs(deltafix):
     assert {"python", "platform", "deltafix", "numba", "pyarrow", "pyspark"} <= set(names)
 
 
+def test_show_versions_names_the_java_that_spark_would_be_started_with(
+    deltafix, monkeypatch, tmp_path
+):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n")
+    java.chmod(0o700)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert re.search(rf"^java +21 \({java}\)$", deltafix("show-versions").out, re.MULTILINE)
+    java.write_text("#!/bin/sh\nexit 1\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert re.search(
+        r"^java +(\d+ \(|.*bin/java does not run)", deltafix("show-versions").out, re.M
+    )
+
+
 def test_an_error_raised_on_purpose_is_one_message_and_code_2(deltafix, monkeypatch):
     raising(monkeypatch, BudgetError("over max_rows=10"))
     assert deltafix("show-versions") == (2, "", "error[DF410]: over max_rows=10\n")
