@@ -43,6 +43,7 @@ class Analysis:
         bare: whether it reads files whose name has no ending, too: scripts.
         whole: a file below a folder that says all of it, and is read in place of its files, and
             what has to be there for that beside it; or nothing.
+        alternatives: whether rows of a view that differ in their last column alone are told as one.
         edges: relations whose rows are edges: the columns of where one starts and of where it
             ends. One of two columns that is not named here goes from the first to the second.
     """
@@ -58,6 +59,7 @@ class Analysis:
     tables: tuple[Fact, ...] = ()
     bare: bool = False
     whole: tuple[str, ...] = ()
+    alternatives: bool = False
     edges: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
 
     def reads(self, path: str) -> bool:

@@ -100,7 +100,8 @@ def analyse(
         note(f"note: {path} is read as {tree.root / tree.only} says, not its files", quiet=quiet)
     prepare_kernel(quiet=quiet)
     with Job(analysis, views=wanted) as job:
-        shown = Shown(job, match or (), lines=lines or form == "sarif", limit=limit)
+        located = lines or form == "sarif"
+        shown = Shown(job, match or (), lines=located, together=not (view or lines), limit=limit)
         watcher = watched(tree, job, analysis, spark=spark, quiet=quiet, may_be_empty=watch)
         files = len(watcher.seen.files)
         answer = shown.answer()
