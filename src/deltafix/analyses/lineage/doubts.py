@@ -1,8 +1,9 @@
 """What may be read where a file, or a statement, cannot be read: whatever it names.
 
-Invariant: a table that the text reads is among its names, or the text may name any: bytes that are
-no text, and references that Jinja computes. Which of the names are tables, and which files dbt has
-compiled, so that their own text does not count, is decided by the rules.
+Invariant: a table that the text reads is among its names, or those of a macro that it calls, or the
+text may name any: bytes that are no text, and references that Jinja computes. Which of the names
+are tables, which macros are there, and which files dbt has compiled, so that their own text does
+not count, is decided by the rules.
 """
 
 from __future__ import annotations
@@ -18,6 +19,14 @@ MACRO: Final = "(macro)"
 
 _NAME = re.compile(r"[\w$]+")
 _QUOTED = re.compile(r"""\"([^"]+)\"|'([^']+)'|`([^`]+)`|\[([^\]]+)\]""")
+_TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_CALL = re.compile(r"(?<![\w.|])(?<!\|\s)([A-Za-z_][\w.]*)\s*\(")
+_MACRO = re.compile(r"\{%-?\s*macro\s+(\w+)")
+_READ_NOTHING = {
+    "ref", "source", "config", "is_incremental", "return", "log", "range", "dict", "list",
+    "namespace", "if", "elif", "in", "and", "or", "not",
+}  # fmt: skip
+"""What may stand before a parenthesis in Jinja, and is no macro."""
 _COMPUTED = re.compile(r"\b(?:ref|source)\(\s*[^'\"\s)]")
 
 
@@ -34,6 +43,11 @@ def doubts(path: str, data: bytes) -> set[Fact]:
         return facts | {("may_name_any", (path,))}
     names = set(_NAME.findall(text))
     names.update(name for found in _QUOTED.findall(text) for name in found if name)
+    facts.update(("defines_macro", (name,)) for name in _MACRO.findall(text))
+    if role != MACRO:
+        called = {name for tag in _TAG.findall(text) for name in _CALL.findall(tag)}
+        last = {name.rpartition(".")[2] for name in called - _READ_NOTHING}
+        facts.update(("calls_macro", (path, name)) for name in last)
     for name in names:  # dialects fold names to either case
         facts.update(("may_name", (path, one)) for one in (name, name.lower(), name.upper()))
     return facts

@@ -66,6 +66,8 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "skipped": ("file", "role"),
         "may_name": ("file", "name"),
         "may_name_any": ("file",),
+        "calls_macro": ("file", "macro"),
+        "defines_macro": ("macro",),
     }
 )
 """Input relations of `program.dl` and their columns, all of type symbol."""

@@ -100,8 +100,9 @@ def _hook(text: str, this: str, path: str, dialect: Dialect, schema: str) -> Nod
     try:
         plain = render(text, this) if is_template(text) else text
         return Node(path, dialect, plain, schema=schema)
-    except TemplateError:
-        return Node(path, dialect, facts=frozenset(doubts(path, text.encode())))
+    except TemplateError:  # as a rule it grants or logs: of macros it reads what it hands them
+        said = doubts(path, text.encode())
+        return Node(path, dialect, facts=frozenset(one for one in said if one[0] != "calls_macro"))
 
 
 def _declared(node: Mapping[str, Any], name: str, dialect: Dialect) -> set[Fact]:
