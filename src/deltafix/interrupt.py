@@ -29,7 +29,7 @@ _DEFAULTS: Final = {
     signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL,
 }  # fmt: skip
 
-PATIENCE: Final = 0.6
+PATIENCE: Final = 0.4
 """Seconds from Ctrl-C to the end of a process that does not end before."""
 
 _listened: list[signal.Signals] = []
