@@ -1,4 +1,4 @@
-"""Paths of the local disk, told from URLs.
+"""Paths of the local disk, told from URLs, and the texts that are there.
 
 Invariant: a URL never becomes the name of a folder. Whoever takes a path from a user and opens no
 URL asks `local_path`; `store.folder.folder_at` opens the URLs that are known.
@@ -28,6 +28,15 @@ def local_path(where: str | Path) -> Path:
         return Path(text.removeprefix("file://"))
     message = f"{text} is a URL, and this takes a path of the local disk; copy what it names there"
     raise SourceError(message, value=text)
+
+
+def read_text(file: Path) -> str:
+    """The text of a file that a user names. Raises SourceError."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror if isinstance(error, OSError) else error  # its own has the path again
+        raise SourceError(f"cannot read {file}: {said}", value=str(file)) from None
 
 
 def near(where: str | Path) -> str:

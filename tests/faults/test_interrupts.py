@@ -253,6 +253,27 @@ def test_an_interrupt_while_the_kernel_compiles_leaves_no_half_of_it(tmp_path, w
     assert cache != cache_folder()
 
 
+def test_an_interrupt_between_two_steps_of_llvmlite_frees_nothing_twice(tmp_path, warm_kernel):
+    """A module that was linked is LLVM's to free, which llvmlite notes after it has linked."""
+    linked = """
+import signal
+from deltafix import __main__ as process
+from llvmlite.binding import ModuleRef
+detach = ModuleRef.detach
+def detaching(module):
+    signal.raise_signal(signal.SIGINT)
+    detach(module)
+ModuleRef.detach = detaching
+process.main()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", linked, "run", *program(tmp_path, 3), "-D", "-", "-q"],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
 def test_an_interrupt_that_python_only_prints_ends_the_process_too(tmp_path):
     """In a destructor nothing can be raised."""
     lost = """
@@ -274,6 +295,29 @@ process.main()
         [sys.executable, "-c", lost], capture_output=True, text=True, timeout=60, check=False
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "interrupted\n")
+
+
+def test_what_an_interrupt_ended_runs_what_is_registered_and_puts_nothing_away():
+    """Behind a compiled kernel Python puts away for over a second, and no thread ends it then."""
+    large = """
+import atexit, signal
+from deltafix import __main__ as process
+import deltafix.cli.main as line
+class Large:
+    def __del__(self):
+        print("put away", flush=True)
+def main():
+    global large
+    large = Large()
+    atexit.register(print, "registered")
+    signal.raise_signal(signal.SIGINT)
+line.main = main
+process.main()
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", large], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "registered\n", "interrupted\n")
 
 
 NEVER_LOOKS = """

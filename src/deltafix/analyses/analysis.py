@@ -41,6 +41,9 @@ class Analysis:
         project: names of project files it reads too, also from the two folders above the tree.
         tables: facts that hold for every tree.
         bare: whether it reads files whose name has no ending, too: scripts.
+        whole: a file below a folder that says all of it, and is read in place of its files, and
+            what has to be there for that beside it; or nothing.
+        alternatives: whether rows of a view that differ in their last column alone are told as one.
         edges: relations whose rows are edges: the columns of where one starts and of where it
             ends. One of two columns that is not named here goes from the first to the second.
     """
@@ -55,7 +58,14 @@ class Analysis:
     project: tuple[str, ...] = ()
     tables: tuple[Fact, ...] = ()
     bare: bool = False
+    whole: tuple[str, ...] = ()
+    alternatives: bool = False
     edges: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = field(default_factory=dict)
+
+    def reads(self, path: str) -> bool:
+        """Whether a file of this name is one of its sources."""
+        whole = {one.rpartition("/")[2] for one in self.whole[:1]}
+        return path.endswith(self.suffixes) or path in whole
 
     def load_program(self) -> Program:
         """The rules, checked; the same object each time."""
@@ -63,6 +73,8 @@ class Analysis:
 
     def tree(self, path: Path, exclude: Sequence[str] = ()) -> Tree:
         """The files it reads of a folder, or a single file. Raises SourceError if it is neither."""
+        if self.whole and all((path / one).exists() for one in self.whole):
+            path /= self.whole[0]
         return Tree.at(path, exclude, suffixes=self.suffixes, project=self.project, bare=self.bare)
 
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import cast
 
 from deltafix.analyses.analysis import Analysis
+from deltafix.diagnostics import did_you_mean
 from deltafix.errors import DeltafixError
 
 ANALYSES: Mapping[str, tuple[str, str]] = MappingProxyType(
@@ -42,8 +43,9 @@ def find_analysis(name: str) -> Analysis:
     """
     if name not in ANALYSES:
         valid = ", ".join(ANALYSES)
+        help_ = did_you_mean(name, ANALYSES, f"valid: {valid}", "'")
         raise UnknownAnalysisError(
-            f"there is no analysis {name!r}; valid: {valid}", name=name, valid=valid
+            f"there is no analysis {name!r}; {help_}", name=name, valid=valid
         )
     package, constant = ANALYSES[name]
     return cast("Analysis", getattr(import_module(f"deltafix.analyses.{package}"), constant))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import Any, TypeAlias
 
 from deltafix.analyses.formats import Places, Table
@@ -30,6 +31,8 @@ class Shown:
         job: what is shown.
         matches: COLUMN=PATTERN each; a row is shown if it has these columns, each like its pattern.
         lines: whether to say where the symbols of a row stand.
+        together: whether text has one line for rows that differ in their last column alone, where
+            the analysis says that these are alternatives.
         limit: so many rows of each view at most are shown of an answer; changes are told whole.
 
     Raises SourceError for a match that is none.
@@ -41,9 +44,11 @@ class Shown:
         matches: Sequence[str] = (),
         *,
         lines: bool = False,
+        together: bool = False,
         limit: int | None = None,
     ) -> None:
         self._job = job
+        self._together = together and job.analysis.alternatives
         self._lines = lines
         self._limit = limit
         self._stands: dict[str, tuple[str, int]] = {}  # symbol -> path, line
@@ -58,10 +63,16 @@ class Shown:
         return self._side(self._job.answer())
 
     def text(self, answer: Answer) -> Iterator[str]:
-        """A line for each row."""
+        """A line for each row, or for each of alternatives: `returns("m:f", "int | str").`."""
         self._locate(self._job.fragments)
         for view, rows in answer.items():
-            yield from (self._line(view, row) for row in rows[: self._limit])
+            shown: Iterable[Row] = rows[: self._limit]
+            if self._together:
+                shown = (
+                    (*symbol, " | ".join(str(one[-1]) for one in those))
+                    for symbol, those in groupby(shown, lambda row: row[:-1])
+                )
+            yield from (self._line(view, row) for row in shown)
 
     def tables(self, answer: Answer) -> list[Table]:
         """A table for each view, for `formats.write_tables`."""
@@ -88,7 +99,9 @@ class Shown:
         sizes = ", ".join(self._size(view, len(rows)) for view, rows in answer.items())
         seconds = self._job.last_work.seconds
         facts = plural(self._job.fact_count, "fact")
-        return f"{sizes} in {plural(files, 'file')} ({facts}, {seconds:.2f} s)"
+        lost = len(self._job.errors)
+        skipped = f", {plural(lost, 'file')} skipped" if lost else ""
+        return f"{sizes} in {plural(files, 'file')}{skipped} ({facts}, {seconds:.2f} s)"
 
     # -- an update -----------------------------------------------------------------------------
 

@@ -96,9 +96,12 @@ def analyse(
         note(f"{form} has one view: {wanted[0]}; --view names another", quiet=quiet)
         wanted = wanted[:1]
     tree = analysis.tree(path, exclude or ())
+    if path.is_dir() and tree.only is not None:
+        note(f"note: {path} is read as {tree.root / tree.only} says, not its files", quiet=quiet)
     prepare_kernel(quiet=quiet)
     with Job(analysis, views=wanted) as job:
-        shown = Shown(job, match or (), lines=lines or form == "sarif", limit=limit)
+        located = lines or form == "sarif"
+        shown = Shown(job, match or (), lines=located, together=not (view or lines), limit=limit)
         watcher = watched(tree, job, analysis, spark=spark, quiet=quiet, may_be_empty=watch)
         files = len(watcher.seen.files)
         answer = shown.answer()

@@ -18,9 +18,10 @@ import typer
 
 from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, as_given, brought, reading
 from deltafix.cli.console import prepare_kernel
-from deltafix.cli.sql import Dialect, read_script
+from deltafix.cli.sql import Dialect
 from deltafix.diagnostics import plural
 from deltafix.errors import ProgramError, SqlAbortedError, SqlError
+from deltafix.paths import read_text
 
 if TYPE_CHECKING:
     from deltafix.datalog.load import Analysis
@@ -82,7 +83,7 @@ class _Found(NamedTuple):
 def _of_sql(path: Path, dialect: Dialect) -> _Found:
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
-    text = read_script(path)
+    text = read_text(path)
     prepare_kernel()
     found: list[SqlError] = []
     lost: set[str] = set()

@@ -139,7 +139,8 @@ def dead_code(
             note(f"note: {skipped} skipped: {reason}", quiet=quiet)
         if why is not None:
             explainer = job.explainer()
-            put(f"{explainer.explain(explainer.find(why))}\n", output)
+            symbol = explainer.find(why)
+            put(f"{explainer.explain(symbol, job.judged(symbol))}\n", output)
             return
         if write_baseline is not None:
             Baseline.of(job.answer(), job.errors).write(write_baseline)

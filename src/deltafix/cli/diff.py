@@ -21,7 +21,8 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.console import note, prepare_kernel, printing, progress
 from deltafix.cli.inputs import FACT_DIR, Strict, found_facts, read_inputs, warner
 from deltafix.cli.loaded import loaded
-from deltafix.cli.sql import read_script, take_files
+from deltafix.cli.sql import take_files
+from deltafix.paths import read_text
 from deltafix.plan.recognise import same_rule
 from deltafix.rules import ast
 from deltafix.rules.schemas import row_schemas
@@ -133,7 +134,7 @@ def _view_rows(script: Path, facts: Path, *, quiet: bool) -> dict[str, tuple[str
 
     prepare_kernel(quiet=quiet)
     with closing(door.connect()) as db, progress(f"running {script.name}", quiet=quiet):
-        for _ in db.run(read_script(script), (), str(script)):
+        for _ in db.run(read_text(script), (), str(script)):
             pass
         take_files(db, facts, whole=True, quiet=quiet)
         found = {}

@@ -108,7 +108,7 @@ def found_facts(program: Program, folder: Path, *, quiet: bool) -> Path:
     """The folder of a program's facts: the one given, or, without -F, one by the program.
 
     That is the program's own folder, or `facts` in that, where it has a fact file and the current
-    one has none; a note says so.
+    one has none; a note says so, or that there is none anywhere.
     """
     if folder != Path():
         return folder
@@ -117,24 +117,20 @@ def found_facts(program: Program, folder: Path, *, quiet: bool) -> Path:
         return folder
     place = next((found for name in names if (found := _beside(program, name, folder))), None)
     if place is None:
+        if names:
+            message = "note: no facts are read, here or beside the program; -F names their folder"
+            note(message, quiet=quiet)
         return folder
     note(f"note: facts are read from {place}; -F names another folder", quiet=quiet)
     return place
 
 
 def facts_to_ask(program: Program, folder: Path | None, *, quiet: bool) -> Path | None:
-    """As `found_facts`, for a question, which a program may answer without facts: then None.
-
-    A note says so where it names fact files.
-    """
+    """As `found_facts`, for a question, which a program may answer without facts: then None."""
     if folder is not None:
         return folder
     found, names = found_facts(program, Path(), quiet=quiet), _fact_files(program)
-    if any((found / name).is_file() for name in names):
-        return found
-    if names:
-        note("note: no facts are read; -F names their folder", quiet=quiet)
-    return None
+    return found if any((found / name).is_file() for name in names) else None
 
 
 def _fact_files(program: Program) -> list[str]:

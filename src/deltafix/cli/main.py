@@ -133,7 +133,7 @@ def _message(error: DeltafixError) -> str:
 
 
 def _dispatch(arguments: list[str]) -> None:
-    if arguments and arguments[0] == "--version":
+    if arguments[:1] == ["--version"]:  # before what parses the command line is loaded
         from importlib.metadata import version  # noqa: PLC0415  30 ms that only this needs
 
         sys.stdout.write(f"deltafix {version('deltafix')}\n")
@@ -145,7 +145,17 @@ def _dispatch(arguments: list[str]) -> None:
         message = f"{scripts[0]} is SQL, and `deltafix {command.name}` reads rules"
         raise SourceError(f"{message}; use {command.of_sql}", value=scripts[0])
     given = _with_jobs(arguments) if arguments[:1] == ["run"] else list(arguments)
-    application(wanted or COMMANDS)(args=given, prog_name="deltafix")
+    whole = application(wanted or COMMANDS)
+    if arguments and not wanted:
+        inside = (
+            f"deltafix {outer} {arguments[0]}"
+            for outer, one in whole.commands.items()
+            if arguments[0] in getattr(one, "commands", {})
+        )
+        if meant := next(inside, ""):
+            message = f"there is no command {arguments[0]!r}; did you mean `{meant}`?"
+            raise SourceError(message, value=arguments[0])
+    whole(args=given, prog_name="deltafix")
 
 
 def _with_jobs(arguments: Sequence[str]) -> list[str]:
@@ -185,7 +195,13 @@ def application(commands: Sequence[Command] = COMMANDS) -> Any:
     import typer  # noqa: PLC0415  170 ms that --version does not need
 
     app = typer.Typer(name="deltafix", no_args_is_help=True, pretty_exceptions_enable=False)
-    app.callback()(_options)
+    version = typer.Option(False, "--version", help="Print the version, and nothing else.")
+    debug = typer.Option(False, "--debug", help="Show the traceback of an error; of any command.")
+
+    def options(*, version: bool = version, debug: bool = debug) -> None:  # both are seen before
+        """Rules in, changes in, exactly what changed in every derived view out."""
+
+    app.callback()(options)
     for command in commands:
         found: Any = getattr(import_module(command.module), command.function)
         if isinstance(found, typer.Typer):
@@ -194,8 +210,9 @@ def application(commands: Sequence[Command] = COMMANDS) -> Any:
             app.add_typer(found, name=command.name)
         else:
             app.command(command.name)(_takes_paths(found))
-    whole = typer.main.get_command(app)
+    whole: Any = typer.main.get_command(app)
     _say_what_is_meant(whole)
+    whole.invoke = _says_what_is_refused(whole.invoke)
     return whole
 
 
@@ -210,9 +227,20 @@ def _say_what_is_meant(command: Any) -> None:
         _say_what_is_meant(one)
 
 
-def _options() -> None:
-    """Rules in, changes in, exactly what changed in every derived view out.
+def _says_what_is_refused(invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same, with the value in the message of an option's; typer has pydantic's words there."""
+    from typer import BadParameter  # noqa: PLC0415  as above
 
-    Every command takes --debug, which shows the traceback of an error. `deltafix --version`
-    prints the version.
-    """
+    def run(context: Any) -> Any:
+        try:
+            return invoke(context)
+        except BadParameter as error:
+            for one in getattr(error.__cause__, "errors", list)()[:1]:
+                words = one["msg"].partition(", unable")[0]
+                if words.startswith("Input "):
+                    error.message = f"{one['input']!r}{words.removeprefix('Input')}"
+                else:
+                    error.message = words.removeprefix("Value error, ")
+            raise
+
+    return run

@@ -13,7 +13,7 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brough
 from deltafix.cli.console import prepare_kernel, progress
 from deltafix.cli.inputs import Strict, fact_dir
 from deltafix.cli.loaded import loaded
-from deltafix.cli.sql import read_script
+from deltafix.paths import read_text
 
 if TYPE_CHECKING:
     from deltafix.rules.ast import Program
@@ -94,5 +94,5 @@ def _of_views(script: Path) -> Program:
 
     prepare_kernel()
     with door.connect() as db:
-        db.execute(read_script(script), path=str(script))
+        db.execute(read_text(script), path=str(script))
         return db.catalog.program()

@@ -15,9 +15,8 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.console import note, prepare_kernel, progress, require_packages
 from deltafix.cli.inputs import StrictlyFollowed, fact_dir, found_facts, warner
 from deltafix.cli.loaded import followed, loaded
-from deltafix.cli.sql import read_script
 from deltafix.errors import SourceError
-from deltafix.paths import local_path
+from deltafix.paths import local_path, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +146,7 @@ def _serve_sql(
     from deltafix.sql.follow import TableFolder  # noqa: PLC0415  pyarrow is slow
 
     prepare_kernel(quiet=quiet)
-    text = read_script(script)
+    text = read_text(script)
     with contextlib.closing(door.connect(":memory:" if state is None else local_path(state))) as db:
         if state is not None and db.catalog.definitions:
             _require_made(db, script, text, state)

@@ -20,6 +20,7 @@ from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, readin
 from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.loaded import loaded
+from deltafix.cli.output import changed_rows
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.engine.literals import followed, read_facts, read_ground, read_query, schema_named
 from deltafix.errors import DeltafixError, FactError, ProgramError
@@ -197,9 +198,9 @@ class Session:
             return "nothing to commit"
         transaction, self._transaction, self.pending = self._begin(), None, 0
         delta = transaction.commit()
-        changed = sum(map(len, delta.values()))
-        shown = delta.show()
-        return f"{shown}\n{plural(changed, 'row')} changed" if shown else "no row changed"
+        shown = "\n".join(changed_rows(delta, delta))
+        count = plural(sum(map(len, delta.values())), "row")
+        return f"{shown}\n{count} changed" if shown else "no row changed"
 
     def rollback(self) -> str:
         """Drop the transaction."""

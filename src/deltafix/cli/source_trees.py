@@ -160,7 +160,7 @@ def watched(
     with progress("evaluating", quiet=quiet):
         watcher.poll()
     if not may_be_empty:
-        is_source = tree.only is None or tree.only.endswith(analysis.suffixes)
+        is_source = tree.only is None or analysis.reads(tree.only)
         require_sources(watcher, is_source=is_source)
     for skipped, reason in {**watcher.seen.skipped, **job.errors}.items():
         note(f"note: {skipped} skipped: {reason}", quiet=quiet)

@@ -20,11 +20,13 @@ import typer
 
 from deltafix.cli.console import hidden, note, prepare_kernel, printing, progress
 from deltafix.cli.inputs import MaxRounds, MaxRows, Timeout, fact_dir
+from deltafix.cli.output import changed
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
 from deltafix.facts.logical import line_of
 from deltafix.interrupt import answer_oneself
+from deltafix.paths import read_text
 
 if TYPE_CHECKING:
     from deltafix.sql import Connection, Subscription, ViewDelta
@@ -87,7 +89,7 @@ def sql(
             db = stack.enter_context(contextlib.closing(opened))
         session = _Session(db, quiet=quiet)
         for file in files or ():
-            session.run(read_script(file), str(file))
+            session.run(read_text(file), str(file))
         if facts is not None:
             with progress("reading files", quiet=quiet):
                 take_files(db, facts, replace=state is not None, quiet=quiet)
@@ -102,15 +104,6 @@ def sql(
             session.run(sys.stdin.read(), "<stdin>")
         if db.in_transaction:
             note("note: BEGIN opened a transaction that nothing committed; it is rolled back")
-
-
-def read_script(file: Path) -> str:
-    """The text of a script. Raises SourceError."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else error  # its own has the path again
-        raise SourceError(f"cannot read {file}: {said}", value=str(file)) from None
 
 
 _UNREAD: Final = (
@@ -167,9 +160,9 @@ class _Session:
 
 def print_delta(delta: ViewDelta) -> None:
     """Print what changed in a view, signed, one row a line."""
-    _print(
-        f"{'+' if sign > 0 else '-'}{delta.view}\t{line_of(row)}" for sign, row in delta.signed()
-    )
+    view = delta.view
+    rows = (f"{'+' if sign > 0 else '-'}{view}\t{line_of(row)}" for sign, row in delta.signed())
+    _print(changed(view, rows, len(delta)))
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -304,7 +297,7 @@ def run_views(
 
     prepare_kernel(quiet=quiet)
     with door.connect(**settings) as db, progress(f"running {file.name}", quiet=quiet):
-        for _ in db.run(read_script(file), (), str(file)):
+        for _ in db.run(read_text(file), (), str(file)):
             pass
         take_files(db, facts, whole=True, quiet=quiet)
         if not db.catalog.views:
@@ -336,7 +329,7 @@ def watch_views(
 
     prepare_kernel(quiet=quiet)
     with contextlib.closing(door.connect()) as db:
-        text = read_script(file)
+        text = read_text(file)
         _Session(db, quiet=False, views=views).run(text, str(file))
         unknown = [name for name in views if name not in db.catalog.views]
         if unknown:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import re
-import shutil
 import sys
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Final
@@ -18,11 +16,23 @@ def show_versions() -> None:
     facts = {
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "platform": platform.platform(),
-        "java": os.environ.get("JAVA_HOME") or shutil.which("java") or "not found",
+        "java": _java(),
         **{name: _installed(name) for name in _packages()},
     }
     width = max(map(len, facts))
     sys.stdout.writelines(f"{name:<{width}}  {value}\n" for name, value in facts.items())
+
+
+def _java() -> str:
+    """The Java that Spark would be started with, and its version, or why there is none."""
+    from deltafix.errors import JavaNotFoundError  # noqa: PLC0415  quick --help
+    from deltafix.spark.java import find_java  # noqa: PLC0415
+
+    try:
+        found = find_java()
+    except JavaNotFoundError as error:
+        return str(error)
+    return f"{found.version} ({found.executable})"
 
 
 def _packages() -> list[str]:

@@ -15,6 +15,7 @@ from deltafix.cli.completion import relations as completed
 from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import FACT_DIR, StrictlyFollowed, found_facts, warner
 from deltafix.cli.loaded import followed, loaded
+from deltafix.cli.output import changed_rows
 from deltafix.cli.sql import watch_views
 from deltafix.diagnostics import plural
 
@@ -101,10 +102,5 @@ def _chosen(db: Database, every: bool) -> set[str]:
 
 
 def _print(delta: Delta, chosen: set[str]) -> None:
-    from deltafix.facts.schema import show_row  # noqa: PLC0415  quick --help
-
-    for name, part in delta.items():
-        if name in chosen:
-            for sign, row in part.signed():
-                sys.stdout.write(f"{'+' if sign > 0 else '-'}{show_row(name, row)}\n")
+    sys.stdout.writelines(f"{line}\n" for line in changed_rows(delta, chosen))
     sys.stdout.flush()

@@ -196,7 +196,11 @@ class Database(Reading):
         return Transaction(self, missing)
 
     def apply(self, delta: Delta, *, missing: str = "error") -> Delta:
-        """Apply a Delta of given rows as one transaction; returns what it changed."""
+        """Apply a Delta of given rows as one transaction; returns what it changed.
+
+        An epoch's delta has derived rows, too, which would be given rows from then on: take `only`
+        the relations whose rows are given, `db.apply(delta.inverse().only("edge"))`.
+        """
         if not isinstance(delta, Delta):
             message = f"apply takes a Delta, as an epoch gives it, not {type(delta).__name__}"
             raise TypeError(f"{message}; in a transaction, tx.insert(relation, rows) takes rows")

@@ -109,6 +109,13 @@ class Delta(Mapping[str, RelationDelta]):
         """The delta that undoes this one: `d.compose(d.inverse())` is empty."""
         return Delta((part.inverse() for part in self.values()), self.schemas.values())
 
+    def only(self, *relations: str) -> Delta:
+        """What changed in these relations: `db.apply(d.inverse().only("edge"))` undoes an epoch.
+
+        Raises UnknownRelationError.
+        """
+        return Delta((self[name] for name in relations), self.schemas.values())
+
     def why(self, fact: str, row: Row | None = None, *, max_trials: int = 200) -> Cause:
         """Which changes of input or of rules made a row appear or vanish, and by which proof.
 

@@ -138,7 +138,13 @@ def make(processor: str, progress: Progress | None = None) -> bytes:
     }
     from deltafix.kernel.compiler import compile_kernel  # noqa: PLC0415  numba
 
-    return compile_kernel(functions, processor, progress)
+    try:
+        return compile_kernel(functions, processor, progress)
+    except BaseException as error:
+        # What LLVM links it frees, and llvmlite notes that afterwards: where an interrupt comes
+        # between, it would free it again: 4 of 39 interrupted compilations ended by signal 11.
+        _immortal(error.__traceback__)
+        raise
 
 
 def keep(code: bytes, folder: Path, processor: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from deltafix.errors import MissingDependencyError, RightsTupleError, SourceError
+from deltafix.paths import read_text
 from deltafix.rights.dsl import parse_dsl
 from deltafix.rights.graph import Graph
 from deltafix.rights.model import Model
@@ -32,9 +33,9 @@ def read_model(given: Model | str | Path | Mapping[str, Any] | Sequence[Path]) -
     if isinstance(given, Model):
         return given
     if isinstance(given, Path):
-        text, path = _text(given), str(given)
+        text, path = read_text(given), str(given)
         if given.suffix == ".mod":
-            return composed([(_text(one), str(one)) for one in _listed_in(given, text)])
+            return composed([(read_text(one), str(one)) for one in _listed_in(given, text)])
         if given.suffix not in (".yaml", ".yml"):
             return _of_text(text, path)
         store = read_store(given)
@@ -46,7 +47,7 @@ def read_model(given: Model | str | Path | Mapping[str, Any] | Sequence[Path]) -
     if isinstance(given, str):
         return _of_text(given, None)
     if isinstance(given, Sequence):
-        return composed([(_text(Path(one)), str(one)) for one in given])
+        return composed([(read_text(Path(one)), str(one)) for one in given])
     return model_of_json(given)
 
 
@@ -77,7 +78,7 @@ def _of_text(text: str, path: str | None) -> Model:
 
 def read_store(path: Path) -> Mapping[str, Any]:
     """A store file as plain values. Raises SourceError."""
-    found = _yaml(_text(path), path)
+    found = _yaml(read_text(path), path)
     if not isinstance(found, Mapping):
         raise SourceError(f"{path} is no store file: it has no keys", value=str(path))
     return found
@@ -118,7 +119,7 @@ def _sure(where: str, found: _Found) -> AnyTuple:
 
 def _found(path: Path) -> Iterator[tuple[str, _Found]]:
     """The tuples of a file, or what is wrong with one, each with its place."""
-    text = _text(path)
+    text = read_text(path)
     if path.suffix == ".csv":
         yield from _of_csv(text, path)
         return
@@ -208,10 +209,3 @@ def _texts(found: Any) -> Any:
     if isinstance(found, list):
         return [_texts(one) for one in found]
     return found.isoformat() if isinstance(found, date) else found
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"cannot read {path}: {error}", value=str(path)) from None

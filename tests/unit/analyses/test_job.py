@@ -333,6 +333,13 @@ def test_too_much_that_is_dead_and_a_renamed_folder_are_noted(guess: DeadCode) -
     guess.update([extract("new/__main__.py", start.encode())])
     renamed, share = guess.notes()
     assert renamed.startswith("9 imports name modules of old, which is not here, and fit new:")
+    relative = "from . import m8\n" + start
+    guess.update([extract("new/__main__.py", relative.encode())])
+    assert guess.notes()[0] == renamed
+    shared = "".join(f"from new.m{n} import b{n}\n" for n in range(4))
+    guess.update([extract("new/__main__.py", (shared + start).encode())])
+    assert not any("renamed" in note for note in guess.notes())
+    guess.update([extract("new/__main__.py", start.encode())])
     assert share.startswith("96% of the symbols are dead")
     assert "--roots public" in share
     guess.update([extract("new/__main__.py", start.replace("old.", "new.").encode())])

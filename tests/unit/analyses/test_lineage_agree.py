@@ -134,3 +134,33 @@ def test_adding_a_column_in_one_file_updates_its_dependents_alone() -> None:
         assert change.work.touched < first.touched / 100
         update(job, {"raw/r7.sql": files["raw/r7.sql"], "raw/r8.sql": files["raw/r8.sql"]})
         assert len(job.rows("origin")) == 40 * 5 + 40 * 4
+
+
+@pytest.mark.parametrize("how", ["statement", "template", "computed", "bytes"])
+def test_what_a_file_that_cannot_be_read_might_read_is_never_unread(how: str) -> None:
+    """Of a random tree one file is mangled after another; the whole tree says what it reads."""
+    mangled = {
+        "statement": lambda text: text.replace("SELECT", "SELECT FROM WHERE", 1).encode(),
+        "template": lambda text: b"{% for x in y %}" + text.encode(),
+        "computed": lambda text: b"SELECT * FROM {{ ref(some) }}",
+        "bytes": lambda text: text.encode("utf-16"),
+    }[how]
+    doubted = 0
+    for seed in range(200, 206):
+        files = Tree(seed, indirect=True, tables=3, views=4).files()
+        with Job(LINEAGE) as whole:
+            update(whole, files)
+            unread = set(whole.rows("unread"))
+        for path, text in files.items():
+            broken = LINEAGE.extract(path, mangled(text), "")
+            if not {"skipped"} & {relation for relation, _ in broken.facts}:
+                continue  # nothing in it is a query
+            with Job(LINEAGE) as job:
+                update(job, {other: one for other, one in files.items() if other != path})
+                job.update([broken])
+                assert set(job.rows("unread")) <= unread, (path, files)
+                maybe = {row[:2] for row in job.rows("maybe_read")}
+                there = {row for row in unread if job.rows("has").count(row)}
+                assert there <= maybe | set(job.rows("unread"))
+                doubted += len(maybe - unread)
+    assert doubted > 0

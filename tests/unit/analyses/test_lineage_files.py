@@ -92,7 +92,46 @@ def test_statements_that_cannot_be_read_cost_themselves_only(trees: Trees) -> No
 )
 def test_a_file_that_cannot_be_read_is_skipped_with_a_reason(data: bytes, reason: str) -> None:
     fragment = LINEAGE.extract("x.sql", data, "")
-    assert (fragment.error, fragment.facts) == (reason, ())
+    assert fragment.error == reason
+    assert {relation for relation, _ in fragment.facts} <= {
+        "skipped", "may_name", "may_name_any", "calls_macro", "defines_macro",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "macros"),
+    [
+        ("{{ total('a') }} {{ pack.star(ref('a')) }}", {"total", "star"}),
+        ("{% if var('day') | lower() == env_var('x')|upper() %} {% endif %}", {"var", "env_var"}),
+        ("{% for x in range(3) if (x) %} {{ config(a=1) }} {{ source('r', 'o') }} sum(x)", set()),
+        ("{% macro total(of) %} {{ other(of) }} {% endmacro %}", {"other", "total"}),
+    ],
+)
+def test_what_jinja_calls_is_told_from_what_sql_calls(text: str, macros: set[str]) -> None:
+    facts = LINEAGE.extract("models/x.sql", f"select {text} {{{{ broken() }}}}".encode(), "").facts
+    assert {row[1] for relation, row in facts if relation == "calls_macro"} == macros | {"broken"}
+    assert (("defines_macro", ("total",)) in facts) == ("macro total" in text)
+    macro = LINEAGE.extract("macros/x.sql", f"{{% x %}} {text}".encode(), "").facts
+    assert not [row for relation, row in macro if relation == "calls_macro"]
+
+
+def test_what_dbt_compiled_is_not_in_doubt_and_macros_are_for_what_it_did_not() -> None:
+    models = {
+        "models/stg.sql": "select id, amount from {{ source('raw', 'orders') }}",
+        "models/mart.sql": "select {{ total('stg') }} as all_of_it",
+        "models/fine.sql": "select id from {{ ref('stg') }}",
+    }
+    macro = {"macros/total.sql": "{% macro total(of) %} sum(fine.id) {% endmacro %}"}
+    compiled = {"target/compiled/p/models/mart.sql": "select sum(amount) as all_of_it from stg"}
+    amount, id_ = ("stg", "amount", "models/mart.sql"), ("fine", "id", "macros/total.sql")
+    for tree, unread, maybe in (
+        (models, [], [("fine", "id", "models/mart.sql"), amount]),  # total may read anything
+        (models | macro, [], [id_, amount]),
+        (models | macro | compiled, [("fine", "id"), ("mart", "all_of_it")], []),
+    ):
+        with Job(LINEAGE) as job:
+            job.update([LINEAGE.extract(path, text.encode(), "") for path, text in tree.items()])
+            assert (job.rows("unread"), job.rows("maybe_read")) == (unread, maybe)
 
 
 @pytest.mark.parametrize(

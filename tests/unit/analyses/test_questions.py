@@ -158,6 +158,7 @@ def test_what_cannot_be_asked_says_what_can(job: Job) -> None:
         "rates": "there is no symbol 'rates'; did you mean 'rate'?",
         "Cart.totals": "there is no symbol 'Cart.totals'; did you mean 'Cart.total'?",
         "shop.tax:taable": "there is no symbol 'shop.tax:taable'; did you mean 'shop.tax:table'?",
+        "shop.main:rate": r"there is no symbol 'shop.main:rate'; rate is 'shop.tax:rate'$",
         "Cart.rate": r"there is no symbol 'Cart.rate'; rate is 'shop.tax:rate'$",
         "shop.tax": "shop.tax is a module, .* ask for the impact of its file",
         "shop.tax:LOW": "shop.tax:LOW is a name, and calls go to functions, methods and classes",

@@ -184,7 +184,10 @@ def test_why_is_answered_for_living_dead_and_unknown_symbols(tree: Path, run: Ca
     code, out, _ = run(tree, "--why", "g")
     assert code == 0
     assert out.splitlines()[-2:] == ["  main refers to lib:f", "  lib:f refers to lib:g"]
-    assert run(tree, "--why", "lib:h")[1] == "lib:h is dead: nothing refers to it\n"
+    alone = "lib:h is dead: nothing refers to it\n"
+    assert run(tree, "--why", "lib:h")[1] == f"{alone}sure: nothing speaks against it\n"
+    (tree / "fast.pyx").write_text("h()")
+    assert run(tree, "--why", "lib:h")[1].startswith(f"{alone}likely: its name is written in ")
     code, _, err = run(tree, "--why", "nothing")
     assert (code, err) == (2, "error[DF652]: there is no symbol 'nothing'\n")
     for form in ("json", "sarif"):

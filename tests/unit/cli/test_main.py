@@ -62,6 +62,27 @@ def test_an_unknown_command_or_option_is_an_error_of_the_user(deltafix):
     assert deltafix("run", "--nope").code == 2
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            ["run", "x.dl", "--max-rows", "0"],
+            "'--max-rows': '0' should be greater than or equal to 1",
+        ),
+        (["run", "x.dl", "--max-rows", "x"], "'--max-rows': 'x' should be a valid integer"),
+        (["dead-code", ".", "--confidence", "maybe"], "'maybe' is not one of 'sure', 'likely'"),
+        (["pipeline", "rnu"], "No such command 'rnu'. Did you mean 'run'?"),
+        (["pipeline", "run", "x.toml", "--evry", "1s"], "(Possible options: --every)"),
+        (["--verison"], "(Possible options: --version)"),
+        (["callers", "main"], "no command 'callers'; did you mean `deltafix ask callers`?"),
+    ],
+)
+def test_a_refused_word_of_a_command_line_is_named_with_what_is_meant(deltafix, given, said):
+    ended = deltafix(*given)
+    words = " ".join(ended.err.replace("│", " ").split())
+    assert (ended.code, said in words, "Value error" in words) == (2, True, False), words
+
+
 ROOT = Path(__file__).parents[3]
 PROJECT = ROOT / "pyproject.toml"
 OTHERS = {"history.py", "java.py"}  # these call git and java
@@ -113,6 +134,22 @@ def test_show_versions_names_what_a_bug_report_needs(deltafix):
     assert shown.code == 0
     names = [line.split()[0] for line in shown.out.splitlines()]
     assert {"python", "platform", "deltafix", "numba", "pyarrow", "pyspark"} <= set(names)
+
+
+def test_show_versions_names_the_java_that_spark_would_be_started_with(
+    deltafix, monkeypatch, tmp_path
+):
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n")
+    java.chmod(0o700)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert re.search(rf"^java +21 \({java}\)$", deltafix("show-versions").out, re.MULTILINE)
+    java.write_text("#!/bin/sh\nexit 1\n")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert re.search(
+        r"^java +(\d+ \(|.*bin/java does not run)", deltafix("show-versions").out, re.M
+    )
 
 
 def test_an_error_raised_on_purpose_is_one_message_and_code_2(deltafix, monkeypatch):

@@ -270,7 +270,8 @@ def test_a_binary_file_is_skipped_with_a_reason(deltafix, name: str, tmp_path: P
     done = deltafix("analyse", name, tmp_path)
     assert done.code == 0
     assert "binary" not in done.out  # what holds without a file may be there
-    (told,) = [line for line in done.err.splitlines() if "skipped" in line]
+    told, count = [line for line in done.err.splitlines() if "skipped" in line]
+    assert ", 1 file skipped (" in count
     assert told.startswith(f"note: {path} skipped: ")
     assert len(told) > len(f"note: {path} skipped: ")
 

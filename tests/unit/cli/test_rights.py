@@ -98,7 +98,8 @@ def test_validate_counts_or_says_what_is_wrong(deltafix, tmp_path):
     assert done.err.endswith("\nand 10 more tuples\n")
     done = deltafix("rights", "validate", tmp_path / "none.fga")
     assert done.code == 2
-    assert "cannot read" in done.err
+    none = tmp_path / "none.fga"
+    assert done.err == f"error[DF300]: cannot read {none}: No such file or directory\n"
 
 
 def test_a_store_file_brings_its_tuples_and_tests(deltafix, tmp_path):

@@ -102,6 +102,17 @@ def test_bad_facts_end_the_run_with_one_message_and_write_nothing(deltafix, fold
     assert not (folder / "out").exists()
 
 
+@pytest.mark.parametrize("command", ["run", "why"])
+def test_where_no_facts_are_found_the_option_is_named(deltafix, folder, monkeypatch, command):
+    (folder / "facts" / "edge.facts").unlink()
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    ended = deltafix(command, folder / "p.dl", *(['path("a", "b")'] if command == "why" else []))
+    assert ended.code == 2
+    said = "note: no facts are read, here or beside the program; -F names their folder"
+    assert ended.err.splitlines()[0] == said
+
+
 @pytest.mark.parametrize("command", ["run", "diff", "why", "plan", "shell"])
 def test_a_file_that_is_not_there_is_an_error_and_no_empty_relation(deltafix, folder, command):
     (folder / "facts" / "edge.facts").rename(folder / "facts" / "edge.csv")

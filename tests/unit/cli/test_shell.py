@@ -253,3 +253,17 @@ def test_rules_are_edited_among_facts(shell):
     assert "<rule>:1:7: error[DF110]: there is no rule `elf`" in told.err
     assert "use: rule +RULE or rule -RULE" in told.err
     assert "<rule>:1:21: error[DF110]" in told.err  # under what was typed
+
+
+def test_of_many_changed_rows_a_terminal_is_shown_some_and_how_many(shell, monkeypatch):
+    script = "".join(f'+edge("a{n}", "b")\n' for n in range(150)) + "commit\n"
+    whole = shell(script).out.splitlines()
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    part = shell(script).out.splitlines()
+    assert [line for line in part if line not in whole] == [
+        f"... and 50 more changed rows of {name}; all are listed where the output is no terminal, "
+        "as by | less" for name in ("edge", "path", "lonely")
+    ]  # fmt: skip
+    assert len([line for line in whole if line.startswith("+path")]) == 150
+    assert len([line for line in part if line.startswith("+path")]) == 100
+    assert part[-1] == whole[-1] == "450 rows changed"

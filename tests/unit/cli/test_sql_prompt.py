@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -73,6 +74,17 @@ def terminal(*arguments: str) -> Iterator[Terminal]:
         process.kill()
         process.wait()
         os.close(master)
+
+
+def test_of_many_changed_rows_a_terminal_is_shown_some_and_how_many(warm_kernel) -> None:
+    with terminal("sql") as typed:
+        typed.until("sql> ")
+        typed.type("CREATE TABLE t (a BIGINT); CREATE VIEW doubled AS SELECT 2 * a AS b FROM t;")
+        typed.until("sql> ")
+        typed.type(f"INSERT INTO t VALUES {', '.join(f'({n})' for n in range(120))};")
+        shown = typed.until("sql> ")
+    assert len(re.findall(r"^\+doubled\t", shown, re.MULTILINE)) == 100
+    assert "... and 20 more changed rows of doubled; all are listed where" in shown
 
 
 def test_ctrl_c_drops_a_statement_and_not_the_session(warm_kernel) -> None:

@@ -43,7 +43,9 @@ def test_facts_are_found_without_their_folder_or_it_is_said(
     assert (done.code, done.out, done.err) == (0, "2\n", said)
     (folder / "edge.facts").unlink()
     done = deltafix("why-not", folder / "program.dl", 'path("a", "c")')
-    assert done.err == "note: no facts are read; -F names their folder\n"
+    assert (
+        done.err == "note: no facts are read, here or beside the program; -F names their folder\n"
+    )
     (folder / "program.dl").write_text(PROGRAM.replace(".input edge", 'edge("a", "c").'))
     assert deltafix("why", folder / "program.dl", 'path("a", "c")').err == ""
 

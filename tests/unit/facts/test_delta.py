@@ -34,6 +34,16 @@ def test_a_mapping_of_changed_relations_that_still_knows_the_others():
     assert not delta["path"]
 
 
+def test_only_some_relations_of_it_are_left_and_all_are_known():
+    delta = Delta.of({"edge": ([("a", "b")], [("z", "y")]), "path": ([("a", 1)], [])}, [EDGE, PATH])
+    assert delta.only("edge").show() == '-edge("z", "y")\n+edge("a", "b")'
+    assert delta.only("edge")["path"].added == []
+    assert delta.only("path", "edge") == delta
+    assert delta.only() == Delta()
+    with pytest.raises(UnknownRelationError, match="did you mean 'edge'"):
+        delta.only("edgee")
+
+
 def test_an_unknown_relation_is_a_key_error_that_suggests():
     delta = Delta.of({"edge": ([("a", "b")], [])})
     with pytest.raises(UnknownRelationError, match="did you mean 'edge'"):

@@ -163,11 +163,7 @@ class EditorView:
         return self._why
 
     def _explained(self, symbol: str) -> str:
-        finding = self.job.judged(symbol)
-        said = self._explainer.explain(symbol)
-        if finding is None:
-            return said
-        return "\n".join([said, *(finding.doubts() or ["sure: nothing speaks against it"])])
+        return self._explainer.explain(symbol, self.job.judged(symbol))
 
     def _meant(self, path: str, offset: int) -> tuple[Span, list[str]] | None:
         """The name at an offset, and the symbols it may mean in the state of the last save."""

@@ -40,6 +40,7 @@ __all__ = ["DeadCode"]
 _ABSURD = 0.4  # share of dead symbols that is more often a wrong question than a true answer
 _ENOUGH = 20  # symbols, from which a share says something
 _RENAMED = 3  # modules whose imports fit but for the first name
+_FEW = 5  # to one whose imports have the folder's name
 
 
 class DeadCode:
@@ -290,7 +291,7 @@ class DeadCode:
         """(name in imports, name of the folder, how many) if a package seems to be renamed.
 
         Modules that are imported below a package that is not here, and are here below another,
-        whose own name no import uses. O(imports).
+        below which at most a fifth as many are: relative imports keep a name. O(imports).
         """
         ours = {str(path) for path, _ in self.rows("importable")}
         below: dict[str, set[str]] = {}
@@ -300,16 +301,16 @@ class DeadCode:
                 below.setdefault(rest, set()).add(top)
         tops = {name.partition(".")[0] for name in ours}
         imported = {str(path) for _, path in self.rows("imports")}
-        used = {path.partition(".")[0] for path in imported}
+        own = Counter(name.partition(".")[0] for name in imported & ours)
         fits: Counter[tuple[str, str]] = Counter()
         for path in imported:
             top, _, rest = path.partition(".")
             if top not in tops and top not in sys.stdlib_module_names:
-                fits.update((top, here) for here in below.get(rest, set()) - used)
+                fits.update((top, here) for here in below.get(rest, ()))
         if not fits:
             return None
         (old, here), count = min(fits.items(), key=lambda one: (-one[1], one[0]))
-        return (old, here, count) if count >= _RENAMED else None
+        return (old, here, count) if count >= max(_RENAMED, _FEW * own[here]) else None
 
     def rows(self, relation: str) -> list[Row]:
         """The rows of any relation of the program, sorted."""

@@ -37,7 +37,7 @@ def find_symbol(text: str, symbols: Collection[str]) -> str:
     inside = [one for one in symbols if owner and _ends(one[: -len(short_name(one))], owner)]
     close = suggest(name, sorted({short_name(symbol) for symbol in inside or symbols}))
     called = sorted(symbol for symbol in symbols if short_name(symbol) == name)
-    if inside and called:  # a method of an ancestor, say
+    if called:  # a method of an ancestor, say, or of another module
         some = ", ".join(map(repr, called[:3])) + (", …" if len(called) > 3 else "")
         help_ = f"; {name} is {some}"
     else:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from deltafix.analyses.dead_code.findings import short_name
+from deltafix.analyses.dead_code.findings import Finding, short_name
 from deltafix.analyses.dead_code.symbols import find_symbol
 
 _SAYS = frozenset({"refers to", "imports", "asks for the fixture"})  # links of what is written
@@ -108,15 +108,19 @@ class Explainer:
                     users[symbol].add(user)
         return users
 
-    def explain(self, symbol: str) -> str:
-        """The chain as text, one step a line, or who refers to a dead symbol."""
+    def explain(self, symbol: str, found: Finding | None = None) -> str:
+        """The chain as text, one step a line; of a dead symbol who refers to it, and what is found.
+
+        That is how sure it is, `DeadCode.judged`.
+        """
         chain = self.chain(symbol)
         if not chain:
             users = self.users(symbol)
-            if not users:
-                return f"{symbol} is dead: nothing refers to it"
-            lines = [f"{symbol} is dead: only dead code refers to it"]
-            return "\n".join([*lines, *(f"  {user}" for user in users)])
+            who = "only dead code" if users else "nothing"
+            lines = [f"{symbol} is dead: {who} refers to it", *(f"  {user}" for user in users)]
+            if found is not None:
+                lines += found.doubts() or ["sure: nothing speaks against it"]
+            return "\n".join(lines)
         lines = [f"{symbol} is alive:", f"  {chain[0].symbol} is a root ({chain[0].how})"]
         for step in chain[1:]:
             lines.append(f"  {step.by} {step.how} {step.symbol}")

@@ -5,6 +5,8 @@ for, which table an unqualified name belongs to, and from where every column com
 runs SQL or asks a database.
 
     statements   bytes to parsed statements (and dbt's Jinja)
+    manifest     a compiled dbt project, in one file
+    doubts       what those may read that cannot be read
     extract      what each statement makes or fills
     queries      SELECT, set operations, CTEs  |  sources: FROM
     blocks       what is in scope, what an expression refers to
@@ -23,6 +25,7 @@ if find_spec("sqlglot") is None:
 
 from deltafix.analyses.lineage.extract import extract
 from deltafix.analyses.lineage.facts import INPUTS
+from deltafix.analyses.lineage.manifest import MANIFEST
 
 __all__ = ["LINEAGE"]
 
@@ -30,6 +33,7 @@ LINEAGE = Analysis(
     name="lineage",
     title="from which columns every column comes, in SQL",
     suffixes=(".sql",),
+    whole=(f"target/{MANIFEST}", "target/compiled"),
     inputs=INPUTS,
     extract=extract,
     program=(("lineage", "program.dl"),),
@@ -40,6 +44,7 @@ LINEAGE = Analysis(
         "feeds",
         "impact",
         "unread",
+        "maybe_read",
         "unknown_table",
         "unknown_column",
         "ambiguous",

@@ -1,7 +1,8 @@
 """From one SQL file's bytes to its fragment: which tables it makes and fills, from which blocks.
 
-Invariant: equal bytes give equal fragments; a statement that cannot be read states `failed` and
-nothing else, a file that cannot be read is a fragment with an error. Statements are named by the
+Invariant: equal bytes give equal fragments; a statement that cannot be read states `failed`, a file
+that cannot be read is a fragment with an error, and either which names it may say (`doubts`).
+Statements are named by the
 table they make or fill, so that one more statement does not rename those after it.
 
 UPDATE and MERGE are blocks whose sources are the target and what it is changed from, and whose
@@ -15,31 +16,68 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from deltafix.analyses.facts import Fragment, Place
+from deltafix.analyses.facts import Fact, Fragment, Place
 from deltafix.analyses.lineage.blocks import Block, Names, Seen
+from deltafix.analyses.lineage.doubts import doubts
 from deltafix.analyses.lineage.facts import ROWS, Facts
+from deltafix.analyses.lineage.manifest import MANIFEST, compiled
 from deltafix.analyses.lineage.queries import add_ctes, finish, query
 from deltafix.analyses.lineage.sources import add_sources, put_list
-from deltafix.analyses.lineage.statements import SqlFile, SqlFileError, Statement, read
+from deltafix.analyses.lineage.statements import (
+    SqlFile,
+    SqlFileError,
+    Statement,
+    parsed,
+    read,
+)
 
 UNKNOWN_FORM = "a form of statement that lineage does not know"
 """Why a statement that parses is not read; the tests know none."""
 
 
 def extract(path: str, data: bytes, prefix: str = "") -> Fragment:
-    """What a SQL file says about columns; never raises for bad content. `prefix` says nothing."""
+    """What a SQL file says about columns; never raises for bad content. `prefix` says nothing.
+
+    Of dbt's manifest, what the project's compiled models say.
+    """
+    if PurePosixPath(path).name == MANIFEST:
+        return _project(path, data)
     try:
         file = read(path, data)
     except SqlFileError as error:
-        return Fragment(path, error=str(error))
+        return Fragment(path, tuple(sorted(doubts(path, data))), error=str(error))
     reader = _Reader(path, file)
     for statement in file.statements:
         reader.read(statement)
     return Fragment.of(path, reader.facts.rows, reader.places)
+
+
+def _project(path: str, data: bytes) -> Fragment:
+    try:
+        nodes = compiled(data)
+    except SqlFileError as error:
+        return Fragment(path, error=str(error))
+    facts: set[Fact] = set()
+    places: set[Place] = set()
+    for node in nodes:
+        reader = _Reader(node.path, SqlFile(node.dialect, "", ()))
+        reader.names.schema = node.schema
+        try:
+            statements = parsed(node.text, node.dialect)
+        except SqlFileError as error:
+            facts.add(("failed", (node.path, "1", str(error))))
+            facts |= doubts(node.path, node.text.encode())
+        else:
+            for statement in statements:
+                reader.read(statement)
+        facts |= reader.facts.rows | node.facts
+        places |= reader.places
+    return Fragment.of(path, facts, places)
 
 
 class _Reader:
@@ -69,6 +107,7 @@ class _Reader:
         self.facts.rows |= self.names.facts.rows
         if reason:
             self.facts.add("failed", self.path, str(statement.ordinal), reason)
+            self.facts.rows |= doubts(self.path, statement.written.encode())
             self.places.add(Place(f"{self.path}#{statement.ordinal}", "unparsed", statement.line))
 
     def _state(self, node: exp.Expr) -> None:

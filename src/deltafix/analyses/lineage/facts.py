@@ -63,6 +63,11 @@ INPUTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "embeds": ("block", "key", "inner", "how"),
         "embeds_rows": ("block", "key", "inner", "how"),
         "failed": ("file", "statement", "reason"),
+        "skipped": ("file", "role"),
+        "may_name": ("file", "name"),
+        "may_name_any": ("file",),
+        "calls_macro": ("file", "macro"),
+        "defines_macro": ("macro",),
     }
 )
 """Input relations of `program.dl` and their columns, all of type symbol."""

@@ -39,10 +39,11 @@ class SqlFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One statement: its tree, or why there is none. `line` counts from 1."""
+    """One statement: its text and tree, or why there is no tree. `line` counts from 1."""
 
     ordinal: int
     line: int
+    written: str
     tree: exp.Expr | None
     reason: str = ""
 
@@ -64,21 +65,30 @@ def read(path: str, data: bytes) -> SqlFile:
         text = data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise SqlFileError(f"not UTF-8 at byte {error.start}") from None
-    file = PurePosixPath(path)
     template = is_template(text)
-    model = file.stem if template or _MODEL_FOLDERS.intersection(file.parts[:-1]) else ""
+    model = PurePosixPath(path).stem if template or is_model(path) else ""
     if template:
         try:
             text = render(text, model)
         except TemplateError as error:
             raise SqlFileError(str(error)) from None
     dialect = _dialect(text)
+    return SqlFile(dialect, model, parsed(text, dialect))
+
+
+def parsed(text: str, dialect: Dialect) -> tuple[Statement, ...]:
+    """The statements of a text. Raises SqlFileError where it has no tokens' end."""
     try:
         tokens = dialect.tokenize(text)
     except (SqlglotError, RecursionError) as error:
         raise SqlFileError(_first_line(str(error))) from None
     with _quiet():
-        return SqlFile(dialect, model, tuple(_statements(dialect, tokens, text)))
+        return tuple(_statements(dialect, tokens, text))
+
+
+def is_model(path: str) -> bool:
+    """Whether a file is one of dbt's models, or snapshots, by the folder it is in."""
+    return not _MODEL_FOLDERS.isdisjoint(PurePosixPath(path).parts[:-1])
 
 
 def _dialect(text: str) -> Dialect:
@@ -121,8 +131,8 @@ def _parse(dialect: Dialect, ordinal: int, chunk: list[Token], text: str) -> Sta
         reason = _first_line(str(error)) or reason  # what sqlglot's parser trips over, as fuzzed
     else:
         if len(trees) == 1 and trees[0] is not None and not isinstance(trees[0], exp.Command):
-            return Statement(ordinal, line, trees[0])
-    return Statement(ordinal, line, None, reason if _CARRIES.match(written) else "")
+            return Statement(ordinal, line, written, trees[0])
+    return Statement(ordinal, line, written, None, reason if _CARRIES.match(written) else "")
 
 
 def _first_line(message: str) -> str:

@@ -22,5 +22,6 @@ POINTS_TO = Analysis(
     program=(("dead_code", "names.dl"), ("value_flow", "rules.dl"), ("points_to", "program.dl")),
     views=("points_to", "field", "calls"),
     tables=table_facts(),
+    alternatives=True,
     edges={"field": (("object",), ("value",))},
 )

@@ -22,4 +22,5 @@ TYPES = Analysis(
     program=(("dead_code", "names.dl"), ("value_flow", "rules.dl"), ("types", "program.dl")),
     views=("returns", "parameter", "attribute", "variable", "disagrees"),
     tables=table_facts(),
+    alternatives=True,
 )
