@@ -70,7 +70,7 @@ class SqlPlay:
 
     seed: object
     writers: int = 2
-    followers: int = 3
+    followers: int = 6
     commits: int = 40
     epochs: int = 1000
     path: Path | None = None
@@ -298,7 +298,7 @@ class SqlPlay:
                 line.close()
                 answer.close()
             self.counts["resumed"] += 1
-            if rng.random() < 0.1:
+            if rng.random() < 0.4:
                 return
 
     def _pages(self, rng: Random, name: str) -> tuple[list[Any], str] | None:

@@ -94,7 +94,11 @@ class _Pair:
         most = random.choice(("", "", ", CHECK (r < 9)", ", CHECK (r IS NOT NULL)"))
         primary = random.choice(("x BIGINT PRIMARY KEY", "x BIGINT"))
         self.both(f"CREATE TABLE c ({primary}, r BIGINT DEFAULT 1{of}, w INTEGER NOT NULL{most})")
-        twice = [f"{n} BIGINT{of and f' REFERENCES t(id){random.choice(ACTIONS)}'}" for n in "rq"]
+        both = random.choice(((action, action), random.choices(ACTIONS, k=2)))
+        twice = [
+            f"{name} BIGINT{key and f' REFERENCES t(id){one}'}"
+            for name, one in zip("rq", both, strict=True)
+        ]
         self.both(f"CREATE TABLE e ({', '.join(twice)})")
         self.both(
             "CREATE MATERIALIZED VIEW a AS SELECT g, COUNT(*) AS n, MIN(v) AS l FROM t GROUP BY g"
@@ -221,8 +225,9 @@ class _Pair:
         returning = one(("", "", "", " RETURNING id, v"))
         if kind in (10, 11):
             return f"DELETE FROM t{self.where()}{returning}"
-        sets = ", ".join(random.sample(SETS, 1)) if random.random() < 0.6 else one(MOVES)
-        return f"UPDATE t SET {sets}{self.where()}{returning}"
+        if random.random() < 0.6:
+            return f"UPDATE t SET {one(SETS)}{self.where()}{returning}"
+        return f"UPDATE t SET {one(MOVES)}{one(('', self.where()))}{returning}"
 
     def merge(self) -> str:
         one = self.random.choice
@@ -230,6 +235,7 @@ class _Pair:
             "c", "(SELECT r, MIN(w) AS w, MAX(x) AS x FROM c GROUP BY r)",
             "(SELECT x AS r, w, x FROM c)", "(SELECT id AS r, g AS w, v AS x FROM t)",
             "(SELECT id + 3 AS r, g AS w, 1 AS x FROM t)",
+            "(SELECT id + 0.25 AS r, g AS w, v AS x FROM t)",
         ))  # fmt: skip
         on = one((
             "t.id = s.r", "t.id = s.r", "s.r = t.id", "t.id = s.r AND t.g = s.w", "t.g = s.w",
@@ -261,6 +267,15 @@ class _Pair:
         whens = " ".join(filter(None, (*matched, *rest))) or "WHEN MATCHED THEN DELETE"
         return f"MERGE INTO t USING {of} AS s ON {on} {whens}"
 
+    def anew(self) -> str:
+        """A MERGE by which rows go, and others of their keys come."""
+        one = "SELECT id{} AS r, id AS x FROM t WHERE v > 0"
+        return (
+            f"MERGE INTO t USING ({one.format('')} UNION ALL {one.format(' + 100')}) AS s "
+            "ON t.id = s.r WHEN MATCHED THEN DELETE "
+            "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.x, 0)"
+        )
+
     def step(self) -> None:
         if self.random.random() < 0.1:
             rows = [
@@ -281,10 +296,14 @@ def _play(seed: int, folder: Path | None = None) -> Counter[str]:
     random = Random(seed)
     pair = _Pair(random, folder)
     with closing(pair):
-        pair.both(f"INSERT INTO t VALUES {pair.rows(8)}")
+        for _ in range(12):  # of many at once one is wrong, and none is there
+            pair.both(f"INSERT INTO t VALUES {pair.rows(1)}")
         for n in range(random.randrange(4)):  # each refers to a row that is there
             pair.both(f"INSERT INTO c SELECT 4 * id + {n}, id, {n} FROM t WHERE id < 9")
-            pair.both("INSERT INTO e SELECT l.id, r.id FROM t l JOIN t r ON l.v <= r.v")
+        if random.random() < 0.5:
+            pair.both("INSERT INTO e SELECT l.id, r.id FROM t l JOIN t r ON l.id < r.id")
+        if random.random() < 0.3:
+            pair.both(pair.anew())
         for _ in range(12):
             if random.random() < 0.5:
                 pair.step()
