@@ -1,8 +1,9 @@
 """Random SQL: schemas with NULLs and duplicates, views over all that is maintained, edit scripts.
 
 A `Case` is text only: tables, views, transactions. Invariant: what is made means the same in
-DuckDB and, where SQLite can say it, in SQLite: numbers stay small, floats are halves, nothing
-divides by zero, no text is compared with a number. A seed alone decides the case.
+DuckDB and, where SQLite can say it, in SQLite: numbers stay small, floats are halves (in some cases
+NaN, infinity and -0.0, too), nothing divides by zero, no text is compared with a number. A
+seed alone decides the case.
 """
 
 from __future__ import annotations
