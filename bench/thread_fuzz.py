@@ -1,8 +1,9 @@
 """`python -m bench.thread_fuzz`: one database, several threads, for as long as you like.
 
-Lives here: a loop over seeds of `tests/threads.py`. By turns a play has one writer or two, a
-random program or one whose tables grow, and memory or a folder. Nothing is shrunk: threads are
-woven anew each time, so a failure is told with all that was wrong, and a seed makes it likely only.
+Lives here: a loop over seeds of `tests/threads.py`, and every fifth time of `tests/sql_threads.py`:
+a connection of SQL that is served. By turns a play has one writer or two, a random program or one
+whose tables grow, and memory or a folder. Nothing is shrunk: threads are woven anew each time, so a
+failure is told with all that was wrong, and a seed makes it likely only.
 
 Exit code 0: no difference; 1: at least one; 2: a wrong command line.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from sql_threads import SqlPlay
 from threads import Play
 
 __all__ = ["main"]
@@ -42,13 +44,11 @@ def main(arguments: list[str] | None = None) -> int:
             break
         large = seed % 4 == 3
         with tempfile.TemporaryDirectory() as folder:
-            play = Play(
-                seed,
-                writers=1 + seed % 2,
-                reads=args.reads // (4 if large else 1),
-                large=large,
-                path=Path(folder) / "state" if seed % 3 == 2 else None,
-            )
+            path = Path(folder) / "state" if seed % 3 == 2 else None
+            play: Play | SqlPlay = SqlPlay(seed, epochs=(4, 1000)[seed % 2], path=path)
+            if seed % 5:
+                reads = args.reads // (4 if large else 1)
+                play = Play(seed, writers=1 + seed % 2, reads=reads, large=large, path=path)
             for failure in play.run():
                 print(f"seed {seed}, {failure.door}: {failure.detail}", flush=True)
                 counts["failures"] += 1

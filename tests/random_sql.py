@@ -1,8 +1,9 @@
 """Random SQL: schemas with NULLs and duplicates, views over all that is maintained, edit scripts.
 
 A `Case` is text only: tables, views, transactions. Invariant: what is made means the same in
-DuckDB and, where SQLite can say it, in SQLite: numbers stay small, floats are halves, nothing
-divides by zero, no text is compared with a number. A seed alone decides the case.
+DuckDB and, where SQLite can say it, in SQLite: numbers stay small, floats are halves (in some cases
+NaN, infinity and -0.0, too), nothing divides by zero, no text is compared with a number. A
+seed alone decides the case.
 """
 
 from __future__ import annotations
@@ -119,12 +120,15 @@ class _Maker:
         self.types = PORTABLE if self.portable else TYPES
         if not arrays:
             self.types = tuple(kind for kind in self.types if kind not in NESTED)
-        self.nan = DOUBLES in self.types and self.maybe(0.5)
+        self.nan = not self.portable and self.maybe(0.4)
+        """Whether there are NaN, infinity and -0.0."""
         self.alters = schemas and self.maybe(0.35)
         self.refers = schemas and self.maybe(0.35)
         """Whether there are foreign keys: what becomes of the rows, SQLite is asked."""
         if self.refers:
             self.types, self.nan = PORTABLE, False
+        elif self.nan:
+            self.types = (*self.types, *(DOUBLE,) * 6)
 
     def name(self, word: str) -> str:
         self.names += 1
@@ -222,6 +226,8 @@ class _Maker:
             ),
             LISTS: ("[]", "[[]]", "[[1],[]]", "[NULL,[2,NULL]]", "[[3],[1,2],[3]]"),
         }
+        if self.nan:
+            choices[DOUBLE] += ("'nan'::DOUBLE", "'inf'::DOUBLE", "-0.0")
         found = self.random.choice(choices[kind])
         return found if self.nan else found.replace("'nan'::DOUBLE", "2.5")
 
@@ -1258,6 +1264,8 @@ class _Maker:
         if not self.portable:
             forms += self.united(scope, column, kind, f"ORDER BY {sorts} {frame}")
             forms += [(f"COUNT(DISTINCT {column})", framed)] * (kind == INT)
+            if kind in (INT, DOUBLE, DECIMAL):
+                forms += [(f"SUM(DISTINCT {column})", framed)]
         call, order = self.random.choice(forms)
         if self.maybe(0.2):  # words as people write them; names and values have capitals in quotes
             order = re.sub(

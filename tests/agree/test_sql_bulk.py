@@ -43,7 +43,7 @@ SETS = (
     "g = g + 1", "g = v", "g = id", "v = v + 1", "v = v * 2", "v = 10 / g", "m = m + 0.5",
     "m = v", "m = m * 1.005", "f = f + v", "f = m", "f = v", "s = s || 'x'", "s = UPPER(s)",
     "s = CASE WHEN y THEN s ELSE 'n' END", "d = d + 1", "y = v > 1", "y = NOT y", "g = NULL",
-    "v = NULL", "s = 'a'", "m = 1.255", "d = '2026-01-01'", "v = g, g = v",
+    "v = NULL", "s = 'a'", "m = 1.255", "m = m + 0.01", "d = '2026-01-01'", "v = g, g = v",
 )  # fmt: skip
 MOVES = (
     "id = id + 1",
@@ -91,9 +91,15 @@ class _Pair:
             f"m DECIMAL(6, 2), f DOUBLE, s TEXT, d DATE, y BOOLEAN{unique}{check})"
         )
         of = f" REFERENCES t(id){action}" if key else ""
-        most = random.choice(("", "", ", CHECK (r < 9)"))
+        most = random.choice(("", "", ", CHECK (r < 9)", ", CHECK (r IS NOT NULL)"))
         primary = random.choice(("x BIGINT PRIMARY KEY", "x BIGINT"))
         self.both(f"CREATE TABLE c ({primary}, r BIGINT DEFAULT 1{of}, w INTEGER NOT NULL{most})")
+        both = random.choice(((action, action), random.choices(ACTIONS, k=2)))
+        twice = [
+            f"{name} BIGINT{key and f' REFERENCES t(id){one}'}"
+            for name, one in zip("rq", both, strict=True)
+        ]
+        self.both(f"CREATE TABLE e ({', '.join(twice)})")
         self.both(
             "CREATE MATERIALIZED VIEW a AS SELECT g, COUNT(*) AS n, MIN(v) AS l FROM t GROUP BY g"
         )
@@ -105,7 +111,7 @@ class _Pair:
         self.count(self.dbs[1])
 
     def hear(self) -> None:
-        self.told = [[db.subscribe(name) for name in "tcab"] for db in self.dbs]
+        self.told = [[db.subscribe(name) for name in "tceab"] for db in self.dbs]
 
     def close(self) -> None:
         for db in self.dbs:
@@ -138,7 +144,7 @@ class _Pair:
         self.counts["changed"] += said[0][0] == "done" and said[0][1] > 0  # type: ignore[operator]
 
     def compare(self) -> None:
-        for name in "tcab":
+        for name in "tceab":
             one, two = (repr(db.execute(f"SELECT * FROM {name}").fetchall()) for db in self.dbs)
             assert one == two, name
         heard = [[[repr(one) for one in told] for told in mine] for mine in self.told]
@@ -189,7 +195,8 @@ class _Pair:
         if kind == 4:
             return f"INSERT INTO t (id, v, s) SELECT r, SUM(w), 'q' FROM c GROUP BY r{conflict}"
         if kind == 5:
-            return f"INSERT INTO c SELECT v, id, {one(('g', '3', 'm', 'id'))} FROM t{self.where()}"
+            w = one(("g", "3", "m", "id", "v"))
+            return f"INSERT INTO c SELECT v, id, {w} FROM t{self.where()}"
         if kind == 6:
             cells = ", ".join(
                 f"({random.randrange(30)}, {random.randrange(8)}, {n})" for n in range(4)
@@ -198,9 +205,12 @@ class _Pair:
         if kind == 7:
             return one((
                 "DELETE FROM c WHERE w > 1", "UPDATE c SET r = r + 1", "UPDATE c SET r = w",
+                "UPDATE c SET w = w + 2147483645",
                 "UPDATE c SET r = NULL WHERE w > 2",
                 "UPDATE c SET x = x + 1 WHERE w < 3", "TRUNCATE t", "TRUNCATE t CASCADE",
-                "TRUNCATE c", "DELETE FROM c USING t WHERE c.r = t.id AND t.y",
+                "TRUNCATE c", "UPDATE e SET r = q", "DELETE FROM e WHERE r = q",
+                "INSERT INTO e SELECT id, g FROM t",
+                "DELETE FROM c USING t WHERE c.r = t.id AND t.y",
             ))  # fmt: skip
         if kind == 8:
             return one((
@@ -215,8 +225,9 @@ class _Pair:
         returning = one(("", "", "", " RETURNING id, v"))
         if kind in (10, 11):
             return f"DELETE FROM t{self.where()}{returning}"
-        sets = ", ".join(random.sample(SETS, 1)) if random.random() < 0.6 else one(MOVES)
-        return f"UPDATE t SET {sets}{self.where()}{returning}"
+        if random.random() < 0.6:
+            return f"UPDATE t SET {one(SETS)}{self.where()}{returning}"
+        return f"UPDATE t SET {one(MOVES)}{one(('', self.where()))}{returning}"
 
     def merge(self) -> str:
         one = self.random.choice
@@ -224,10 +235,12 @@ class _Pair:
             "c", "(SELECT r, MIN(w) AS w, MAX(x) AS x FROM c GROUP BY r)",
             "(SELECT x AS r, w, x FROM c)", "(SELECT id AS r, g AS w, v AS x FROM t)",
             "(SELECT id + 3 AS r, g AS w, 1 AS x FROM t)",
+            "(SELECT id + 0.25 AS r, g AS w, v AS x FROM t)",
         ))  # fmt: skip
-        on = one(
-            ("t.id = s.r", "t.id = s.r", "s.r = t.id", "t.id = s.r AND t.g = s.w", "t.g = s.w")
-        )
+        on = one((
+            "t.id = s.r", "t.id = s.r", "s.r = t.id", "t.id = s.r AND t.g = s.w", "t.g = s.w",
+            "t.id = s.r AND s.w > 1", "t.id = s.r AND t.v > 0",
+        ))  # fmt: skip
         matched = [
             one((
                 "WHEN MATCHED AND s.w > 1 THEN DELETE", "WHEN MATCHED AND t.v < 2 THEN DO NOTHING",
@@ -244,6 +257,7 @@ class _Pair:
                 "WHEN NOT MATCHED AND s.w < 3 THEN INSERT (id, v) VALUES (s.r, s.w)",
                 "WHEN NOT MATCHED THEN INSERT (id, v, s) VALUES (s.r, s.x, 'n')", "",
                 "WHEN NOT MATCHED THEN INSERT (id, g, v) VALUES (s.x + 40, s.r, 0)",
+                "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.x, 0)",
             )),
             one((
                 "", "", "WHEN NOT MATCHED BY SOURCE AND t.y THEN UPDATE SET v = 0",
@@ -252,6 +266,15 @@ class _Pair:
         ]  # fmt: skip
         whens = " ".join(filter(None, (*matched, *rest))) or "WHEN MATCHED THEN DELETE"
         return f"MERGE INTO t USING {of} AS s ON {on} {whens}"
+
+    def anew(self) -> str:
+        """A MERGE by which rows go, and others of their keys come."""
+        one = "SELECT id{} AS r, id AS x FROM t WHERE v > 0"
+        return (
+            f"MERGE INTO t USING ({one.format('')} UNION ALL {one.format(' + 100')}) AS s "
+            "ON t.id = s.r WHEN MATCHED THEN DELETE "
+            "WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.x, 0)"
+        )
 
     def step(self) -> None:
         if self.random.random() < 0.1:
@@ -273,7 +296,14 @@ def _play(seed: int, folder: Path | None = None) -> Counter[str]:
     random = Random(seed)
     pair = _Pair(random, folder)
     with closing(pair):
-        pair.both(f"INSERT INTO t VALUES {pair.rows(8)}")
+        for _ in range(12):  # of many at once one is wrong, and none is there
+            pair.both(f"INSERT INTO t VALUES {pair.rows(1)}")
+        for n in range(random.randrange(4)):  # each refers to a row that is there
+            pair.both(f"INSERT INTO c SELECT 4 * id + {n}, id, {n} FROM t WHERE id < 9")
+        if random.random() < 0.5:
+            pair.both("INSERT INTO e SELECT l.id, r.id FROM t l JOIN t r ON l.id < r.id")
+        if random.random() < 0.3:
+            pair.both(pair.anew())
         for _ in range(12):
             if random.random() < 0.5:
                 pair.step()

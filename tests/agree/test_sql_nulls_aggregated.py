@@ -2,8 +2,9 @@
 
 The random SQL has tables of a few rows. Here a group is large enough to be looked through and to
 keep next values, its best values go in runs, groups have NULLs alone now and then, and rows come by
-statement and by column. Sees: a NULL that counts, a group that is gone with its last value though
-it has rows, a value of none that is not NULL.
+statement and by column. Floats are infinite, NaN and -0.0 now and then, decimals at the bound of
+their type. Sees: a NULL that counts, a group that is gone with its last value though it has rows, a
+value of none that is not NULL, a sum that an infinity or a NaN stays in when it has gone.
 """
 
 from __future__ import annotations
@@ -22,16 +23,26 @@ from deltafix.kernel import layout as at
 
 TABLE = """
 CREATE TABLE t (id BIGINT PRIMARY KEY, g BIGINT, v BIGINT, d DECIMAL(12, 2), s TEXT, f DOUBLE,
-                b BOOLEAN, w DATE)
+                b BOOLEAN, w DATE, h DOUBLE)
 """
-COLUMNS = ("v", "d", "s", "f", "b", "w")
-OF = {"v": ("SUM", "AVG"), "d": ("SUM", "AVG"), "s": (), "f": (), "b": (), "w": ()}
+COLUMNS = ("v", "d", "s", "f", "b", "w", "h")
+SUMS = ("SUM", "AVG")
+OF = {"v": SUMS, "d": SUMS, "s": (), "f": (), "b": (), "w": (), "h": SUMS}
+SPECIAL = (float("nan"), float("inf"), float("-inf"), -0.0, 5e-324)
+BOUNDS = (Decimal("9999999999.99"), Decimal("-9999999999.99"))
 OTHERS = (
     "SELECT COUNT(v) AS a, SUM(v) AS b, MIN(v), MAX(s), AVG(d), COUNT(*) AS c FROM t",
     "SELECT g, SUM(v) AS total FROM t GROUP BY g HAVING MIN(v) < 0 OR COUNT(d) = 0",
     "SELECT g, MIN(v) FILTER (WHERE b), MAX(d) FILTER (WHERE s > 'b'), COUNT(v) FROM t GROUP BY g",
     "SELECT g, b, MAX(w), MIN(f), SUM(DISTINCT v) FROM t GROUP BY GROUPING SETS ((g), (g, b), ())",
     "SELECT id, (SELECT MIN(o.v) FROM t o WHERE o.g = t.g AND o.v > t.v) FROM t WHERE id % 9 = 0",
+    "SELECT h, COUNT(DISTINCT f), SUM(DISTINCT h) FILTER (WHERE b), MAX(d) FROM t GROUP BY h",
+    "SELECT g, SUM(DISTINCT h), AVG(h) FILTER (WHERE h < f), COUNT(DISTINCT h) FROM t GROUP BY g",
+    "WITH RECURSIVE r (x, n) AS (SELECT h, 0 FROM t WHERE id % 5 = 0 UNION SELECT t.h, r.n + 1 "
+    "FROM r JOIN t ON t.h <= r.x AND t.g = r.n WHERE r.n < 3) "
+    "SELECT n, MIN(x), SUM(x), COUNT(DISTINCT x) FILTER (WHERE x > 0) FROM r GROUP BY n",
+    "SELECT id, RANK() OVER (PARTITION BY g ORDER BY h DESC), COUNT(DISTINCT h) OVER (PARTITION "
+    "BY b), SUM(h) OVER (PARTITION BY g ORDER BY f GROUPS 1 PRECEDING) FROM t WHERE id % 4 = 0",
     "SELECT x.g, MAX(x.v + y.v), COUNT(y.d) FROM t x JOIN t y ON x.id = y.v GROUP BY x.g",
 )
 
@@ -51,17 +62,20 @@ def value(rng: Random, column: str, blank: float) -> object:
     whole = rng.choice((rng.randrange(-60, 60), rng.randrange(-(1 << 45), 1 << 45)))
     return {
         "v": whole,
-        "d": Decimal(whole % 10**9) / 100,
+        "d": rng.choice((Decimal(whole % 10**9) / 100, *BOUNDS)),
         "s": "".join(rng.choice("abé") for _ in range(rng.randrange(5))),
-        "f": rng.choice((whole / 8, 0.0, 1e300)),
+        "f": rng.choice((whole / 8, 0.0, 1e300, *SPECIAL)),
         "b": rng.random() < 0.5,
         "w": datetime.date(2000, 1, 1) + datetime.timedelta(whole % 9999),
+        "h": rng.choice((whole % 99 / 2, whole % 99 / 2, *SPECIAL))
+        if whole % 5 == 0
+        else whole % 9,
     }[column]
 
 
 def bag(rows: list[tuple]) -> Counter:
     return Counter(
-        tuple(f"{one:.9g}" if isinstance(one, float) else one for one in row) for row in rows
+        tuple(f"{one + 0.0:.9g}" if isinstance(one, float) else one for one in row) for row in rows
     )
 
 
@@ -102,7 +116,7 @@ def _row(rng: Random, number: int) -> tuple:
 
 def _run(rng: Random, rows: dict[int, tuple]) -> list[int]:
     """Rows with the least or greatest values of a column in a group, or any."""
-    place = rng.randrange(2, 8)
+    place = rng.randrange(2, 2 + len(COLUMNS))
     g = rng.choice((0, 0, 1, 3))
     own = [row for row in rows.values() if row[1] == g and row[place] is not None]
     own.sort(key=lambda row: row[place], reverse=rng.random() < 0.5)
@@ -142,5 +156,5 @@ def _edit(rng, engines, rows, went: list[int], came: list[tuple]) -> None:
 
 def _types() -> list[tuple[str, pa.DataType]]:
     kinds = (pa.int64(), pa.int64(), pa.int64(), pa.decimal128(12, 2), pa.string())
-    kinds += (pa.float64(), pa.bool_(), pa.date32())
+    kinds += (pa.float64(), pa.bool_(), pa.date32(), pa.float64())
     return list(zip(("id", "g", *COLUMNS), kinds, strict=True))

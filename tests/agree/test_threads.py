@@ -2,12 +2,16 @@
 
 Sees: answers that are of no epoch (rows of two, counts of a commit that is under way, values by
 other codes), deltas of another thread's epoch, watchers that miss or hear twice, errors that are no
-error's own class, and threads that wait for each other. `bench.thread_fuzz` plays on for minutes.
+error's own class, and threads that wait for each other. Of a connection of SQL that is served: a
+follower whose deltas do not lead where DuckDB is, or that is told nothing; what a statement sees of
+its own transaction, and what is left of one that was rolled back, definitions included.
+`bench.thread_fuzz` plays on for minutes.
 """
 
 from __future__ import annotations
 
 import pytest
+from tests.sql_threads import SqlPlay
 from tests.threads import Play
 
 
@@ -35,3 +39,14 @@ def test_agree_each_thread_sees_whole_epochs(tmp_path, seed, writers, large, is_
     assert play.counts["reads judged"] >= 40
     assert play.counts["deltas judged"] > 5
     assert play.counts["deltas told"]
+
+
+@pytest.mark.parametrize(("seed", "epochs", "is_kept"), [(1, 1000, False), (2, 4, True)])
+def test_agree_followers_of_a_served_connection(
+    warm_kernel, tmp_path, seed, epochs, is_kept
+) -> None:
+    path = tmp_path / "state" if is_kept else None
+    play = SqlPlay(f"agree {seed}", commits=25, epochs=epochs, path=path)
+    assert play.run() == []
+    for what in ("judged", "deltas", "resumed", "COMMIT", "ROLLBACK", "posted", "page 200"):
+        assert play.counts[what] > 3, what

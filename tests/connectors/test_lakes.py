@@ -89,14 +89,20 @@ def change(spark: Any, rng: Random, table: str, form: str) -> None:
     "form",
     [
         pytest.param("delta", marks=pytest.mark.shows("Delta tables by path, in: change feed")),
+        "delta with deletion vectors",
         pytest.param("iceberg", marks=needs("iceberg")),
     ],
 )
 def test_oracle_two_readers_of_one_table_by_turns(spark, request, tmp_path, form) -> None:
     rng = Random(f"{form} by turns")
+    form, _, feature = form.partition(" ")
+    order = ("local", "spark") if feature else ("spark", "local")
     if form == "delta":
         table = f"delta.`{tmp_path}/lake`"
-        more = " TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+        more = (
+            " TBLPROPERTIES (delta.enableChangeDataFeed = true, "
+            f"delta.enableDeletionVectors = {bool(feature)})"
+        )
         section = f'source = "delta"\npath = "{tmp_path}/lake"\nduplicates = "count"'
         readers = dict.fromkeys(("spark", "local"), Reader(tmp_path, section))
     else:
@@ -113,11 +119,15 @@ def test_oracle_two_readers_of_one_table_by_turns(spark, request, tmp_path, form
         'executor = "shards"\nshards = 2\n',
     )  # fmt: skip
     spark.sql(f"CREATE TABLE {table} ({SHAPE}) USING {form}{more}")
+    if feature:
+        rows = ", ".join(f"('{x}', {n})" for x in "abc" for n in range(6))
+        spark.sql(f"INSERT INTO {table} VALUES {rows}")
+        spark.sql(f"DELETE FROM {table} WHERE n = 2")
     taken_in_part = 0
     for turn in range(TURNS):
         for _ in range(rng.randrange(1, 3)):
             change(spark, rng, table, form)
-        runner, most = ("spark", "local")[turn % 2], rng.choice([1, 2, None])
+        runner, most = order[turn % 2], rng.choice([1, 2, None])
         epochs, rows = readers[runner].take(runner, most)
         taken_in_part += len(epochs) == most
         if most is None:
@@ -125,6 +135,9 @@ def test_oracle_two_readers_of_one_table_by_turns(spark, request, tmp_path, form
         if turn in (1, 4):  # a load that ends in the middle, what has changed since
             shards.take("spark", 2)
     assert shards.take("spark")[1] == {tuple(row) for row in spark.table(table).collect()}
+    if feature:
+        files = spark.read.json(f"{tmp_path}/lake/_delta_log/*.json").select("add.deletionVector")
+        assert files.where("deletionVector IS NOT NULL").count() > 1
     for runner in ("spark", "local"):
         epochs, rows = readers[runner].take(runner)
         assert rows == {tuple(row) for row in spark.table(table).collect()}

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from deltafix.engine.coded import CodedRows, numbered
+from deltafix.engine.coded import CodedRows, numbered, places_among
 from deltafix.errors import SqlError
+from deltafix.kernel.values import NIL
 from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.literals import Compute, Given, Scalar, typed
@@ -26,7 +27,7 @@ from deltafix.sql.rows import CodedEdit, Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scans import Columns
 from deltafix.sql.setting import computed, set_places, sound, to_insert, where_of
-from deltafix.sql.tables import Table
+from deltafix.sql.tables import ForeignKey, Table
 from deltafix.sql.text import Statement, cells_of, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
 from deltafix.sql.upserts import Upsert, conflict_of
@@ -104,9 +105,20 @@ def many(connection: Connection, statement: Statement, rows: Sequence[Any]) -> C
         given = connection.in_codes(inserted(statement, table, wanted, rows))
     except SqlError:
         return None
+    if any(one.table == table.relation.name and _refers_ahead(given, one) for one in table.foreign):
+        return None
     if conflict is None:
         return given
     return Upsert.of(statement, table, conflict).in_codes(connection, given)
+
+
+def _refers_ahead(edit: CodedEdit, one: ForeignKey) -> bool:
+    """Whether a row refers to one behind it, which is not there yet when it is inserted."""
+    codes = edit.added.codes
+    referring, keys = codes[:, list(one.places)], codes[:, list(one.key.places)]
+    places = places_among(referring, keys)
+    places[(referring == NIL).any(axis=1)] = -1
+    return bool((places > np.arange(len(codes))).any())
 
 
 def _target(

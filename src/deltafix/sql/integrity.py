@@ -16,6 +16,7 @@ import numpy as np
 
 from deltafix.engine.coded import CodedRows, distinct, numbered, places_among, without_nil
 from deltafix.errors import SqlError
+from deltafix.facts.logical import logical_order
 from deltafix.facts.schema import Row
 from deltafix.kernel.values import NIL
 from deltafix.sql.catalog import Catalog
@@ -118,9 +119,14 @@ def require_references(connection: Editing, statement: Statement, edit: Edit) ->
 def _referring(
     connection: Editing, table: Table, one: ForeignKey, keys: Iterable[tuple[Any, ...]]
 ) -> list[Row]:
-    """The rows that refer to some of these keys."""
+    """The rows that refer to some of these keys, in order: an error names the first."""
     asked = {one.referring(value) for value in keys if None not in value}
-    return connection.rows_at(table, one.places, asked) if asked else []
+    found = connection.rows_at(table, one.places, asked) if asked else []
+    if len(found) < 2:
+        return found
+    shown = decode_rows(found, table.relation.columns)
+    order = sorted(range(len(found)), key=lambda place: logical_order(shown[place]))
+    return [found[place] for place in order]
 
 
 def actions(
@@ -367,14 +373,10 @@ def _refers_soundly(
     name = edit.table.relation.name
     for one in edit.table.foreign:
         places = list(one.places)
-        if (
-            one.table not in made
-            and edit.replaced == len(edit.added)
-            and np.array_equal(
-                edit.removed.codes[: edit.replaced, places], edit.added.codes[:, places]
-            )
+        if edit.replaced == len(edit.added) and np.array_equal(
+            edit.removed.codes[: edit.replaced, places], edit.added.codes[:, places]
         ):
-            continue
+            continue  # a row that lost what it refers to would have followed
         wanted = distinct(_of(edit.added, places))
         if one.table in made:
             wanted = _without(wanted, _of(made[one.table].added, one.key.places))

@@ -197,7 +197,8 @@ class Scope:
         def spelled(part: exp.Expr) -> exp.Expr:
             if part.find_ancestor(exp.Query):
                 return part
-            if isinstance(part, exp.Paren):
+            twice = isinstance(part, exp.Subquery) and isinstance(part.this, exp.Subquery)
+            if twice or isinstance(part, exp.Paren):
                 inside: exp.Expr = part.this.transform(spelled)
                 return inside
             if not isinstance(part, exp.Column) or (not part.table and part.name in self.merged):

@@ -143,7 +143,7 @@ def meant_in(
     def stands(part: exp.Column) -> bool:
         if part.table or part.name not in given or given[part.name] == part:
             return False
-        if part.find_ancestor(exp.Query, exp.AggFunc):
+        if part.find_ancestor(exp.Query, exp.AggFunc, exp.Filter, exp.WithinGroup):
             return False
         if is_taken and keys is not None:
             return scope.qualified(part) not in keys

@@ -130,9 +130,7 @@ class Upsert:
         if not self.places:
             added = CodedRows(schema, fresh, rows.tables)
             return CodedEdit(table, rows.nothing, added)
-        old = known[at[at >= 0]]
-        if len(distinct(old)) < len(old):
-            return None
+        old = known[at[at >= 0]]  # no row twice: no key is given twice
         both = [side[:, place] for side in (old, matched) for place in range(len(columns))]
         there_ = Columns((*columns, *columns), both, rows.tables)
         try:

@@ -302,7 +302,7 @@ class Feed:
     async def follow(
         self, name: str | None, place: str | None, where: Where | None = None
     ) -> AsyncIterator[str]:
-        """Server-sent events: `ready`, then one for each epoch, `gone` where the place is.
+        """Server-sent events: `ready`, then one for each epoch, `gone` where place or relation is.
 
         That is a `delta` of a relation, with all of its rows, or without a name an `epoch`, which
         has the first rows of each relation and the work; and `files`, first and whenever it is
@@ -337,7 +337,7 @@ class Feed:
                     except TimeoutError:
                         yield f"{passed}: still here\n\n"
                         passed = ""
-            except GoneError as gone:
+            except (GoneError, UnknownRelationError) as gone:  # dropped since the caller asked
                 yield _event("gone", "", json.dumps({"reason": str(gone), "code": gone.code}))
         finally:
             del self._waiting[event]

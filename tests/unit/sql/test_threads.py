@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from collections import Counter
+from contextlib import closing
 from random import Random
 from typing import Any
 
@@ -84,3 +87,51 @@ def test_connections_in_threads_do_not_share_what_statements_say() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_forked_child_has_the_rows_of_its_fork(tmp_path, is_kept) -> None:
+    """Edits large enough for threads of the kernel are made before, behind and in the child."""
+    where = tmp_path / "state" if is_kept else ":memory:"
+    rng, held = Random(5), dict[int, str]()
+
+    def edit(db: deltafix.sql.Connection) -> None:
+        first = max(held, default=0) + 1
+        rows = [(first + n, rng.choice("xyz")) for n in range(20_000)]
+        db.execute("BEGIN; DELETE FROM t WHERE a % 3 = 0")
+        db.insert("t", rows)
+        db.execute("COMMIT")
+        for key in [key for key in held if key % 3 == 0]:
+            del held[key]
+        held.update(rows)
+
+    def is_right(db: deltafix.sql.Connection) -> bool:
+        found = dict(db.execute("SELECT a, b FROM t").fetchall())
+        return found == held and dict(db.execute("SELECT * FROM v").fetchall()) == Counter(
+            held.values()
+        )
+
+    with closing(deltafix.sql.connect(where)) as db:
+        db.execute(SCRIPT)
+        for _ in range(3):
+            edit(db)
+            child = os.fork()
+            if child == 0:
+                wrong = 1
+                try:
+                    wrong = 2 * (not is_right(db))
+                    if is_kept:
+                        try:
+                            edit(db)
+                            wrong |= 4
+                        except deltafix.sql.Error:
+                            pass
+                    else:
+                        edit(db)
+                        wrong |= 8 * (not is_right(db))
+                finally:
+                    os._exit(wrong)
+            edit(db)
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+            assert is_right(db)

@@ -20,9 +20,10 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import pytest
+from tests.served import Door, events
 
 import deltafix
 import deltafix.sql
@@ -47,65 +48,6 @@ CREATE MATERIALIZED VIEW areas AS
     SELECT founded, SUM(area) AS area, COUNT(*) AS n FROM city GROUP BY founded;
 """
 VIEWS = ("city", "road", "reach", "ends", "areas")
-
-
-class Door:
-    """Requests to a running server."""
-
-    def __init__(self, server: Server) -> None:
-        found = urlsplit(server.url)
-        self.url, self.port, self.token = server.url, found.port, found.path.strip("/")
-
-    def open(self, method, path, body=None, headers=(), token=None):
-        line = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        allowed = {"Authorization": f"Bearer {token or self.token}"}
-        line.request(method, f"/{path}", body, {**allowed, **dict(headers)})
-        return line, line.getresponse()
-
-    def __call__(self, method, path, body=None, headers=(), token=None):
-        line, answer = self.open(method, path, body, headers, token)
-        text = answer.read().decode()
-        line.close()
-        return answer.status, json.loads(text) if text.startswith("{") else text
-
-    def edit(self, *edits):
-        return self("POST", "live/edits", "\n".join(json.dumps(one) for one in edits))
-
-    def rows(self, name, limit=1000, where=None):
-        """All rows by pages, and the id of their epoch."""
-        found, after = [], ""
-        asked = "" if where is None else f"&where={quote(json.dumps(where))}"
-        while True:
-            status, page = self("GET", f"live/rows/{name}?limit={limit}{after}{asked}")
-            assert status == 200, page
-            found += page["rows"]
-            if page["next"] is None:
-                return found, page["id"]
-            after = f"&after={page['next']}"
-
-    @contextmanager
-    def follow(self, name, place=None, where=None):
-        headers = {} if place is None else {"Last-Event-ID": place}
-        asked = "" if where is None else f"?where={quote(json.dumps(where))}"
-        line, answer = self.open("GET", f"live/changes/{name}{asked}", headers=headers)
-        assert answer.status == 200, answer.read()
-        try:
-            yield events(answer)
-        finally:
-            line.sock and line.sock.close()
-            answer.close()
-
-
-def events(answer):
-    found = {}
-    while line := answer.readline().decode():
-        name, _, value = line.rstrip("\n").partition(": ")
-        if not line.strip():
-            if "event" in found:
-                yield found["event"], found.get("id"), json.loads(found["data"])
-            found = {}
-        elif name:
-            found[name] = value
 
 
 @contextmanager

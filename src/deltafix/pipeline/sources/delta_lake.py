@@ -60,7 +60,12 @@ class DeltaTable(Single):
 
     def _first(self, state: State, limit: int, mark: str) -> Portion:
         table = self._table(state.marks.get(f"{mark}/start"))
-        portion = self.whole(state, table.to_pyarrow_table(), self._origin, limit)
+        try:
+            rows = pa.table(table.scan())  # what reads Parquet alone knows no deletion vectors
+        except Exception as error:
+            message = f"{self._origin} cannot be read: {error}"
+            raise PipelineError(message, input=self.name, path=self.values["path"]) from error
+        portion = self.whole(state, rows, self._origin, limit)
         version = int(table.version())
         portion.marks[f"{mark}/start"] = version if portion.more else None
         if not portion.more:
