@@ -2,10 +2,10 @@
 
 Groups are large enough for the next values of `min` and `max` and for exact sums to be kept, values
 are missing, infinite or NaN, views and a column come and go, and between transactions the folder is
-closed, compacted or opened anew. Of odd seeds no value is missing: there all is the kernel's, so a
-folder has an image, which is taken up, is behind its log, or is damaged. Invariant asserted after
-every kill: all tables and views are those behind the last acknowledged transaction or the one at
-work, and what follows goes on from there, exactly.
+closed, compacted or opened anew, by its image or without. A view that comes again may call another
+function by the name of the one before. Invariant asserted after every kill: all tables and views
+are those behind the last acknowledged transaction or the one at work, and what follows goes on from
+there, exactly.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ QUERIES = (
     "SELECT g, AVG(h) AS a, MIN(d) AS b FROM m WHERE h > 0 GROUP BY g HAVING COUNT(*) > 2",
     "SELECT x.g, MAX(y.f) AS a FROM m x JOIN m y ON x.v = y.id GROUP BY x.g",
     "SELECT id, SUM(v) OVER (PARTITION BY g ORDER BY id ROWS 2 PRECEDING) AS a FROM m WHERE d > 0",
+    "SELECT REVERSE(v::VARCHAR) AS a, COUNT(*) AS b, LENGTH(id::VARCHAR) AS c FROM m GROUP BY 1, 3",
+    "SELECT id, REPLACE(d::VARCHAR, '.', '-') AS a, REVERSE(g::VARCHAR) AS b FROM m WHERE g > 0",
 )
-NATIVE = range(5, 8)
-"""Those of which all is the kernel's where no value is missing."""
+OTHERS = ("REVERSE", "MD5", "TRIM")
+"""What a view calls in the place of the first of them."""
 VALUES = {
     "v": lambda rng: str(rng.choice((rng.randrange(-60, 60), rng.randrange(1 << 40)))),
     "f": lambda rng: rng.choice(
@@ -64,21 +66,18 @@ def script_of(seed: int) -> list[list[str]]:
     """Transactions, each a list of statements; the last one says how it ends."""
     rng = Random(f"kills {seed}")
     ids, views, wide = list[int](), set[int](), False
-    is_native = bool(seed % 2)
-    end, groups = (" NOT NULL", "000123") if is_native else ("", ("NULL", *"00012"))
-    columns = ", ".join(f"{name} {kind}{end}" for name, kind in COLUMNS.items())
+    columns = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
     script = [[f"CREATE TABLE m ({columns})", "COMMIT"]]
-    queries = NATIVE if is_native else range(len(QUERIES))
 
     def value(column: str) -> str:
-        return "NULL" if not is_native and rng.random() < 0.2 else VALUES[column](rng)
+        return "NULL" if rng.random() < 0.2 else VALUES[column](rng)
 
     def insert() -> str:
         count = rng.choice((1, 3, 150))
         first = (ids[-1] if ids else 0) + 1
         ids.extend(range(first, first + count))
         rows = (
-            f"({n}, {rng.choice(groups)}, {', '.join(map(value, VALUES))})"
+            f"({n}, {rng.choice(('NULL', *'00012'))}, {', '.join(map(value, VALUES))})"
             for n in range(first, first + count)
         )
         return f"INSERT INTO m (id, g, v, f, h, d) VALUES {', '.join(rows)}"
@@ -100,13 +99,14 @@ def script_of(seed: int) -> list[list[str]]:
                     f"UPDATE m SET {column} = {value(column)} WHERE id % 7 = {rng.randrange(7)}"
                 )
             elif kind < 0.93:
-                at = rng.choice(queries)
+                at = rng.randrange(len(QUERIES))
                 if at in views:
                     views.remove(at)
                     statements.append(f"DROP VIEW w{at}")
                 else:
                     views.add(at)
-                    statements.append(f"CREATE {{}}VIEW w{at} AS {QUERIES[at]}")
+                    query = QUERIES[at].replace(OTHERS[0], rng.choice(OTHERS))
+                    statements.append(f"CREATE {{}}VIEW w{at} AS {query}")
             else:
                 wide = not wide
                 what = "ADD COLUMN e DOUBLE DEFAULT 0.5" if wide else "DROP COLUMN e"
@@ -205,7 +205,7 @@ def test_oracle_a_kill_at_any_step_leaves_what_was_acknowledged(tmp_path, seed, 
     assert kills > 3
 
 
-@pytest.mark.parametrize("seed", range(5, 12, 2))
+@pytest.mark.parametrize("seed", range(5, 9))
 def test_oracle_a_damaged_image_is_told_and_derived_again(tmp_path, seed) -> None:
     rng, told = Random(seed), 0
     (tmp_path / "state").mkdir()

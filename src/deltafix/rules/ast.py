@@ -254,7 +254,9 @@ class Directive:
 class Program:
     """Relations + rules + directives + pragmas (key and value).
 
-    `source` is the text it was read from, for error carets. `fed` has the collection that fills a
+    `source` is the text it was read from, for error carets. `made_by` says what made the functions
+    that it calls, where its text stands for them: where that is the same, so are functions of one
+    name, in every process. `fed` has the collection that fills a
     relation, by its name (`operators.const`); `reactive.fixpoint` runs such a program.
 
     Facts in the text are rules with an empty body. Declaration order is kept everywhere:
@@ -272,6 +274,7 @@ class Program:
     functors: tuple[FunctorDecl, ...] = ()
     lattices: tuple[LatticeDecl, ...] = ()
     fed: Mapping[str, Feed] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
+    made_by: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def relation(self, name: str, /) -> RelationDecl:
         """The declaration called `name`. Raises KeyError if there is none."""

@@ -41,8 +41,6 @@ class TableProgram(Program):
         views: of each view whose rows are a set, likewise.
         bags: views whose rows may be equal.
         keys: what rows of tables must be told apart by.
-        made_by: what made the functions of the text: where that is the same, so are functions of
-            one name, in every process.
     """
 
     functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
@@ -51,7 +49,6 @@ class TableProgram(Program):
     views: Mapping[str, tuple[Logical, ...]] = field(default_factory=dict)
     bags: frozenset[str] = frozenset()
     keys: tuple[TableKey, ...] = ()
-    made_by: str = field(default="", compare=False)
 
 
 def users_of(program: Program) -> dict[str, Any]:

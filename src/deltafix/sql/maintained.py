@@ -8,8 +8,11 @@ they were. Rows and transactions are `sql.transactions`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -81,7 +84,7 @@ class Maintained:
                     self.catalog.restored(durable.catalog_of(mark, self.catalog))
                 self._known = self.catalog.without(marks.get(durable.WITHOUT, ()))
                 functions.update(self._known.functions())
-                return self._known.program()
+                return self._program(self._known)
 
             self._db = connect_engine(
                 program_of,
@@ -97,6 +100,16 @@ class Maintained:
         elif self._stale:
             self._define(self._db)
         return self._db
+
+    def _program(self, catalog: Catalog) -> Program:
+        """The program of a catalog; for a state folder it says what its functions follow from."""
+        found = catalog.program()
+        if not self._durable:
+            return found
+        from deltafix.sql.program import maker  # noqa: PLC0415  it reads all of deltafix
+
+        said = json.dumps([maker(), durable.catalog_mark(catalog)])
+        return replace(found, made_by=hashlib.sha256(said.encode()).hexdigest())
 
     def _recover(self, db: Any) -> None:
         """Take back what a process left that ended in a transaction; end its definition first."""
@@ -230,7 +243,7 @@ class Maintained:
             with db.transaction() as tx:
                 for name in (known.tables.keys() - catalog.tables.keys()) & {*db.schemas}:
                     tx.delete(name, db.rows(name))
-                tx.change_program(catalog.program(), catalog.functions())
+                tx.change_program(self._program(catalog), catalog.functions())
                 self._note(tx, marks)
         except BaseException:
             if tx is None or not tx.is_committed:

@@ -37,7 +37,7 @@ from deltafix.sql.logical import SqlLogical
 from deltafix.sql.text import Statement, exp, statements
 from deltafix.sql.types import BIGINT, NULL, Column
 
-__all__ = ["MULTIPLICITY", "program_of", "read_program"]
+__all__ = ["MULTIPLICITY", "maker", "program_of", "read_program"]
 
 MULTIPLICITY: Final = "multiplicity"
 """The column of a counted view that says how often a row is there."""
@@ -104,12 +104,12 @@ def program_of(
         views={name: _logical(shown[name]) for name in catalog.views if name in shown},
         bags=frozenset(catalog.views.keys() - shown.keys()),
         keys=tuple(keys),
-        made_by=f"{_maker()} {dialect}",
+        made_by=f"{maker()} {dialect}",
     )
 
 
 @cache
-def _maker() -> str:
+def maker() -> str:
     """What functions depend on beside the text: deltafix, the parser, and Python."""
     sources = hashlib.sha256()
     for path in sorted(Path(deltafix.__path__[0]).rglob("*.py")):

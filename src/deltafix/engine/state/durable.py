@@ -55,17 +55,11 @@ from deltafix.kernel.arena import Arena
 from deltafix.kernel.entries import delete_rows, insert_rows
 from deltafix.plan.normalize import Core
 from deltafix.rules.ast import Program
-from deltafix.rules.tables import TableProgram
 from deltafix.store import disk
 from deltafix.store.folder import LocalFolder, folder_at
 
 if TYPE_CHECKING:
     from deltafix.engine.rule_edits import RuleEpoch
-
-
-def _maker(program: Program) -> str:
-    """What made the functions that a program calls, where its text stands for them; or nothing."""
-    return program.made_by if isinstance(program, TableProgram) else ""
 
 
 def _program_of(path: str, known: Identity) -> Program:
@@ -209,9 +203,10 @@ class DurableDatabase(Database):
             arena,
             codes,
             origin=origin(
-                f"{self._state.program.digest} {_maker(self.program)}", unrun._linked, arena, codes
+                f"{self._state.program.digest} {self.program.made_by}", unrun._linked, arena, codes
             ),
             users=self._asked,
+            made_by=lambda: self.program.made_by,
             catalog=lambda: Catalog.of(self.program, self._core, self._linked),
         )
 
@@ -223,12 +218,15 @@ class DurableDatabase(Database):
     def _asked(self) -> list[str]:
         """Functions of Python that the program calls, and those whose values are remembered.
 
-        Those that a text stands for are not among them: they are the same in every process.
+        Those that the program's text stands for are not among them: they are the same in every
+        process. Of a text that there is no more others may come to have their names.
         """
-        if _maker(self.program):
-            return []
-        memos = [one.functor for one in self._linked.tables.numbers if isinstance(one, Memo)]
-        brought = {*called(self.program), *(n[1:] for n in memos if n.startswith("@"))}
+        memos = (one.functor for one in self._linked.tables.numbers if isinstance(one, Memo))
+        remembered = {name[1:] for name in memos if name.startswith("@")}
+        if self.program.made_by:
+            there = {one.name for one in self.program.functors}
+            return [f"@{name}" for name in sorted(remembered - there)]
+        brought = {*called(self.program), *remembered}
         return [f"@{name}" for name in (*sorted(brought), *folded(self.program))]
 
     def _link_by(self, catalog: Catalog) -> None:
@@ -345,6 +343,7 @@ class Images:
         origin: what an image has to agree on (`image.origin`), of the program as it was opened.
         users: functions of Python that it calls, or has called, and that may be others when it is
             opened again; with any, there is no image.
+        made_by: gives what made the others (`Program`).
         catalog: gives that of the arena, or None if the program alone would not be planned alike.
 
     Attributes:
@@ -360,6 +359,7 @@ class Images:
         *,
         origin: str,
         users: Callable[[], Sequence[str]],
+        made_by: Callable[[], str],
         catalog: Callable[[], Catalog | None],
     ) -> None:
         self._state = state
@@ -367,6 +367,7 @@ class Images:
         self._codes = codes
         self._origin = origin
         self._users = users
+        self._made_by = made_by
         self._behind = 0
         self._epoch: int | None = None
         self.catalog: Catalog | None = None
@@ -457,7 +458,7 @@ class Images:
         return Moment(state.name, state.epoch, self._origin_of(catalog), catalog)
 
     def _origin_of(self, catalog: Catalog) -> str:
-        return origin_in_steps(self._state.program.digest, catalog)
+        return origin_in_steps(f"{self._state.program.digest} {self._made_by()}", catalog)
 
     def _rows(self) -> int:
         cells = self._arena.cells
