@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deltafix.collector import held_back
 from deltafix.engine.bind import UserFunctor
 from deltafix.engine.codes import Codes
 from deltafix.engine.link import Linked
@@ -84,6 +85,7 @@ class Functors:
         for field, place in self._fields.get(number, ()):
             self._enter(field, made, _array(arguments[place]), 1)
 
+    @held_back()
     def _answer_all(self, asked: Words) -> None:
         found: dict[int, list[Words]] = {}
         while len(asked):
