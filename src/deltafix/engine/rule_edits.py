@@ -51,7 +51,8 @@ from deltafix.rules.show import show, show_order, show_rule
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
 
-_SAID = tuple(part.name for part in fields(Program) if part.name not in ("source", "path"))
+_BESIDE = ("source", "path", "fed", "made_by")
+_SAID = tuple(part.name for part in fields(Program) if part.name not in _BESIDE)
 """The fields that hold what a program says: every one of them survives an edit of rules."""
 
 _NAME = re.compile(r"[A-Za-z_?][\w?]*(\.[A-Za-z_?][\w?]*)*")
