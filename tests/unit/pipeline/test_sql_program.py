@@ -471,7 +471,7 @@ def test_a_state_of_views_is_opened_from_its_image(books: Books, monkeypatch) ->
         (None, Decimal("4.00"), None), (date(2026, 1, 31), Decimal("12.00"), "A,C"),
     ]  # fmt: skip
     assert [row[0] for row in books.view("late")] == [1, 3, 4]
-    monkeypatch.setattr(program, "_maker", lambda: "another version")
+    monkeypatch.setattr(program, "maker", lambda: "another version")
     with books.open() as pipeline:  # its functions may compute other values
         (said,) = pipeline.maintainer.db.recovered
         assert "another program" in said
