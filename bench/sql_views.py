@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
+import gc
 import os
 import sys
 import time
@@ -109,6 +110,8 @@ def measured(query: str, rows: pa.Table) -> Figures:
         db.execute(f"CREATE MATERIALIZED VIEW answer AS {query}")
         ((found,),) = db.execute("SELECT COUNT(*) FROM answer").fetchall()
         made = clock()
+        gc.collect()  # what a view leaves behind is no time of DuckDB's
+        asked = clock()
         wanted = duck.execute(query).fetchall()
         evaluated = clock()
         agrees = _bag(db.execute("SELECT * FROM answer").fetchall()) == _bag(wanted)
@@ -122,7 +125,7 @@ def measured(query: str, rows: pa.Table) -> Figures:
             duck.execute("UPDATE t SET v = ?, p = ? WHERE x = ?", given)
         last = db.execute("SELECT * FROM answer").fetchall()
         agrees = agrees and _bag(last) == _bag(duck.execute(query).fetchall())
-    return Figures(int(str(found)), made - start, evaluated - made, median(edits), agrees)
+    return Figures(int(str(found)), made - start, evaluated - asked, median(edits), agrees)
 
 
 def _bag(rows: list[Any]) -> Counter[Any]:
