@@ -262,6 +262,11 @@ class Fold:
     is_real: bool = False
 
     @property
+    def taken(self) -> tuple[int, ...]:
+        """The columns of the source that are folded; none where rows are counted."""
+        return self.fields or (() if self.value is None else (self.value,))
+
+    @property
     def way(self) -> str:
         """What it does with the values: `count`, `sum`, `bounded`, `mean`, `min`, `max` or ""."""
         if self.most is not None:

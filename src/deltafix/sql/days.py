@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from deltafix.rules.terms import Call, Const, Term
 from deltafix.sql import arithmetic
 from deltafix.sql.builder import Operand
 from deltafix.sql.text import exp
+from deltafix.sql.times import LENGTHS
 from deltafix.sql.types import DATE, TIMESTAMP
 
 if TYPE_CHECKING:
@@ -24,15 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["computed"]
 
-_DAY: Final = 86_400_000_000
-_LENGTHS: Final = {
-    "DAY": _DAY, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
-    "MILLISECOND": 1_000,
-}  # fmt: skip
-"""Units of one length, in microseconds."""
-_PARTS: Final[dict[type, str]] = {
-    exp.Year: "YEAR", exp.Quarter: "QUARTER", exp.Month: "MONTH", exp.Day: "DAY"
-}  # fmt: skip
+_LENGTHS: Final = {unit: one // timedelta(microseconds=1) for unit, one in LENGTHS.items()}
+_DAY: Final = _LENGTHS["DAY"]
+_PARTS: Final = ("YEAR", "QUARTER", "MONTH", "DAY")
 _YEAR_0: Final = 719_468
 """Days from the first of March of the year 0 to 1970."""
 
@@ -74,10 +70,10 @@ def computed(formulas: Formulas, node: exp.Expr) -> tuple[Operand, Term] | None:
     operand = formulas.leaf(asked) if isinstance(asked, exp.Column) else None
     if operand is None or operand.type not in (DATE, TIMESTAMP):
         return None
-    part = node.this.name.upper() if extracts else _PARTS.get(type(node), "")
+    part = node.this.name.upper() if extracts else node.key.upper()
     is_cast = type(node) is exp.Cast and operand.type is TIMESTAMP and formulas.kind(node) is DATE
     is_cut = isinstance(node, exp.TimestampTrunc) and node.args.get("zone") is None
-    if not (is_cast or is_cut or part in _PARTS.values()):
+    if not (is_cast or is_cut or part in _PARTS):
         return None
 
     def named(number: _Number) -> _Number:
@@ -88,7 +84,7 @@ def computed(formulas: Formulas, node: exp.Expr) -> tuple[Operand, Term] | None:
     days = value if operand.type is DATE else named(_cut(value, _DAY) // _DAY)
     if is_cast:
         return operand, days.term
-    if part:
+    if part in _PARTS:
         return operand, _parts(days, named)[part].term
     unit = node.args["unit"].name.upper().removesuffix("S")
     if unit in _LENGTHS and operand.type is TIMESTAMP:

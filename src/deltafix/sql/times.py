@@ -216,13 +216,14 @@ TRUNCATED: Final[dict[str, Callable[[datetime], datetime]]] = {
 """DATE_TRUNC, by its unit. No centuries: DuckDB's begin a year before PostgreSQL's."""
 
 _MONTHS: Final = {"MONTH": 1, "QUARTER": 3, "YEAR": 12, "DECADE": 120}
-_LENGTHS: Final = {
+LENGTHS: Final = {
     "DAY": timedelta(days=1), "HOUR": timedelta(hours=1), "MINUTE": timedelta(minutes=1),
     "SECOND": timedelta(seconds=1), "MILLISECOND": timedelta(milliseconds=1),
     "MICROSECOND": timedelta(microseconds=1),
 }  # fmt: skip
+"""Units of one length."""
 
-UNITS: Final = (*_MONTHS, *_LENGTHS)
+UNITS: Final = (*_MONTHS, *LENGTHS)
 """The units of DATE_DIFF."""
 
 
@@ -232,7 +233,7 @@ def borders_between(unit: str, first: datetime, last: datetime) -> int:
     if size is not None:
         one, other = (moment.year * 12 + moment.month - 1 for moment in (first, last))
         return other // size - one // size
-    cut, length = TRUNCATED[unit], _LENGTHS[unit]
+    cut, length = TRUNCATED[unit], LENGTHS[unit]
     return (cut(last) - cut(first)) // length
 
 

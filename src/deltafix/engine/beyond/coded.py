@@ -60,8 +60,7 @@ class BeyondStratum:
             bounds.check(work.taken)
 
         def make(fold: Fold, look: Callable[[Row], list[Value]]) -> FoldKind:
-            columns = fold.fields or (fold.value,)
-            taken = tuple(kinds[fold.source][column] for column in columns if column is not None)
+            taken = tuple(kinds[fold.source][column] for column in fold.taken)
             results = kinds[fold.relation][len(fold.group) :]
             result = "record" if len(results) > 1 else results[0]
             return fold_kind(fold, (taken, result), users.reducers, look)

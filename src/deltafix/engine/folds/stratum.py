@@ -86,8 +86,7 @@ class FoldStratum:
         self._fold = fold
         self._codes = codes
         self._results = results = types[fold.relation][len(fold.group) :]
-        columns = fold.fields or (fold.value,)
-        kinds = tuple(types[fold.source][column] for column in columns if column is not None)
+        kinds = tuple(types[fold.source][column] for column in fold.taken)
 
         def look(key: Key) -> list[Any]:
             source = linked.ids[fold.source]
@@ -104,7 +103,7 @@ class FoldStratum:
             return UserFold(fold, (kinds, result), reducer, look)
 
         def values(rows: Words) -> list[Any]:
-            pairs = zip(kinds, columns, strict=True)  # a reducer has a target
+            pairs = zip(kinds, fold.taken, strict=True)
             found = [codes.decode(kind, rows[:, column]) for kind, column in pairs]
             return [*zip(*found, strict=True)] if fold.fields else found[0]
 
