@@ -101,6 +101,19 @@ def _joined(children: tuple[Any, ...], place: int) -> tuple[Any, ...]:
     return children
 
 
+def _between(tree: _Tree, low: int, high: int) -> Iterator[Any]:
+    """The values from one place to before another."""
+    if not isinstance(tree, _Branch):
+        yield from tree[max(low, 0) : max(high, 0)]
+        return
+    for child, size in zip(tree.children, tree.sizes, strict=True):
+        if high <= 0:
+            return
+        if low < size:
+            yield from _between(child, low, high)
+        low, high = low - size, high - size
+
+
 def _walk(tree: _Tree) -> Iterator[Any]:
     if isinstance(tree, _Branch):
         for child in tree.children:
@@ -112,7 +125,8 @@ def _walk(tree: _Tree) -> Iterator[Any]:
 class Ordered(Generic[V]):
     """An immutable sorted multiset with order statistics.
 
-    `add`, `discard` and `ordered[i]` cost O(log n); `first(k)` and `last(k)` O(k + log n).
+    `add`, `discard`, `place` and `ordered[i]` cost O(log n); `first(k)`, `last(k)` and `between`
+    for k values O(k + log n).
     Values must be comparable with `<`. Raises TypeError for two values that do not compare.
     """
 
@@ -208,17 +222,27 @@ class Ordered(Generic[V]):
 
     def first(self, count: int) -> list[V]:
         """The `count` lowest values, ascending (all of them, if there are fewer)."""
-        found: list[V] = []
-        for value in self:
-            if len(found) >= count:
-                break
-            found.append(value)
-        return found
+        return [*self.between(0, count)]
 
     def last(self, count: int) -> list[V]:
         """The `count` highest values, descending (all of them, if there are fewer)."""
         low = max(self._size - count, 0)
         return [self[place] for place in range(self._size - 1, low - 1, -1)]
+
+    def between(self, low: int, high: int) -> Iterator[V]:
+        """The values from the place `low` to before `high`, ascending: those that there are."""
+        return map(restored, _between(self._tree, low, high))
+
+    def place(self, value: Any) -> int:
+        """How many values are less than this one, which need not be among them."""
+        value = placed(value)
+        tree, place = self._tree, 0
+        while isinstance(tree, _Branch):
+            # a child whose lowest value is the value itself has none that is less
+            at = max(bisect_left(tree.lows, value) - 1, 0)
+            place += sum(tree.sizes[:at])
+            tree = tree.children[at]
+        return place + bisect_left(tree, value)
 
     def lowest(self) -> V | None:
         """The lowest value, None if there is none. O(1)."""

@@ -1,10 +1,8 @@
-"""The values of window functions, from the sorted rows of one partition.
+"""The values of window functions, from the sorted rows of one partition, or of a part of it.
 
-Nouns: a `Windowed` reducer keeps the rows of a partition sorted; a function gives a value for each
-of them; a `Frame` says which rows around a row an aggregate sees. Invariant: the values follow from
-the rows alone; rows that ORDER BY leaves equal are peers, and are sorted by what tells them
-apart. A changed partition is walked once: O(n log n) for its n rows, whatever the frame, and where
-values are put together O(the rows of all frames); EXCLUDE adds the peers of each row.
+A `Frame` says which rows around a row an aggregate sees. A walk costs O(n) for n rows, whatever the
+frame, and where values are put together the rows of all frames; EXCLUDE adds the peers of each row.
+Each function says which rows decide a value (`partitions.Function`), if it is not all.
 """
 
 from __future__ import annotations
@@ -13,107 +11,59 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from operator import itemgetter
-from typing import Any, Literal, NamedTuple, TypeAlias
+from functools import reduce
+from itertools import islice
+from typing import Any, Literal, NamedTuple
 
-from deltafix.engine.folds.users import Several, UserReducer
-from deltafix.reactive.ordered import Ordered, placed
-from deltafix.sql.reducers import Kept, Way, ranked
+from deltafix.engine.folds.users import UserReducer
+from deltafix.sql.partitions import Bounds, Function, Partition
+from deltafix.sql.reducers import Way
 
-__all__ = [
-    "Frame", "Function", "Key", "Windowed", "aggregated", "nth", "ranking", "shifted", "united",
-]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """The sorted rows of a partition: what the function is given of each, and its peers.
-
-    `first` and `end` are, for each row, where its peers begin and where they have ended; `keys` is
-    what each row is sorted by.
-    """
-
-    args: Sequence[Sequence[Any]]
-    first: Sequence[int]
-    end: Sequence[int]
-    keys: Sequence[Sequence[Any]]
-
-
-Function: TypeAlias = Callable[[Partition], Iterable[Any]]
-"""A value for each row of a partition, as the engine has it."""
-
-
-class Windowed(Kept, Several):
-    """A window function: for each row of a partition what tells it apart, and its value.
-
-    A row is its sort keys (`ways`), then `width` arguments, which may be NULL, then
-    what tells it apart, where `told` says which may be.
-    """
-
-    def __init__(
-        self,
-        ways: Sequence[Way],
-        told: Sequence[bool],
-        width: int,
-        function: Function,
-    ) -> None:
-        self._keys = len(ways)
-        self._at = len(ways) + width
-        self._by = ranked(ways)
-        rest = [*told, *(True for _ in range(width))]
-        self._rest = ranked([Way(nullable) for nullable in rest]) if any(rest) else placed
-        self._function = function
-
-    def key(self, value: Any) -> Any:
-        """What is kept of a row: it decides the order."""
-        # the arguments, too: while an epoch is read, what an update took away is still there
-        rest = (*value[self._at :], *value[self._keys : self._at])
-        return (self._by(value[: self._keys]), self._rest(rest), value)
-
-    def finish(self, acc: Ordered[Any], /) -> list[Any]:
-        """The rows of the partition, each with its value."""
-        first: list[int] = []
-        end: list[int] = []
-        rows: list[Any] = []
-        for _, peers in groupby(acc, key=itemgetter(0)):
-            start = len(rows)
-            rows += [row for _, _, row in peers]
-            first += [start] * (len(rows) - start)
-            end += [len(rows)] * (len(rows) - start)
-        args = [row[self._keys : self._at] for row in rows]
-        keys = [row[: self._keys] for row in rows]
-        found = self._function(Partition(args, first, end, keys))
-        return [(*row[self._at :], value) for row, value in zip(rows, found, strict=True)]
-
+__all__ = ["Frame", "Key", "aggregated", "nth", "ranking", "shifted", "united"]
 
 # --- places --------------------------------------------------------------------------------------
 
 
-def ranking(name: str, buckets: int = 1) -> Function:
-    """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, and NTILE of some buckets."""
+def ranking(name: str, buckets: int = 1, most: int | None = None) -> Function:
+    """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, and NTILE of some buckets.
+
+    Of ROW_NUMBER and RANK the numbers from 1 to `most` only.
+    """
+
+    def numbers(rows: Partition) -> Iterable[int]:
+        first = rows.before + 1
+        return range(first + rows.asked.start, first + rows.asked.stop)
+
+    def ranks(rows: Partition) -> Iterable[int]:
+        return [rows.before + rows.peers[place][0] + 1 for place in rows.asked]
 
     def dense(rows: Partition) -> Iterator[int]:
         number = 0
-        for place, first in enumerate(rows.first):
+        for place, (first, _) in enumerate(rows.peers):
             number += place == first
             yield number
 
     def ntile(rows: Partition) -> Iterator[int]:
-        size, more = divmod(len(rows.args), buckets)
-        for place in range(len(rows.args)):
+        size, more = divmod(len(rows), buckets)
+        for place in range(len(rows)):
             beyond = place - more * (size + 1)
             yield (place // (size + 1) if beyond < 0 else more + beyond // size) + 1
 
     found: dict[str, Function] = {
-        "row_number": lambda rows: range(1, len(rows.args) + 1),
-        "rank": lambda rows: [first + 1 for first in rows.first],
-        "dense_rank": dense,
-        "percent_rank": lambda rows: [n / max(len(rows.first) - 1, 1) for n in rows.first],
-        "cume_dist": lambda rows: [n / len(rows.end) for n in rows.end],
-        "ntile": ntile,
+        "row_number": Function(numbers, _themselves, (True, False), by_peers=False, most=most),
+        "rank": Function(ranks, _themselves, (True, False), most=most),
+        "dense_rank": Function(dense),
+        "percent_rank": Function(
+            lambda rows: [first / max(len(rows) - 1, 1) for first, _ in rows.peers]
+        ),
+        "cume_dist": Function(lambda rows: [end / len(rows) for _, end in rows.peers]),
+        "ntile": Function(ntile, by_peers=False),
     }
     return found[name]
+
+
+def _themselves(rows: Partition) -> Bounds:
+    return ((place, place + 1) for place in range(len(rows)))
 
 
 def shifted(by: int, *, ignores: bool = False) -> Function:
@@ -122,24 +72,36 @@ def shifted(by: int, *, ignores: bool = False) -> Function:
     With `ignores` rows whose argument is NULL are no rows.
     """
 
-    def found(rows: Partition) -> Iterator[Any]:
+    def targets(rows: Partition) -> Iterator[int]:
+        """The place of that row; one before the first or after the last where there is none."""
         there = _there(rows, ignores=ignores)
-        for place, (value, default) in enumerate(rows.args):
-            if not by:
-                yield value
-                continue
+        for place in range(len(rows)):
             at = place
-            if ignores:
+            if ignores and by:
                 at = bisect_left(there, place) if by < 0 else bisect_right(there, place) - 1
-            yield rows.args[there[at + by]][0] if 0 <= at + by < len(there) else default
+            at += by
+            if not by:
+                yield place
+            else:
+                yield there[at] if 0 <= at < len(there) else (-1 if by < 0 else len(rows))
 
-    return found
+    def reach(rows: Partition) -> Bounds:
+        for place, target in enumerate(targets(rows)):
+            yield max(min(place, target), 0), min(max(place, target) + 1, len(rows))
+
+    def values(rows: Partition) -> Iterator[Any]:
+        args = rows.args
+        pairs = islice(zip(args, targets(rows), strict=True), rows.asked.start, rows.asked.stop)
+        for (_, default), target in pairs:
+            yield args[target][0] if 0 <= target < len(args) else default
+
+    return Function(values, reach, by_peers=False)
 
 
 def _there(rows: Partition, *, ignores: bool) -> Sequence[int]:
     """The places of all rows, or of those whose first argument is not NULL."""
     if not ignores:
-        return range(len(rows.args))
+        return range(len(rows))
     return [place for place, (value, *_) in enumerate(rows.args) if value is not None]
 
 
@@ -181,44 +143,51 @@ class Frame:
 
     def holes(self, rows: Partition) -> Iterator[tuple[tuple[int, int], ...]]:
         """For each row what is left out, within its frame or not, in order."""
-        for place, (first, end) in enumerate(zip(rows.first, rows.end, strict=True)):
-            if self.exclude == "CURRENT ROW":
-                yield ((place, place + 1),)
-            elif self.exclude == "GROUP":
+        if self.exclude in ("", "CURRENT ROW"):
+            for place in range(len(rows)):
+                yield ((place, place + 1),) if self.exclude else ()
+            return
+        for place, (first, end) in enumerate(rows.peers):
+            if self.exclude == "GROUP":
                 yield ((first, end),)
-            elif self.exclude == "TIES":
-                yield ((first, place), (place + 1, end))
             else:
-                yield ()
+                yield ((first, place), (place + 1, end))
+
+    @property
+    def opens(self) -> tuple[bool, bool]:
+        """Whether it has all rows before, and all rows after."""
+        return self.start is None, self.end is None
+
+    @property
+    def by_peers(self) -> bool:
+        """Whether it matters which rows are peers."""
+        return self.kind != "ROWS" or self.exclude in ("GROUP", "TIES")
 
     def bounds(self, rows: Partition) -> Iterator[tuple[int, int]]:
         """For each row where its frame begins and has ended; both only ascend."""
-        size = len(rows.args)
+        size = len(rows)
         ways = {"ROWS": self._by_rows, "GROUPS": self._by_groups, "RANGE": self._by_values}
+        first, last = -rows.before, len(rows.whole) - rows.before
         for low, high in ways[self.kind](rows, size):
-            begin = min(max(low, 0), size)
-            yield begin, max(min(high, size), begin)
+            begin = first if self.start is None else min(max(low, 0), size)
+            yield begin, last if self.end is None else max(min(high, size), begin, 0)
 
     def _by_rows(self, _: Partition, size: int) -> Iterator[tuple[int, int]]:
-        for place in range(size):
-            low = 0 if self.start is None else place + self.start
-            yield low, size if self.end is None else place + self.end + 1
+        low, high = self.start or 0, (self.end or 0) + 1
+        return ((place + low, place + high) for place in range(size))
 
     def _by_groups(self, rows: Partition, size: int) -> Iterator[tuple[int, int]]:
-        starts = [*dict.fromkeys(rows.first), size]
+        starts = [*dict.fromkeys(first for first, _ in rows.peers), size]
         last = len(starts) - 1
         number = -1
-        for place, first in enumerate(rows.first):
+        for place, (first, _) in enumerate(rows.peers):
             number += place == first
-            low = 0 if self.start is None else starts[min(max(number + self.start, 0), last)]
-            end = last if self.end is None else min(max(number + self.end + 1, 0), last)
-            yield low, starts[end]
+            low = min(max(number + (self.start or 0), 0), last)
+            yield starts[low], starts[min(max(number + (self.end or 0) + 1, 0), last)]
 
-    def _by_values(self, rows: Partition, size: int) -> Iterator[tuple[int, int]]:
+    def _by_values(self, rows: Partition, _: int) -> Iterator[tuple[int, int]]:
         if self.key is None or not (self.start or self.end):
-            pairs = zip(rows.first, rows.end, strict=True)
-            for first, end in pairs:
-                yield 0 if self.start is None else first, size if self.end is None else end
+            yield from rows.peers
             return
         (place, shift, (nullable, descending, _)) = self.key
         values = [key[0] for key in rows.keys]
@@ -238,13 +207,12 @@ class Frame:
                 return before + len(places) - bisect_left(places, value)
             return before + bisect_right(places, value)
 
-        for first, end, value in zip(rows.first, rows.end, values, strict=True):
-            low, high = 0 if self.start is None else first, size if self.end is None else end
-            if value is not None and self.start:
-                low = begins(shift(value, self.start))
-            if value is not None and self.end:
-                high = ends(shift(value, self.end))
-            yield low, high
+        for (first, end), value in zip(rows.peers, values, strict=True):
+            is_first, is_end = value is None or not self.start, value is None or not self.end
+            yield (
+                first if is_first else begins(shift(value, self.start)),
+                end if is_end else ends(shift(value, self.end)),
+            )
 
 
 def nth(frame: Frame, number: int, *, ignores: bool = False) -> Function:
@@ -253,9 +221,9 @@ def nth(frame: Frame, number: int, *, ignores: bool = False) -> Function:
     With `ignores` rows whose argument is NULL are no rows.
     """
 
-    def found(rows: Partition) -> Iterator[Any]:
+    def values(rows: Partition) -> Iterator[Any]:
         there = _there(rows, ignores=ignores)
-        for parts in frame.parts(rows):
+        for parts in islice(frame.parts(rows), rows.asked.start, rows.asked.stop):
             places = [range(low, high) for low, high in parts]
             if ignores:
                 places = [
@@ -272,9 +240,55 @@ def nth(frame: Frame, number: int, *, ignores: bool = False) -> Function:
                     before -= len(one)
                 else:
                     place = None
-            yield None if place is None else rows.args[there[place]][0]
+            yield None if place is None else rows.at(there[place] if ignores else place)[0]
 
-    return found
+    def reach(rows: Partition) -> Bounds:
+        for place, (low, high) in enumerate(frame.bounds(rows)):
+            if frame.start is None and frame.end is None:
+                yield place, place + 1  # what all have in common is at one of the ends
+            elif frame.start is None:
+                yield max(high - 1, 0), high
+            elif frame.end is None:
+                yield low, min(low + max(number, 1), len(rows))
+            else:
+                yield low, high
+
+    if any(frame.opens) and (ignores or frame.exclude):
+        return Function(values)
+    ends = number * (number > 0 and frame.opens[0]), int(number < 0 and frame.opens[1])
+    return Function(values, reach, ends=ends, by_peers=frame.by_peers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tally:
+    """What values add up to by a reducer, and how many there are."""
+
+    reducer: UserReducer
+
+    @property
+    def initial(self) -> Any:
+        """Of no rows."""
+        return self.reducer.initial, 0
+
+    def add(self, acc: Any, value: Any, /) -> Any:
+        """With one more row; NULL does not count."""
+        (one,) = value
+        return acc if one is None else (self.reducer.add(acc[0], one[0]), acc[1] + 1)
+
+    def remove(self, acc: Any, value: Any, /) -> Any:
+        """With one row fewer."""
+        (one,) = value
+        return acc if one is None else (self.reducer.remove(acc[0], one[0]), acc[1] - 1)
+
+    def finish(self, acc: Any, /) -> Any:
+        """The result."""
+        return self.reducer.finish(acc[0])
+
+    def beyond(self, rows: Partition) -> Any:
+        """Of the rows of the whole that are not at hand: the shorter way."""
+        if rows.beyond <= len(rows):
+            return reduce(self.add, rows.others(), self.initial)
+        return reduce(self.remove, rows.args, rows.total)
 
 
 def aggregated(
@@ -284,9 +298,10 @@ def aggregated(
 
     With `least` 0 it is never NULL; with `distinct` a value counts once.
     """
+    tally = _Tally(reducer)
 
-    def found(rows: Partition) -> Iterator[Any]:
-        acc, count, start, end = reducer.initial, 0, 0, 0
+    def values(rows: Partition) -> Iterator[Any]:
+        acc, count = tally.beyond(rows) if any(frame.opens) else tally.initial
         seen = Counter[Any]()
 
         def come(begin: int, end: int) -> None:
@@ -307,7 +322,13 @@ def aggregated(
                 if not seen[value]:
                     acc, count = reducer.remove(acc, value[0]), count - 1
 
-        for (low, high), holes in zip(frame.bounds(rows), frame.holes(rows), strict=True):
+        size = len(rows)
+        frames = zip(frame.bounds(rows), frame.holes(rows), strict=True)
+        start = end = None
+        for (first, past), holes in islice(frames, rows.asked.start, rows.asked.stop):
+            low, high = max(first, 0), min(past, size)
+            if start is None or end is None:
+                start = end = low
             come(end, high)
             go(start, low)
             start, end = low, max(end, high)
@@ -321,7 +342,10 @@ def aggregated(
             for hole in out:
                 come(*hole)
 
-    return found
+    if all(frame.opens) or (any(frame.opens) and distinct):
+        return Function(values)
+    total = tally if any(frame.opens) else None
+    return Function(values, frame.bounds, frame.opens, by_peers=frame.by_peers, total=total)
 
 
 def united(
@@ -333,9 +357,9 @@ def united(
     Those whose first argument is NULL do not count; without any it is NULL.
     """
 
-    def found(rows: Partition) -> Iterator[Any]:
+    def values(rows: Partition) -> Iterator[Any]:
         args = [(row[0] and row[0][0], *row[1:]) for row in rows.args]
-        for parts in frame.parts(rows):
+        for parts in islice(frame.parts(rows), rows.asked.start, rows.asked.stop):
             there = [row for low, high in parts for row in args[low:high] if row[0] is not None]
             if distinct:
                 there = list(dict.fromkeys(there))
@@ -343,4 +367,4 @@ def united(
                 there.sort(key=order)
             yield unite(there) if there else None
 
-    return found
+    return Function(values, None if any(frame.opens) else frame.bounds, by_peers=frame.by_peers)

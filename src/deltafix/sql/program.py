@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import deltafix
 from deltafix.datalog.program import Program as Text
-from deltafix.engine.folds.users import Several, UserReducer
+from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.errors import ProgramError, SourceError
 from deltafix.rules.ast import Atom, RelationDecl
 from deltafix.rules.tables import TableKey, TableProgram
@@ -288,10 +288,30 @@ class _Reducer:
         return _reducer, self._from
 
 
-class _Several(_Reducer, Several):
+class _Gathers(_Reducer, Gathers):
+    """One that takes many values at once."""
+
+    def __init__(self, reducer: Any, source: _Source, name: str) -> None:
+        super().__init__(reducer, source, name)
+        self._of = reducer
+
+    def add_all(self, acc: Any, values: list[Any], /) -> Any:
+        return self._of.add_all(acc, values)
+
+    def remove_all(self, acc: Any, values: list[Any], /) -> Any:
+        return self._of.remove_all(acc, values)
+
+
+class _Several(_Gathers, Several):
     """One whose result is a list."""
+
+    def changes(self, before: Any, after: Any, values: list[Any], /) -> Changes:
+        found: Changes = self._of.changes(before, after, values)
+        return found
 
 
 def _shipped(reducer: UserReducer, source: _Source, name: str) -> UserReducer:
-    made = _Several if isinstance(reducer, Several) else _Reducer
+    if isinstance(reducer, Several):
+        return _Several(reducer, source, name)
+    made = _Gathers if isinstance(reducer, Gathers) else _Reducer
     return made(reducer, source, name)

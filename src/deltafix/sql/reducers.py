@@ -16,11 +16,11 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from deltafix.engine.folds.users import Gathers, Several, UserReducer
+from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.facts.values import ABOVE, BaseType
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
-from deltafix.reactive.ordered import Ordered, placed
+from deltafix.reactive.ordered import Ordered, placed, restored
 from deltafix.sql.arrays import packed
 
 __all__ = [
@@ -343,13 +343,13 @@ def array_agg(
 class First(Kept, Several):
     """ORDER BY ... LIMIT and DISTINCT ON: some of the rows in their order.
 
-    Its result is a list: O(log n + offset + limit) a change.
+    Its result is a list: O(log n) for each row that changes, however long the list.
     """
 
     def __init__(self, key: Callable[[Any], Any], offset: int, limit: int | None) -> None:
         self._key = key
         self.offset = offset
-        self.end = None if limit is None else min(offset + limit, sys.maxsize)
+        self.end = sys.maxsize if limit is None else min(offset + limit, sys.maxsize)
 
     def key(self, value: Any) -> Any:
         """What is kept of a value: it decides the order."""
@@ -357,7 +357,28 @@ class First(Kept, Several):
 
     def finish(self, acc: Ordered[Any], /) -> list[Any]:
         """The rows from `offset` on."""
-        return [row for _, row in islice(acc, self.offset, self.end)]
+        return [row for _, row in acc.between(self.offset, self.end)]
+
+    def changes(self, before: Ordered[Any], after: Ordered[Any], values: list[Any], /) -> Changes:
+        """What a result loses and gains where these rows came or went.
+
+        A row that stays as it was is among the first no more, or only now, if it stood as near to
+        one of their ends as there are changes.
+        """
+        more = len(values)
+        near = [*map(self.key, values)]
+        for acc in (before, after):
+            end = min(self.end, len(acc))
+            near += acc.between(self.offset, self.offset + more)
+            near += acc.between(max(end - more, 0), end)
+
+        def shown(acc: Ordered[Any], key: Any) -> bool:
+            place = acc.place(key)
+            return self.offset <= place < min(self.end, len(acc)) and acc[place] == restored(key)
+
+        there = [(key[1], shown(before, key), shown(after, key)) for key in near]
+        went = [row for row, was, now in there if was and not now]
+        return went, [row for row, was, now in there if now and not was]
 
 
 class _Descending:

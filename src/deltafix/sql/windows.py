@@ -19,6 +19,7 @@ from deltafix.sql.builder import NIL, Operand
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.literals import whole
 from deltafix.sql.offsets import measure, offset
+from deltafix.sql.partitions import Function, Windowed
 from deltafix.sql.ranking import folded
 from deltafix.sql.reducers import United
 from deltafix.sql.text import Statement, exp
@@ -40,7 +41,7 @@ _USAGE = (
     "FIRST_VALUE, LAST_VALUE, NTH_VALUE and aggregates"
 )
 
-_Computed: TypeAlias = tuple[str, frames.Function, list[tuple[Operand, SqlType]], Column]
+_Computed: TypeAlias = tuple[str, Function, list[tuple[Operand, SqlType]], Column]
 """A name by what a function computes, its values, its arguments, and what the values are."""
 
 
@@ -89,7 +90,7 @@ def compute(
         given += [(one, Column(f"a{n}", kind, nullable=True)) for n, (one, kind) in enumerate(args)]
         given += [(one, one.column(f"i{n}")) for n, one in enumerate(identity)]
         written = "".join(map(str, ways))
-        reducer = frames.Windowed(ways, [one.nullable for one in identity], len(args), function)
+        reducer = Windowed(ways, [one.nullable for one in identity], len(args), function)
         (value,) = builder.variables([result])
         found = [*identity, value]
         results = [one.column(f"r{n}") for n, one in enumerate(found)]

@@ -56,6 +56,10 @@ class Journal(Generic[T]):
         self._before.setdefault(key, held)
         return held
 
+    def was(self, key: Key) -> T | None:
+        """What a touched group held when the epoch began."""
+        return self._before[key]
+
     def put(self, key: Key, value: T | None) -> None:
         """Give a group its value; None: it has none."""
         self.touch(key)

@@ -1,8 +1,9 @@
 """Folds outside the kernel: a user's reducer as a stratum, and what a recursion keeps of its own.
 
 All other aggregates are the kernel's (`kernel.fold`). A stratum takes changes of its source and
-gives changes of its values. Invariant: `values` holds, per group, the code of the value that the
-relation shows. What a value is, is the reducer's (`users`); emptiness, emission and undo are here.
+gives changes of its values. Invariant: the relation shows what the accumulators make, and `values`
+holds its codes per group; not of reducers with several values, which say what changes. What a value
+is, is the reducer's (`users`); emptiness, emission and undo are here.
 
 Totals within a recursion (`engine.beyond`) are exact (`changes.exact`), so a row that comes and
 goes leaves precisely the old value; they wrap around, or are rounded, only when they are read.
@@ -11,8 +12,7 @@ goes leaves precisely the old value; they wrap around, or are rounded, only when
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from deltafix.changes.exact import Total, divide, extend, total_value
 from deltafix.collector import held_back
@@ -29,9 +29,6 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.plan.clause import Fold
 from deltafix.rules.values import function
-
-_Value: TypeAlias = "Key | frozenset[Key]"
-"""The codes of a group's value, one for each of its columns, or those of all of its values."""
 
 
 class FoldKind(Protocol):
@@ -113,31 +110,24 @@ class FoldStratum:
         self._rows: Callable[[], Words] = lambda: codes_where(
             arena, linked.ids[fold.source], at.WAS
         )
-        self._values: Journal[_Value] = Journal()
+        self._shown: Callable[[], Words] = lambda: codes_where(
+            arena, linked.ids[fold.relation], at.WAS
+        )
+        self._values: Journal[Key] = Journal()
 
     @held_back()  # a third of the time of 100,000 ROW_NUMBERs
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changed values, and the groups that appeared or vanished. O(changed rows)."""
-        found = self._coded(self._found(self._kind, below[self._fold.source]))
-        added: list[Key] = []
-        removed: list[Key] = []
-        came: list[Key] = []
-        went: list[Key] = []
-        for key, new in found.items():
-            old = self._values.now.get(key)
-            if new == old:
-                continue
-            self._values.put(key, new)
-            if old is None:
-                came.append(key)
-            if new is None:
-                went.append(key)
-            removed += [key + codes for codes in _less(old, new)]
-            added += [key + codes for codes in _less(new, old)]
+        kind = self._kind
+        self._take(kind, below[self._fold.source])
+        added, removed = self._several() if kind.several else self._single()
         width = len(self._fold.group)
         whole = width + len(self._results)
         changes = {self._fold.relation: Changed(table(added, whole), table(removed, whole))}
         if self._fold.present is not None:
+            there = [(key, *kind.existed(key)) for key in kind.touched]
+            came = [key for key, was, now in there if now and not was]
+            went = [key for key, was, now in there if was and not now]
             changes[self._fold.present] = Changed(table(came, width), table(went, width))
         return changes
 
@@ -153,48 +143,81 @@ class FoldStratum:
 
     def check_invariants(self) -> None:
         """Fold the source from nothing and compare. Raises InternalError. O(source)."""
-        rows = self._rows()
-        found = self._found(self._make(), Changed(rows, rows[:0]))
-        fresh = self._coded(found)
-        if {key: one for key, one in fresh.items() if one is not None} != self._values.now:
+        rows, kind = self._rows(), self._make()
+        self._take(kind, Changed(rows, rows[:0]))
+        found = {key: kind.value(key) for key in kind.touched}
+        if kind.several:
+            is_same = found == self._kind.values()
+            found = {key: some for key, some in found.items() if some}
+        else:
+            is_same = dict(zip(found, self._coded(found.values()), strict=True)) == self._values.now
+            found = {key: [value] for key, value in found.items()}
+        codes = iter(self._coded(one for some in found.values() for one in some))
+        wanted = sorted(key + next(codes) for key, some in found.items() for _ in some)
+        if not is_same or wanted != sorted(map(tuple, self._shown().tolist())):
             raise InternalError(f"{self._fold}: the values differ from a fold of all rows")
 
-    def _coded(self, found: Mapping[Key, Any]) -> dict[Key, _Value | None]:
-        """The codes of groups' values; None for a group without rows. O(values), by column."""
-        several, kinds = self._kind.several, self._results
-        there = [value for value in found.values() if value is not None]
-        values = [one for some in there for one in some] if several else there
-        columns = [*zip(*values, strict=True)] if len(kinds) > 1 else [values]
+    def _coded(self, values: Iterable[Any]) -> list[Key]:
+        """The codes of values, for each of their columns. O(values), by column."""
+        kinds = self._results
+        listed = list(values)
+        columns = [*zip(*listed, strict=True)] if len(kinds) > 1 else [listed]
         coded = [
             self._codes.encode(kind, list(column)).tolist()
             for kind, column in zip(kinds, columns or [()] * len(kinds), strict=True)
         ]
-        rest = zip(*coded, strict=True)
-        return {
-            key: None
-            if value is None
-            else frozenset(islice(rest, len(value)))
-            if several
-            else next(rest)
-            for key, value in found.items()
-        }
+        return [*zip(*coded, strict=True)]
 
-    def _found(self, kind: UserFold, change: Changed) -> dict[Key, Any]:
-        """The values of the touched groups."""
+    def _take(self, kind: UserFold, change: Changed) -> None:
+        """Fold the changed rows of the source into their groups."""
         for rows, sign in ((change.added, 1), (change.removed, -1)):
             groups: dict[Key, list[Any]] = {}
             for key, value in zip(keys_of(rows, self._fold.group), self._read(rows), strict=True):
                 groups.setdefault(key, []).append(value)
             for key, values in groups.items():
                 kind.change_all(key, values, sign)
-        return {key: kind.value(key) for key in kind.touched}
+
+    def _single(self) -> tuple[list[Key], list[Key]]:
+        """The rows that come and go, one a group."""
+        added: list[Key] = []
+        removed: list[Key] = []
+        found = {key: self._kind.value(key) for key in self._kind.touched}
+        there = {key: value for key, value in found.items() if value is not None}
+        codes = dict(zip(there, self._coded(there.values()), strict=True))
+        for key in found:
+            old, new = self._values.now.get(key), codes.get(key)
+            if new != old:
+                self._values.put(key, new)
+                if old is not None:
+                    removed.append(key + old)
+                if new is not None:
+                    added.append(key + new)
+        return added, removed
+
+    def _several(self) -> tuple[Iterable[Key], Iterable[Key]]:
+        """The rows that come and go, of a reducer whose result is a list."""
+        changes = [(key, *_differing(*self._kind.changes(key))) for key in self._kind.touched]
+
+        def rows(side: int) -> list[Key]:
+            keys = [one[0] for one in changes for _ in one[side]]
+            codes = self._coded(value for one in changes for value in one[side])
+            return [key + code for key, code in zip(keys, codes, strict=True)]
+
+        went, came = rows(1), rows(2)
+        if not went or not came:
+            return came, went
+        gone, there = set(went), set(came)
+        return there - gone, gone - there
 
 
-def _less(one: _Value | None, other: _Value | None) -> Iterable[Key]:
-    """The codes of one value that are not among those of another, which differs."""
-    if isinstance(one, frozenset):
-        return one.difference(other) if isinstance(other, frozenset) else one
-    return () if one is None else (one,)
+def _differing(went: list[Any], came: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Two lists without what both begin and end with: a list is often as it was, up to a few."""
+    most = min(len(went), len(came))
+    pairs = enumerate(zip(went, came, strict=False))
+    start = next((n for n, (old, new) in pairs if old != new), most)
+    pairs = enumerate(zip(reversed(went), reversed(came), strict=False))
+    end = min(next((n for n, (old, new) in pairs if old != new), most), most - start)
+    return went[start : len(went) - end], came[start : len(came) - end]
 
 
 _NOTHING: tuple[int, Total] = (0, 0)

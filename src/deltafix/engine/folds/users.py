@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, KeysView
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from deltafix.engine.folds.groups import Journal, Key
 from deltafix.engine.functors import fitted
@@ -36,13 +36,6 @@ class UserReducer(Protocol):
         """The result."""
 
 
-class Several:
-    """Base of a reducer whose result is a list: the group has a row for each value in it.
-
-    For callers inside the package: nobody checks that the values are of the aggregate's type.
-    """
-
-
 class Gathers(ABC):
     """Base of a reducer that takes many values in or out in less time than one after another."""
 
@@ -53,6 +46,25 @@ class Gathers(ABC):
     @abstractmethod
     def remove_all(self, acc: Any, values: list[Any], /) -> Any:
         """Without these values."""
+
+
+Changes: TypeAlias = tuple[list[Any], list[Any]]
+"""What a list loses and gains."""
+
+
+class Several(Gathers):
+    """Base of a reducer whose result is a list: the group has a row for each value in it.
+
+    Its accumulators never change, and it takes each value away again. For callers inside the
+    package: nobody checks that the values are of the aggregate's type.
+    """
+
+    @abstractmethod
+    def changes(self, before: Any, after: Any, values: list[Any], /) -> Changes:
+        """What a result loses and gains where these values came or went.
+
+        What stands in both lists stays; so does what is in neither.
+        """
 
 
 def finished(op: str, reducer: UserReducer, acc: Any) -> Any:
@@ -80,6 +92,7 @@ class UserFold:
         self._look = look
         self._groups: Journal[tuple[int, Any]] = Journal()
         self._again: set[Key] = set()
+        self._changed: dict[Key, list[Any]] = {}
 
     @property
     def touched(self) -> KeysView[Key]:
@@ -96,6 +109,8 @@ class UserFold:
     def change_all(self, key: Key, values: list[Any], sign: int) -> None:
         """As `change`, of several rows."""
         count, acc = self._groups.touch(key) or (0, self._reducer.initial)
+        if self.several and self._groups.was(key) is not None:
+            self._changed.setdefault(key, []).extend(values)
         if key not in self._again:
             acc = self._folded(acc, values, sign)
             if acc is None and sign < 0:
@@ -122,14 +137,40 @@ class UserFold:
             return value
         return fitted(value, self._result, f"the reducer {self._fold.op}")
 
+    def changes(self, key: Key) -> Changes:
+        """Of a reducer with `Several` what a group loses and gains; some may stand in both."""
+        was, now = self._groups.was(key), self._groups.now.get(key)
+        if now is not None and now[0] == 0:
+            self._groups.put(key, None)
+            now = None
+        op, reducer = self._fold.op, self._reducer
+        if was is None or now is None:
+            went, come = (one and finished(op, reducer, one[1]) for one in (was, now))
+            return went or [], come or []
+        assert isinstance(reducer, Several)  # noqa: S101  the caller asked
+        try:
+            return reducer.changes(was[1], now[1], self._changed[key])
+        except Exception as error:
+            raise _failed(op, error, reducer.changes, was[1], now[1]) from error
+
+    def existed(self, key: Key) -> tuple[bool, bool]:
+        """Whether a touched group had rows before the epoch, and whether it has now."""
+        return self._groups.was(key) is not None, key in self._groups.now
+
+    def values(self) -> dict[Key, Any]:
+        """The values of all groups."""
+        return {key: self.value(key) for key in [*self._groups.now]}
+
     def keep(self) -> None:
         """The epoch was committed."""
         self._groups.keep()
+        self._changed.clear()
 
     def undo(self) -> None:
         """The epoch was rolled back."""
         self._groups.undo()
         self._again.clear()
+        self._changed.clear()
 
     def _folded(self, acc: Any, values: list[Any], sign: int) -> Any:
         """The accumulator with values more or fewer; None where one cannot be taken away."""

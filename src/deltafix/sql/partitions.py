@@ -1,0 +1,319 @@
+"""The rows of a window's partition, sorted, and what a change of some does to the values of others.
+
+Nouns: a `Windowed` reducer keeps the rows of a partition sorted; a `Function` gives values for some
+of them (`sql.frames` has them all); a `Partition` is what it is given. Invariant: the values follow
+from the rows alone; rows that ORDER BY leaves equal are peers, and are sorted by what tells them
+apart.
+
+A load walks each partition once. A change costs the rows whose values it may change and the rows
+that these see, where the function says which they are (`Function.reach`): one of 50,000 rows that
+show LAG or the mean of seven takes 0.4 ms, a walk 200. Otherwise, and in small partitions, all are
+walked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from deltafix.engine.folds.users import Changes, Several, UserReducer
+from deltafix.reactive.ordered import Ordered, placed
+from deltafix.sql.reducers import Way, ranked
+
+__all__ = ["Bounds", "Function", "Partition", "Windowed"]
+
+_SMALL: Final = 64
+"""How many rows are walked sooner than looked for."""
+_NEAR: Final = 8
+"""How many rows on either side are looked at first."""
+
+
+class _Top:
+    """What is above all that can stand in its place."""
+
+    __slots__ = ()
+
+    def __lt__(self, other: object) -> bool:
+        return False
+
+    def __gt__(self, other: object) -> bool:
+        return True
+
+
+_TOP: Final = _Top()
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Rows of a partition that stand together in its order: all, or those around a change.
+
+    `rows` are they as they are kept, of a `whole` that begins with `before` others; places are
+    counted from the first of `rows`. `asked` are the places whose values are wanted, `total` is
+    what all rows of the whole add up to (`Function.total`), and `split` where arguments begin and
+    have ended in a row.
+    """
+
+    rows: Sequence[Any]
+    whole: Ordered[Any]
+    before: int
+    asked: range
+    total: Any
+    split: tuple[int, int]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def args(self) -> list[Any]:
+        """What the function is given of each row."""
+        return [*self._args(self.rows)]
+
+    @cached_property
+    def keys(self) -> list[Any]:
+        """What each row is sorted by."""
+        end = self.split[0]
+        return [row[:end] for _, _, row in self.rows]
+
+    @cached_property
+    def peers(self) -> list[tuple[int, int]]:
+        """For each row where its peers begin and where they have ended."""
+        found: list[tuple[int, int]] = []
+        for _, peers in groupby(self.rows, key=itemgetter(0)):
+            start, size = len(found), sum(1 for _ in peers)
+            found += [(start, start + size)] * size
+        return found
+
+    @property
+    def beyond(self) -> int:
+        """How many rows of the whole are not among these."""
+        return len(self.whole) - len(self.rows)
+
+    def others(self) -> Iterator[Any]:
+        """The arguments of those."""
+        after = self.before + len(self.rows)
+        before = self.whole.between(0, self.before)
+        return self._args(chain(before, self.whole.between(after, len(self.whole))))
+
+    def at(self, place: int) -> Any:
+        """The arguments of a row of the whole."""
+        if 0 <= place < len(self.rows):
+            return self.args[place]
+        return next(self._args([self.whole[self.before + place]]))
+
+    def _args(self, rows: Iterable[Any]) -> Iterator[Any]:
+        start, end = self.split
+        return (row[start:end] for _, _, row in rows)
+
+
+Bounds: TypeAlias = Iterable[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What a window function computes.
+
+    Attributes:
+        values: the value of each row that is asked for, as the engine has it.
+        reach: for each row, where the rows that decide its value begin and have ended; both only
+            ascend. None: all rows decide.
+        opens: whether all rows before, or all rows after, decide, too: as the numbers and totals
+            that a `Partition` has of them.
+        ends: how many of the first rows, and of the last, decide the values of all.
+        by_peers: whether it matters which rows are peers.
+        total: what rows are added up by, where rows beyond those at hand decide.
+        most: how many of the first rows have a value that is asked for; with `by_peers` their peers
+            have, too.
+    """
+
+    values: Callable[[Partition], Iterable[Any]]
+    reach: Callable[[Partition], Bounds] | None = None
+    opens: tuple[bool, bool] = (False, False)
+    ends: tuple[int, int] = (0, 0)
+    by_peers: bool = True
+    total: UserReducer | None = None
+    most: int | None = None
+
+
+class Rows(NamedTuple):
+    """The rows of a partition, sorted, and what they add up to."""
+
+    kept: Ordered[Any]
+    total: Any
+
+
+class Windowed(Several):
+    """A window function: for each row of a partition what tells it apart, and its value.
+
+    A row is its sort keys (`ways`), then `width` arguments, which may be NULL, then
+    what tells it apart, where `told` says which may be.
+    """
+
+    def __init__(
+        self,
+        ways: Sequence[Way],
+        told: Sequence[bool],
+        width: int,
+        function: Function,
+    ) -> None:
+        self._split = len(ways), len(ways) + width
+        self._by = ranked(ways)
+        rest = [*told, *(True for _ in range(width))]
+        self._rest = ranked([Way(nullable) for nullable in rest]) if any(rest) else placed
+        self._function = function
+        total = function.total
+        self.initial = Rows(Ordered(), None if total is None else total.initial)
+
+    def add(self, acc: Rows, value: Any, /) -> Rows:
+        """With one more row."""
+        return Rows(acc.kept.add(self._key(value)), self._total(acc.total, [value], 1))
+
+    def remove(self, acc: Rows, value: Any, /) -> Rows:
+        """With one row fewer."""
+        return Rows(acc.kept.discard(self._key(value)), self._total(acc.total, [value], -1))
+
+    def add_all(self, acc: Rows, values: list[Any], /) -> Rows:
+        """With these rows, too."""
+        kept = acc.kept.with_all(map(self._key, values))
+        return Rows(kept, self._total(acc.total, values, 1))
+
+    def remove_all(self, acc: Rows, values: list[Any], /) -> Rows:
+        """Without these rows."""
+        kept = acc.kept.without_all(map(self._key, values))
+        return Rows(kept, self._total(acc.total, values, -1))
+
+    def finish(self, acc: Rows, /) -> list[Any]:
+        """The rows of the partition, each with its value."""
+        return self._shown(acc, 0, self._size(acc.kept))
+
+    def changes(self, before: Rows, after: Rows, values: list[Any], /) -> Changes:
+        """What a result loses and gains where these rows came or went.
+
+        The rows that they may concern lie between the same keys before and after, so a row that
+        stays as it is stands in both lists or in none.
+        """
+        went: list[Any] = []
+        came: list[Any] = []
+        for low, high in self._spans((before, after), values):
+            went += self._between(before, low, high)
+            came += self._between(after, low, high)
+        return went, came
+
+    def _key(self, value: Any) -> Any:
+        """What is kept of a row: it decides the order."""
+        start, end = self._split
+        # the arguments, too: while an epoch is read, what an update took away is still there
+        return (self._by(value[:start]), self._rest((*value[end:], *value[start:end])), value)
+
+    def _total(self, total: Any, rows: Sequence[Any], sign: int) -> Any:
+        reducer = self._function.total
+        if reducer is not None:
+            start, end = self._split
+            step = reducer.add if sign > 0 else reducer.remove
+            for row in rows:
+                total = step(total, row[start:end])
+        return total
+
+    def _size(self, kept: Ordered[Any]) -> int:
+        """How many rows have a value that is asked for."""
+        most = self._function.most
+        if most is None or most >= len(kept):
+            return len(kept)
+        return kept.place((kept[most - 1][0], _TOP)) if self._function.by_peers else most
+
+    def _between(self, acc: Rows, low: Any, high: Any) -> list[Any]:
+        """The rows from one key to another, each with its value."""
+        size = self._size(acc.kept)
+        begin = 0 if low is None else acc.kept.place(low)
+        end = size if high is None else min(acc.kept.place((*high, _TOP)), size)
+        return self._shown(acc, begin, end) if begin < end else []
+
+    def _shown(self, acc: Rows, begin: int, end: int) -> list[Any]:
+        """The rows from one place to before another, each with its value."""
+        rows = self._around(acc, begin, end)
+        past = self._split[1]
+        there = rows.rows[rows.asked.start : rows.asked.stop]
+        values = self._function.values(rows)
+        return [(*row[past:], value) for (_, _, row), value in zip(there, values, strict=True)]
+
+    def _around(self, acc: Rows, begin: int, end: int) -> Partition:
+        """Rows whose values are asked for, among those that decide them."""
+        (is_open, is_open_after), reach = self._function.opens, self._function.reach
+        size, near = self._size(acc.kept), _NEAR
+        while True:
+            rows = self._slice(acc, begin, end, size if reach is None else near)
+            if reach is None or len(rows) == size:
+                return rows
+            bounds = [*reach(rows)][rows.asked.start : rows.asked.stop]
+            (low, high), (last_low, last_high) = bounds[0], bounds[-1]
+            # what reaches the end of these rows may have been cut there
+            is_begun = rows.before == 0 or (high if is_open else low) > 0
+            past = last_low if is_open_after else last_high
+            if is_begun and (rows.before + len(rows) == size or past < len(rows)):
+                return rows
+            near *= 4
+
+    def _slice(self, acc: Rows, begin: int, end: int, near: int) -> Partition:
+        """The rows from one place to before another, and so many around, with their peers."""
+        kept, size = acc.kept, self._size(acc.kept)
+        low, high = max(begin - near, 0), min(end + near, size)
+        if self._function.by_peers and low < high:
+            low = low and kept.place(kept[low][:1])
+            high = size if high == size else kept.place((kept[high - 1][0], _TOP))
+        rows = [*kept] if high - low == len(kept) else [*kept.between(low, high)]
+        asked = range(begin - low, end - low)
+        return Partition(rows, kept, low, asked, acc.total, self._split)
+
+    # --- what a change may concern ---
+
+    def _spans(self, states: tuple[Rows, Rows], values: list[Any]) -> Iterable[tuple[Any, Any]]:
+        """The first and the last key of the rows that changed rows may concern, for each of these.
+
+        None stands for the first or the last row that there is.
+        """
+        everything = [(None, None)]
+        is_open, is_open_after = self._function.opens
+        head, tail = self._function.ends
+        size = max(self._size(one.kept) for one in states)
+        if self._function.reach is None or size < _SMALL * len(values):
+            return everything
+        keys = sorted(map(placed, map(self._key, values)))
+        for kept, _ in states:
+            last = len(kept) - tail
+            if kept.place(keys[0]) < head or (tail and kept.place(keys[-1]) >= last):
+                return everything
+        if is_open or is_open_after:
+            keys = [keys[0] if is_open else keys[-1]]
+        found: list[tuple[Any, Any]] = []
+        for key in keys:
+            ends = [one for acc in states for one in self._span(acc, key)]
+            if ends:
+                low, high = min(ends), max(ends)
+                found.append((None if is_open_after else low, None if is_open else high))
+        return found
+
+    def _span(self, acc: Rows, key: Any) -> tuple[Any, ...]:
+        """The first and the last key of the rows that one may concern; none if there is none."""
+        (is_open, is_open_after), reach = self._function.opens, self._function.reach
+        assert reach is not None  # noqa: S101  all rows decide otherwise
+        size, near = self._size(acc.kept), _NEAR
+        place = min(acc.kept.place(key), size)
+        while True:
+            rows = self._slice(acc, place, place, near)
+            if not len(rows):
+                return ()
+            at = rows.asked.start
+            bounds = [(min(low, n), max(high, n + 1)) for n, (low, high) in enumerate(reach(rows))]
+            is_begun = is_open_after or rows.before == 0 or bounds[0][1] < at
+            is_ended = is_open or rows.before + len(rows) == size or bounds[-1][0] > at
+            if is_begun and is_ended:
+                there = [
+                    n
+                    for n, (low, high) in enumerate(bounds)
+                    if (is_open or low <= at) and (is_open_after or high >= at)
+                ]
+                return tuple(placed(rows.rows[n]) for n in (there[:1] + there[-1:]))
+            near *= 4

@@ -1,0 +1,169 @@
+"""What a change does to the values of a window: what walks of all differ by, and no more work."""
+
+from __future__ import annotations
+
+import random
+from math import inf, nan
+from typing import Any
+
+import pytest
+
+from deltafix.reactive.numeric import Sum
+from deltafix.reactive.ordered import Ordered
+from deltafix.sql import frames
+from deltafix.sql.frames import Frame
+from deltafix.sql.offsets import measure
+from deltafix.sql.partitions import Function, Windowed
+from deltafix.sql.reducers import First, Way, ranked
+from deltafix.sql.types import BIGINT
+
+WAYS = (
+    Way(nullable=True),
+    Way(nullable=True, descending=True),
+    Way(nullable=True, nulls_first=True),
+)
+ENDS = (None, -70, -3, -1, 0, 1, 2, 40)
+
+
+def _frames(draw: random.Random, way: Way) -> Frame:
+    """A frame whose start is not after its end."""
+    kind: Any = draw.choice(("ROWS", "GROUPS", "RANGE"))
+    start, end = sorted((draw.choice(ENDS[1:]), draw.choice(ENDS[1:])))
+    low: int | None = draw.choice((None, start, start))
+    high: int | None = draw.choice((None, end, end))
+    key = frames.Key(*measure(BIGINT), way) if kind == "RANGE" else None
+    exclude = draw.choice(("", "", "CURRENT ROW", "GROUP", "TIES"))
+    return Frame(kind, low, high, key, exclude)
+
+
+def _function(draw: random.Random, way: Way) -> tuple[Function, int]:
+    """A function, and how many arguments it takes."""
+    kind = draw.choice(("rank", "shift", "nth", "sum", "sum", "united"))
+    if kind == "rank":
+        name = draw.choice(
+            ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
+        )
+        return frames.ranking(name, 3, draw.choice((None, 1, 5, 90))), 0
+    ignores = draw.random() < 0.3
+    if kind == "shift":
+        return frames.shifted(draw.choice((-70, -2, -1, 0, 1, 3)), ignores=ignores), 2
+    frame = _frames(draw, way)
+    if kind == "nth":
+        return frames.nth(frame, draw.choice((-1, 1, 2, 65)), ignores=ignores), 1
+    distinct = draw.random() < 0.3
+    if kind == "sum":
+        return frames.aggregated(frame, Sum(), draw.choice((0, 1)), distinct=distinct), 1
+    return frames.united(frame, str, None, distinct=distinct), 1
+
+
+def _row(draw: random.Random, number: int, width: int, spread: int) -> tuple[Any, ...]:
+    values = [None if draw.random() < 0.2 else (draw.randrange(-3, 4),) for _ in range(width)]
+    key = None if draw.random() < 0.1 else (draw.randrange(spread),)
+    return (key, *values, number)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_changes_of_a_window_are_those_that_two_walks_differ_by(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(6):
+        way = draw.choice(WAYS)
+        function, width = _function(draw, way)
+        reducer = Windowed([way], [False], width, function)
+        spread = draw.choice((3, 40, 10_000))
+        count = draw.choice((40, 200, 700))
+        rows = [_row(draw, number, width, spread) for number in range(count)]
+        acc = reducer.add_all(reducer.initial, rows)
+        for number in range(12):
+            gone = draw.sample(rows, draw.choice((0, 1, 1, 2)))
+            new = [
+                _row(draw, count + 3 * number + n, width, spread)
+                for n in range(draw.choice((0, 1, 1, 2)))
+            ]
+            if draw.random() < 0.2 and gone:  # an update in place
+                new.append((*gone[0][:1], *_row(draw, 0, width, 9)[1:-1], gone[0][-1]))
+            if not (gone or new):
+                continue
+            after = acc
+            for row in new:
+                after = reducer.add(after, row)
+            for row in gone:
+                after = reducer.remove(after, row)
+            went, came = map(set, reducer.changes(acc, after, new + gone))
+            was, now = set(reducer.finish(acc)), set(reducer.finish(after))
+            assert (went - came, came - went) == (was - now, now - was), (function, new, gone)
+            rows = [row for row in rows if row not in gone] + new
+            acc = after
+            assert [*acc.kept] == [*reducer.add_all(reducer.initial, rows).kept]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_changes_of_the_first_rows_are_those_that_two_lists_differ_by(seed: int) -> None:
+    draw = random.Random(seed)
+    values = [*range(40), 0.5, -inf, inf, nan]
+    for _ in range(20):
+        offset, limit = draw.choice((0, 0, 1, 7)), draw.choice((None, 0, 1, 3, 10, 60))
+        way = Way(nullable=False, descending=draw.random() < 0.5)
+        reducer = First(ranked([way, Way(nullable=False)]), offset, limit)
+        rows = [(draw.choice(values), n) for n in range(draw.choice((0, 3, 30, 200)))]
+        acc = reducer.add_all(reducer.initial, rows)
+        for number in range(12):
+            gone = draw.sample(rows, min(len(rows), draw.randrange(3)))
+            new = [(draw.choice(values), 200 + 3 * number + n) for n in range(draw.randrange(3))]
+            after = reducer.remove_all(reducer.add_all(acc, new), gone)
+            went, came = (set(map(repr, one)) for one in reducer.changes(acc, after, new + gone))
+            was, now = (set(map(repr, reducer.finish(one))) for one in (acc, after))
+            assert (went - came, came - went) == (was - now, now - was)
+            rows = [row for row in rows if row not in gone] + new
+            acc = after
+
+
+SUM = frames.aggregated(Frame("ROWS", -6, 0), Sum(), 1)
+RUNNING = frames.aggregated(Frame("RANGE", None, 0), Sum(), 1)
+WEEK = frames.aggregated(
+    Frame("RANGE", -6, 0, frames.Key(*measure(BIGINT), Way(nullable=False))), Sum(), 1
+)
+
+
+@pytest.mark.parametrize("at", [19_998, 30_000])
+@pytest.mark.parametrize(
+    ("function", "width", "most"),
+    [
+        (frames.shifted(-1), 2, 3),
+        (frames.shifted(2), 2, 5),
+        (SUM, 1, 10),
+        (WEEK, 1, 10),
+        (RUNNING, 1, 3),
+        (frames.ranking("row_number"), 0, 2),
+        (frames.ranking("rank"), 0, 2),
+        (frames.nth(Frame("RANGE", None, 0), 1), 1, 2),
+        (frames.nth(Frame("ROWS", -3, 3), -1), 1, 9),
+    ],
+)
+def test_a_change_near_the_end_of_a_large_partition_looks_at_few_rows(
+    function: Function, width: int, most: int, at: int
+) -> None:
+    reducer = Windowed([Way(nullable=False)], [False], width, function)
+    rows = [(n, *((n % 7,) for _ in range(width)), n) for n in range(20_000)]
+    acc = reducer.add_all(reducer.initial, rows)
+    new = (at, *((3,) for _ in range(width)), 20_000)
+    after = reducer.add(acc, new)
+    looked: list[int] = []
+    between = Ordered.between
+
+    def counted(kept: Any, low: int, high: int) -> Any:
+        looked.append(high - low)
+        return between(kept, low, high)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Ordered, "between", counted)
+        went, came = reducer.changes(acc, after, [new])
+    assert 0 < len(set(came) - set(went)) <= most
+    assert sum(looked) < 400
+
+
+def test_the_first_rows_change_by_few_however_many_they_are() -> None:
+    reducer = First(ranked([Way(nullable=False)] * 2), 10, 10_000)
+    acc = reducer.add_all(reducer.initial, [(n, n) for n in range(20_000)])
+    after = reducer.add(acc, (50, -1))
+    assert reducer.changes(acc, after, [(50, -1)]) == ([(10_009, 10_009)], [(50, -1)])
+    assert reducer.changes(after, acc, [(50, -1)]) == ([(50, -1)], [(10_009, 10_009)])
