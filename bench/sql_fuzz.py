@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from deltafix.sql import scans
+from deltafix.sql import partitions, scans
 from random_sql import Case, case_of
 from sql_judge import play
 
@@ -81,6 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
             break
         case = case_of(seed)
         scans.MANY = (1, many, 2, 3)[seed % 4]  # few rows are edited as many are
+        partitions.SMALL = (64, 1)[seed % 2]  # small partitions as large ones are
         try:
             judged = play(case)
         except Exception as error:

@@ -1055,7 +1055,26 @@ class _Maker:
             where = f"{where} AND {named}" if where else f" WHERE {named}"
         if small and not self.portable and self.maybe(0.1):
             where += f" QUALIFY {self.window(scope, INT)} <= {self.value(INT, required=True)}"
+        if small and self.maybe(0.06):
+            return self.numbered(distinct, scope, shown, f"FROM {text}{where}"), columns
         return f"SELECT {distinct}{', '.join(shown)} FROM {text}{where}", columns
+
+    def numbered(self, distinct: str, scope: Columns, shown: list[str], rest: str) -> str:
+        """Of a query the rows that a number does not leave out, as people rid tables of copies."""
+        self.hidden = ""
+        sorts = self.ordered(scope)
+        part = f"PARTITION BY {self.random.choice(scope)[0]} " if self.maybe(0.7) else ""
+        forms = (f"ROW_NUMBER() OVER ({part}ORDER BY {sorts})",
+                 f"RANK() OVER ({part}ORDER BY {sorts.split(', ')[0]})")  # fmt: skip
+        inner = f"SELECT {distinct}{', '.join(shown)}, {self.random.choice(forms)} AS rn {rest}"
+        tests = ("{} = 1", "{} <= 2", "2 >= {}", "{} < 3", "{} BETWEEN 1 AND 2", "{} > 1",
+                 "{} = 2", "{} <= 1 OR {} = 3", "NOT {} <= 1", "1 = {} AND {} IS NOT NULL")  # fmt: skip
+        alias = self.name("q")
+        test = self.random.choice(tests).format(*[self.random.choice(("rn", f"{alias}.rn"))] * 2)
+        names = ", ".join(one.rsplit(" AS ", 1)[1] for one in shown)
+        if self.maybe(0.5):
+            return f"SELECT {names} FROM ({inner}) AS {alias} WHERE {test}"
+        return f"WITH {alias} AS ({inner}) SELECT {names} FROM {alias} WHERE {test}"
 
     def by_name(self, scope: Columns, shown: list[str]) -> str:
         """A condition of what SELECT shows, by its name; a column that has the name means itself.

@@ -23,7 +23,7 @@ from deltafix.rules.terms import Call, Const, Term
 from deltafix.sql import conditions
 from deltafix.sql.builder import NIL, Operand, equal, function
 from deltafix.sql.casts import cast
-from deltafix.sql.literals import Scalar, is_wide, whole
+from deltafix.sql.literals import Scalar, inside, is_wide, whole
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, NULL, Column, SqlType, decode, encode
 
@@ -67,9 +67,11 @@ def computed(formulas: Formulas, node: exp.Expr, *, tested: bool) -> Operand | N
     node = node.unnest()
     if len(list(islice(node.walk(), _LONG))) == _LONG:
         return None
-    is_cast = type(node) is exp.Cast and not is_wide(node.this)
-    if is_cast and formulas.kind(node) == formulas.kind(node.this):
-        return formulas.operand(node.this, tested=tested)
+    if type(node) is exp.Cast and not is_wide(node.this):
+        kind = formulas.kind(node)
+        inner = inside(node, kind)
+        if formulas.kind(inner) == kind:
+            return formulas.operand(inner, tested=tested)
     other = conditions.chosen(formulas, node)
     if other is not None or not isinstance(node, _NODES):
         return other

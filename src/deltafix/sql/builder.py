@@ -153,6 +153,8 @@ class Builder:
     """The tables and views that are read."""
     root: exp.Expr | None = None
     """The query that is the view itself."""
+    numbered: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    """Of its parts that number their rows: up to which number somebody asks, by column."""
     order: tuple[tuple[int, exp.Ordered], ...] = ()
     """What the view is sorted by where it is read: positions among all columns, and how."""
     keeps_order: bool = True

@@ -179,6 +179,13 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     return node
 
 
+def inside(cast: exp.Expr, kind: SqlType) -> exp.Expr:
+    """What a CAST to a type is of: a ROW has the names of the struct's fields."""
+    of = kind if kind.element is None else kind.element
+    found: exp.Expr = cast.this
+    return typed(found, kind) if of.fields else found
+
+
 class _Chain:
     """`a + b - c`: what is first, and each step on from it, NULL where a side is.
 

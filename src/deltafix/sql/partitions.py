@@ -20,13 +20,13 @@ from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from deltafix.engine.folds.users import Changes, Several, UserReducer
+from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.reactive.ordered import Ordered, placed
 from deltafix.sql.reducers import Way, ranked
 
-__all__ = ["Bounds", "Function", "Partition", "Windowed"]
+__all__ = ["SMALL", "Bounds", "Function", "Partition", "Windowed"]
 
-_SMALL: Final = 64
+SMALL = 64
 """How many rows are walked sooner than looked for."""
 _NEAR: Final = 8
 """How many rows on either side are looked at first."""
@@ -145,7 +145,7 @@ class Rows(NamedTuple):
     total: Any
 
 
-class Windowed(Several):
+class Windowed(Gathers, Several):
     """A window function: for each row of a partition what tells it apart, and its value.
 
     A row is its sort keys (`ways`), then `width` arguments, which may be NULL, then
@@ -197,10 +197,11 @@ class Windowed(Several):
         """
         went: list[Any] = []
         came: list[Any] = []
-        for low, high in self._spans((before, after), values):
+        spans = self._spans((before, after), values)
+        for low, high in spans:
             went += self._between(before, low, high)
             came += self._between(after, low, high)
-        return went, came
+        return _differing(went, came) if len(spans) == 1 else (went, came)
 
     def _key(self, value: Any) -> Any:
         """What is kept of a row: it decides the order."""
@@ -278,7 +279,7 @@ class Windowed(Several):
         is_open, is_open_after = self._function.opens
         head, tail = self._function.ends
         size = max(self._size(one.kept) for one in states)
-        if self._function.reach is None or size < _SMALL * len(values):
+        if self._function.reach is None or size < SMALL * len(values):
             return everything
         keys = sorted(map(placed, map(self._key, values)))
         for kept, _ in states:
@@ -317,3 +318,13 @@ class Windowed(Several):
                 ]
                 return tuple(placed(rows.rows[n]) for n in (there[:1] + there[-1:]))
             near *= 4
+
+
+def _differing(went: list[Any], came: list[Any]) -> Changes:
+    """Two lists of different rows without what both begin and end with."""
+    most = min(len(went), len(came))
+    pairs = enumerate(zip(went, came, strict=False))
+    start = next((n for n, (old, new) in pairs if old != new), most)
+    pairs = enumerate(zip(reversed(went), reversed(came), strict=False))
+    end = min(next((n for n, (old, new) in pairs if old != new), most), most - start)
+    return went[start : len(went) - end], came[start : len(came) - end]

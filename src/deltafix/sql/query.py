@@ -17,6 +17,7 @@ from deltafix.sql.aggregates import Wanted, aggregates_of, fold, wanted
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.grouping import NUMBER, grouping
+from deltafix.sql.numbered import most_of, numbered
 from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import OUTER, Scope
 from deltafix.sql.stars import is_star, meant_in, stars, written_out
@@ -104,6 +105,7 @@ def relation(
         return made
     if name is not None:
         builder.root = unwrapped(node)
+        builder.numbered = numbered(builder.root)
     found = rows(builder, node, scope)
     if names and len(names) != len(found.outputs):
         message = f"{len(names)} names for {len(found.outputs)} columns"
@@ -162,12 +164,13 @@ def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool =
     check_clauses(builder, select, _SELECT)
     formulas = Formulas(builder, scope, [])
     joins.sources(formulas, select)
+    asked = builder.numbered.get(id(select), {})
     select = _written_out(formulas, select)
     where = select.args.get("where")
     if where is not None:
         formulas.require(where.this)
     if outputs:
-        _windows(formulas, select)
+        _windows(formulas, select, asked)
     places = expand(formulas, select.expressions)
     shown = projection(formulas, select) if outputs else []
     distinct = _distinct(select)
@@ -176,8 +179,11 @@ def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool =
     return limited(formulas, select, found) if outputs else found
 
 
-def _windows(formulas: Formulas, select: exp.Select) -> None:
-    """The window functions of a SELECT, then its QUALIFY."""
+def _windows(formulas: Formulas, select: exp.Select, asked: Mapping[str, int]) -> None:
+    """The window functions of a SELECT, then its QUALIFY.
+
+    Of the columns that are `asked` for up to a number the query around reads no more.
+    """
     qualify = select.args.get("qualify")
     condition = None
     if qualify is not None:
@@ -191,7 +197,9 @@ def _windows(formulas: Formulas, select: exp.Select) -> None:
     nodes = windows.windows_of(select, condition)
     if nodes:
         joins.kept(formulas)
-        windows.compute(formulas, nodes, select.args.get("windows") or ())
+        named = {one.alias: one.unalias() for one in select.expressions if one.alias in asked}
+        most = {named[name]: asked[name] for name in named} | dict(most_of(condition))
+        windows.compute(formulas, nodes, select.args.get("windows") or (), most)
     if condition is not None:
         formulas.require(condition)
 
@@ -256,6 +264,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     check_clauses(builder, select, _SELECT)
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
+    numbers = builder.numbered.get(id(select), {})
     select = _written_out(before, select)
     domain = joins.domain(before)
     where = select.args.get("where")
@@ -316,7 +325,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
         tested = meant_in(scope, having.this, select.expressions, by.keys)
         builder.alive.append(tested)
         after.require(tested)
-    _windows(after, select)
+    _windows(after, select, numbers)
     scope.elements = {}
     expanded = expand(after, select.expressions)
     outputs = projection(after, select)

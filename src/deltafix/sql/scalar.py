@@ -34,7 +34,7 @@ from deltafix.sql import (
 )
 from deltafix.sql.casts import cast
 from deltafix.sql.connectives import asked
-from deltafix.sql.literals import Compute, Scalar, constant, literal, strict, typed, whole
+from deltafix.sql.literals import Compute, Scalar, constant, inside, literal, strict, typed, whole
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
     BIGINT,
@@ -546,7 +546,7 @@ class Scalars:
     def cast(self, node: exp.Expr) -> Scalar:
         """CAST, TRY_CAST."""
         kind = written_type(self.statement, node.args["to"], node)
-        inner = self.exactly(typed(node.this, kind) if kind.fields else node.this)
+        inner = self.exactly(inside(node, kind))
         if node.args.get("format"):
             raise self.statement.refused("CAST with FORMAT", node, "dates are written 2026-01-31")
         tries = isinstance(node, exp.TryCast)

@@ -9,7 +9,7 @@ by what tells them apart, for all alike.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from deltafix.rules.terms import Const
@@ -58,11 +58,15 @@ def windows_of(select: exp.Expr, qualify: exp.Expr | None = None) -> list[exp.Wi
 
 
 def compute(
-    formulas: Formulas, nodes: Sequence[exp.Window], definitions: Sequence[exp.Window]
+    formulas: Formulas,
+    nodes: Sequence[exp.Window],
+    definitions: Sequence[exp.Window],
+    most: Mapping[exp.Expr, int],
 ) -> None:
     """Give the scope the values of window functions; `definitions` are those of WINDOW.
 
-    The body of `formulas` is one atom, of a relation of all rows.
+    A row that counts to more than is asked for, which is `most`, has no value. The body of
+    `formulas` is one atom, of a relation of all rows.
     """
     builder, scope = formulas.builder, formulas.scope
     named = {one.name: one for one in definitions}
@@ -81,7 +85,7 @@ def compute(
         if asked is not None:
             scope.windows[spelled] = _of_partition(formulas, inner, window, asked, identity)
             continue
-        name, function, args, result = window.function()
+        name, function, args, result = window.function(most.get(node))
         sorts = [(inner.operand(one.this), one) for one in window.order]
         by = (*window.partition, *scope.outer_columns())
         partition = [inner.operand(one) for one in by]
@@ -169,8 +173,8 @@ class _Window:
         asked = wanted(self.formulas, call, window=True)
         return None if asked.is_united else asked
 
-    def function(self) -> _Computed:
-        """What it computes."""
+    def function(self, most: int | None) -> _Computed:
+        """What it computes; if it counts, up to `most`."""
         call = self.node.this
         ignores = isinstance(call, exp.IgnoreNulls)
         if isinstance(call, exp.IgnoreNulls | exp.RespectNulls):
@@ -187,17 +191,18 @@ class _Window:
                 f"{self.statement.called(call)} IGNORE NULLS", self.node, way_out
             )
         if kind in _RANKINGS:
-            return self._ranking(call)
+            return self._ranking(call, most)
         if not isinstance(call, AGGREGATE) or isinstance(call, exp.WithinGroup):
             name = self.statement.called(call)
             raise self.statement.refused(f"the window function {name}", self.node, _USAGE)
         return self._aggregated(call)
 
-    def _ranking(self, call: exp.Expr) -> _Computed:
+    def _ranking(self, call: exp.Expr, most: int | None) -> _Computed:
         name, kind = _RANKINGS[type(call)]
         result = Column("value", kind, nullable=False)
         buckets = self._whole(call.this, least=1) if isinstance(call, exp.Ntile) else 1
-        return f"{name}_{buckets}", frames.ranking(name, buckets), [], result
+        function = frames.ranking(name, buckets, most)
+        return f"{name}_{buckets}_{function.most}", function, [], result
 
     def _shifted(self, call: exp.Expr, *, ignores: bool) -> _Computed:
         given = call.args.get("offset")

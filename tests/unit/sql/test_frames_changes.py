@@ -10,7 +10,7 @@ import pytest
 
 from deltafix.reactive.numeric import Sum
 from deltafix.reactive.ordered import Ordered
-from deltafix.sql import frames
+from deltafix.sql import frames, partitions
 from deltafix.sql.frames import Frame
 from deltafix.sql.offsets import measure
 from deltafix.sql.partitions import Function, Windowed
@@ -63,8 +63,11 @@ def _row(draw: random.Random, number: int, width: int, spread: int) -> tuple[Any
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_changes_of_a_window_are_those_that_two_walks_differ_by(seed: int) -> None:
+def test_the_changes_of_a_window_are_those_that_two_walks_differ_by(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     draw = random.Random(seed)
+    monkeypatch.setattr(partitions, "SMALL", (64, 1)[seed % 2])
     for _ in range(6):
         way = draw.choice(WAYS)
         function, width = _function(draw, way)
@@ -74,10 +77,10 @@ def test_the_changes_of_a_window_are_those_that_two_walks_differ_by(seed: int) -
         rows = [_row(draw, number, width, spread) for number in range(count)]
         acc = reducer.add_all(reducer.initial, rows)
         for number in range(12):
-            gone = draw.sample(rows, draw.choice((0, 1, 1, 2)))
+            gone = draw.sample(rows, draw.choice((0, 1, 1, 2, 5)))
             new = [
-                _row(draw, count + 3 * number + n, width, spread)
-                for n in range(draw.choice((0, 1, 1, 2)))
+                _row(draw, count + 9 * number + n, width, spread)
+                for n in range(draw.choice((0, 1, 1, 2, 5)))
             ]
             if draw.random() < 0.2 and gone:  # an update in place
                 new.append((*gone[0][:1], *_row(draw, 0, width, 9)[1:-1], gone[0][-1]))

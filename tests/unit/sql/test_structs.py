@@ -32,6 +32,8 @@ QUERIES = (
     "SELECT s.a, t.s.b, s['a'] AS c, STRUCT_EXTRACT(s, 'b') AS e, l[1].x, (d).i.q, t.d.i.r[1] f "
     "FROM t",
     "SELECT id FROM t WHERE s = {'a': 1, 'b': 'a'} OR s < {'a': 5, 'b': NULL}",
+    "SELECT id, CAST(ROW(id, s.b) AS STRUCT(x INTEGER, y VARCHAR)) AS r, "
+    "CAST([ROW(id)] AS STRUCT(z INTEGER)[]) AS l FROM t",
     "SELECT MIN(s) AS l, MAX(s) AS h, COUNT(DISTINCT s) AS n FROM t",
     "SELECT s.b, COUNT(*) AS n, SUM(s.a) AS a FROM t GROUP BY s.b HAVING MAX(s.a) > 1",
     "SELECT s.b AS k, ARRAY_AGG(s ORDER BY s DESC) AS l FROM t GROUP BY s.b",

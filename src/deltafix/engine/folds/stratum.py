@@ -148,13 +148,13 @@ class FoldStratum:
         found = {key: kind.value(key) for key in kind.touched}
         if kind.several:
             is_same = found == self._kind.values()
-            found = {key: some for key, some in found.items() if some}
         else:
             is_same = dict(zip(found, self._coded(found.values()), strict=True)) == self._values.now
             found = {key: [value] for key, value in found.items()}
-        codes = iter(self._coded(one for some in found.values() for one in some))
-        wanted = sorted(key + next(codes) for key, some in found.items() for _ in some)
-        if not is_same or wanted != sorted(map(tuple, self._shown().tolist())):
+        keys = [key for key, some in found.items() for _ in some]
+        codes = self._coded(one for some in found.values() for one in some)
+        wanted = {key + code for key, code in zip(keys, codes, strict=True)}
+        if not is_same or wanted != set(map(tuple, self._shown().tolist())):
             raise InternalError(f"{self._fold}: the values differ from a fold of all rows")
 
     def _coded(self, values: Iterable[Any]) -> list[Key]:
@@ -196,28 +196,15 @@ class FoldStratum:
 
     def _several(self) -> tuple[Iterable[Key], Iterable[Key]]:
         """The rows that come and go, of a reducer whose result is a list."""
-        changes = [(key, *_differing(*self._kind.changes(key))) for key in self._kind.touched]
+        changes = [(key, *self._kind.changes(key)) for key in self._kind.touched]
 
         def rows(side: int) -> list[Key]:
             keys = [one[0] for one in changes for _ in one[side]]
             codes = self._coded(value for one in changes for value in one[side])
             return [key + code for key, code in zip(keys, codes, strict=True)]
 
-        went, came = rows(1), rows(2)
-        if not went or not came:
-            return came, went
-        gone, there = set(went), set(came)
-        return there - gone, gone - there
-
-
-def _differing(went: list[Any], came: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Two lists without what both begin and end with: a list is often as it was, up to a few."""
-    most = min(len(went), len(came))
-    pairs = enumerate(zip(went, came, strict=False))
-    start = next((n for n, (old, new) in pairs if old != new), most)
-    pairs = enumerate(zip(reversed(went), reversed(came), strict=False))
-    end = min(next((n for n, (old, new) in pairs if old != new), most), most - start)
-    return went[start : len(went) - end], came[start : len(came) - end]
+        went, came = set(rows(1)), set(rows(2))
+        return came - went, went - came
 
 
 _NOTHING: tuple[int, Total] = (0, 0)

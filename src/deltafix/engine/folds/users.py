@@ -8,7 +8,7 @@ group is what its rows fold to; values that a reducer returns fit the aggregate'
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, KeysView
+from collections.abc import Callable, Iterable, KeysView
 from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
@@ -52,19 +52,21 @@ Changes: TypeAlias = tuple[list[Any], list[Any]]
 """What a list loses and gains."""
 
 
-class Several(Gathers):
+class Several:
     """Base of a reducer whose result is a list: the group has a row for each value in it.
 
     Its accumulators never change, and it takes each value away again. For callers inside the
     package: nobody checks that the values are of the aggregate's type.
     """
 
-    @abstractmethod
+    finish: Callable[[Any], Iterable[Any]]
+
     def changes(self, before: Any, after: Any, values: list[Any], /) -> Changes:
         """What a result loses and gains where these values came or went.
 
         What stands in both lists stays; so does what is in neither.
         """
+        return [*self.finish(before)], [*self.finish(after)]
 
 
 def finished(op: str, reducer: UserReducer, acc: Any) -> Any:
@@ -145,8 +147,10 @@ class UserFold:
             now = None
         op, reducer = self._fold.op, self._reducer
         if was is None or now is None:
-            went, come = (one and finished(op, reducer, one[1]) for one in (was, now))
-            return went or [], come or []
+            went, come = (
+                () if one is None else finished(op, reducer, one[1]) for one in (was, now)
+            )
+            return [*went], [*come]
         assert isinstance(reducer, Several)  # noqa: S101  the caller asked
         try:
             return reducer.changes(was[1], now[1], self._changed[key])
