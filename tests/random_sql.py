@@ -1067,8 +1067,8 @@ class _Maker:
         forms = (f"ROW_NUMBER() OVER ({part}ORDER BY {sorts})",
                  f"RANK() OVER ({part}ORDER BY {sorts.split(', ')[0]})")  # fmt: skip
         inner = f"SELECT {distinct}{', '.join(shown)}, {self.random.choice(forms)} AS rn {rest}"
-        tests = ("{} = 1", "{} <= 2", "2 >= {}", "{} < 3", "{} BETWEEN 1 AND 2", "{} > 1",
-                 "{} = 2", "{} <= 1 OR {} = 3", "NOT {} <= 1", "1 = {} AND {} IS NOT NULL")  # fmt: skip
+        tests = ("{} = 1", "{} <= 2", "2 >= {}", "{} < 3", "{} BETWEEN 1 AND 2", "{} > 1", "{} = 2",
+                 "{} <= 1 OR {} = 3", "NOT {} <= 1", "1 = {} AND {} IS NOT NULL")  # fmt: skip
         alias = self.name("q")
         test = self.random.choice(tests).format(*[self.random.choice(("rn", f"{alias}.rn"))] * 2)
         names = ", ".join(one.rsplit(" AS ", 1)[1] for one in shown)

@@ -176,8 +176,9 @@ def test_the_generator_reaches_every_construct() -> None:
         "PRIMARY KEY", "UPDATE", "DELETE", "NOT NULL", "NULL", "FOREIGN KEY", "DELETE CASCADE",
         "DELETE SET NULL", "UPDATE CASCADE", "UPDATE SET NULL", "ADD COLUMN", "DROP COLUMN",
         "RENAME COLUMN", "RENAME TO", "TRUNCATE", " BY NAME SELECT", " ANY (SELECT",
-        " ALL (SELECT", " AS rn ", " SOME (SELECT", "(ROW(", "DROP NOT NULL", " TYPE TEXT", " TYPE DOUBLE",
+        " ALL (SELECT", " SOME (SELECT", "(ROW(", "DROP NOT NULL", " TYPE TEXT", " TYPE DOUBLE",
         "USING LENGTH", " PRIMARY KEY (", ", ADD COLUMN", " PIVOT (", " WHERE c0 ", "HAVING c1 ",
+        " AS rn ",
     )  # fmt: skip
     for seed in range(1000):
         script = case_of(seed).script()

@@ -248,13 +248,28 @@ def nth(frame: Frame, number: int, *, ignores: bool = False) -> Function:
                 yield place, place + 1  # what all have in common is at one of the ends
             elif frame.start is None:
                 yield max(high - 1, 0), high
-            elif frame.end is None:
-                yield low, min(low + max(number, 1), len(rows))
             else:
-                yield low, high
+                yield low, min(low + max(number, 1), len(rows))
 
-    if any(frame.opens) and (ignores or frame.exclude):
+    def nearest(rows: Partition) -> Bounds:
+        """To the next value that there is; as far as the rows go where none is."""
+        there = _there(rows, ignores=True)
+        for low, high in frame.bounds(rows):
+            if number < 0:
+                at = bisect_left(there, high) - 1
+                yield (there[at] if at >= 0 else 0), high
+            else:
+                at = bisect_left(there, low)
+                yield low, (there[at] + 1 if at < len(there) else len(rows))
+
+    if not any(frame.opens):
+        return Function(values, frame.bounds, by_peers=frame.by_peers)
+    if frame.exclude:
         return Function(values)
+    if ignores:
+        carries = frame.opens == ((True, False) if number < 0 else (False, True))
+        is_near = carries and number in (-1, 1)
+        return Function(values, nearest if is_near else None, by_peers=frame.by_peers)
     ends = number * (number > 0 and frame.opens[0]), int(number < 0 and frame.opens[1])
     return Function(values, reach, ends=ends, by_peers=frame.by_peers)
 
