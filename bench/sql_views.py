@@ -52,8 +52,10 @@ KINDS = {
     "running sum": f"SELECT x, SUM(p) {OVER} x) AS r FROM t",
     "series lag": "SELECT x, LAG(v) OVER (ORDER BY x) AS r FROM t",
     "moving mean": "SELECT x, AVG(p) OVER (ORDER BY x ROWS 6 PRECEDING) AS r FROM t",
-    "moving hour": "SELECT x, SUM(p) OVER (ORDER BY ts RANGE INTERVAL 1 HOUR PRECEDING) AS r FROM t",
-    "carried on": "SELECT x, LAST_VALUE(NULLIF(p % 2, 0) IGNORE NULLS) OVER (ORDER BY x) AS r FROM t",
+    "moving hour": "SELECT x, SUM(p) OVER (ORDER BY ts RANGE INTERVAL 1 HOUR PRECEDING) AS r "
+    "FROM t",
+    "carried on": "SELECT x, LAST_VALUE(NULLIF(p % 2, 0) IGNORE NULLS) OVER (ORDER BY x) AS r "
+    "FROM t",
     "share": "SELECT x, v / SUM(v) OVER (PARTITION BY g) > 0.5 AS r FROM t",
     "like": "SELECT COUNT(*) AS n FROM t WHERE s LIKE '%special%requests%'",
     "upper": "SELECT UPPER(s) AS r, COUNT(*) AS n FROM t GROUP BY 1",
