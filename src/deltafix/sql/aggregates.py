@@ -396,7 +396,10 @@ def _reducer(
             base, most = listed.type.base, 1 if op in _PICKED else None
             ways.append(reducers.Way(listed.nullable))
             if op == "last":
-                ways = [reducers.Way(one, not down, not first) for one, down, first in ways]
+                ways = [
+                    one._replace(descending=not one.descending, nulls_first=not one.nulls_first)
+                    for one in ways
+                ]
             found = reducers.array_agg(base, ways, most, nullable=listed.nullable)
             name = "_".join((op, *map(str, ways)))
         return make(name, found, record, "symbol"), result
@@ -415,10 +418,9 @@ def _reducer(
 
 def way(key: Operand | Column, node: exp.Ordered | None) -> reducers.Way:
     """How an ORDER BY sorts a key; one that it does not name ascends, NULLs last."""
-    if node is None:
-        return reducers.Way(key.nullable)
-    down, first = node.args.get("desc"), node.args.get("nulls_first")
-    return reducers.Way(key.nullable, bool(down), bool(first))
+    down, first = (node and node.args.get(word) for word in ("desc", "nulls_first"))
+    is_plain = key.type.base in ("number", "unsigned", "symbol")
+    return reducers.Way(key.nullable, bool(down), bool(first), is_plain)
 
 
 def reducer_of(

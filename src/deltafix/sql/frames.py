@@ -189,9 +189,10 @@ class Frame:
         if self.key is None or not (self.start or self.end):
             yield from rows.peers
             return
-        (place, shift, (nullable, descending, _)) = self.key
+        place, shift, way = self.key
+        descending = way.descending
         values = [key[0] for key in rows.keys]
-        if nullable:
+        if way.nullable:
             values = [value and value[0] for value in values]
         bare = [value for value in values if value is not None]
         before = next((n for n, value in enumerate(values) if value is not None), 0)  # NULLs

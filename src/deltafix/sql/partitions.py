@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
-from deltafix.reactive.ordered import Ordered, placed
+from deltafix.reactive.ordered import Ordered, Placed, placed
 from deltafix.sql.reducers import Way, ranked
 
 __all__ = ["SMALL", "Bounds", "Function", "Partition", "Windowed"]
@@ -138,6 +138,25 @@ class Function:
     most: int | None = None
 
 
+class _Row(tuple[Any, ...]):
+    """A row behind what sorts it, which decides.
+
+    But while an epoch is read: then what an update took away is still there, and any order will do.
+    """
+
+    __slots__ = ()
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return _placed(self) < _placed(other)
+
+    def __gt__(self, other: tuple[Any, ...]) -> bool:
+        return _placed(other) < _placed(self)
+
+
+def _placed(row: tuple[Any, ...]) -> list[tuple[bool, Any]]:
+    return [(one is None, placed(one)) for one in row]
+
+
 class Rows(NamedTuple):
     """The rows of a partition, sorted, and what they add up to."""
 
@@ -149,23 +168,22 @@ class Windowed(Gathers, Several):
     """A window function: for each row of a partition what tells it apart, and its value.
 
     A row is its sort keys (`ways`), then `width` arguments, which may be NULL, then
-    what tells it apart, where `told` says which may be.
+    what tells it apart (`told`).
     """
 
     def __init__(
         self,
         ways: Sequence[Way],
-        told: Sequence[bool],
+        told: Sequence[Way],
         width: int,
         function: Function,
     ) -> None:
         self._split = len(ways), len(ways) + width
         self._by = ranked(ways)
-        rest = [*told, *(True for _ in range(width))]
-        self._rest = ranked([Way(nullable) for nullable in rest]) if any(rest) else placed
+        self._rest = ranked(told)
         self._function = function
         total = function.total
-        self.initial = Rows(Ordered(), None if total is None else total.initial)
+        self.initial = Rows(Placed(), None if total is None else total.initial)
 
     def add(self, acc: Rows, value: Any, /) -> Rows:
         """With one more row."""
@@ -206,8 +224,7 @@ class Windowed(Gathers, Several):
     def _key(self, value: Any) -> Any:
         """What is kept of a row: it decides the order."""
         start, end = self._split
-        # the arguments, too: while an epoch is read, what an update took away is still there
-        return (self._by(value[:start]), self._rest((*value[end:], *value[start:end])), value)
+        return (self._by(value[:start]), self._rest(value[end:]), _Row(value))
 
     def _total(self, total: Any, rows: Sequence[Any], sign: int) -> Any:
         reducer = self._function.total
@@ -270,7 +287,7 @@ class Windowed(Gathers, Several):
 
     # --- what a change may concern ---
 
-    def _spans(self, states: tuple[Rows, Rows], values: list[Any]) -> Iterable[tuple[Any, Any]]:
+    def _spans(self, states: tuple[Rows, Rows], values: list[Any]) -> Sequence[tuple[Any, Any]]:
         """The first and the last key of the rows that changed rows may concern, for each of these.
 
         None stands for the first or the last row that there is.
@@ -281,7 +298,7 @@ class Windowed(Gathers, Several):
         size = max(self._size(one.kept) for one in states)
         if self._function.reach is None or size < SMALL * len(values):
             return everything
-        keys = sorted(map(placed, map(self._key, values)))
+        keys = sorted(map(self._key, values))
         for kept, _ in states:
             last = len(kept) - tail
             if kept.place(keys[0]) < head or (tail and kept.place(keys[-1]) >= last):
@@ -316,7 +333,7 @@ class Windowed(Gathers, Several):
                     for n, (low, high) in enumerate(bounds)
                     if (is_open or low <= at) and (is_open_after or high >= at)
                 ]
-                return tuple(placed(rows.rows[n]) for n in (there[:1] + there[-1:]))
+                return tuple(rows.rows[n] for n in (there[:1] + there[-1:]))
             near *= 4
 
 

@@ -20,7 +20,7 @@ from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.facts.values import ABOVE, BaseType
 from deltafix.reactive.algebra import AnyReducer, contramap, enriched
 from deltafix.reactive.numeric import Variance
-from deltafix.reactive.ordered import Ordered, placed, restored
+from deltafix.reactive.ordered import Ordered, Placed, placed
 from deltafix.sql.arrays import packed
 
 __all__ = [
@@ -301,6 +301,8 @@ class Mode(Kept):
 class United(Kept):
     """STRING_AGG and ARRAY_AGG: the values in an order, which `rank` decides, made one."""
 
+    initial: Ordered[Any] = Placed()
+
     def __init__(self, rank: Callable[[Any], Any], unite: Callable[[Iterable[Any]], str]) -> None:
         self.rank = rank
         self.unite = unite
@@ -346,6 +348,8 @@ class First(Kept, Several):
     Its result is a list: O(log n) for each row that changes, however long the list.
     """
 
+    initial: Ordered[Any] = Placed()
+
     def __init__(self, key: Callable[[Any], Any], offset: int, limit: int | None) -> None:
         self._key = key
         self.offset = offset
@@ -374,7 +378,7 @@ class First(Kept, Several):
 
         def shown(acc: Ordered[Any], key: Any) -> bool:
             place = acc.place(key)
-            return self.offset <= place < min(self.end, len(acc)) and acc[place] == restored(key)
+            return self.offset <= place < min(self.end, len(acc)) and acc[place] == key
 
         there = [(key[1], shown(before, key), shown(after, key)) for key in near]
         went = [row for row, was, now in there if was and not now]
@@ -426,6 +430,13 @@ class Way(NamedTuple):
     nullable: bool
     descending: bool = False
     nulls_first: bool = False
+    is_plain: bool = False
+    """Whether its values are ordered as they are."""
+
+    @property
+    def turned(self) -> Way:
+        """The other way round."""
+        return self._replace(descending=not self.descending, nulls_first=not self.nulls_first)
 
     def __str__(self) -> str:
         return f"{'ad'[self.descending]}{'lf'[self.nulls_first]}"
@@ -433,10 +444,12 @@ class Way(NamedTuple):
 
 def ranked(ways: Sequence[Way]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """The sort key of rows of the engine's values, which sort column by column."""
+    if all(way.is_plain and not (way.nullable or way.descending) for way in ways):
+        return tuple
 
     def key(row: Sequence[Any]) -> tuple[Any, ...]:
         found: list[Any] = []
-        for value, (nullable, descending, nulls_first) in zip(row, ways, strict=True):
+        for value, (nullable, descending, nulls_first, _) in zip(row, ways, strict=True):
             bare = value
             if nullable:
                 found.append((value is None) is not nulls_first)

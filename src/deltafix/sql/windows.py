@@ -94,7 +94,7 @@ def compute(
         given += [(one, Column(f"a{n}", kind, nullable=True)) for n, (one, kind) in enumerate(args)]
         given += [(one, one.column(f"i{n}")) for n, one in enumerate(identity)]
         written = "".join(map(str, ways))
-        reducer = Windowed(ways, [one.nullable for one in identity], len(args), function)
+        reducer = Windowed(ways, [way(one, None) for one in identity], len(args), function)
         (value,) = builder.variables([result])
         found = [*identity, value]
         results = [one.column(f"r{n}") for n, one in enumerate(found)]

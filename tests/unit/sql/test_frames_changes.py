@@ -22,6 +22,7 @@ WAYS = (
     Way(nullable=True, descending=True),
     Way(nullable=True, nulls_first=True),
 )
+NUMBER = Way(nullable=False, is_plain=True)
 ENDS = (None, -70, -3, -1, 0, 1, 2, 40)
 
 
@@ -71,7 +72,7 @@ def test_the_changes_of_a_window_are_those_that_two_walks_differ_by(
     for _ in range(6):
         way = draw.choice(WAYS)
         function, width = _function(draw, way)
-        reducer = Windowed([way], [False], width, function)
+        reducer = Windowed([way], [draw.choice((NUMBER, Way(nullable=False)))], width, function)
         spread = draw.choice((3, 40, 10_000))
         count = draw.choice((40, 200, 700))
         rows = [_row(draw, number, width, spread) for number in range(count)]
@@ -146,7 +147,7 @@ WEEK = frames.aggregated(
 def test_a_change_near_the_end_of_a_large_partition_looks_at_few_rows(
     function: Function, width: int, most: int, at: int
 ) -> None:
-    reducer = Windowed([Way(nullable=False)], [False], width, function)
+    reducer = Windowed([NUMBER], [NUMBER], width, function)
     rows = [(n, *((n % 7,) for _ in range(width)), n) for n in range(20_000)]
     acc = reducer.add_all(reducer.initial, rows)
     new = (at, *((3,) for _ in range(width)), 20_000)
