@@ -13,7 +13,7 @@ is kept as `ABOVE`, and given back as NaN.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from math import nan
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -151,8 +151,8 @@ def restored(value: Any) -> Any:
 class Ordered(Generic[V]):
     """An immutable sorted multiset with order statistics.
 
-    `add`, `discard`, `place` and `ordered[i]` cost O(log n); `first(k)`, `last(k)` and `between`
-    for k values O(k + log n).
+    `add`, `discard`, `place`, `count` and `ordered[i]` cost O(log n); `first(k)`, `last(k)` and
+    `between` for k values O(k + log n).
     Values must be comparable with `<`. Raises TypeError for two values that do not compare.
     """
 
@@ -261,14 +261,20 @@ class Ordered(Generic[V]):
 
     def place(self, value: Any) -> int:
         """How many values are less than this one, which need not be among them."""
+        return self._before(value, bisect_left)
+
+    def count(self, value: V) -> int:
+        """How often a value is there."""
+        return self._before(value, bisect_right) - self._before(value, bisect_left)
+
+    def _before(self, value: Any, bisect: Callable[[Any, Any], int]) -> int:
         value = self._kept(value)
         tree, place = self._tree, 0
         while isinstance(tree, _Branch):
-            # a child whose lowest value is the value itself has none that is less
-            at = max(bisect_left(tree.lows, value) - 1, 0)
+            at = max(bisect(tree.lows, value) - 1, 0)
             place += sum(tree.sizes[:at])
             tree = tree.children[at]
-        return place + bisect_left(tree, value)
+        return place + bisect(tree, value)
 
     def lowest(self) -> V | None:
         """The lowest value, None if there is none. O(1)."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Literal, NamedTuple
 
 from deltafix.engine.folds.users import UserReducer
@@ -27,7 +27,7 @@ __all__ = ["Frame", "Key", "aggregated", "nth", "ranking", "shifted", "united"]
 def ranking(name: str, buckets: int = 1, most: int | None = None) -> Function:
     """ROW_NUMBER, RANK, DENSE_RANK, PERCENT_RANK, CUME_DIST, and NTILE of some buckets.
 
-    Of ROW_NUMBER and RANK the numbers from 1 to `most` only.
+    Of the first three the numbers from 1 to `most` only.
     """
 
     def numbers(rows: Partition) -> Iterable[int]:
@@ -37,11 +37,10 @@ def ranking(name: str, buckets: int = 1, most: int | None = None) -> Function:
     def ranks(rows: Partition) -> Iterable[int]:
         return [rows.before + rows.peers[place][0] + 1 for place in rows.asked]
 
-    def dense(rows: Partition) -> Iterator[int]:
-        number = 0
-        for place, (first, _) in enumerate(rows.peers):
-            number += place == first
-            yield number
+    def dense(rows: Partition) -> Iterable[int]:
+        starts = (place == first for place, (first, _) in enumerate(rows.peers))
+        numbers = accumulate(starts, initial=rows.groups_before)
+        return islice(numbers, rows.asked.start + 1, rows.asked.stop + 1)
 
     def ntile(rows: Partition) -> Iterator[int]:
         size, more = divmod(len(rows), buckets)
@@ -52,7 +51,7 @@ def ranking(name: str, buckets: int = 1, most: int | None = None) -> Function:
     found: dict[str, Function] = {
         "row_number": Function(numbers, _themselves, (True, False), by_peers=False, most=most),
         "rank": Function(ranks, _themselves, (True, False), most=most),
-        "dense_rank": Function(dense),
+        "dense_rank": Function(dense, _themselves, (True, False), by_group=True, most=most),
         "percent_rank": Function(
             lambda rows: [first / max(len(rows) - 1, 1) for first, _ in rows.peers]
         ),

@@ -19,7 +19,7 @@ __all__ = ["most_of", "numbered"]
 
 _LESS: Final[Mapping[Any, int]] = {exp.LT: -1, exp.LTE: 0, exp.EQ: 0}
 _TURNED: Final[Mapping[Any, type[exp.Expr]]] = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.EQ: exp.EQ}
-_COUNTED = (exp.RowNumber, exp.Rank)
+_COUNTED = (exp.RowNumber, exp.Rank, exp.DenseRank)
 _CUTS = ("limit", "offset")
 
 

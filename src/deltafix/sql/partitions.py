@@ -53,8 +53,8 @@ class Partition:
 
     `rows` are they as they are kept, of a `whole` that begins with `before` others; places are
     counted from the first of `rows`. `asked` are the places whose values are wanted, `total` is
-    what all rows of the whole add up to (`Function.total`), and `split` where arguments begin and
-    have ended in a row.
+    what all rows of the whole add up to (`Function.total`), `groups` has each of its groups of
+    peers once (`Function.by_group`), and `split` is where arguments begin and have ended in a row.
     """
 
     rows: Sequence[Any]
@@ -62,6 +62,7 @@ class Partition:
     before: int
     asked: range
     total: Any
+    groups: Ordered[Any]
     split: tuple[int, int]
 
     def __len__(self) -> int:
@@ -86,6 +87,11 @@ class Partition:
             start, size = len(found), sum(1 for _ in peers)
             found += [(start, start + size)] * size
         return found
+
+    @property
+    def groups_before(self) -> int:
+        """How many groups of peers come before these rows, which begin with a whole one."""
+        return self.groups.place(self.rows[0][:1]) if self.rows else 0
 
     @property
     def beyond(self) -> int:
@@ -124,6 +130,7 @@ class Function:
             that a `Partition` has of them.
         ends: how many of the first rows, and of the last, decide the values of all.
         by_peers: whether it matters which rows are peers.
+        by_group: whether of all rows before only the number of their groups of peers decides.
         total: what rows are added up by, where rows beyond those at hand decide.
         most: how many of the first rows have a value that is asked for; with `by_peers` their peers
             have, too.
@@ -134,6 +141,7 @@ class Function:
     opens: tuple[bool, bool] = (False, False)
     ends: tuple[int, int] = (0, 0)
     by_peers: bool = True
+    by_group: bool = False
     total: UserReducer | None = None
     most: int | None = None
 
@@ -158,10 +166,11 @@ def _placed(row: tuple[Any, ...]) -> list[tuple[bool, Any]]:
 
 
 class Rows(NamedTuple):
-    """The rows of a partition, sorted, and what they add up to."""
+    """The rows of a partition, sorted; what they add up to; the keys of their groups of peers."""
 
     kept: Ordered[Any]
     total: Any
+    groups: Ordered[Any]
 
 
 class Windowed(Gathers, Several):
@@ -183,29 +192,37 @@ class Windowed(Gathers, Several):
         self._rest = ranked(told)
         self._function = function
         total = function.total
-        self.initial = Rows(Placed(), None if total is None else total.initial)
+        self.initial = Rows(Placed(), None if total is None else total.initial, Placed())
 
     def add(self, acc: Rows, value: Any, /) -> Rows:
         """With one more row."""
-        return Rows(acc.kept.add(self._key(value)), self._total(acc.total, [value], 1))
+        key = self._key(value)
+        groups = acc.groups
+        if self._function.by_group and not _has(acc.kept, key):
+            groups = groups.add(key[:1])
+        return Rows(acc.kept.add(key), self._total(acc.total, [value], 1), groups)
 
     def remove(self, acc: Rows, value: Any, /) -> Rows:
         """With one row fewer."""
-        return Rows(acc.kept.discard(self._key(value)), self._total(acc.total, [value], -1))
+        key = self._key(value)
+        kept, groups = acc.kept.discard(key), acc.groups
+        if self._function.by_group and not _has(kept, key):
+            groups = groups.discard(key[:1])
+        return Rows(kept, self._total(acc.total, [value], -1), groups)
 
     def add_all(self, acc: Rows, values: list[Any], /) -> Rows:
         """With these rows, too."""
         kept = acc.kept.with_all(map(self._key, values))
-        return Rows(kept, self._total(acc.total, values, 1))
+        return Rows(kept, self._total(acc.total, values, 1), self._groups(kept))
 
     def remove_all(self, acc: Rows, values: list[Any], /) -> Rows:
         """Without these rows."""
         kept = acc.kept.without_all(map(self._key, values))
-        return Rows(kept, self._total(acc.total, values, -1))
+        return Rows(kept, self._total(acc.total, values, -1), self._groups(kept))
 
     def finish(self, acc: Rows, /) -> list[Any]:
         """The rows of the partition, each with its value."""
-        return self._shown(acc, 0, self._size(acc.kept))
+        return self._shown(acc, 0, self._size(acc))
 
     def changes(self, before: Rows, after: Rows, values: list[Any], /) -> Changes:
         """What a result loses and gains where these rows came or went.
@@ -235,16 +252,25 @@ class Windowed(Gathers, Several):
                 total = step(total, row[start:end])
         return total
 
-    def _size(self, kept: Ordered[Any]) -> int:
+    def _groups(self, kept: Ordered[Any]) -> Ordered[Any]:
+        """The keys of the groups of peers, if they are asked for. O(rows)."""
+        if not self._function.by_group:
+            return self.initial.groups
+        return Placed((by,) for by, _ in groupby(kept, key=itemgetter(0)))
+
+    def _size(self, acc: Rows) -> int:
         """How many rows have a value that is asked for."""
-        most = self._function.most
+        most, kept = self._function.most, acc.kept
         if most is None or most >= len(kept):
             return len(kept)
+        if self._function.by_group:
+            groups = acc.groups
+            return kept.place((*groups[most - 1], _TOP)) if most < len(groups) else len(kept)
         return kept.place((kept[most - 1][0], _TOP)) if self._function.by_peers else most
 
     def _between(self, acc: Rows, low: Any, high: Any) -> list[Any]:
         """The rows from one key to another, each with its value."""
-        size = self._size(acc.kept)
+        size = self._size(acc)
         begin = 0 if low is None else acc.kept.place(low)
         end = size if high is None else min(acc.kept.place((*high, _TOP)), size)
         return self._shown(acc, begin, end) if begin < end else []
@@ -260,7 +286,7 @@ class Windowed(Gathers, Several):
     def _around(self, acc: Rows, begin: int, end: int) -> Partition:
         """Rows whose values are asked for, among those that decide them."""
         (is_open, is_open_after), reach = self._function.opens, self._function.reach
-        size, near = self._size(acc.kept), _NEAR
+        size, near = self._size(acc), _NEAR
         while True:
             rows = self._slice(acc, begin, end, size if reach is None else near)
             if reach is None or len(rows) == size:
@@ -276,14 +302,14 @@ class Windowed(Gathers, Several):
 
     def _slice(self, acc: Rows, begin: int, end: int, near: int) -> Partition:
         """The rows from one place to before another, and so many around, with their peers."""
-        kept, size = acc.kept, self._size(acc.kept)
+        kept, size = acc.kept, self._size(acc)
         low, high = max(begin - near, 0), min(end + near, size)
         if self._function.by_peers and low < high:
             low = low and kept.place(kept[low][:1])
             high = size if high == size else kept.place((kept[high - 1][0], _TOP))
         rows = [*kept] if high - low == len(kept) else [*kept.between(low, high)]
         asked = range(begin - low, end - low)
-        return Partition(rows, kept, low, asked, acc.total, self._split)
+        return Partition(rows, kept, low, asked, acc.total, acc.groups, self._split)
 
     # --- what a change may concern ---
 
@@ -293,16 +319,19 @@ class Windowed(Gathers, Several):
         None stands for the first or the last row that there is.
         """
         everything = [(None, None)]
-        is_open, is_open_after = self._function.opens
         head, tail = self._function.ends
-        size = max(self._size(one.kept) for one in states)
+        size = max(self._size(one) for one in states)
         if self._function.reach is None or size < SMALL * len(values):
             return everything
         keys = sorted(map(self._key, values))
-        for kept, _ in states:
+        for kept in (one.kept for one in states):
             last = len(kept) - tail
             if kept.place(keys[0]) < head or (tail and kept.place(keys[-1]) >= last):
                 return everything
+        is_open, is_open_after = self._function.opens
+        if self._function.by_group:
+            before, after = (one.kept for one in states)
+            is_open = any(_has(before, key) is not _has(after, key) for key in keys)
         if is_open or is_open_after:
             keys = [keys[0] if is_open else keys[-1]]
         found: list[tuple[Any, Any]] = []
@@ -317,7 +346,7 @@ class Windowed(Gathers, Several):
         """The first and the last key of the rows that one may concern; none if there is none."""
         (is_open, is_open_after), reach = self._function.opens, self._function.reach
         assert reach is not None  # noqa: S101  all rows decide otherwise
-        size, near = self._size(acc.kept), _NEAR
+        size, near = self._size(acc), _NEAR
         place = min(acc.kept.place(key), size)
         while True:
             rows = self._slice(acc, place, place, near)
@@ -335,6 +364,11 @@ class Windowed(Gathers, Several):
                 ]
                 return tuple(rows.rows[n] for n in (there[:1] + there[-1:]))
             near *= 4
+
+
+def _has(kept: Ordered[Any], key: Any) -> bool:
+    """Whether a row has peers among these."""
+    return kept.place(key[:1]) < kept.place((key[0], _TOP))
 
 
 def _differing(went: list[Any], came: list[Any]) -> Changes:

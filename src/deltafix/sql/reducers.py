@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby, islice
-from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.facts.values import ABOVE, BaseType
@@ -289,13 +288,48 @@ class Quantile(Kept):
         return float(exact * self.unit)
 
 
-class Mode(Kept):
-    """MODE: the most frequent value, the least of several. O(values of the group) a change."""
+_Counts: TypeAlias = tuple[Ordered[Any], Ordered[Any]]
 
-    def finish(self, acc: Ordered[Any], /) -> Any:
+
+class Mode(Gathers):
+    """MODE: the most frequent value, the least of several. O(log n) a change.
+
+    State: the values, and each once behind how often it is there, the most frequent first.
+    """
+
+    initial: _Counts = (Ordered(), Ordered())
+
+    def add(self, acc: _Counts, value: Any, /) -> _Counts:
+        """With one more value."""
+        values, sizes = acc
+        count = values.count(value)
+        if count:
+            sizes = sizes.discard((-count, value))
+        return values.add(value), sizes.add((-count - 1, value))
+
+    def remove(self, acc: _Counts, value: Any, /) -> _Counts:
+        """With one value fewer."""
+        values, sizes = acc[0].discard(value), acc[1]
+        count = values.count(value)
+        sizes = sizes.discard((-count - 1, value))
+        return values, sizes.add((-count, value)) if count else sizes
+
+    def add_all(self, acc: _Counts, values: list[Any], /) -> _Counts:
+        """With these values, too. O(all values)."""
+        return self._counted(acc[0].with_all(values))
+
+    def remove_all(self, acc: _Counts, values: list[Any], /) -> _Counts:
+        """Without these values. O(all values)."""
+        return self._counted(acc[0].without_all(values))
+
+    @staticmethod
+    def _counted(values: Ordered[Any]) -> _Counts:
+        found = ((-sum(1 for _ in same), value) for value, same in groupby(values))
+        return values, Ordered(found)
+
+    def finish(self, acc: _Counts, /) -> Any:
         """The result."""
-        sizes = ((sum(1 for _ in same), value) for value, same in groupby(acc))
-        return max(sizes, key=itemgetter(0))[1]
+        return acc[1][0][1]
 
 
 class United(Kept):

@@ -39,6 +39,10 @@ def test_agree_ordered_with_a_sorted_list(steps):
     assert [ordered[place] for place in range(len(held))] == held
     assert ordered.first(5) == held[:5]
     assert ordered.last(5) == held[::-1][:5]
+    for value in range(-1, 62, 7):
+        assert ordered.place(value) == sum(one < value for one in held)
+        assert ordered.count(value) == held.count(value)
+        assert [*ordered.between(value, value + 40)] == held[max(value, 0) : value + 40]
     for old in held[:: max(len(held) // 5, 1)]:
         replaced = ordered.replace(old, 30)
         replaced.check_invariants()
