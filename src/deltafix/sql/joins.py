@@ -18,6 +18,7 @@ from deltafix.rules.terms import Const, Term, Var
 from deltafix.rules.walk import map_formula, occurrences
 from deltafix.sql import pivots
 from deltafix.sql import query as queries
+from deltafix.sql.asof import Nearest
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.connectives import conditions, is_test
 from deltafix.sql.elsewhere import FROM_FILES
@@ -280,7 +281,7 @@ def _join(
         str(join.args.get(key) or "").upper() for key in ("method", "side", "kind")
     )
     if method == "ASOF":
-        _asof(formulas, join, side)
+        _asof(formulas, join, side, used)
         return
     if method not in ("", "NATURAL"):
         raise builder.refused(f"{method} JOIN", join.this, "write the condition with ON")
@@ -320,17 +321,15 @@ def _join(
         _outer(formulas, join, right, used, tests)
 
 
-def _asof(formulas: Formulas, join: exp.Join, side: str) -> None:
-    """ASOF JOIN: for each row on the left the last of the right side's that is not behind it.
-
-    t ASOF JOIN u ON t.k = u.k AND t.at >= u.at
-    t JOIN LATERAL (SELECT * FROM u WHERE t.k = u.k AND t.at >= u.at
-                    ORDER BY u.at DESC LIMIT 1) AS u ON TRUE
-    """
+def _asof(formulas: Formulas, join: exp.Join, side: str, used: set[str] | None) -> None:
+    """ASOF JOIN, whose last name in USING stands for `>=`."""
     builder, scope = formulas.builder, formulas.scope
     if side not in ("", "LEFT"):
         raise builder.refused(f"ASOF {side} JOIN", join.this, "write ASOF JOIN or ASOF LEFT JOIN")
-    _, right = _table(formulas, join.this)
+    if unnested(join.this) is not None or isinstance(join.this, exp.Lateral):
+        raise builder.refused("ASOF JOIN with rows of the left side", join.this, "write LATERAL")
+    there = _table(formulas, join.this)
+    right = there[1].alias
     on, names = join.args.get("on"), [one.name for one in join.args.get("using") or ()]
     merged = {name: scope.column(exp.column(name)) for name in names}
     for place, name in enumerate(names):
@@ -339,52 +338,16 @@ def _asof(formulas: Formulas, join: exp.Join, side: str) -> None:
             way_out = "write ON, and the table of each column"
             raise builder.refused("this USING of an ASOF JOIN", join.args["using"][place], way_out)
         kind = exp.GTE if place == len(names) - 1 else exp.EQ
-        one = kind(this=exp.column(name, of), expression=exp.column(name, right.alias))
+        one = kind(this=exp.column(name, of), expression=exp.column(name, right))
         on = one if on is None else exp.And(this=on, expression=one)
-    key, descends = _nearest(formulas, join, right, on)
-    order = exp.Ordered(this=key, desc=descends, nulls_first=False)
-    query = exp.Select(
-        expressions=[exp.Star()],
-        from_=exp.From(this=join.this),
-        where=exp.Where(this=on),
-        order=exp.Order(expressions=[order]),
-        limit=exp.Limit(expression=exp.Literal.number(1)),
-    )
-    alias = exp.TableAlias(this=exp.to_identifier(right.alias))
-    lateral = exp.Lateral(this=exp.Subquery(this=query), alias=alias)
-    builder.alive.append(lateral)
-    there = exp.Join(this=lateral, on=exp.true(), side=side, kind="" if side else "CROSS")
-    _join(formulas, there, None, ())
-    scope.merge(merged, right.alias)
-
-
-def _nearest(
-    formulas: Formulas, join: exp.Join, right: Source, on: exp.Expr | None
-) -> tuple[exp.Expr, bool]:
-    """What the inequality of an ASOF JOIN sorts the right side by, and whether that descends."""
-    scope = formulas.scope
-    both = Scope(scope.statement, scope.ctes, scope.around, scope.alone, domain=scope.domain)
-    both.sources = [*scope.sources, right]
-    found = []
-    for one in conditions(on):
-        for column in one.find_all(exp.Column):
-            both.here(column)  # one that both sides have must say of which it is
-        if type(one) in _SIDES:
-            for node, turned in ((one.this, True), (one.expression, False)):
-                columns = [*node.find_all(exp.Column)]
-                if columns and all(
-                    c.table in ("", right.alias) and c.name in right.columns for c in columns
-                ):
-                    found.append((node.copy(), _SIDES[type(one)] is not turned))
-    if len(found) != 1:
-        message = "an ASOF JOIN without one inequality"
-        way_out = "write ON t.key = u.key AND t.at >= u.at"
-        raise scope.statement.wrong(message, join.this, way_out)
-    return found[0]
-
-
-_SIDES: dict[type, bool] = {exp.GTE: True, exp.GT: True, exp.LTE: False, exp.LT: False}
-"""Inequalities, and whether what stands on their right is to be the greatest."""
+    nearest = Nearest(formulas, join, there, on, merged)
+    if side:
+        _left(formulas, join, nearest, used)
+        return
+    body, source = nearest.matching()
+    formulas.body.extend(body)
+    _add(formulas, source, join.this)
+    scope.merge(merged, source.alias)
 
 
 class _Right:
@@ -485,7 +448,9 @@ def _missing(pairs: Iterable[tuple[Operand, Operand]]) -> list[Formula]:
     return [equal(shown.term, NIL) for shown, _ in pairs]
 
 
-def _left(formulas: Formulas, join: exp.Join, right: _Right, used: set[str] | None) -> None:
+def _left(
+    formulas: Formulas, join: exp.Join, right: _Right | Nearest, used: set[str] | None
+) -> None:
     """Every row of the left side, with its matches or with NULLs."""
     body, source = right.matching()
     shown, pairs = _nullable(formulas.builder, source, used)

@@ -24,7 +24,7 @@ from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.reactive.ordered import Ordered, Placed, placed
 from deltafix.sql.reducers import Way, ranked
 
-__all__ = ["SMALL", "Bounds", "Function", "Partition", "Windowed"]
+__all__ = ["SMALL", "TOP", "Bounds", "Function", "Partition", "Windowed"]
 
 SMALL = 64
 """How many rows are walked sooner than looked for."""
@@ -44,7 +44,7 @@ class _Top:
         return True
 
 
-_TOP: Final = _Top()
+TOP: Final = _Top()
 
 
 @dataclass(frozen=True)
@@ -265,14 +265,14 @@ class Windowed(Gathers, Several):
             return len(kept)
         if self._function.by_group:
             groups = acc.groups
-            return kept.place((*groups[most - 1], _TOP)) if most < len(groups) else len(kept)
-        return kept.place((kept[most - 1][0], _TOP)) if self._function.by_peers else most
+            return kept.place((*groups[most - 1], TOP)) if most < len(groups) else len(kept)
+        return kept.place((kept[most - 1][0], TOP)) if self._function.by_peers else most
 
     def _between(self, acc: Rows, low: Any, high: Any) -> list[Any]:
         """The rows from one key to another, each with its value."""
         size = self._size(acc)
         begin = 0 if low is None else acc.kept.place(low)
-        end = size if high is None else min(acc.kept.place((*high, _TOP)), size)
+        end = size if high is None else min(acc.kept.place((*high, TOP)), size)
         return self._shown(acc, begin, end) if begin < end else []
 
     def _shown(self, acc: Rows, begin: int, end: int) -> list[Any]:
@@ -306,7 +306,7 @@ class Windowed(Gathers, Several):
         low, high = max(begin - near, 0), min(end + near, size)
         if self._function.by_peers and low < high:
             low = low and kept.place(kept[low][:1])
-            high = size if high == size else kept.place((kept[high - 1][0], _TOP))
+            high = size if high == size else kept.place((kept[high - 1][0], TOP))
         rows = [*kept] if high - low == len(kept) else [*kept.between(low, high)]
         asked = range(begin - low, end - low)
         return Partition(rows, kept, low, asked, acc.total, acc.groups, self._split)
@@ -368,7 +368,7 @@ class Windowed(Gathers, Several):
 
 def _has(kept: Ordered[Any], key: Any) -> bool:
     """Whether a row has peers among these."""
-    return kept.place(key[:1]) < kept.place((key[0], _TOP))
+    return kept.place(key[:1]) < kept.place((key[0], TOP))
 
 
 def _differing(went: list[Any], came: list[Any]) -> Changes:

@@ -140,13 +140,14 @@ def _is_plain(query: exp.Expr) -> bool:
         and not any(query.args.get(key) for key in _STANDS_ALONE)
         and not aggregates_of(query)
         and not windows_of(query)
-        and not _joins_both_ways(query)
+        and not _joins_by_relations(query)
     )
 
 
-def _joins_both_ways(query: exp.Select) -> bool:
-    """Whether a row on its right side may have none on its left: such a join is a relation."""
-    return any(one.side in ("RIGHT", "FULL") for one in query.args.get("joins") or ())
+def _joins_by_relations(query: exp.Select) -> bool:
+    """Whether it has a join that reads all rows on its left: of RIGHT and FULL, or ASOF."""
+    joins = query.args.get("joins") or ()
+    return any(one.side in ("RIGHT", "FULL") or one.method == "ASOF" for one in joins)
 
 
 def _inside(
@@ -407,7 +408,7 @@ def _is_folded(query: exp.Select) -> bool:
         any(query.args.get(key) for key in _NOT_FOLDED)
         or len(query.expressions) != 1
         or windows_of(query)
-        or _joins_both_ways(query)
+        or _joins_by_relations(query)
         or any(one.find(exp.Distinct) for one in aggregates_of(query))
     )
 

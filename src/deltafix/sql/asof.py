@@ -1,0 +1,274 @@
+"""ASOF JOIN: for each row on the left the nearest row on the right that is not beyond it.
+
+    t ASOF JOIN u ON t.k = u.k AND t.at >= u.at
+
+What is asked for (the left side's values of `k` and `at`, each once) and the right side's rows go
+into one relation, and a reducer keeps those of each `k` sorted. Invariant: which row is the nearest
+follows from the data: of rows as near as each other it is the first by all that they show, then by
+what tells them apart. A row that comes or goes on the right costs what is asked for up to the next
+one: 100,000 rows in four partitions are loaded in 1 s, where pairs of rows took all memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from deltafix.engine.folds.users import Changes, Gathers, Several
+from deltafix.reactive.ordered import Ordered, Placed
+from deltafix.rules.ast import Formula
+from deltafix.rules.terms import Const
+from deltafix.sql.aggregates import way
+from deltafix.sql.builder import Operand, Relation
+from deltafix.sql.connectives import conditions
+from deltafix.sql.formulas import Formulas
+from deltafix.sql.partitions import SMALL, TOP
+from deltafix.sql.ranking import folded
+from deltafix.sql.reducers import Way, ranked
+from deltafix.sql.scope import Scope, Source
+from deltafix.sql.text import exp
+from deltafix.sql.types import BIGINT, Column, common_type
+
+__all__ = ["Nearest"]
+
+_INEQUALITIES: Final[dict[type, type[exp.Binary]]] = {
+    exp.GTE: exp.LTE, exp.GT: exp.LT, exp.LTE: exp.GTE, exp.LT: exp.GT,
+}  # fmt: skip
+"""Each with what it is read from the other side."""
+_WAY_OUT = "write ON t.key = u.key AND t.at >= u.at"
+
+
+class Nearest:
+    """The right side of an ASOF JOIN with its condition, as `joins._left` asks for it."""
+
+    def __init__(
+        self,
+        formulas: Formulas,
+        join: exp.Join,
+        right: tuple[list[Formula], Source],
+        on: exp.Expr | None,
+        merged: dict[str, Operand],
+    ) -> None:
+        self.merged = merged
+        self._formulas = formulas
+        body, self._source = right
+        self._builder, scope = formulas.builder, formulas.scope
+        both = Scope(scope.statement, scope.ctes, scope.around, scope.alone, domain=scope.domain)
+        both.sources = [*scope.sources, self._source]
+        self._kinds = Formulas(self._builder, both, [])
+        there = Scope(scope.statement, scope.ctes)
+        there.sources = [self._source]
+        asked = Formulas(self._builder, scope, list(formulas.body))
+        rows = Formulas(self._builder, there, list(body))
+        self._tests: list[exp.Expr] = []
+        self._pairs: list[tuple[exp.Expr, exp.Expr]] = []
+        nearest: list[tuple[type, exp.Expr, exp.Expr]] = []
+        for one in conditions(on):
+            sides = self._sides(one)
+            if sides == {True}:
+                rows.require(one.copy())
+            elif sides == {False}:
+                self._tests.append(one)
+                asked.require(one.copy())
+            else:
+                self._compare(one, nearest)
+        if len(nearest) != 1:
+            message = "an ASOF JOIN without one inequality"
+            raise scope.statement.wrong(message, join.this, _WAY_OUT)
+        ((kind, *at),) = nearest
+        self._pairs.append((at[0], at[1]))
+        self._found = self._relation(asked, rows, kind)
+
+    def matching(self) -> tuple[list[Formula], Source]:
+        """The nearest row for what the left side has; fresh variables each time."""
+        builder, scope = self._builder, self._formulas.scope
+        atom, found = builder.bind(self._found)
+        test = Formulas(builder, scope, [])
+        test.rows = [*self._formulas.body, atom]
+        for one in self._tests:
+            test.require(one.copy())
+        for place, (left, _) in enumerate(self._pairs):
+            names = exp.column("~left"), exp.column("~right")
+            inner = Scope(scope.statement, scope.ctes)
+            inner.known = dict(zip(names, (test.operand(left.copy()), found[place]), strict=True))
+            same = Formulas(builder, inner, [])
+            test.body.append(same.holds(exp.EQ(this=names[0], expression=names[1]), True))
+        new = dict(zip(self._shown, found[len(self._pairs) :], strict=True))
+        columns = {name: new[one] for name, one in self._source.columns.items()}
+        identity = tuple(new[one] for one in self._source.identity)
+        return [atom, *test.body], Source(self._source.alias, columns, identity)
+
+    @property
+    def _shown(self) -> list[Operand]:
+        """What is known of a row on the right."""
+        return list(dict.fromkeys((*self._source.columns.values(), *self._source.identity)))
+
+    def _sides(self, node: exp.Expr) -> set[bool]:
+        """Of which sides the columns of an expression are: of the right one, of the left one."""
+        found = set[bool]()
+        for column in node.find_all(exp.Column):
+            self._kinds.scope.here(column)  # one that both sides have must say of which it is
+            found.add(
+                column.table in ("", self._source.alias) and column.name in self._source.columns
+            )
+        return found or {False}
+
+    def _compare(self, node: exp.Expr, nearest: list[tuple[type, exp.Expr, exp.Expr]]) -> None:
+        """Take one comparison of both sides."""
+        kind, statement = type(node), self._formulas.scope.statement
+        parts = [node.this, node.args.get("expression")]
+        sides = [self._sides(part) for part in parts if isinstance(part, exp.Expr)]
+        if node.find(exp.Query) or sides not in ([{True}, {False}], [{False}, {True}]):
+            raise statement.refused("this in ON of an ASOF JOIN", node, _WAY_OUT)
+        one, other = node.this, node.expression
+        self._kinds.kind(node)  # types that do not compare are an error
+        is_turned = sides[0] == {True}
+        pair: tuple[exp.Expr, exp.Expr] = (other, one) if is_turned else (one, other)
+        if kind is exp.EQ:
+            self._pairs.append(pair)
+        elif kind in _INEQUALITIES:
+            nearest.append((_INEQUALITIES[kind] if is_turned else kind, *pair))
+        else:
+            raise statement.refused("this in ON of an ASOF JOIN", node, _WAY_OUT)
+
+    def _relation(self, asked: Formulas, rows: Formulas, kind: type) -> Relation:
+        """The nearest row for each of the values that are asked for, which come first."""
+        builder = self._builder
+        sides: list[list[Operand]] = []
+        for place, side in enumerate((asked, rows)):
+            nodes = [pair[place] for pair in self._pairs]
+            for node in nodes:
+                side.require(exp.Not(this=exp.Is(this=node.copy(), expression=exp.Null())))
+            sides.append([side.operand(node.copy()) for node in nodes])
+        keys = []
+        for n, (one, other) in enumerate(zip(*sides, strict=True)):
+            common = common_type(one.type, other.type) or one.type
+            keys.append(Column(f"g{n}", common, one.nullable or other.nullable))
+        shown = self._shown
+        payload = [one.column(f"p{n}") for n, one in enumerate(shown)]
+        source = builder.relation([*keys, Column("side", BIGINT, nullable=False), *payload])
+        zero, one_ = (Operand(Const(n, "number"), BIGINT, nullable=False) for n in (0, 1))
+        builder.head(source, [*sides[1], zero, *shown], rows.body)
+        builder.head(source, [*sides[0], one_, *map(_blank, shown)], asked.body)
+        *group, at = keys
+        literals: list[Formula] = []
+        groups: list[Operand] = []
+        if group:
+            atom, groups = builder.groups(source, range(len(group)))
+            literals.append(atom)
+        results = [at, *payload]
+        found = builder.variables(results)
+        sorts = way(at, None)._replace(descending=kind in (exp.LTE, exp.LT))
+        rest = [way(one, None) for one in shown]
+        is_strict = kind in (exp.GT, exp.LT)
+        reducer = NearestRows(sorts, rest, is_strict=is_strict)
+        name = f"nearest_{is_strict:d}_{sorts}_{''.join(map(str, rest))}"
+        literals.append(folded(builder, source, groups, found, results, (name, reducer)))
+        made = builder.relation([*keys, *payload])
+        builder.head(made, [*groups, *found], literals)
+        return made
+
+
+def _blank(operand: Operand) -> Operand:
+    from deltafix.sql.query import blank  # noqa: PLC0415  the two need each other
+
+    return blank(operand)
+
+
+class _Sides(NamedTuple):
+    rows: Ordered[Any]
+    """Those on the right, by where they are; behind it what sorts those in one place."""
+    asked: Ordered[Any]
+    """The places that are asked for, each with what it is."""
+
+
+class NearestRows(Gathers, Several):
+    """For each place that is asked for the last of the rows that are not behind it.
+
+    A value is a place, whether it is asked for, and the row. The result has, for each place that
+    has one, the place and the row: O(log n) for each.
+    """
+
+    initial = _Sides(Placed(), Placed())
+
+    def __init__(self, sorts: Way, rest: Sequence[Way], *, is_strict: bool) -> None:
+        self._by = ranked([sorts])
+        self._rest = ranked(rest)
+        self._is_strict = is_strict
+
+    def add(self, acc: _Sides, value: Any, /) -> _Sides:
+        """With one more value."""
+        at, is_asked, *_ = value
+        if is_asked:
+            return acc._replace(asked=acc.asked.add((self._by((at,)), at)))
+        return acc._replace(rows=acc.rows.add(self._row(value)))
+
+    def remove(self, acc: _Sides, value: Any, /) -> _Sides:
+        """With one value fewer."""
+        at, is_asked, *_ = value
+        if is_asked:
+            return acc._replace(asked=acc.asked.discard((self._by((at,)), at)))
+        return acc._replace(rows=acc.rows.discard(self._row(value)))
+
+    def add_all(self, acc: _Sides, values: list[Any], /) -> _Sides:
+        """With these values, too."""
+        asked = acc.asked.with_all((self._by(one[:1]), one[0]) for one in values if one[1])
+        return _Sides(acc.rows.with_all(self._row(one) for one in values if not one[1]), asked)
+
+    def remove_all(self, acc: _Sides, values: list[Any], /) -> _Sides:
+        """Without these values."""
+        asked = acc.asked.without_all((self._by(one[:1]), one[0]) for one in values if one[1])
+        return _Sides(acc.rows.without_all(self._row(one) for one in values if not one[1]), asked)
+
+    def finish(self, acc: _Sides, /) -> list[Any]:
+        """The nearest rows."""
+        return self._found(acc, None, None)
+
+    def changes(self, before: _Sides, after: _Sides, values: list[Any], /) -> Changes:
+        """What the result loses and gains: from each row that changed up to the next one."""
+        if len(values) * SMALL > max(len(after.rows), len(after.asked)):
+            return self.finish(before), self.finish(after)
+        went: list[Any] = []
+        came: list[Any] = []
+        for at, is_asked, *_ in values:
+            low: Any = self._by((at,))
+            nexts = [] if is_asked else [_next(one.rows, low) for one in (before, after)]
+            high = low if is_asked else None if None in nexts else max(nexts)
+            went += self._found(before, low, high)
+            came += self._found(after, low, high)
+        return went, came
+
+    def _row(self, value: Any) -> Any:
+        at, _, *row = value
+        return (self._by((at,)), self._rest(row), tuple(row))
+
+    def _found(self, acc: _Sides, low: Any, high: Any) -> list[Any]:
+        """The nearest rows for what is asked for between two places."""
+        start = 0 if low is None else acc.asked.place((low,))
+        end = len(acc.asked) if high is None else acc.asked.place((high, TOP))
+        if start >= end:
+            return []
+        first = 0
+        if low is not None:  # from the row that the first of them has
+            first = max(acc.rows.place((low,)) - 1, 0)
+            first = acc.rows.place(acc.rows[first][:1]) if acc.rows else 0
+        rest = acc.rows.between(first, len(acc.rows))
+        following = next(rest, None)
+        place = row = None
+        found = []
+        for by, at in acc.asked.between(start, end):
+            while following is not None and (
+                following[0] < by or (following[0] == by and not self._is_strict)
+            ):
+                if following[0] != place:
+                    place, _, row = following
+                following = next(rest, None)
+            if row is not None:
+                found.append((at, *row))
+        return found
+
+
+def _next(rows: Ordered[Any], by: Any) -> Any:
+    """Where the next row beyond a place is; None: nowhere."""
+    place = rows.place((by, TOP))
+    return rows[place][0] if place < len(rows) else None
