@@ -6,7 +6,7 @@ What is asked for (the left side's values of `k` and `at`, each once) and the ri
 into one relation, and a reducer keeps those of each `k` sorted. Invariant: which row is the nearest
 follows from the data: of rows as near as each other it is the first by all that they show, then by
 what tells them apart. A row that comes or goes on the right costs what is asked for up to the next
-one: 100,000 rows in four partitions are loaded in 1 s, where pairs of rows took all memory.
+one: 100,000 rows in four partitions are loaded in 2 s, where pairs of rows took all memory.
 """
 
 from __future__ import annotations
