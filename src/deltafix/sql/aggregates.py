@@ -70,6 +70,7 @@ _OPS: Final[dict[type, str]] = {
     exp.PercentileCont: "quantile_cont",
     exp.PercentileDisc: "quantile_disc",
     exp.Quantile: "quantile_disc",
+    exp.ApproxQuantile: "quantile_disc",  # as near as one can be
     exp.Mode: "mode",
     exp.BitwiseAndAgg: "bit_and",
     exp.BitwiseOrAgg: "bit_or",
