@@ -19,6 +19,7 @@ OTHER_ROWS = (
     "several recursive references",
     "`DOUBLE` as text",
     "median of decimals",
+    "approximate quantiles",
     "distinct elements",
     "`MODE`",
     "`ANY_VALUE` without",
