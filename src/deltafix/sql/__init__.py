@@ -9,7 +9,7 @@
 The map: `text` reads statements (sqlglot parses); `types`, `casts`, `functions` (with
 `text_functions`, `number_functions`), `regexes` of `patterns`, `literals`, `nested`, `lambdas`,
 `moments`, `tuples`, `connectives`, `scalar` are values and expressions; `builder`, `scope`,
-`formulas`, `stars`, `joins`, `pivots`, `aggregates`, `subqueries`, `query` make rules of a query;
+`formulas`, `stars`, `joins`, `pivots`, `aggregates`, `subqueries`, `recursion`, `query` make rules of a query;
 `tables` are tables, `catalog` knows them and the views; `reading` and `edits` are SELECT, and
 INSERT and its like, `rows` is what is inserted without a statement; `durable` is what a state
 folder notes of all that; `maintained`, `transactions` (of `steps`), `editing`, `definitions` are

@@ -525,10 +525,10 @@ def _parser(base: type[Parser]) -> type[Parser]:
 
     It logs a warning, and takes the statement for a command, whatever is in it: of a table or view,
     that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
-    where sqlglot reads a parameter; `ADD CHECK (...)`, PRODUCT, EVERY and the like are understood. Parameters and
-    NULL have their places, which it does not note, and places in arrays are as they are written,
-    with the number of the first as `offset`: it counts from 0 those that it takes for numbers. The
-    text of an INTERVAL stays: it takes the first number and word in it for the whole.
+    where sqlglot reads a parameter; `ADD CHECK (...)`, PRODUCT, EVERY and the like are understood.
+    Parameters and NULL have their places, which it does not note, and places in arrays are as they
+    are written, with the number of the first as `offset`: it counts from 0 those that it takes for
+    numbers. The text of an INTERVAL stays: it takes the first number and word in it for the whole.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for

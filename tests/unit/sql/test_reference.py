@@ -23,6 +23,7 @@ OTHER_ROWS = (
     "distinct elements",
     "`MODE`",
     "`ANY_VALUE` without",
+    "expressions that read each other",
     "a step of a wider type",
     "a negative number beyond its bits",
     "texts backwards",
