@@ -58,10 +58,21 @@ def test_a_function_is_called_what_the_text_calls_it(dialect: str, query: str, n
         ("SELECT TIME_BUCKET(INTERVAL '1 day', ts) FROM c", "DATE_TRUNC"),
         ("SELECT QUANTILE_CONT(val, [0.25, 0.75]) FROM c", "once for each"),
         ("CREATE TABLE j (x JSON)", "keep it as TEXT"),
+        ("CREATE TABLE j (x FLOAT)", "write DOUBLE"),
+        ("CREATE TABLE j (x HUGEINT)", "DECIMAL(18, 0)"),
+        ("CREATE TABLE j (x TIME)", "types are SMALLINT"),
     ],
 )
 def test_help_is_about_what_was_written(query: str, help_: str) -> None:
     assert help_ in _told(query)[2]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "kind", "help_"),
+    [("postgres", "VARCHAR(3)", "CHECK (LENGTH(a)"), ("spark", "DECIMAL", "DECIMAL(18, 4)")],
+)
+def test_a_type_of_a_dialect_has_a_way_out(dialect: str, kind: str, help_: str) -> None:
+    assert help_ in _told(f"CREATE TABLE j (x {kind})", dialect)[2]
 
 
 @pytest.mark.parametrize(
