@@ -1,4 +1,4 @@
-"""A view in SQL feeds rules, and what they derive a table in SQL: judged by DuckDB, in one query."""
+"""A view in SQL feeds rules, and what they derive a table: judged by DuckDB, in one query."""
 
 from __future__ import annotations
 

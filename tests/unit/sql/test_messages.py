@@ -185,3 +185,17 @@ def test_what_is_refused_is_called_what_was_written(query: str, said: str, help_
     message, _, help_said = _told(query)
     assert said in message
     assert help_ in help_said
+
+
+@pytest.mark.parametrize("edit", ["{}", "BEGIN; {}; COMMIT"])
+def test_a_value_that_a_view_cannot_compute_is_told_with_the_view(edit: str) -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE c (name TEXT, day DATE)")
+        db.execute("CREATE VIEW counted AS SELECT COUNT(*) AS n FROM c")
+        db.execute("CREATE VIEW whole AS SELECT CAST(name AS INTEGER) AS n FROM c")
+        db.execute("CREATE VIEW later AS SELECT day + INTERVAL 1 DAY AS d FROM c")
+        for values, said in (("'x', NULL", "whole"), ("'1', '9999-12-31'", "later")):
+            statement = f"INSERT INTO c VALUES ({values})"
+            with pytest.raises(deltafix.sql.DataError, match=f", in view '{said}'; the trans"):
+                db.execute(edit.format(statement))
+        assert db.execute("SELECT n FROM counted").fetchall() == [(0,)]
