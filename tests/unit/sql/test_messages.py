@@ -61,6 +61,8 @@ def test_a_function_is_called_what_the_text_calls_it(dialect: str, query: str, n
         ("CREATE TABLE j (x FLOAT)", "write DOUBLE"),
         ("CREATE TABLE j (x HUGEINT)", "DECIMAL(18, 0)"),
         ("CREATE TABLE j (x TIME)", "types are SMALLINT"),
+        ("CREATE TABLE j AS SELECT id FROM c", "INSERT INTO t SELECT"),
+        ("CREATE FUNCTION j(x) AS x + 1", "create_function"),
     ],
 )
 def test_help_is_about_what_was_written(query: str, help_: str) -> None:
