@@ -77,7 +77,7 @@ def require_made(statement: Statement, node: exp.Create) -> Any:
         way_out = f"leave OR REPLACE out; what is there is taken away by DROP {kind}"
         raise statement.refused("CREATE OR REPLACE", node, way_out)
     if node.args.get("expression") is not None and kind == "TABLE":
-        way_out = "CREATE VIEW keeps a query's rows; CREATE TABLE and INSERT INTO t SELECT copy them"
+        way_out = "CREATE VIEW keeps a query's rows; CREATE TABLE and INSERT INTO ... SELECT copy"
         raise statement.refused("CREATE TABLE AS", node, way_out)
     if kind not in ("TABLE", "VIEW"):
         way_out = "write CREATE TABLE t (a INTEGER, ...) or CREATE MATERIALIZED VIEW"
