@@ -61,7 +61,7 @@ def test_a_function_is_called_what_the_text_calls_it(dialect: str, query: str, n
         ("CREATE TABLE j (x FLOAT)", "write DOUBLE"),
         ("CREATE TABLE j (x HUGEINT)", "DECIMAL(18, 0)"),
         ("CREATE TABLE j (x TIME)", "types are SMALLINT"),
-        ("CREATE TABLE j AS SELECT id FROM c", "INSERT INTO t SELECT"),
+        ("CREATE TABLE j AS SELECT id FROM c", "INSERT INTO ... SELECT"),
         ("CREATE FUNCTION j(x) AS x + 1", "create_function"),
     ],
 )
@@ -201,3 +201,15 @@ def test_a_value_that_a_view_cannot_compute_is_told_with_the_view(edit: str) -> 
             with pytest.raises(deltafix.sql.DataError, match=f", in view '{said}'; the trans"):
                 db.execute(edit.format(statement))
         assert db.execute("SELECT n FROM counted").fetchall() == [(0,)]
+
+
+def test_why_may_stand_around_its_query() -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute(
+            "CREATE TABLE c (a INTEGER); CREATE VIEW v AS SELECT a, COUNT(*) AS n FROM c GROUP BY a"
+        )
+        db.execute("INSERT INTO c VALUES (1), (1)")
+        asked = "SELECT * FROM v WHERE a = 1 AND n = {}"
+        for words, n in (("EXPLAIN WHY", 2), ("EXPLAIN WHY NOT", 3)):
+            bare = db.execute(f"{words} {asked.format(n)}").fetchall()
+            assert bare == db.execute(f"{words} ({asked.format(n)})").fetchall() != []
