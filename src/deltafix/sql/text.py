@@ -566,6 +566,15 @@ def _parser(base: type[Parser]) -> type[Parser]:
                 found.update_positions(start=first.start, end=self._prev.end)
             return found
 
+        def _parse_expression(self) -> Any:
+            # `a: 1` is `1 AS a` in DuckDB; in `SELECT :a`, `NOT :a`, `CASE :a` nothing has a name.
+            if self._next and self._next.token_type == TokenType.COLON:
+                first = self._curr.token_type
+                named = first in self.ID_VAR_TOKENS or first == TokenType.STRING
+                if first == TokenType.CASE or not named:
+                    return Parser._parse_expression(self)
+            return super()._parse_expression()
+
         def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
             found = super()._parse_interval_span(this, parse_function_unit)
             if this.is_string and found.name != this.name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -1301,3 +1302,22 @@ def test_a_value_that_is_none_is_told_by_its_row(db, rows, says):
         with pytest.raises((SqlDataError, SqlIntegrityError), match=re.escape(says)):
             give("t", rows)
     assert db.execute("SELECT COUNT(*) FROM t").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT :one", [(1,)]),
+        ("SELECT :one AS x, :two + 1", [(1, 3)]),
+        ("SELECT (SELECT :one) UNION ALL SELECT :two", [(1,), (2,)]),
+        ("WITH w AS (SELECT :one AS q) SELECT q FROM w WHERE :one = q", [(1,)]),
+        ("SELECT CASE :one WHEN :one THEN :two ELSE :one END", [(2,)]),
+        ("SELECT NOT :one = :two, -:one, DATE '2026-01-01' IS NULL", [(True, -1, False)]),
+        ("SELECT 1 WHERE 1 BETWEEN :one AND :two AND 1 IN (:two, :one) LIMIT :one", [(1,)]),
+        ("SELECT x FROM (VALUES (:one), (:two)) AS v (x) WHERE x > :one", [(2,)]),
+    ],
+)
+def test_a_parameter_by_name_stands_wherever_a_value_may(dialect, query, found, warm_kernel):
+    with closing(deltafix.sql.connect(dialect=dialect)) as db:
+        assert db.execute(query, {"one": 1, "two": 2}).fetchall() == found
