@@ -1,5 +1,5 @@
 -- Lighter wheels, and hubs that are screwed together with fewer bolts.
 BEGIN;
-UPDATE contains SET quantity = 28 WHERE product = 'wheel' AND part = 'spoke';
-UPDATE contains SET quantity = 4 WHERE product = 'hub';
+UPDATE holds SET quantity = 28 WHERE product = 'wheel' AND part = 'spoke';
+UPDATE holds SET quantity = 4 WHERE product = 'hub';
 COMMIT;

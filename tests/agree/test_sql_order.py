@@ -139,7 +139,7 @@ def test_oracle_a_view_refuses_a_row_where_the_query_of_all_rows_has_an_error(gr
                 where = (query, edit, row, held, found, wanted)
                 assert isinstance(found, str) == isinstance(wanted, str), where
                 if isinstance(wanted, str):
-                    assert found == wanted or not alone, where
+                    assert found == f"{wanted}, in view 'v'" or not alone, where
                     db.execute("ROLLBACK")
                     seen["error"] += 1
                     continue

@@ -21,6 +21,7 @@ from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.loaded import loaded
 from deltafix.cli.output import changed_rows
+from deltafix.cli.tab import offer
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.engine.literals import followed, read_facts, read_ground, read_query, schema_named
 from deltafix.errors import DeltafixError, FactError, ProgramError
@@ -109,8 +110,7 @@ def _loop(session: Session, interactive: bool, strict: bool, quiet: bool) -> Non
 
 
 def _typed(session: Session) -> Iterator[str]:
-    import readline  # noqa: F401, PLC0415  importing it gives input() editing and history
-
+    offer(lambda before, _: [*session.db.schemas, *(() if before.strip() else _WORDS)])
     while True:
         try:
             yield input("deltafix*> " if session.pending else "deltafix> ")
@@ -139,6 +139,11 @@ step path("a", "b")    the rows that the relation's rules derive at once from ro
 .strata                the order of evaluation
 .help                  this text
 .quit                  leave (an open transaction is dropped)"""
+
+
+_WORDS: Final = tuple(
+    dict.fromkeys(line.split()[0] for line in HELP.splitlines() if line[0] not in "+-?")
+)
 
 
 class Session:

@@ -21,6 +21,7 @@ import typer
 from deltafix.cli.console import hidden, note, prepare_kernel, printing, progress
 from deltafix.cli.inputs import MaxRounds, MaxRows, Timeout, fact_dir
 from deltafix.cli.output import changed
+from deltafix.cli.tab import offer, sql_words
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.doing import tell
 from deltafix.errors import DeltafixError, SourceError, UnknownRelationError
@@ -193,9 +194,10 @@ def _typed(session: _Session) -> None:
 
 
 _HELP: Final = (
-    "statements end with ; and Ctrl-C drops one; .tables lists tables and views, "
-    ".quit (or Ctrl-D) ends the session"
+    "statements end with ; and Ctrl-C drops one, Tab completes words; .tables lists tables and "
+    "views, .quit (or Ctrl-D) ends the session"
 )
+_COMMANDS: Final = (".exit", ".help", ".quit", ".tables")
 
 
 def _tables(session: _Session) -> None:
@@ -210,9 +212,14 @@ def _tables(session: _Session) -> None:
 
 def _statements(session: _Session) -> Iterator[str]:
     """What a person types, up to a line that ends with a semicolon."""
-    import readline  # noqa: F401, PLC0415  importing it gives input() editing and history
-
     lines: list[str] = []
+
+    def words(line: str, typed: str) -> list[str]:
+        if not lines and not line and typed.startswith("."):
+            return list(_COMMANDS)
+        return sql_words(session.db.catalog, "\n".join((*lines, line)), typed)
+
+    offer(words)
     while True:
         try:
             line = input(_PROMPT if not lines else "...> ")

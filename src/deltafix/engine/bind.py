@@ -53,7 +53,7 @@ class UserFunctor:
             found = self.compute(*values)
         except Exception as error:
             message = f"{self._shown(values)} raised {type(error).__name__}: {error}; rolled back"
-            raise FunctorError(message) from error
+            raise FunctorError(message, functor=self.name) from error
         return self._fitted(values, found)
 
     def all(self, calls: Sequence[tuple[Value, ...]]) -> list[Any]:

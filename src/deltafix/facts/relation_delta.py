@@ -43,10 +43,14 @@ class Tabular(ABC):
         """The table."""
 
     def to_pandas(self) -> Any:
-        """The form of `to_arrow` as a pandas DataFrame. Needs the extra `pandas`."""
+        """The form of `to_arrow` as a pandas DataFrame, whose columns keep Arrow's types.
+
+        NumPy's have no NULL: beside one a whole number would become a float, and lose digits
+        beyond 2**53. Needs the extra `pandas`.
+        """
         with _extra("pandas"):
-            import pandas as pd  # noqa: F401, PLC0415  only to say clearly that it is missing
-        return self.to_arrow().to_pandas()
+            import pandas as pd  # noqa: PLC0415  an optional extra
+        return self.to_arrow().to_pandas(types_mapper=pd.ArrowDtype)
 
     def to_polars(self) -> Any:
         """The form of `to_arrow` as a polars DataFrame. Needs the extra `polars`."""

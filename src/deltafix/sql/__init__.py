@@ -9,11 +9,12 @@
 The map: `text` reads statements (sqlglot parses); `types`, `casts`, `functions` (with
 `text_functions`, `number_functions`), `regexes` of `patterns`, `literals`, `nested`, `lambdas`,
 `moments`, `tuples`, `connectives`, `scalar` are values and expressions; `builder`, `scope`,
-`formulas`, `stars`, `joins`, `pivots`, `aggregates`, `subqueries`, `query` make rules of a query;
-`tables` are tables, `catalog` knows them and the views; `reading` and `edits` are SELECT, and
-INSERT and its like, `rows` is what is inserted without a statement; `durable` is what a state
-folder notes of all that; `maintained`, `transactions` (of `steps`), `editing`, `definitions` are
-what a `connection` is made of, which with `changes` and `cursor` is what a caller holds.
+`formulas`, `stars`, `joins`, `pivots`, `aggregates`, `subqueries`, `recursion`, `query` make rules
+of a query; `user_functions` are those of Python; `tables` are tables, `catalog` knows them and the
+views; `reading` and `edits` are SELECT, and INSERT and its like, `rows` is what is inserted without
+a statement; `durable` is what a state folder notes of all that; `maintained`, `transactions` (of
+`steps`), `editing`, `definitions` are what a `connection` is made of, which with `changes` and
+`cursor` is what a caller holds.
 Invariant: a view holds what its query gives in SQL, duplicates and NULLs included, after every
 transaction; what cannot be kept so is refused when the view is made. docs/reference/sql.md goes
 through SQL construct by construct.
@@ -36,6 +37,7 @@ from deltafix.sql import text as _text  # noqa: F401  no sqlglot: said before a 
 from deltafix.sql.changes import Subscription, ViewDelta
 from deltafix.sql.connection import Connection, open_connection
 from deltafix.sql.cursor import Cursor
+from deltafix.sql.user_functions import create_function
 
 __all__ = [
     "Connection",
@@ -54,6 +56,7 @@ __all__ = [
     "Warning",
     "apilevel",
     "connect",
+    "create_function",
     "paramstyle",
     "threadsafety",
 ]

@@ -218,8 +218,7 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
     inner = node
     if isinstance(node, exp.Filter):
         condition, inner = node.expression.this, node.this
-    if isinstance(inner, exp.ApproxDistinct) and builder.statement.dialect != "postgres":
-        inner = exp.Count(this=exp.Distinct(expressions=[inner.this]))  # as near as one can be
+    inner = _as_meant(inner, builder.statement.dialect)
     if isinstance(inner, exp.ArgMax | exp.ArgMin):
         inner, there = _by_extreme(formulas, node, inner)
         condition = there if condition is None else exp.and_(condition, there)
@@ -265,7 +264,7 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         if len(argument.expressions) != 1 or argument.args.get("on"):
             raise builder.refused("DISTINCT of several", node, "count a SELECT DISTINCT subquery")
         argument, by_value = argument.expressions[0], True
-        if any(one.this != argument for one in order):
+        if op in _UNITED and any(one.this != argument for one in order):
             way_out = "order by what is aggregated, or by nothing"
             raise builder.refused("DISTINCT with another ORDER BY", node, way_out)
     if isinstance(inner, exp.CountIf):
@@ -289,6 +288,22 @@ def wanted(formulas: Formulas, node: exp.Expr, *, window: bool = False) -> Wante
         message = f"an aggregate inside {inner.key.upper()}"
         raise builder.statement.wrong(message, nested[0], "aggregate a grouped subquery")
     return Wanted(op, argument, by_value, node, tuple(order), setting, listed)
+
+
+def _as_meant(inner: exp.Expr, dialect: str) -> exp.Expr:
+    """An aggregate of a dialect as one that all have; an estimate as what it estimates."""
+    if isinstance(inner, exp.ApproxDistinct) and dialect != "postgres":
+        return exp.Count(this=exp.Distinct(expressions=[inner.this]))
+    if isinstance(inner, exp.ApproxQuantile):
+        return inner if dialect == "postgres" else _within(exp.PercentileDisc, inner)
+    if isinstance(inner, exp.Quantile) and dialect == "spark":  # PERCENTILE: between two values
+        return _within(exp.PercentileCont, inner)
+    return inner
+
+
+def _within(kind: type[exp.Expr], asked: exp.Quantile) -> exp.Expr:
+    order = exp.Order(expressions=[exp.Ordered(this=asked.this)])
+    return exp.WithinGroup(this=kind(this=asked.args["quantile"]), expression=order)
 
 
 def _of_two(formulas: Formulas, node: exp.Expr, inner: Any) -> tuple[exp.Expr, exp.Expr]:

@@ -76,9 +76,13 @@ def require_made(statement: Statement, node: exp.Create) -> Any:
     if node.args.get("replace") and kind != "VIEW":
         way_out = f"leave OR REPLACE out; what is there is taken away by DROP {kind}"
         raise statement.refused("CREATE OR REPLACE", node, way_out)
-    is_query = node.args.get("expression") is not None and kind == "TABLE"
-    if kind not in ("TABLE", "VIEW") or is_query:
+    if node.args.get("expression") is not None and kind == "TABLE":
+        way_out = "CREATE VIEW keeps a query's rows; CREATE TABLE and INSERT INTO ... SELECT copy"
+        raise statement.refused("CREATE TABLE AS", node, way_out)
+    if kind not in ("TABLE", "VIEW"):
         way_out = "write CREATE TABLE t (a INTEGER, ...) or CREATE MATERIALIZED VIEW"
+        if kind in ("FUNCTION", "MACRO"):
+            way_out = "write the expression where it is called; create_function takes one of Python"
         raise statement.refused(f"CREATE {kind} like this", node, way_out)
     return created(node)
 

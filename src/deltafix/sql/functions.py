@@ -385,7 +385,8 @@ def instead_of(name: str, dialect: str) -> str:
     if family is None:
         more = "and those of days (EXTRACT, DATE_TRUNC), patterns (REGEXP_*), arrays and structs"
         family = f"functions are {NAMES}, {more}"
-    return f"{family}: the page `SQL, construct by construct` has all; else compute it beforehand"
+    page = "the page `SQL, construct by construct` has all"
+    return f"{family}: {page}; else compute it beforehand, or give it to create_function"
 
 
 COMPARISONS: Final[dict[type, str]] = {

@@ -310,11 +310,19 @@ class Maintained:
             and isinstance(cause, ArithmeticError | ValueError)
             and not isinstance(cause, SqlError)
         ):
+            called = error.values.get("functor")
+            callers = (
+                name
+                for name, view in self.catalog.views.items()
+                if called in view.builder.functions
+            )
+            caller = next(callers, None)
+            said = str(cause) if caller is None else f"{cause}, in view {caller!r}"
             if not self._open:
-                return statement.data(f"{cause}; the transaction was rolled back")
+                return statement.data(f"{said}; the transaction was rolled back")
             if self._aborted is not None:
-                return statement.data(f"{cause}; the transaction was rolled back", None, ABORTED)
-            return statement.data(str(cause))
+                return statement.data(f"{said}; the transaction was rolled back", None, ABORTED)
+            return statement.data(said)
         return None
 
     def _require_open(self) -> None:

@@ -1,8 +1,9 @@
-"""Queries as rules: SELECT, GROUP BY, set operations, common table expressions, recursion.
+"""Queries as rules: SELECT, GROUP BY, set operations.
 
 A query is first `Rows`: the body of a rule and the operands of its head. Whoever asked gives it the
 head: a relation of its own, a branch of a UNION, or the rule around a subquery. Invariant: nothing
-of a query is passed over: a clause that is not handled here is refused, with its place.
+of a query is passed over: a clause that is not handled here is refused, with its place. WITH is
+`sql.recursion`'s.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 
 from deltafix.rules.ast import And, Atom, Comparison, Or
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Wildcard
-from deltafix.sql import endings, joins, windows
+from deltafix.sql import joins, recursion, windows
 from deltafix.sql.aggregates import Wanted, aggregates_of, fold, wanted
 from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.formulas import Formulas
@@ -22,7 +23,7 @@ from deltafix.sql.ranking import Rows, limited
 from deltafix.sql.scope import OUTER, Scope
 from deltafix.sql.stars import is_star, meant_in, stars, written_out
 from deltafix.sql.text import exp
-from deltafix.sql.types import BIGINT, NULL, TEXT, Column, common_type
+from deltafix.sql.types import BIGINT, NULL, Column, common_type
 from deltafix.sql.unnest import expand
 
 __all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
@@ -35,19 +36,25 @@ _SELECT = (
     *("with_", "distinct", "expressions", "from_", "joins", "where", "group", "having"),
     *("qualify", "windows", *_ORDER),
 )
-_WAYS_OUT = {
-    "laterals": "join with a subquery",
+_CLAUSES = {
+    "laterals": ("LATERAL VIEW", "join with a subquery"),
+    "key_expressions": (
+        "USING KEY",
+        "write UNION with a bound on a column (WHERE d < 100), and MIN of it in the query around",
+    ),
+    "search": ("SEARCH or CYCLE", "leave it out: UNION ends where rows repeat"),
 }
+"""What errors call a clause that sqlglot has another word for, and ways out."""
 
 
 def check_clauses(builder: Builder, node: exp.Expr, known: Sequence[str]) -> None:
     """Refuse what a node says beyond the arguments that are known."""
     for key, value in node.args.items():
         if value and key not in known:
-            name = key.strip("_").upper()
+            way_out = "leave it out, or compute it before the rows come in"
+            name, way_out = _CLAUSES.get(key, (key.strip("_").upper(), way_out))
             place = value[0] if isinstance(value, list) else value
             place = place if isinstance(place, exp.Expr) else node
-            way_out = _WAYS_OUT.get(key, "leave it out, or compute it before the rows come in")
             raise builder.refused(name, place, way_out)
 
 
@@ -63,7 +70,7 @@ def unwrapped(node: exp.Expr) -> exp.Expr:
 def rows(builder: Builder, node: exp.Expr, scope: Scope) -> Rows:
     """The rows of any query."""
     query = unwrapped(node)
-    scope = with_ctes(builder, query, scope)
+    scope = recursion.with_ctes(builder, query, scope)
     if isinstance(query, exp.Select):
         if query.args.get("group") or query.args.get("having") or aggregates_of(query):
             return grouped(builder, query, scope)
@@ -546,77 +553,3 @@ def blank(operand: Operand | Column) -> Operand:
     if operand.nullable:
         return Operand(NIL, operand.type, nullable=True)
     return Operand(Const(operand.type.zero, operand.type.base), operand.type, nullable=False)
-
-
-# --- WITH ----------------------------------------------------------------------------------------
-
-
-def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
-    """The scope with the common table expressions of a query."""
-    clause = query.args.get("with_")
-    if clause is None:
-        return scope
-    check_clauses(builder, clause, ("expressions", "recursive"))
-    for cte in clause.expressions:
-        check_clauses(builder, cte, ("this", "alias", "materialized"))
-        name = cte.alias
-        names = [column.name for column in cte.args["alias"].columns]
-        if clause.args.get("recursive") and _mentions(cte.this, name):
-            found = recursive(builder, cte, scope, name, names)
-        else:
-            found = relation(builder, cte.this, Scope(scope.statement, scope.ctes), None, names)
-        scope = scope.with_cte(name, found)
-    return scope
-
-
-def _mentions(node: exp.Expr, name: str) -> bool:
-    return any(table.name == name and not table.db for table in node.find_all(exp.Table))
-
-
-def recursive(
-    builder: Builder, cte: exp.CTE, scope: Scope, name: str, names: Sequence[str]
-) -> Relation:
-    """WITH RECURSIVE: the least relation that its UNION gives."""
-    query = unwrapped(cte.this)
-    if not isinstance(query, exp.Union):
-        way_out = f"write UNION with a side that reads {name}"
-        raise builder.refused("recursion without UNION", cte, way_out)
-    check_clauses(builder, query, ("this", "expression", "distinct"))
-    distinct = bool(query.args.get("distinct"))
-    sides = [
-        *sides_of(query.this, distinct=distinct),
-        *sides_of(query.expression, distinct=distinct),
-    ]
-    first = [side for side in sides if not _mentions(side, name)]
-    again = [side for side in sides if _mentions(side, name)]
-    if not first:
-        message = f"{name} has no part to begin with"
-        raise builder.statement.wrong(message, cte, f"one side of UNION must not read {name}")
-    outer = Scope(scope.statement, scope.ctes)
-    starts = [rows(builder, side, outer.inner(alone=True)) for side in first]
-    columns = unified(builder, query, [part.columns for part in starts])
-    if names and len(names) != len(columns):
-        message = f"{len(names)} names for {len(columns)} columns"
-        raise builder.statement.wrong(message, cte, "give each column one name")
-    shown = list(names) or [column.name for column in columns]
-    columns = [replace(column, name=one) for column, one in zip(columns, shown, strict=True)]
-    if not distinct:
-        endings.require_end(builder, again, name, shown)
-    while True:
-        mark = builder.mark()
-        hidden = [] if distinct else [Column("path", TEXT, nullable=False)]
-        found = builder.relation(columns, hidden, None if distinct else [len(columns)])
-        inner = outer.with_cte(name, found)
-        steps = [rows(builder, side, inner.inner(alone=True)) for side in again]
-        wider = unified(builder, query, [columns, *(part.columns for part in steps)])
-        if wider == columns:
-            break
-        builder.back(mark)
-        columns = wider
-    for number, part in enumerate((*starts, *steps)):
-        outputs = [one for _, one in part.outputs]
-        if not distinct:
-            key = outputs if part.identity is None else part.identity
-            outputs.append(builder.apply(endings.path_of(number), key, part.body))
-        builder.head(found, outputs, part.body)
-    return found

@@ -53,6 +53,7 @@ from deltafix.sql.types import (
     decimal_type,
     written_type,
 )
+from deltafix.sql.user_functions import USER
 
 __all__ = ["EXCLUDED", "Scalars", "over"]
 
@@ -146,6 +147,8 @@ class Scalars:
         if isinstance(node, exp.Window):
             way_out = "window functions stand in SELECT, QUALIFY and the ORDER BY of a LIMIT"
             raise self.statement.refused("a window function here", node, way_out)
+        if isinstance(node, exp.Anonymous) and node.name.upper() in USER:
+            return self.function(node, USER[node.name.upper()])
         if isinstance(node, exp.Anonymous) and node.name.upper() in _OF_ONE:
             node = _OF_ONE[node.name.upper()](this=next(iter(node.expressions), None))
         if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
@@ -207,7 +210,7 @@ class Scalars:
             if isinstance(node, exp.Explode | exp.Unnest):
                 way_out = "write it in SELECT, or in FROM: ... CROSS JOIN UNNEST(array) AS u (x)"
                 raise self.statement.refused("UNNEST here", node, way_out)
-            close = suggest(name.upper(), functions.NAMES.split(", "), 0.75)
+            close = suggest(name.upper(), [*functions.NAMES.split(", "), *USER], 0.75)
             way_out = functions.instead_of(name.upper(), self.statement.dialect)
             way_out = f"did you mean {close}?" if close else way_out
             if node.find(exp.Lambda):
@@ -249,6 +252,9 @@ class Scalars:
         kind = function.result([value.type for value in values])
         if function.unites and kind is not None:
             values = [self.converted(value, kind) for value in values]
+        if function.takes and kind is not None:
+            pairs = zip(values, function.takes, strict=True)
+            values = [self.converted(value, wanted) for value, wanted in pairs]
         if kind is None or len(values) < function.least:
             types = ", ".join(value.type.name for value in values)
             message = f"{self.statement.called(node)}({types}) has no meaning"

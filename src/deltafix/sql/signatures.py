@@ -35,6 +35,7 @@ class Function:
         flags: arguments of the node that change nothing here.
         least: the least number of arguments.
         unites: whether the arguments are converted to the type of the value first.
+        takes: the types that the arguments are converted to first, if it says them.
         of_type: whether `compute` takes, before the arguments, the type of the value.
         only: the dialects that have it so, if not all do.
         fixed: `compute` of the first argument, for constants in place of the others.
@@ -50,6 +51,7 @@ class Function:
     flags: tuple[str, ...] = ()
     least: int = 1
     unites: bool = False
+    takes: tuple[SqlType, ...] = ()
     of_type: bool = False
     only: tuple[str, ...] = ()
     fixed: Callable[..., Callable[[Any], Any]] | None = None

@@ -525,10 +525,10 @@ def _parser(base: type[Parser]) -> type[Parser]:
 
     It logs a warning, and takes the statement for a command, whatever is in it: of a table or view,
     that is a syntax error here, at the token where it gave up. And `a[:n]` is a slice to a column,
-    where sqlglot reads a parameter; `ADD CHECK (...)` and PRODUCT are understood. Parameters and
-    NULL have their places, which it does not note, and places in arrays are as they are written,
-    with the number of the first as `offset`: it counts from 0 those that it takes for numbers. The
-    text of an INTERVAL stays: it takes the first number and word in it for the whole.
+    where sqlglot reads a parameter; `ADD CHECK (...)`, PRODUCT, EVERY and the like are understood.
+    Parameters and NULL have their places, which it does not note, and places in arrays are as they
+    are written, with the number of the first as `offset`: it counts from 0 those that it takes for
+    numbers. The text of an INTERVAL stays: it takes the first number and word in it for the whole.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
@@ -537,6 +537,9 @@ def _parser(base: type[Parser]) -> type[Parser]:
             **base.FUNCTIONS,
             "PRODUCT": Product.from_arg_list,
             "KURTOSIS_POP": KurtosisPop.from_arg_list,
+            "EVERY": exp.LogicalAnd.from_arg_list,
+            "MEAN": exp.Avg.from_arg_list,
+            "STD": exp.Stddev.from_arg_list,
         }
         PRIMARY_PARSERS: ClassVar = {
             **base.PRIMARY_PARSERS,
@@ -562,6 +565,15 @@ def _parser(base: type[Parser]) -> type[Parser]:
             if isinstance(found, exp.Placeholder):
                 found.update_positions(start=first.start, end=self._prev.end)
             return found
+
+        def _parse_expression(self) -> Any:
+            # `a: 1` is `1 AS a` in DuckDB; in `SELECT :a`, `NOT :a`, `CASE :a` nothing has a name.
+            if self._next and self._next.token_type == TokenType.COLON:
+                first = self._curr.token_type
+                named = first in self.ID_VAR_TOKENS or first == TokenType.STRING
+                if first == TokenType.CASE or not named:
+                    return Parser._parse_expression(self)
+            return super()._parse_expression()
 
         def _parse_interval_span(self, this: Any, parse_function_unit: bool = True) -> Any:
             found = super()._parse_interval_span(this, parse_function_unit)

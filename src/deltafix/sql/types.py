@@ -427,6 +427,20 @@ _WAY_OUT = (
     "b TEXT)"
 )
 _KEPT_AS_TEXT = "keep it as TEXT: in DuckDB's dialect x ->> '$.a' reads it; or as STRUCT(a INTEGER)"
+_INSTEAD: Final = {
+    "JSON": _KEPT_AS_TEXT,
+    "JSONB": _KEPT_AS_TEXT,
+    **dict.fromkeys(
+        ("CHAR", "VARCHAR", "NVARCHAR", "BPCHAR"),
+        "write TEXT: CHECK (LENGTH(a) <= 9) bounds a column, LEFT(x, 9) cuts a text",
+    ),
+    "DECIMAL": "write its digits: DECIMAL(18, 4)",
+    "INT128": "write BIGINT, or DECIMAL(18, 0)",
+    "FLOAT": "write DOUBLE",
+    **dict.fromkeys(("TINYINT", "UTINYINT"), "write SMALLINT"),
+    "UUID": "keep it as TEXT",
+}
+"""What to write for a type that is none here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,7 +489,7 @@ def written_type(statement: Statement, written: exp.Expr | None, node: exp.Expr)
         if kind is not None and not sizes:
             return kind
     shown = "none" if written is None else written.sql()
-    way_out = _KEPT_AS_TEXT if shown in ("JSON", "JSONB") else _WAY_OUT
+    way_out = _INSTEAD.get(shown.partition("(")[0], _WAY_OUT)
     raise statement.refused(f"type {shown}", node, way_out)
 
 

@@ -29,6 +29,7 @@ from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql.builder import Relation
 from deltafix.sql.connectives import conditions
 from deltafix.sql.parameters import equalities, written
+from deltafix.sql.query import unwrapped
 from deltafix.sql.reading import fixed, matching, source_of
 from deltafix.sql.relaxed import Relaxed
 from deltafix.sql.tables import ForeignKey
@@ -177,7 +178,7 @@ def _engine_why_not(connection: Connection, relation: Relation, row: Row) -> Why
 
 def _asked(statement: Statement) -> tuple[exp.Table, exp.Expr | None]:
     """The table or view of a SELECT *, and its condition."""
-    node: Any = statement.node
+    node: Any = unwrapped(statement.node)
     source = source_of(node)
     if source is None or node.selects != [exp.Star()]:
         what, place = _beside(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -824,7 +825,7 @@ WRONG = {
     "SELECT id FROM emp; REFRESH MATERIALIZED VIEW v": ("DF722", 21, "views follow their tables"),
     "DROP TABLE": ("DF721", 6, "syntax: Expected table name\n"),
     "UPDATE emp SET": ("DF721", 8, "SET column = value"),
-    "SELECT CAST('x' AS UUID)": ("DF722", 8, "types are SMALLINT"),
+    "SELECT CAST('x' AS UUID)": ("DF722", 8, "keep it as TEXT"),
     "SELECT id FROM emp TABLESAMPLE (5 ROWS)": ("DF722", 33, "leave it out"),
     "SELECT id FROM emp ORDER BY 2": ("DF721", 29, "count them from 1"),
     "SELECT * FROM emp ORDER BY 0": ("DF721", 28, "count them from 1"),
@@ -1301,3 +1302,22 @@ def test_a_value_that_is_none_is_told_by_its_row(db, rows, says):
         with pytest.raises((SqlDataError, SqlIntegrityError), match=re.escape(says)):
             give("t", rows)
     assert db.execute("SELECT COUNT(*) FROM t").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SELECT :one", [(1,)]),
+        ("SELECT :one AS x, :two + 1", [(1, 3)]),
+        ("SELECT (SELECT :one) UNION ALL SELECT :two", [(1,), (2,)]),
+        ("WITH w AS (SELECT :one AS q) SELECT q FROM w WHERE :one = q", [(1,)]),
+        ("SELECT CASE :one WHEN :one THEN :two ELSE :one END", [(2,)]),
+        ("SELECT NOT :one = :two, -:one, DATE '2026-01-01' IS NULL", [(True, -1, False)]),
+        ("SELECT 1 WHERE 1 BETWEEN :one AND :two AND 1 IN (:two, :one) LIMIT :one", [(1,)]),
+        ("SELECT x FROM (VALUES (:one), (:two)) AS v (x) WHERE x > :one", [(2,)]),
+    ],
+)
+def test_a_parameter_by_name_stands_wherever_a_value_may(dialect, query, found, warm_kernel):
+    with closing(deltafix.sql.connect(dialect=dialect)) as db:
+        assert db.execute(query, {"one": 1, "two": 2}).fetchall() == found

@@ -36,7 +36,7 @@ def _told(query: str, dialect: str = "duckdb") -> tuple[str, int, str]:
         ("spark", "SELECT MAP(1, val) FROM c", "MAP"),
         ("spark", "SELECT to_date(id, 'yyyy-MM-dd') FROM c", "to_date of INTEGER"),
         ("postgres", "SELECT APPROX_COUNT_DISTINCT(id) FROM c", "APPROX_COUNT_DISTINCT"),
-        ("duckdb", "SELECT APPROX_QUANTILE(val, 0.5) FROM c", "APPROX_QUANTILE"),
+        ("postgres", "SELECT APPROX_QUANTILE(val, 0.5) FROM c", "APPROX_QUANTILE"),
         ("duckdb", "SELECT [x + 1 FOR x IN 1] FROM c", "a list comprehension of INTEGER"),
         ("duckdb", "SELECT LIST_REDUCE([1], x -> x) FROM c", "LIST_REDUCE of this"),
         ("duckdb", "SELECT STRING_AGG(val, ',') FROM c", "STRING_AGG of INTEGER"),
@@ -58,10 +58,23 @@ def test_a_function_is_called_what_the_text_calls_it(dialect: str, query: str, n
         ("SELECT TIME_BUCKET(INTERVAL '1 day', ts) FROM c", "DATE_TRUNC"),
         ("SELECT QUANTILE_CONT(val, [0.25, 0.75]) FROM c", "once for each"),
         ("CREATE TABLE j (x JSON)", "keep it as TEXT"),
+        ("CREATE TABLE j (x FLOAT)", "write DOUBLE"),
+        ("CREATE TABLE j (x HUGEINT)", "DECIMAL(18, 0)"),
+        ("CREATE TABLE j (x TIME)", "types are SMALLINT"),
+        ("CREATE TABLE j AS SELECT id FROM c", "INSERT INTO ... SELECT"),
+        ("CREATE FUNCTION j(x) AS x + 1", "create_function"),
     ],
 )
 def test_help_is_about_what_was_written(query: str, help_: str) -> None:
     assert help_ in _told(query)[2]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "kind", "help_"),
+    [("postgres", "VARCHAR(3)", "CHECK (LENGTH(a)"), ("spark", "DECIMAL", "DECIMAL(18, 4)")],
+)
+def test_a_type_of_a_dialect_has_a_way_out(dialect: str, kind: str, help_: str) -> None:
+    assert help_ in _told(f"CREATE TABLE j (x {kind})", dialect)[2]
 
 
 @pytest.mark.parametrize(
@@ -174,3 +187,29 @@ def test_what_is_refused_is_called_what_was_written(query: str, said: str, help_
     message, _, help_said = _told(query)
     assert said in message
     assert help_ in help_said
+
+
+@pytest.mark.parametrize("edit", ["{}", "BEGIN; {}; COMMIT"])
+def test_a_value_that_a_view_cannot_compute_is_told_with_the_view(edit: str) -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute("CREATE TABLE c (name TEXT, day DATE)")
+        db.execute("CREATE VIEW counted AS SELECT COUNT(*) AS n FROM c")
+        db.execute("CREATE VIEW whole AS SELECT CAST(name AS INTEGER) AS n FROM c")
+        db.execute("CREATE VIEW later AS SELECT day + INTERVAL 1 DAY AS d FROM c")
+        for values, said in (("'x', NULL", "whole"), ("'1', '9999-12-31'", "later")):
+            statement = f"INSERT INTO c VALUES ({values})"
+            with pytest.raises(deltafix.sql.DataError, match=f", in view '{said}'; the trans"):
+                db.execute(edit.format(statement))
+        assert db.execute("SELECT n FROM counted").fetchall() == [(0,)]
+
+
+def test_why_may_stand_around_its_query() -> None:
+    with closing(deltafix.sql.connect()) as db:
+        db.execute(
+            "CREATE TABLE c (a INTEGER); CREATE VIEW v AS SELECT a, COUNT(*) AS n FROM c GROUP BY a"
+        )
+        db.execute("INSERT INTO c VALUES (1), (1)")
+        asked = "SELECT * FROM v WHERE a = 1 AND n = {}"
+        for words, n in (("EXPLAIN WHY", 2), ("EXPLAIN WHY NOT", 3)):
+            bare = db.execute(f"{words} {asked.format(n)}").fetchall()
+            assert bare == db.execute(f"{words} ({asked.format(n)})").fetchall() != []

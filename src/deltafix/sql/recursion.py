@@ -1,0 +1,193 @@
+"""WITH: common table expressions, and those that read themselves or each other.
+
+Under RECURSIVE they are made in the order in which they need each other; those that do in a circle
+are made together, as the least relations that their UNIONs give. Invariant: a name means what it
+means in the dialect: PostgreSQL's sees every expression of its clause, the others those before, and
+one that comes later only where there is nothing else of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from deltafix.errors import SqlError
+from deltafix.rules.strata import components
+from deltafix.sql import endings
+from deltafix.sql import query as queries
+from deltafix.sql.builder import Builder, Relation
+from deltafix.sql.ranking import Rows
+from deltafix.sql.scope import Scope
+from deltafix.sql.text import exp
+from deltafix.sql.types import TEXT, Column
+
+__all__ = ["with_ctes"]
+
+
+def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
+    """The scope with the common table expressions of a query."""
+    clause = query.args.get("with_")
+    if clause is None:
+        return scope
+    queries.check_clauses(builder, clause, ("expressions", "recursive"))
+    ctes: dict[str, exp.CTE] = {}
+    for cte in clause.expressions:
+        queries.check_clauses(builder, cte, ("this", "alias", "materialized"))
+        if cte.alias in ctes:
+            message = f"two common table expressions are called {cte.alias!r}"
+            raise builder.statement.wrong(message, cte.args["alias"], "name them apart")
+        ctes[cte.alias] = cte
+    reads = _reads(builder, scope, ctes, recursive=bool(clause.args.get("recursive")))
+    for circle in components(reads):
+        cte = ctes[circle[0]]
+        if len(circle) > 1 or cte.alias in reads[cte.alias]:
+            ordered = {name: ctes[name] for name in ctes if name in circle}
+            found = _recursive(builder, ordered, scope)
+        else:
+            inner = Scope(scope.statement, scope.ctes)
+            found = {cte.alias: queries.relation(builder, cte.this, inner, None, _names(cte))}
+        for name, one in found.items():
+            scope = scope.with_cte(name, one)
+    return scope
+
+
+def _names(cte: exp.CTE) -> list[str]:
+    return [column.name for column in cte.args["alias"].columns]
+
+
+def _mentions(node: exp.Expr, names: Container[str]) -> bool:
+    return any(table.name in names and not table.db for table in node.find_all(exp.Table))
+
+
+def _reads(
+    builder: Builder, scope: Scope, ctes: Mapping[str, exp.CTE], *, recursive: bool
+) -> dict[str, dict[str, None]]:
+    """Which of the expressions each reads."""
+    known = {**builder.tables, **scope.ctes}
+    sees_all = builder.statement.dialect == "postgres"
+    found: dict[str, dict[str, None]] = {}
+    for name, cte in ctes.items():
+        seen = set(found)
+        if recursive:
+            seen |= {name, *(one for one in ctes if sees_all or one not in known)}
+        found[name] = {one: None for one in ctes if one in seen and _mentions(cte.this, {one})}
+    return found
+
+
+@dataclass
+class _Member:
+    """One of the expressions that read each other.
+
+    Attributes:
+        query: what it says, a UNION.
+        first: the sides of it that read none of them, `starts` once they are made.
+        again: those that do.
+        columns: what it has, once that is known of a side.
+    """
+
+    cte: exp.CTE
+    query: exp.Expr
+    distinct: bool
+    first: list[exp.Expr]
+    again: list[exp.Expr]
+    starts: list[Rows] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)
+
+    def widen(self, builder: Builder, parts: Sequence[Rows]) -> bool:
+        """Take in the columns of sides; whether that makes its own others."""
+        sides = [part.columns for part in parts]
+        found = queries.unified(
+            builder, self.query, [self.columns, *sides] if self.columns else sides
+        )
+        if not self.columns:
+            names = _names(self.cte) or [column.name for column in found]
+            if len(names) != len(found):
+                message = f"{len(names)} names for {len(found)} columns"
+                raise builder.statement.wrong(message, self.cte, "give each column one name")
+            found = [replace(one, name=name) for one, name in zip(found, names, strict=True)]
+        before, self.columns = self.columns, found
+        return found != before
+
+
+def _recursive(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> dict[str, Relation]:
+    """WITH RECURSIVE: the least relations that the UNIONs of these give."""
+    outer = Scope(scope.statement, scope.ctes)
+    members = {name: _member(builder, cte, ctes) for name, cte in ctes.items()}
+    for name, one in members.items():
+        one.starts = [queries.rows(builder, side, outer.inner(alone=True)) for side in one.first]
+        if one.starts:
+            one.widen(builder, one.starts)
+        if not one.distinct:
+            endings.require_end(builder, one.again, name, [column.name for column in one.columns])
+    while True:
+        mark = builder.mark()
+        found = {
+            name: builder.relation(one.columns)
+            if one.distinct
+            else builder.relation(
+                one.columns, [Column("path", TEXT, nullable=False)], [len(one.columns)]
+            )
+            for name, one in members.items()
+            if one.columns
+        }
+        inner = replace(outer, ctes={**outer.ctes, **found})
+        unknown = members.keys() - found.keys()
+        steps = {
+            name: [
+                queries.rows(builder, side, inner.inner(alone=True))
+                for side in one.again
+                if not _mentions(side, unknown)
+            ]
+            for name, one in members.items()
+        }
+        wider = [members[name].widen(builder, parts) for name, parts in steps.items() if parts]
+        if not any(wider):
+            break
+        builder.back(mark)
+    if unknown:
+        raise _endless(builder, ctes, next(name for name in members if name in unknown))
+    for name, one in members.items():
+        for number, part in enumerate((*one.starts, *steps[name])):
+            outputs = [operand for _, operand in part.outputs]
+            if not one.distinct:
+                key = outputs if part.identity is None else part.identity
+                outputs.append(builder.apply(endings.path_of(number), key, part.body))
+            builder.head(found[name], outputs, part.body)
+    return found
+
+
+def _member(builder: Builder, cte: exp.CTE, circle: Mapping[str, exp.CTE]) -> _Member:
+    """Read one of a circle. Raises SqlProgrammingError, SqlRefusedError for what is none."""
+    query = queries.unwrapped(cte.this)
+    alone = len(circle) == 1
+    if not alone and isinstance(query, exp.Select) and query.args.get("distinct"):
+        side = query.copy()  # the relation is a set: SELECT DISTINCT is a UNION of one side
+        side.set("distinct", None)
+        return _Member(cte, query, True, [], [side])
+    if not isinstance(query, exp.Union):
+        way_out = f"write UNION with a side that reads {cte.alias}"
+        if not alone:
+            way_out = "write SELECT DISTINCT, or UNION"
+        raise builder.refused("recursion without UNION", cte, way_out)
+    queries.check_clauses(builder, query, ("this", "expression", "distinct"))
+    distinct = bool(query.args.get("distinct"))
+    if not (alone or distinct):
+        others = " and ".join(sorted(circle))
+        what = f"UNION ALL in {others}, which read each other,"
+        raise builder.refused(what, query, "write UNION")
+    sides = [
+        *queries.sides_of(query.this, distinct=distinct),
+        *queries.sides_of(query.expression, distinct=distinct),
+    ]
+    first = [side for side in sides if not _mentions(side, circle)]
+    if alone and not first:
+        raise _endless(builder, circle, cte.alias)
+    return _Member(cte, query, distinct, first, [side for side in sides if _mentions(side, circle)])
+
+
+def _endless(builder: Builder, ctes: Mapping[str, exp.CTE], name: str) -> SqlError:
+    message = f"{name} has no part to begin with"
+    way_out = f"one side of UNION must not read {name}"
+    if len(ctes) > 1:
+        way_out = f"one side of UNION must not read {' or '.join(sorted(ctes))}"
+    return builder.statement.wrong(message, ctes[name], way_out)
