@@ -21,7 +21,7 @@ from deltafix.rules import check
 from deltafix.rules.ast import Program
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.sql.builder import Builder, Relation
-from deltafix.sql.query import check_clauses, relation
+from deltafix.sql.query import relation
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import ForeignKey, Table, check_properties, table_of
 from deltafix.sql.text import Statement, exp, statements
@@ -162,10 +162,7 @@ class Catalog:
         if str(node.args["kind"]).upper() == "TABLE":
             self.tables[name] = table_of(statement, node, {**later, **self.tables})
         else:
-            known = ("this", "kind", "expression", "properties", "exists", "replace")
-            builder = Builder(statement, "", {})
-            check_clauses(builder, node, known)
-            check_properties(builder, node)
+            check_properties(Builder(statement, "", {}), node)
             heads = node.this.expressions if named is not node.this else []
             for one in heads:
                 if isinstance(one, exp.ColumnDef):

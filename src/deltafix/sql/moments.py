@@ -286,9 +286,6 @@ def truncated(scalars: Scalars, node: exp.Expr) -> Scalar:
     if cut is None or (is_of_spark and unit == "DECADE"):
         way_out = f"units are {', '.join(times.TRUNCATED)}"
         raise scalars.statement.refused(f"DATE_TRUNC of {unit}", node, way_out)
-    if node.args.get("zone") is not None:
-        way_out = "leave the zone out: days and hours are those of UTC"
-        raise scalars.statement.refused("DATE_TRUNC in a zone", node.args["zone"], way_out)
     if not inner.type.is_time:
         message = f"DATE_TRUNC of {inner.type.name}"
         raise scalars.statement.wrong(message, node, "CAST(... AS DATE) it")

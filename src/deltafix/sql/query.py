@@ -2,7 +2,7 @@
 
 A query is first `Rows`: the body of a rule and the operands of its head. Whoever asked gives it the
 head: a relation of its own, a branch of a UNION, or the rule around a subquery. Invariant: nothing
-of a query is passed over: a clause that is not handled here is refused, with its place.
+of a query is passed over: a clause that is not handled here is refused (`sql.arguments`).
 """
 
 from __future__ import annotations
@@ -24,30 +24,10 @@ from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, NULL, TEXT, Column, common_type
 from deltafix.sql.unnest import expand
 
-__all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
+__all__ = ["Rows", "plain", "relation", "rows", "settled"]
 
 SAID = "written as"
 """In the metadata of a UNION that a text has otherwise: what errors call it."""
-
-_ORDER = ("order", "limit", "offset")
-_SELECT = (
-    *("with_", "distinct", "expressions", "from_", "joins", "where", "group", "having"),
-    *("qualify", "windows", *_ORDER),
-)
-_WAYS_OUT = {
-    "laterals": "join with a subquery",
-}
-
-
-def check_clauses(builder: Builder, node: exp.Expr, known: Sequence[str]) -> None:
-    """Refuse what a node says beyond the arguments that are known."""
-    for key, value in node.args.items():
-        if value and key not in known:
-            name = key.strip("_").upper()
-            place = value[0] if isinstance(value, list) else value
-            place = place if isinstance(place, exp.Expr) else node
-            way_out = _WAYS_OUT.get(key, "leave it out, or compute it before the rows come in")
-            raise builder.refused(name, place, way_out)
 
 
 def unwrapped(node: exp.Expr) -> exp.Expr:
@@ -159,7 +139,6 @@ def settled(
 
 def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool = True) -> Rows:
     """A SELECT without groups; with `outputs=False` its FROM and WHERE alone."""
-    check_clauses(builder, select, _SELECT)
     formulas = Formulas(builder, scope, [])
     joins.sources(formulas, select)
     select = _written_out(formulas, select)
@@ -253,7 +232,6 @@ def _name(node: exp.Expr, place: int) -> str:
 
 def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     """A SELECT with groups or aggregates: a relation of what is grouped, then its aggregates."""
-    check_clauses(builder, select, _SELECT)
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
     select = _written_out(before, select)
@@ -388,8 +366,6 @@ def unified(builder: Builder, node: exp.Expr, sides: Sequence[Sequence[Column]])
 
 def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation:
     """A set operation as a relation."""
-    by_name = ("by_name",) * isinstance(node, exp.Union)
-    check_clauses(builder, node, ("this", "expression", "distinct", "with_", *_ORDER, *by_name))
     distinct = bool(node.args.get("distinct"))
     if isinstance(node, exp.Union):
         return united(builder, node, scope, distinct=distinct)
@@ -547,9 +523,7 @@ def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
     clause = query.args.get("with_")
     if clause is None:
         return scope
-    check_clauses(builder, clause, ("expressions", "recursive"))
     for cte in clause.expressions:
-        check_clauses(builder, cte, ("this", "alias", "materialized"))
         name = cte.alias
         names = [column.name for column in cte.args["alias"].columns]
         if clause.args.get("recursive") and _mentions(cte.this, name):
@@ -572,7 +546,7 @@ def recursive(
     if not isinstance(query, exp.Union):
         way_out = f"write UNION with a side that reads {name}"
         raise builder.refused("recursion without UNION", cte, way_out)
-    check_clauses(builder, query, ("this", "expression", "distinct"))
+    builder.statement.require_only(query, ("this", "expression", "distinct"))
     distinct = bool(query.args.get("distinct"))
     sides = [
         *sides_of(query.this, distinct=distinct),

@@ -513,15 +513,13 @@ class Scalars:
 
     def between(self, node: exp.Expr) -> Scalar:
         """`x BETWEEN low AND high`."""
-        if node.args.get("symmetric"):
-            raise self.statement.refused("BETWEEN SYMMETRIC", node, "write two comparisons")
         low = exp.GTE(this=node.this, expression=node.args["low"])
         high = exp.LTE(this=node.this, expression=node.args["high"])
         return self.both(exp.And(this=low, expression=high))
 
     def member(self, node: exp.Expr) -> Scalar:
         """`x IN (a, b, c)`."""
-        if not node.args.get("expressions") or node.args.get("unnest"):
+        if not node.args.get("expressions"):
             raise self.statement.refused("this IN", node, "write IN (a, b) or IN (SELECT ...)")
         tests = [exp.EQ(this=node.this, expression=one) for one in node.expressions]
         if all(constant(one) is not None for one in node.expressions):
@@ -547,8 +545,6 @@ class Scalars:
         """CAST, TRY_CAST."""
         kind = written_type(self.statement, node.args["to"], node)
         inner = self.exactly(typed(node.this, kind) if kind.fields else node.this)
-        if node.args.get("format"):
-            raise self.statement.refused("CAST with FORMAT", node, "dates are written 2026-01-31")
         tries = isinstance(node, exp.TryCast)
         convert = cast(inner.type, kind, tries=tries, dialect=self.statement.dialect)
         if convert is None:
