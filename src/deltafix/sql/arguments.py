@@ -122,7 +122,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.NthValue,), "this offset"),
         ((exp.Ntile,), "this"),
         ((exp.PercentileCont, exp.PercentileDisc), "this expression"),
-        ((exp.RegrCount,), "this expression"),
+        ((exp.RegrCount, exp.RegrIntercept, exp.RegrR2, exp.RegrSlope), "this expression"),
         ((exp.CumeDist, exp.DenseRank, exp.PercentRank, exp.Rank, exp.RowNumber), ""),
         ((exp.Window,), "this partition_by order spec alias over"),
         ((exp.WindowSpec,), "kind start start_side end end_side exclude"),
