@@ -265,9 +265,9 @@ class _Maker:
         if targets and self.maybe(0.6):  # what goes there, or changes, others may follow
             table, kind = self.random.choice(targets), 0.4 + 0.6 * kind
         if kind < 0.5:
-            if self.portable and table.key and not (table.is_target or table.refers):
-                if self.maybe(0.4):
-                    return self.upsert(table)
+            is_keyed = self.portable and table.key and not (table.is_target or table.refers)
+            if is_keyed and self.maybe(0.4):
+                return self.upsert(table)
             plain = all(k in PORTABLE for _, k in table.columns)
             if plain and not table.refers and self.maybe(0.2):
                 return self.insert_by_name(table)
@@ -386,7 +386,9 @@ class _Maker:
         if form in ("ignore", "replace") and not table.constraints:
             return f"INSERT OR {form.upper()} INTO {table.name} VALUES {values}"
         if form == "update" and free:
-            scope = tuple((f"{of}.{n}", k) for of in (table.name, "excluded") for n, k in kinds.items())
+            scope = tuple(
+                (f"{of}.{n}", k) for of in (table.name, "excluded") for n, k in kinds.items()
+            )
             sets = []
             for name in self.random.sample(free, self.random.randint(1, len(free))):
                 one = f"excluded.{name}"

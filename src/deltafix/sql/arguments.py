@@ -62,7 +62,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.CheckColumnConstraint,), "this"),
         ((exp.ColumnConstraint,), "this kind"),
         ((exp.ColumnDef,), "this kind constraints exists"),
-        ((exp.DataType,), "this expressions nested values"),
+        ((exp.DataType,), "this expressions nested values kind"),
         ((exp.DataTypeParam,), "this"),
         ((exp.ForeignKey,), "expressions reference"),
         ((exp.IndexParameters,), ""),
@@ -72,7 +72,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.MaterializedProperty,), ""),
         ((exp.Reference,), "this options"),
         ((exp.Schema,), "this expressions"),
-        ((exp.UniqueColumnConstraint,), "this"),
+        ((exp.UniqueColumnConstraint,), "this include"),
         # queries
         ((exp.Alias, exp.PivotAlias), "this alias"),
         ((exp.CTE,), "this alias materialized"),
@@ -80,7 +80,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.Distinct,), "expressions on"),
         ((exp.Except, exp.Intersect), _SET),
         ((exp.Fetch,), "direction count limit_options"),
-        ((exp.Group,), "expressions grouping_sets cube rollup all"),
+        ((exp.Group,), "expressions cube rollup all"),
         ((exp.Join,), "this on side using kind method pivots"),
         ((exp.Lateral,), "this alias"),
         ((exp.Limit,), "expression limit_options"),
@@ -90,7 +90,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.Ordered,), "this desc nulls_first"),
         (
             (exp.Pivot,),
-            "this alias expressions fields unpivot using group columns include_nulls into with_"
+            "this alias expressions fields unpivot using group columns include_nulls into"
             " identify_pivot_strings prefixed_pivot_columns pivot_column_naming"
             " value_columns_first",
         ),
@@ -99,7 +99,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
             "with_ expressions distinct from_ joins where group having qualify windows " + _ORDER,
         ),
         ((exp.Star,), "except_ replace rename"),
-        ((exp.Subquery,), "this alias with_ joins pivots"),
+        ((exp.Subquery,), "this alias joins pivots"),
         ((exp.Table,), "this alias joins pivots"),
         ((exp.TableAlias,), "this columns"),
         ((exp.Union,), f"{_SET} by_name"),
@@ -137,7 +137,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.ArrayDistinct,), "this"),
         ((exp.ArrayIntersect,), "expressions"),
         ((exp.ArrayPosition,), "this expression"),
-        ((exp.ArraySlice,), "this start end step is_length"),
+        ((exp.ArraySlice,), "this start end is_length"),
         ((exp.ArraySort,), "this expression asc nulls_first"),
         ((exp.ArrayToString,), "this expression"),
         ((exp.Between,), "this low high"),
@@ -147,7 +147,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.Cast,), "this to"),
         ((exp.TryCast,), "this to safe"),
         ((exp.Column,), "this table"),
-        ((exp.Columns,), "this unpack"),
+        ((exp.Columns,), "this"),
         ((exp.Comprehension,), "this expression position iterator condition"),
         ((exp.DateAdd,), "this expression"),
         ((exp.DateDiff,), "this expression unit date_part_boundary"),
@@ -197,6 +197,7 @@ _WORDS: Final = {
 
 _WAYS_OUT: Final = {
     "db": "write the name of the table alone",
+    "grouping_sets": "write GROUP BY GROUPING SETS (...)",
     "format": "dates are written 2026-01-31",
     "laterals": "join with a subquery",
     "percent": "write LIMIT and a number",

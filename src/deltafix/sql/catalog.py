@@ -38,7 +38,9 @@ __all__ = [
     "check_rules",
     "created",
     "program",
+    "refusing",
     "require_made",
+    "require_strata",
     "view_of",
 ]
 
@@ -326,24 +328,32 @@ def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> che
     Refuses recursion through negation or aggregation, which they show.
     """
     rules = program(used_by(catalog, builder).values(), [builder])
-    with _refusing(statement):
+    with refusing(statement):
         checked = check.typed(rules)
-        # SQL's recursion sees the rows of the step before: no group there is ever complete.
-        over = unstratified(rules, dependencies(rules), aggregates=True)
-        if any(one.severity == "error" for one in over):
-            raise ProgramError(diagnostics=over)
+    require_strata(statement, rules)
     return checked
+
+
+def require_strata(statement: Statement, rules: Program) -> None:
+    """Refuse recursion through negation or aggregation.
+
+    SQL's recursion sees the rows of the step before: no group there is ever complete.
+    """
+    over = unstratified(rules, dependencies(rules), aggregates=True)
+    if any(one.severity == "error" for one in over):
+        with refusing(statement):
+            raise ProgramError(diagnostics=over)
 
 
 def require_plan(statement: Statement, view: View) -> None:
     """Refuse a view whose rules pass the check and have no plan. As much work as a plan of it."""
     if view.checked is not None:
-        with _refusing(statement):
+        with refusing(statement):
             layers(lower(view.checked))
 
 
 @contextmanager
-def _refusing(statement: Statement) -> Iterator[None]:
+def refusing(statement: Statement) -> Iterator[None]:
     """What refuses the rules of a query, in words of SQL. Raises SqlRefusedError."""
     try:
         yield

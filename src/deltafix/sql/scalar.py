@@ -147,7 +147,10 @@ class Scalars:
             way_out = "window functions stand in SELECT, QUALIFY and the ORDER BY of a LIMIT"
             raise self.statement.refused("a window function here", node, way_out)
         if isinstance(node, exp.Anonymous) and node.name.upper() in _OF_ONE:
-            node = _OF_ONE[node.name.upper()](this=next(iter(node.expressions), None))
+            if len(node.expressions) != 1:
+                message = f"{node.name} of {len(node.expressions)} values"
+                raise self.statement.wrong(message, node, f"write {node.name}(value)")
+            node = _OF_ONE[node.name.upper()](this=node.expressions[0])
         if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
             array, *places = node.expressions
             return nested.at(self, exp.Bracket(this=array, expressions=places, offset=1))
@@ -162,8 +165,8 @@ class Scalars:
         if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
             return moments.since(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
-            given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
-            if len(given) > 2:
+            if len(node.expressions) == 3:
+                given = dict(zip(("this", "start", "end"), node.expressions, strict=True))
                 node = exp.ArraySlice(**given)
                 return nested.part(self, node, node)
         if isinstance(node, exp.Encode | exp.Decode) and not functions.is_utf8(node):
