@@ -49,10 +49,9 @@ def _step(random: Random) -> str:
     """A step of which no aggregate reads the recursion."""
     fold = random.choice(FOLDS)
     having = random.choice(("", "", " HAVING COUNT(*) > 1"))
-    sources = (
+    sources = (  # no DISTINCT ON, before which DuckDB 2.0 leaves out what an IN around it does
         "g AS q", f"(SELECT a, CAST({fold} AS INTEGER) AS b FROM g GROUP BY a{having}) AS q",
         "(SELECT a, b FROM g QUALIFY ROW_NUMBER() OVER (PARTITION BY a ORDER BY b, w) = 1) AS q",
-        "(SELECT DISTINCT ON (a) a, b FROM g ORDER BY a, b DESC NULLS LAST, w) AS q",
         "(SELECT a, b FROM g ORDER BY b, a, w LIMIT 3) AS q",
         f"(SELECT a, CAST({fold} AS INTEGER) AS b FROM g GROUP BY ROLLUP (a)) AS q",
         "(SELECT k AS a, n AS b FROM h EXCEPT SELECT a, b FROM g) AS q",
