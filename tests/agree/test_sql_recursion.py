@@ -106,6 +106,17 @@ def test_agree_a_recursion_follows_what_its_steps_aggregate(group: int) -> None:
     assert changed > 25
 
 
+@pytest.mark.parametrize("bound", ["WHERE r.d < 4", "AND r.d < 4", "AND 4 > r.d", "AND r.d <= 3"])
+def test_agree_paths_end_where_on_or_where_bounds_their_length(bound: str) -> None:
+    query = (
+        "WITH RECURSIVE r (x, y, d) AS (SELECT a, b, 1 FROM g UNION ALL "
+        f"SELECT r.x, g.b, r.d + 1 FROM r JOIN g ON r.y = g.a {bound}) SELECT * FROM r"
+    )
+    random = Random(bound)
+    edits = ["INSERT INTO g VALUES (0, 1, 0.5), (1, 0, 0.5)", *(_edit(random) for _ in range(12))]
+    assert changes_followed(TABLES, query, edits) > 1
+
+
 @pytest.mark.parametrize("step", OWN)
 def test_a_select_that_aggregates_its_recursion_is_refused_as_a_view_of_it_is(step: str) -> None:
     query = f"WITH RECURSIVE r (x, y) AS (SELECT a, b FROM g UNION {step}) SELECT * FROM r"

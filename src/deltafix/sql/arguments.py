@@ -29,6 +29,9 @@ class Unread(NamedTuple):
     @property
     def word(self) -> str:
         """What errors call it."""
+        value = self.node.args[self.key]
+        if isinstance(value, list) and isinstance(value[0], str):  # options, as they are written
+            return " ".join(value).upper()
         return _WORDS.get(self.key) or self.key.strip("_").replace("_", " ").upper()
 
     @property
@@ -187,10 +190,12 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
 
 _WORDS: Final = {
     "db": "a schema's name",
+    "expressions": "more arguments",
     "from_first": "FROM LAST",
     "key_expressions": "USING KEY",
     "locks": "FOR UPDATE",
     "sample": "TABLESAMPLE",
+    "this": "an argument",
     "zone": "a zone",
 }
 """What errors call an argument that has another name in SQL."""

@@ -164,11 +164,11 @@ class Scalars:
             return formats.read(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
             return moments.since(self, node)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
-            if len(node.expressions) == 3:
-                given = dict(zip(("this", "start", "end"), node.expressions, strict=True))
-                node = exp.ArraySlice(**given)
-                return nested.part(self, node, node)
+        is_slice = isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE"
+        if is_slice and len(node.expressions) == 3:
+            given = dict(zip(("this", "start", "end"), node.expressions, strict=True))
+            node = exp.ArraySlice(**given)
+            return nested.part(self, node, node)
         if isinstance(node, exp.Encode | exp.Decode) and not functions.is_utf8(node):
             way_out = "write ENCODE(text) and DECODE(blob), of UTF-8, or HEX and UNHEX"
             raise self.statement.refused(

@@ -328,3 +328,67 @@ def test_every_argument_that_is_listed_says_something(monkeypatch: pytest.Monkey
         shared.close()
     found = {f"{kind.__name__}.{key}" for kind, key in left}
     assert found == {one for names in SAYS_NOTHING.values() for one in names}
+
+
+LOST = {
+    "duckdb": (
+        "SELECT DATE_TRUNC('day', d, 'Europe/Berlin') FROM t",
+        "SELECT QUANTILE_CONT(a, 0.5, a) FROM t",
+        "SELECT LIST_SLICE(n, 1, 3, 2) FROM t", "SELECT CARDINALITY(n, 2) FROM t",
+        "SELECT LIST_TRANSFORM(n, x -> x, 3) FROM t", "SELECT MOD(a, 2, 3) FROM t",
+        "SELECT STRFTIME(d, '%Y', 'x') FROM t", "SELECT DATE_DIFF('day', d, d, d) FROM t",
+        "SELECT ANY_VALUE(a, b) FROM t", "SELECT XOR(a, 2, 3) FROM t",
+        "SELECT REGEXP_REPLACE(b, 'x', 'y', 'g', 'z') FROM t",
+    ),
+    "postgres": (
+        "SELECT TO_CHAR(d, 'YYYY', 'x') FROM t", "SELECT MOD(a, 2, 3) FROM t",
+        "SELECT DATE_TRUNC('day', d, 'UTC', 'x') FROM t",
+    ),
+    "spark": (
+        "SELECT PERCENTILE(a, 0.5, 2) FROM t", "SELECT FIRST(a, b) OVER (ORDER BY a) FROM t",
+        "SELECT SLICE(n, 1, 2, 3) FROM t", "SELECT DATE_FORMAT(d, 'yyyy', 'x') FROM t",
+        "SELECT DATE_TRUNC('day', d, 'UTC') FROM t", "SELECT ELEMENT_AT(n, 1, 2) FROM t",
+    ),
+}  # fmt: skip
+"""Calls with an argument more than the function has, or than sqlglot keeps."""
+
+
+@pytest.mark.parametrize("dialect", LOST)
+def test_no_argument_of_a_function_is_lost(dialect: str) -> None:
+    with _made(dialect) as db:
+        for statement in LOST[dialect]:
+            with pytest.raises(deltafix.sql.DatabaseError) as caught:
+                db.execute(statement)
+            assert caught.value.diagnostics[0].span is not None, statement
+
+
+SAID_AND_NOT_TAKEN = {
+    "INSERT INTO other.t (a) VALUES (9)": "a schema's name",
+    "DROP TABLE other.t": "a schema's name",
+    "CREATE TABLE other.u (a INTEGER)": "a schema's name",
+    "UPDATE t AS x (p, q) SET a = 1": "COLUMNS",
+    "INSERT INTO t AS x (a) VALUES (1)": "ALIAS",
+    "CREATE TABLE u (a INTEGER UNIQUE NULLS NOT DISTINCT)": "NULLS",
+    "CREATE TABLE u (a INTEGER, CONSTRAINT q PRIMARY KEY (a) NOT ENFORCED)": "NOT ENFORCED",
+    "SELECT a FROM t LIMIT 1 BY b": "more arguments",
+    "SELECT UNNEST([[1, 2]], recursive := true) FROM t": "UNNEST",
+    "SELECT ROW_NUMBER(ORDER BY a) OVER () FROM t": "ROW_NUMBER with an argument",
+    "SELECT LAST_DAY(d, 'week') FROM t": "LAST_DAY with UNIT",
+    "SELECT WEEK(d, 1) FROM t": "WEEK with MODE",
+    "SELECT a FROM t GROUP BY a WITH TOTALS": "TOTALS",
+    "SELECT CAST(b AS TEXT COLLATE NOCASE) FROM t": "COLLATE",
+    "SELECT CAST(b AS INTEGER DEFAULT 5 ON CONVERSION ERROR) FROM t": "CAST with DEFAULT",
+    "SELECT ARRAY_TO_STRING(['a', NULL], ',', '*')": "with NULL",
+    "SELECT COALESCE(*COLUMNS('a|b')) FROM t": "UNPACK",
+}
+
+
+@pytest.mark.parametrize("statement", SAID_AND_NOT_TAKEN)
+def test_what_was_passed_over_once_is_refused(statement: str) -> None:
+    with _made("duckdb") as db:
+        before = [repr(db.execute(f"SELECT * FROM {one}").fetchall()) for one in db.catalog.tables]
+        with pytest.raises(deltafix.sql.NotSupportedError) as caught:
+            db.execute(statement)
+        assert f"{SAID_AND_NOT_TAKEN[statement]}" in str(caught.value).split("\n", 1)[0]
+        after = [repr(db.execute(f"SELECT * FROM {one}").fetchall()) for one in db.catalog.tables]
+    assert after == before
