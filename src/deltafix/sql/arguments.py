@@ -3,7 +3,7 @@
 sqlglot keeps all that a text says as arguments of nodes. Whoever compiles a node asks for those
 that he knows, so one that nobody asks for would leave an answer that is not what the SQL says.
 Invariant: an argument of a class that stands here is read wherever such a node is compiled, or
-changes nothing (`_HINTS`), or the statement is refused. Classes whose arguments are all required
+changes nothing (the tests say which do), or the statement is refused. Classes whose arguments are all required
 say nothing that could be passed over; functions of `sql.functions` and `sql.regexes` have their own
 lists, by dialect.
 """
@@ -225,17 +225,19 @@ def unread(tree: exp.Expr, beside: Collection[str] = ()) -> Unread | None:
     for node in tree.walk():
         kind: Any = type(node)
         read = READ.get(kind)
-        found = None if read is None else other_than(node, (*read, *beside))
+        found = None if read is None else other_than(node, read, beside)
         if found is not None:
             return found
     return None
 
 
-def other_than(node: exp.Expr, read: Collection[str]) -> Unread | None:
+def other_than(
+    node: exp.Expr, read: Collection[str], beside: Collection[str] = ()
+) -> Unread | None:
     """An argument of a node that is set and is none of those that are read."""
     for key, value in node.args.items():
         is_said = bool(value) or (value is False and key in _FALSE_SAYS)
-        if is_said and key not in read:
+        if is_said and key not in read and key not in beside:
             place = value[0] if isinstance(value, list) else value
             return Unread(node, key, place if isinstance(place, exp.Expr) else node)
     return None
@@ -253,10 +255,17 @@ def _too_many(one: exp.Expr) -> ParseError:
 
 def within(made: exp.Expr, given: Iterable[exp.Expr | None]) -> None:
     """Raise ParseError if what was read as a list is not all in the node made of it."""
-    kept = {id(node) for node in made.walk()}
     for one in given:
-        if one is not None and id(one) not in kept:
+        if one is not None and not _is_part(one, made):
             raise _too_many(one)
+
+
+def _is_part(one: exp.Expr, made: exp.Expr) -> bool:
+    """Whether a node is another one, or inside of it."""
+    part: exp.Expr | None = one
+    while part is not None and part is not made:
+        part = part.parent
+    return part is made
 
 
 class Whole:
@@ -273,9 +282,8 @@ class Whole:
         """The node. Raises ParseError, and TypeError as what makes it does."""
         given = [*args]
         made = self._make(args, **more)
-        kept = {id(node) for node in made.walk()}
         for place, one in enumerate(given):
-            if id(one) not in kept and self._loses(made, given, place, more):
+            if not _is_part(one, made) and self._loses(made, given, place, more):
                 raise _too_many(one)
         return made
 
