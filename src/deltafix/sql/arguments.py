@@ -2,8 +2,8 @@
 
 sqlglot keeps all that a text says as arguments of nodes. Whoever compiles a node asks for those
 that he knows, so one that nobody asks for would leave an answer that is not what the SQL says.
-Invariant: an argument of a class that stands here is read wherever such a node is compiled, or
-changes nothing (the tests say which do), or the statement is refused. Classes whose arguments are all required
+Invariant: an argument of a class that stands here is read where such a node is compiled, or changes
+nothing (the tests say which), or the statement is refused. Classes whose arguments are all required
 say nothing that could be passed over; functions of `sql.functions` and `sql.regexes` have their own
 lists, by dialect.
 """
