@@ -154,6 +154,12 @@ def _cut(micros: int, unit: int) -> int:
 
 def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:
     """Spark's DATE_ADD(x, 7), DATE_SUB(x, 7), ADD_MONTHS(x, 1): days."""
+    unit = node.args.get("unit")
+    if unit is not None and unit.name.upper() not in ("DAY", "DAYS"):
+        way_out = "write x + INTERVAL '3' MONTH"
+        raise scalars.statement.refused(
+            f"{scalars.statement.called(node)} of {unit.name}", node, way_out
+        )
     first = scalars.compile(moment(scalars, node.this))
     count = scalars.compile(node.expression)
     fits = count.type.is_integer or count.type is NULL
