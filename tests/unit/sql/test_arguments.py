@@ -235,7 +235,8 @@ SAYS_NOTHING = {
     "how it is to be computed, or how exactly": ("ApproxDistinct.accuracy", "CTE.materialized"),
     "what sqlglot notes for other dialects": (
         "Array.bracket_notation", "ArrayAppend.null_propagation", "ArrayConcat.null_propagation",
-        "ArrayPrepend.null_propagation", "ArrayRemove.null_propagation", "ArraySlice.is_length", "ByteString.is_bytes", "Count.big_int",
+        "ArrayPrepend.null_propagation", "ArrayRemove.null_propagation", "ArraySlice.is_length",
+        "ByteString.is_bytes", "Count.big_int",
         "DateDiff.date_part_boundary", "Identifier.quoted", "Interval.fraction_in_string",
         "Pivot.columns", "Pivot.identify_pivot_strings", "Pivot.pivot_column_naming",
         "Pivot.prefixed_pivot_columns", "Pivot.value_columns_first", "PrimaryKey.include",
