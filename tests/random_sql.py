@@ -244,6 +244,19 @@ class _Maker:
         return tuple(self.edit() for _ in range(self.random.choice(sizes)))
 
     def edit(self) -> str:
+        """A statement, in some cases with what it is to return."""
+        said = self.plain_edit()
+        verb = re.match(r"(INSERT(?: OR \w+)?|UPDATE|DELETE) (?:INTO |FROM )?(\w+)", said)
+        if not (self.portable and verb) or re.search(r" USING | FROM \(", said) or self.maybe(0.8):
+            return said
+        columns = next(one.columns for one in self.tables if one.name == verb[2])
+        shown = [
+            n if self.maybe(0.7) else f"COALESCE({n}, {self.value(k, required=True)}) AS {n}"
+            for n, k in columns
+        ]  # of IS NULL SQLite 3.40 says the contrary here
+        return f"{said} RETURNING {', '.join(shown) if self.maybe(0.5) else '*'}"
+
+    def plain_edit(self) -> str:
         table = self.random.choice(self.tables)
         kind = self.random.random()
         if self.alters and self.maybe(0.08):
@@ -252,12 +265,15 @@ class _Maker:
         if targets and self.maybe(0.6):  # what goes there, or changes, others may follow
             table, kind = self.random.choice(targets), 0.4 + 0.6 * kind
         if kind < 0.5:
+            is_keyed = self.portable and table.key and not (table.is_target or table.refers)
+            if is_keyed and self.maybe(0.4):
+                return self.upsert(table)
             plain = all(k in PORTABLE for _, k in table.columns)
             if plain and not table.refers and self.maybe(0.2):
                 return self.insert_by_name(table)
             return self.insert(table, self.random.randint(1, 3))
-        if self.portable and not table.is_target and self.maybe(0.15):
-            return self.edit_beside(table)
+        if self.portable and not table.is_target and self.maybe(0.3):
+            return self.random.choice((self.edit_beside, self.merge))(table)
         scope = [(f"{table.name}.{n}", k) for n, k in table.columns]
         where = f" WHERE {self.simple_condition(tuple(scope))}" if self.maybe(0.9) else ""
         if table.is_target and self.maybe(0.6):
@@ -295,6 +311,95 @@ class _Maker:
         to, value = self.random.choice(values)
         beside = f"(SELECT {theirs} AS k, MAX({value}) AS v FROM {other.name} GROUP BY {theirs})"
         return f"UPDATE {table.name} SET {to} = {name}.v FROM {beside} AS {name} {where}"
+
+    def merge(self, table: Table) -> str:
+        """A MERGE of random clauses; a row of the table may meet two, which is an error then."""
+        other, t, s = self.random.choice(self.tables), table.name, self.name("s")
+        kinds = (INT, TEXT, DOUBLE)
+        pairs = [(c, d) for c, k in table.columns for d, j in other.columns if k == j in kinds]
+        if not pairs:
+            return f"DELETE FROM {t} WHERE {self.simple_condition(table.columns)}"
+        mine, theirs = self.random.choice(pairs)
+        named = [(n, k) for n, k in other.columns if n != theirs]
+        source = f"{other.name} AS {s}"
+        if self.maybe(0.7):  # of each key one row
+            rest = "".join(f", MAX({n}) AS {n}" for n, _ in named)
+            source = f"(SELECT {theirs}{rest} FROM {other.name} GROUP BY {theirs}) AS {s}"
+        there = tuple((f"{t}.{n}", k) for n, k in table.columns)
+        here = tuple((f"{s}.{n}", k) for n, k in other.columns)
+        on = f"{t}.{mine} {self.random.choice('===<')} {s}.{theirs}"
+        if self.maybe(0.3):
+            on += f" AND {self.simple_condition((*there, *here))}"
+        fixed = {*table.key, *table.refers, *table.ruled}
+
+        def value(name: str, kind: str, scope: Columns) -> str:
+            plain = self.value(kind, required=name in table.required)
+            found = [n for n, k in scope if k == kind]
+            if not found or self.maybe(0.3):
+                return plain
+            one = self.random.choice(found)
+            if kind == INT and self.maybe(0.3):
+                one = f"{one} + 1"
+            return f"COALESCE({one}, {plain})" if name in table.required else one
+
+        def sets(scope: Columns) -> str:
+            free = [(n, k) for n, k in table.columns if n not in fixed]
+            some = self.random.sample(free, self.random.randint(1, len(free))) if free else ()
+            said = ", ".join(f"{n} = {value(n, k, scope)}" for n, k in some)
+            return f"UPDATE SET {said}" if said else "DELETE"
+
+        def inserts() -> str:
+            columns = [c for c in table.columns if c[0] in table.required or self.maybe(0.8)]
+            columns = self.random.sample(columns, len(columns)) or [table.columns[0]]
+            names = ", ".join(n for n, _ in columns)
+            values = ", ".join(value(n, k, here) for n, k in columns)
+            return f"INSERT ({names}) VALUES ({values})"
+
+        whens = []
+        for word, scope, ways in (
+            ("MATCHED", (*there, *here), (sets((*there, *here)), "DELETE", "DO NOTHING")),
+            ("NOT MATCHED", here, (inserts(), inserts(), "DO NOTHING")),
+            ("NOT MATCHED BY SOURCE", there, (sets(there), "DELETE", "DO NOTHING")),
+        ):
+            some = [self.random.choice(ways) for _ in range(self.random.choice((0, 1, 1, 2)))]
+            for place, way in enumerate(some):
+                tested = place < len(some) - 1 or self.maybe(0.4)
+                test = f" AND {self.simple_condition(scope)}" if tested else ""
+                whens.append(f"WHEN {word}{test} THEN {way}")
+        whens = whens or ["WHEN MATCHED THEN DELETE"]
+        return f"MERGE INTO {t} USING {source} ON {on} {' '.join(whens)}"
+
+    def upsert(self, table: Table) -> str:
+        """An INSERT of rows whose key may be there, and what becomes of them."""
+        form = self.random.choice(("nothing", "update", "update", "ignore", "replace"))
+        insert = self.insert(table, self.random.randint(1, 3))
+        places = [place for place, (n, _) in enumerate(table.columns) if n in table.key]
+        rows = re.findall(r"\(([^()]*)\)", insert)
+        by_key = {tuple(row.split(", ")[place] for place in places): row for row in rows}
+        # quotes tell no two keys apart, and 1 is 1.0
+        alike = {tuple(one.strip("'").removesuffix(".0") for one in key) for key in by_key}
+        if len(alike) < len(by_key):
+            by_key = dict([by_key.popitem()])
+        values = ", ".join(f"({row})" for row in by_key.values())
+        free = [n for n, _ in table.columns if n not in {*table.key, *table.ruled}]
+        kinds = dict(table.columns)
+        if form in ("ignore", "replace") and not table.constraints:
+            return f"INSERT OR {form.upper()} INTO {table.name} VALUES {values}"
+        if form == "update" and free:
+            scope = tuple(
+                (f"{of}.{n}", k) for of in (table.name, "excluded") for n, k in kinds.items()
+            )
+            sets = []
+            for name in self.random.sample(free, self.random.randint(1, len(free))):
+                one = f"excluded.{name}"
+                if kinds[name] == INT and self.maybe(0.5) and name not in table.required:
+                    one = f"{table.name}.{name} + {one}"
+                sets.append(f"{name} = {one}")
+            where = f" WHERE {self.simple_condition(scope)}" if self.maybe(0.4) else ""
+            what = f"({', '.join(table.key)}) DO UPDATE SET {', '.join(sets)}{where}"
+        else:
+            what = f"({', '.join(table.key)}) DO NOTHING" if self.maybe(0.5) else "DO NOTHING"
+        return f"INSERT INTO {table.name} VALUES {values} ON CONFLICT {what}"
 
     def insert(self, table: Table, count: int) -> str:
         rows: dict[str, None] = {}

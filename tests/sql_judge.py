@@ -76,7 +76,12 @@ _CHANGED = re.compile(
 
 _BY_NAME = re.compile(r"INSERT INTO (\w+) BY NAME (SELECT .*)")
 
-_INSERT = re.compile(r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>.*)", re.DOTALL)
+_INSERT = re.compile(
+    r"INSERT INTO (?P<table>\w+) VALUES (?P<rows>(?:(?! ON CONFLICT | RETURNING ).)*)", re.DOTALL
+)
+
+_KEYED = re.compile(r"MERGE INTO (?P<table>\w+)|INSERT OR | ON CONFLICT ")
+"""Edits that DuckDB, whose tables have no keys here, is not to follow one by one."""
 
 _TRUNCATE = re.compile(r"TRUNCATE (?:TABLE )?(?P<names>[\w, ]+?)(?: (?P<how>RESTRICT|CASCADE))?")
 
@@ -104,6 +109,8 @@ class Judged:
     parametrised: int = 0
     arrays: int = 0
     altered: int = 0
+    merged: int = 0
+    returned: int = 0
     followed: int = 0
     """Statements that changed more rows than they said: foreign keys acted."""
 
@@ -153,7 +160,8 @@ def listed(statement: str) -> str:
     found = _BY_NAME.fullmatch(statement)
     if found is None:
         return statement
-    names = re.findall(r" AS (\w+)(?:,|$)", found[2])
+    query, *_ = found[2].split(" RETURNING ")
+    names = re.findall(r" AS (\w+)(?:,|$)", query)
     return f"INSERT INTO {found[1]} ({', '.join(names)}) {found[2]}"
 
 
@@ -395,12 +403,13 @@ class _Play:
         lite.execute("BEGIN")
         for place, statement in enumerate(statements):
             frame = framed(self.edits, statement) if (number + place) % 2 else None
+            shown: Any = ()
             try:
                 if frame is None and (number + place) % 4:
-                    db.execute(*parametrised(statement))
+                    shown = db.execute(*parametrised(statement))
                     judged.parametrised += 1
                 elif frame is None:
-                    db.execute(statement)
+                    shown = db.execute(statement)
                 else:
                     db.insert(*frame)
                     judged.framed += 1
@@ -414,9 +423,21 @@ class _Play:
                 done += self.truncate(statement, accepted=accepted)
                 continue
             try:
+                if statement.startswith("MERGE"):
+                    self.merge(statement)
                 count = lite.total_changes
                 theirs = flat(_USING.sub(_EXISTS, listed(statement)))
-                count += lite.execute(theirs).rowcount
+                if statement.startswith("MERGE"):
+                    theirs = "SELECT 1"
+                cursor = lite.execute(theirs)
+                right = cursor.fetchall()
+                if " RETURNING " in statement and accepted:
+                    judged.returned += 1
+                    rows = [*shown]
+                    if bag(rows) != bag(right):
+                        message = f"returned {rows}, wanted {right}: {statement}"
+                        raise DifferenceError(message)
+                count += max(cursor.rowcount, 0)
                 judged.followed += lite.total_changes > count
                 if not accepted:
                     raise DifferenceError(f"refused, but SQLite takes it: {statement}")
@@ -432,11 +453,44 @@ class _Play:
         end = "ROLLBACK" if undo else "COMMIT"
         db.execute(end)
         lite.execute(end)
-        if self.follows:
+        if self.follows or any(map(_KEYED.search, done)):
             self.follow()
         else:
             for statement in () if undo else done:
                 self.edits.execute(statement)
+
+    def merge(self, statement: str) -> None:
+        """Give SQLite the rows that DuckDB has after a MERGE. Raises IntegrityError as that does.
+
+        DuckDB is asked about the rows there are now, and keeps nothing.
+        """
+        found = _KEYED.match(statement)
+        assert found is not None
+        table = found["table"]
+        self.edits.execute("BEGIN")
+        try:
+            self.follow()
+            self.edits.execute(statement)
+            rows = self.edits.execute(f"SELECT * FROM {table}").fetchall()
+        except (duckdb.ConstraintException, duckdb.InvalidInputException) as error:
+            raise sqlite3.IntegrityError(str(error)) from None
+        finally:
+            self.edits.execute("ROLLBACK")
+        self.judged.merged += 1
+        self.lite.execute("SAVEPOINT merge")
+        try:
+            self.lite.execute(f"DELETE FROM {table}")
+            marks = ", ".join("?" for _ in self.shapes_of(table).columns)
+            self.lite.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+        except sqlite3.IntegrityError:
+            self.lite.execute("ROLLBACK TO merge")
+            raise
+        finally:
+            self.lite.execute("RELEASE merge")
+
+    def shapes_of(self, name: str) -> Shape:
+        """The table of a name."""
+        return next(one for one in self.shapes.values() if one.name == name)
 
     def truncate(self, statement: str, *, accepted: bool) -> list[str]:
         """What a TRUNCATE is to SQLite, which says which tables refer to which; and to DuckDB."""

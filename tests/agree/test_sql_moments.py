@@ -92,7 +92,7 @@ def test_oracle_parts_of_days_and_moments_need_no_python() -> None:
 def test_date_trunc_in_a_zone_is_refused() -> None:
     with closing(deltafix.sql.connect(dialect="postgres")) as db:
         db.execute("CREATE TABLE t (a TIMESTAMPTZ)")
-        with pytest.raises(deltafix.sql.NotSupportedError, match="DATE_TRUNC in a zone"):
+        with pytest.raises(deltafix.sql.NotSupportedError, match="DATE_TRUNC with a zone"):
             db.execute("SELECT DATE_TRUNC('day', a, 'America/New_York') FROM t")
 
 

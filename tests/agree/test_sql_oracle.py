@@ -51,6 +51,8 @@ def _played(group: int) -> Judged:
         total.ordered += judged.ordered
         total.framed += judged.framed
         total.parametrised += judged.parametrised
+        total.merged += judged.merged
+        total.returned += judged.returned
         total.views.update(judged.views)
         total.refused += judged.refused
         total.disputed += judged.disputed
@@ -64,6 +66,7 @@ def test_oracle_every_view_and_delta_of_random_sql_is_that_of_duckdb_and_sqlite(
     assert judged.ordered > 3
     assert judged.framed > 10  # rows that came by column
     assert judged.parametrised > 15
+    assert judged.merged + judged.returned > 5
     assert judged.changed > 25  # deltas were there to be compared
     assert judged.views["duckdb"] > 150
     assert judged.views["sqlite"] > judged.views["duckdb"] / 4  # it lacks SEMI, ANTI, EXCEPT ALL
@@ -97,9 +100,11 @@ def test_oracle_views_follow_foreign_keys_and_tables_that_change() -> None:
         assert not judged.refused
         total.altered += judged.altered
         total.followed += judged.followed
+        total.merged += judged.merged
         total.changed += judged.changed
     assert total.altered > 15
     assert total.followed > 3
+    assert total.merged > 1
     assert total.changed > 80
 
 
@@ -179,6 +184,8 @@ def test_the_generator_reaches_every_construct() -> None:
         " ALL (SELECT", " SOME (SELECT", "(ROW(", "DROP NOT NULL", " TYPE TEXT", " TYPE DOUBLE",
         "USING LENGTH", " PRIMARY KEY (", ", ADD COLUMN", " PIVOT (", " WHERE c0 ", "HAVING c1 ",
         " AS rn ",
+        "MERGE INTO", "NOT MATCHED BY SOURCE", "THEN DO NOTHING", "ON CONFLICT", "DO UPDATE SET",
+        "INSERT OR IGNORE", "INSERT OR REPLACE", " RETURNING ",
     )  # fmt: skip
     for seed in range(1000):
         script = case_of(seed).script()

@@ -21,7 +21,6 @@ from deltafix.sql import constraints
 from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import Catalog, Definition, Seen
 from deltafix.sql.constraints import Named, own, references, renamed
-from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import encoded
 from deltafix.sql.scalar import over
 from deltafix.sql.tables import Table, bare_table, table_of
@@ -61,7 +60,6 @@ def altered(catalog: Catalog, statement: Statement, node: exp.Alter) -> Altered 
     Raises SqlProgrammingError, SqlRefusedError. O(the texts of what reads the table).
     """
     builder = Builder(statement, "", {})
-    check_clauses(builder, node, ("this", "kind", "actions", "exists", "only"))
     actions = node.args["actions"]
     if node.args["kind"] != "TABLE" or node.find(exp.Placeholder):
         raise statement.refused(f"{statement.verb} like this", node, ALTERS)
@@ -181,7 +179,6 @@ class _Change:
 
     def _add(self, builder: Builder, node: exp.ColumnDef) -> None:
         self._require_free(node)
-        check_clauses(builder, node, ("this", "kind", "constraints", "exists"))
         for one in node.args.get("constraints") or ():
             kinds = exp.NotNullColumnConstraint | exp.DefaultColumnConstraint
             if not isinstance(one.args["kind"], kinds):
@@ -320,8 +317,6 @@ class _Change:
             constraints.without(self.trees[other].this, foreign)
 
     def _alter_column(self, builder: Builder, node: exp.AlterColumn) -> None:
-        known = ("this", "dtype", "using", "default", "drop", "allow_null")
-        check_clauses(builder, node, known)
         place, name = self._place(node.this), node.name
         column = next(one for one in self.schema.expressions if one.name == name)
         if node.args.get("dtype") is not None:

@@ -21,7 +21,7 @@ from deltafix.rules import check
 from deltafix.rules.ast import Program
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.sql.builder import Builder, Relation
-from deltafix.sql.query import check_clauses, relation
+from deltafix.sql.query import relation
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import ForeignKey, Table, check_properties, table_of
 from deltafix.sql.text import Statement, exp, statements
@@ -38,7 +38,9 @@ __all__ = [
     "check_rules",
     "created",
     "program",
+    "refusing",
     "require_made",
+    "require_strata",
     "view_of",
 ]
 
@@ -166,10 +168,7 @@ class Catalog:
         if str(node.args["kind"]).upper() == "TABLE":
             self.tables[name] = table_of(statement, node, {**later, **self.tables})
         else:
-            known = ("this", "kind", "expression", "properties", "exists", "replace")
-            builder = Builder(statement, "", {})
-            check_clauses(builder, node, known)
-            check_properties(builder, node)
+            check_properties(Builder(statement, "", {}), node)
             heads = node.this.expressions if named is not node.this else []
             for one in heads:
                 if isinstance(one, exp.ColumnDef):
@@ -333,24 +332,32 @@ def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> che
     Refuses recursion through negation or aggregation, which they show.
     """
     rules = program(used_by(catalog, builder).values(), [builder])
-    with _refusing(statement):
+    with refusing(statement):
         checked = check.typed(rules)
-        # SQL's recursion sees the rows of the step before: no group there is ever complete.
-        over = unstratified(rules, dependencies(rules), aggregates=True)
-        if any(one.severity == "error" for one in over):
-            raise ProgramError(diagnostics=over)
+    require_strata(statement, rules)
     return checked
+
+
+def require_strata(statement: Statement, rules: Program) -> None:
+    """Refuse recursion through negation or aggregation.
+
+    SQL's recursion sees the rows of the step before: no group there is ever complete.
+    """
+    over = unstratified(rules, dependencies(rules), aggregates=True)
+    if any(one.severity == "error" for one in over):
+        with refusing(statement):
+            raise ProgramError(diagnostics=over)
 
 
 def require_plan(statement: Statement, view: View) -> None:
     """Refuse a view whose rules pass the check and have no plan. As much work as a plan of it."""
     if view.checked is not None:
-        with _refusing(statement):
+        with refusing(statement):
             layers(lower(view.checked))
 
 
 @contextmanager
-def _refusing(statement: Statement) -> Iterator[None]:
+def refusing(statement: Statement) -> Iterator[None]:
     """What refuses the rules of a query, in words of SQL. Raises SqlRefusedError."""
     try:
         yield

@@ -165,7 +165,7 @@ def _flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
         if isinstance(node, exp.And):
             return _named(formulas, left.and_(right))
         return _named(formulas, left.not_().and_(right.not_()).not_())
-    if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+    if isinstance(node, exp.Between):
         low = exp.GTE(this=node.this, expression=node.args["low"])
         high = exp.LTE(this=node.this, expression=node.args["high"])
         return _flags(formulas, exp.And(this=low, expression=high))
@@ -187,7 +187,7 @@ def _flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
 
 def _member(formulas: Formulas, node: exp.In) -> Flags | None:
     others = node.expressions
-    if not 0 < len(others) <= _MOST or node.args.get("unnest") or node.args.get("query"):
+    if not 0 < len(others) <= _MOST or node.args.get("query"):
         return None
     if any(constant(one) is None for one in others):
         return None

@@ -27,7 +27,7 @@ from deltafix.sql.cursor import Cursor
 from deltafix.sql.definitions import Definitions
 from deltafix.sql.merging import merge
 from deltafix.sql.parameters import Parameters, bound
-from deltafix.sql.query import check_clauses, relation
+from deltafix.sql.query import relation
 from deltafix.sql.rows import CodedEdit, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import Table
@@ -223,7 +223,6 @@ class Connection(Definitions):
 
     def _control(self, statement: Statement) -> int:
         node = statement.node
-        check_clauses(Builder(statement, "", {}), node, ())
         if isinstance(node, exp.Transaction):
             self._require_sound(statement)
             if self._open:

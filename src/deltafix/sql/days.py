@@ -72,7 +72,7 @@ def computed(formulas: Formulas, node: exp.Expr) -> tuple[Operand, Term] | None:
         return None
     part = node.this.name.upper() if extracts else node.key.upper()
     is_cast = type(node) is exp.Cast and operand.type is TIMESTAMP and formulas.kind(node) is DATE
-    is_cut = isinstance(node, exp.TimestampTrunc) and node.args.get("zone") is None
+    is_cut = isinstance(node, exp.TimestampTrunc)
     if not (is_cast or is_cut or part in _PARTS):
         return None
 

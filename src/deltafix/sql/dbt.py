@@ -326,7 +326,7 @@ class _Reading:
         self, text: str, found: Relation, path: str, reads: Sequence[str]
     ) -> list[tuple[int, int, str]]:
         """Where a query names relations, and what the connection calls each, in their order."""
-        found_statements = list(statements(text, self._db.dialect, path))
+        found_statements = list(statements(text, self._db.dialect, path, beside=("db", "catalog")))
         if len(found_statements) != 1:
             raise DbtError(f"its text is {len(found_statements)} statements, and not one query")
         (statement,) = found_statements

@@ -15,12 +15,10 @@ from typing import cast
 from deltafix.errors import SqlError
 from deltafix.sql import durable
 from deltafix.sql.altering import altered
-from deltafix.sql.builder import Builder
 from deltafix.sql.catalog import created, require_made, require_plan
 from deltafix.sql.editing import Editing
 from deltafix.sql.integrity import require_sound
 from deltafix.sql.maintained import changed_behind
-from deltafix.sql.query import check_clauses
 from deltafix.sql.text import Statement, Wrong, exp
 
 
@@ -121,8 +119,7 @@ class Definitions(Editing):
             self._hear([step])
 
     def _drop(self, statement: Statement, node: exp.Drop) -> int:
-        known = ("tables", "kind", "exists", "materialized")
-        check_clauses(Builder(statement, "", {}), node, known)
+        statement.require_only(node, ("tables", "kind", "exists", "materialized", "restrict"))
         for table in node.args["tables"]:
             name = table.name
             there = self.catalog.tables if node.args["kind"] == "TABLE" else self.catalog.views

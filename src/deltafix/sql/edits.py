@@ -22,7 +22,6 @@ from deltafix.sql import reading
 from deltafix.sql.builder import Builder
 from deltafix.sql.literals import Compute, Given, Scalar, typed
 from deltafix.sql.parameters import kind_of, literal_of
-from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import CodedEdit, Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scans import Columns
@@ -127,7 +126,9 @@ def _target(
     """The table of an INSERT, and the columns that it names. Raises SqlProgrammingError."""
     target = node.this
     named = isinstance(target, exp.Schema)
-    table = edited_table(connection, statement, target.this if named else target)
+    into = target.this if named else target
+    statement.require_only(into, ("this",))
+    table = edited_table(connection, statement, into)
     columns = table.relation.columns
     names = [column.name for column in columns]
     wanted = [one.name for one in target.expressions] if named else names
@@ -144,9 +145,6 @@ def _target(
 def _insert(connection: Connection, statement: Statement, node: exp.Insert) -> _Plan:
     """INSERT ... VALUES, INSERT ... SELECT, with ON CONFLICT."""
     builder = Builder(statement, "", {})
-    check_clauses(
-        builder, node, ("this", "expression", "conflict", "returning", "by_name", "alternative")
-    )
     table, wanted = _target(connection, statement, node)
     columns = table.relation.columns
     names = [column.name for column in columns]
@@ -284,7 +282,6 @@ def _value(statement: Statement, cell: exp.Expr, kind: SqlType) -> Compute:
 
 def _delete(connection: Connection, statement: Statement, node: exp.Delete) -> _Plan:
     """DELETE FROM ... [USING ...] WHERE."""
-    check_clauses(Builder(statement, "", {}), node, ("this", "using", "where", "returning"))
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
     beside = node.args.get("using") or ()
@@ -308,10 +305,9 @@ def truncate(
     As in PostgreSQL, a table that another one refers to is not emptied alone, whatever rows there
     are, and ON DELETE does not act: who refers goes, too. O(rows).
     """
-    check_clauses(Builder(statement, "", {}), node, ("expressions", "option"))
     found, asked = dict[str, Table](), dict[str, exp.Expr]()
     for one in node.expressions:
-        check_clauses(Builder(statement, "", {}), one, ("this",))
+        statement.require_only(one, ("this",))
         found[one.name], asked[one.name] = edited_table(connection, statement, one), one
     waiting = [*found]
     for name in waiting:  # which grows
@@ -330,8 +326,6 @@ def truncate(
 
 def _update(connection: Connection, statement: Statement, node: exp.Update) -> _Plan:
     """UPDATE ... SET ... [FROM ...] WHERE."""
-    known = ("this", "expressions", "from_", "where", "returning")
-    check_clauses(Builder(statement, "", {}), node, known)
     check_table(statement, node.this)
     table = edited_table(connection, statement, node.this)
     columns = table.relation.columns
@@ -389,7 +383,9 @@ def _changed(table: Table, places: Sequence[int], found: reading.Many) -> CodedE
 
 def check_table(statement: Statement, node: exp.Expr) -> None:
     """Refuse what is said of the edited table beyond its name and alias."""
-    check_clauses(Builder(statement, "", {}), node, ("this", "alias"))
+    statement.require_only(node, ("this", "alias"))
+    if node.args.get("alias") is not None:
+        statement.require_only(node.args["alias"], ("this",))
 
 
 _PLANNERS: Final[Mapping[type, Callable[[Any, Statement, Any], _Plan]]] = MappingProxyType(

@@ -201,7 +201,7 @@ class Formulas:
             decisive = isinstance(node, exp.Or)
             if truth is not None and (truth is not decisive or subqueries.within(node)):
                 return self.both(node, truth, decisive=decisive)
-        elif isinstance(node, exp.Between) and truth is True and not node.args.get("symmetric"):
+        elif isinstance(node, exp.Between) and truth is True:
             low = exp.GTE(this=node.this, expression=node.args["low"])
             high = exp.LTE(this=node.this, expression=node.args["high"])
             return conjunction((self.holds(low, True), self.holds(high, True)))

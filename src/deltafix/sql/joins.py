@@ -133,11 +133,9 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         builder.keep(node, found)
         name = pivot.alias or node.alias_or_name or builder.fresh("pivot").name
     elif isinstance(node, exp.Table):
-        queries.check_clauses(builder, node, ("this", "alias", "joins", "db", "catalog"))
         found = _named(formulas, node)
         name = node.alias or node.name
     elif isinstance(node, exp.Subquery):
-        queries.check_clauses(builder, node, ("this", "alias", "joins", "with_"))
         if isinstance(node.this, exp.Table):
             way_out = "write the joins without parentheses"
             raise builder.refused("a join in parentheses", node, way_out)
@@ -167,12 +165,6 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
 def _pivoted(formulas: Formulas, pivot: exp.Pivot) -> Relation:
     """A PIVOT or UNPIVOT as the relation of the query that it is, over one of its table."""
     builder, scope = formulas.builder, formulas.scope
-    known = (
-        *("this", "expressions", "fields", "using", "group", "unpivot", "into", "include_nulls"),
-        *("alias", "columns", "identify_pivot_strings", "prefixed_pivot_columns"),
-        *("pivot_column_naming", "value_columns_first"),
-    )
-    queries.check_clauses(builder, pivot, known)
     whole = exp.Select(expressions=[exp.Star()], from_=exp.From(this=pivot.this.copy()))
     builder.alive.append(whole)
     try:
@@ -201,7 +193,7 @@ def _lateral(
     """LATERAL (SELECT ...) or (VALUES ...): the rows of a subquery for each of those before it."""
     from deltafix.sql.subqueries import lateral  # noqa: PLC0415  the two need each other
 
-    queries.check_clauses(formulas.builder, node, ("this", "alias", "joins"))
+    formulas.scope.statement.require_only(node, ("this", "alias", "joins"))
     query = node.this
     if isinstance(query, exp.Subquery) and isinstance(query.this, exp.Values):
         query = _selected(query.this)
@@ -232,8 +224,6 @@ def _named(formulas: Formulas, node: exp.Table) -> Relation:
         if node.this.sql().lower().startswith("read_"):
             way_out = FROM_FILES
         raise builder.refused("a table function", node, way_out)
-    if node.db:
-        raise builder.refused("a schema's name", node, f"write {node.name}")
     known = {**builder.tables, **scope.ctes}
     found = known.get(node.name)
     if found is None:
@@ -245,7 +235,6 @@ def _named(formulas: Formulas, node: exp.Table) -> Relation:
 
 def values(builder: Builder, node: exp.Values, scope: Scope) -> Relation:
     """VALUES as a relation of numbered facts."""
-    queries.check_clauses(builder, node, ("expressions", "alias"))
     table: list[list[Operand]] = []
     for cells in cells_of(node):
         inner = Formulas(builder, Scope(scope.statement), [])
@@ -276,7 +265,6 @@ def _join(
     if join.args.get("pivots"):
         way_out = "write FROM (SELECT ... JOIN ...) PIVOT (...)"
         raise builder.refused("a PIVOT of a join", join.this, way_out)
-    queries.check_clauses(builder, join, ("this", "on", "using", "side", "kind", "method"))
     method, side, kind = (
         str(join.args.get(key) or "").upper() for key in ("method", "side", "kind")
     )

@@ -53,6 +53,9 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     usage = "LIST_TRANSFORM(array, x -> ...)"
     if isinstance(node, exp.Anonymous):
         kind, keys = _NAMES[node.name.upper()]
+        if len(node.expressions) > len(keys):
+            message = f"{word} of {len(node.expressions)} values"
+            raise statement.wrong(message, node, f"it takes {len(keys)}")
         node = kind(**dict(zip(keys, node.expressions, strict=False)))
     reduces = isinstance(node, exp.Reduce)
     body = node.args.get("merge" if reduces else "expression")

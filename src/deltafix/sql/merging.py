@@ -25,7 +25,6 @@ from deltafix.sql.connectives import conditions
 from deltafix.sql.edits import check_table, edited_table
 from deltafix.sql.functions import order_of
 from deltafix.sql.literals import Compute, typed
-from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import CodedEdit, Edit, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scans import Columns, Test, assign
@@ -85,7 +84,6 @@ def merge(connection: Connection, statement: Statement, node: exp.Merge) -> Edit
     pass over the table as well; else for each row of the source one.
     """
     builder = Builder(statement, "", {})
-    check_clauses(builder, node, ("this", "using", "on", "using_cond", "whens"))
     check_table(statement, node.this)
     for part in (node.args.get("on") or exp.true(), node.args["whens"]):
         if within(part):
@@ -321,7 +319,7 @@ def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side
             raise statement.wrong("there is no row to DELETE", node, "WHEN MATCHED THEN DELETE")
         return _When(kind, test, "DELETE" if then.name == "DELETE" else "DO NOTHING", scalars)
     if isinstance(then, exp.Update) and kind != "NOT MATCHED":
-        check_clauses(builder, then, ("expressions",))
+        statement.require_only(then, ("expressions",))
         if not then.expressions or isinstance(then.expressions[0], exp.Star):
             raise builder.refused("UPDATE of all columns", node, "write UPDATE SET column = value")
         wanted = [names[place] for place in set_places(statement, then, into.name, columns)]
@@ -331,7 +329,7 @@ def _when(builder: Builder, table: Table, node: exp.When, into: _Side, of: _Side
     if not isinstance(then, exp.Insert) or kind != "NOT MATCHED":
         way_out = "UPDATE and DELETE are WHEN MATCHED, INSERT is WHEN NOT MATCHED"
         raise statement.wrong(f"WHEN {kind} THEN {then.key.upper()}", node, way_out)
-    check_clauses(builder, then, ("this", "expression"))
+    statement.require_only(then, ("this", "expression"))
     values = then.args.get("expression")
     if not isinstance(values, exp.Tuple) or isinstance(then.this, exp.Star):
         raise builder.refused("INSERT of all columns", node, "write INSERT (columns) VALUES (...)")

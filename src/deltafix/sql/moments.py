@@ -154,6 +154,12 @@ def _cut(micros: int, unit: int) -> int:
 
 def day_later(scalars: Scalars, node: exp.Expr) -> Scalar:
     """Spark's DATE_ADD(x, 7), DATE_SUB(x, 7), ADD_MONTHS(x, 1): days."""
+    unit = node.args.get("unit")
+    if unit is not None and unit.name.upper() not in ("DAY", "DAYS"):
+        way_out = "write x + INTERVAL '3' MONTH"
+        raise scalars.statement.refused(
+            f"{scalars.statement.called(node)} of {unit.name}", node, way_out
+        )
     first = scalars.compile(moment(scalars, node.this))
     count = scalars.compile(node.expression)
     fits = count.type.is_integer or count.type is NULL
@@ -286,9 +292,6 @@ def truncated(scalars: Scalars, node: exp.Expr) -> Scalar:
     if cut is None or (is_of_spark and unit == "DECADE"):
         way_out = f"units are {', '.join(times.TRUNCATED)}"
         raise scalars.statement.refused(f"DATE_TRUNC of {unit}", node, way_out)
-    if node.args.get("zone") is not None:
-        way_out = "leave the zone out: days and hours are those of UTC"
-        raise scalars.statement.refused("DATE_TRUNC in a zone", node.args["zone"], way_out)
     if not inner.type.is_time:
         message = f"DATE_TRUNC of {inner.type.name}"
         raise scalars.statement.wrong(message, node, "CAST(... AS DATE) it")

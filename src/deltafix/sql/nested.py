@@ -158,9 +158,6 @@ def part(scalars: Scalars, node: exp.Expr, bounds: exp.Expr) -> Scalar:
     if isinstance(bounds, exp.Slice) and scalars.statement.dialect == "spark":
         message, way_out = "a slice, which Spark has not,", "write SLICE(array, first, length)"
         raise scalars.statement.refused(message, node, way_out)
-    if bounds.args.get("step"):
-        way_out = "UNNEST WITH ORDINALITY, and take the places by their numbers"
-        raise scalars.statement.refused("a slice by steps", node, way_out)
     words = ("this", "expression") if isinstance(bounds, exp.Slice) else ("start", "end")
     given = [bounds.args.get(word) for word in words]
     none = (literal(1), literal(_END))

@@ -2,7 +2,7 @@
 
 A query is first `Rows`: the body of a rule and the operands of its head. Whoever asked gives it the
 head: a relation of its own, a branch of a UNION, or the rule around a subquery. Invariant: nothing
-of a query is passed over: a clause that is not handled here is refused, with its place. WITH is
+of a query is passed over: a clause that is not handled here is refused (`sql.arguments`). WITH is
 `sql.recursion`'s.
 """
 
@@ -26,36 +26,10 @@ from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, NULL, Column, common_type
 from deltafix.sql.unnest import expand
 
-__all__ = ["Rows", "check_clauses", "plain", "relation", "rows", "settled"]
+__all__ = ["Rows", "plain", "relation", "rows", "settled"]
 
 SAID = "written as"
 """In the metadata of a UNION that a text has otherwise: what errors call it."""
-
-_ORDER = ("order", "limit", "offset")
-_SELECT = (
-    *("with_", "distinct", "expressions", "from_", "joins", "where", "group", "having"),
-    *("qualify", "windows", *_ORDER),
-)
-_CLAUSES = {
-    "laterals": ("LATERAL VIEW", "join with a subquery"),
-    "key_expressions": (
-        "USING KEY",
-        "write UNION with a bound on a column (WHERE d < 100), and MIN of it in the query around",
-    ),
-    "search": ("SEARCH or CYCLE", "leave it out: UNION ends where rows repeat"),
-}
-"""What errors call a clause that sqlglot has another word for, and ways out."""
-
-
-def check_clauses(builder: Builder, node: exp.Expr, known: Sequence[str]) -> None:
-    """Refuse what a node says beyond the arguments that are known."""
-    for key, value in node.args.items():
-        if value and key not in known:
-            way_out = "leave it out, or compute it before the rows come in"
-            name, way_out = _CLAUSES.get(key, (key.strip("_").upper(), way_out))
-            place = value[0] if isinstance(value, list) else value
-            place = place if isinstance(place, exp.Expr) else node
-            raise builder.refused(name, place, way_out)
 
 
 def unwrapped(node: exp.Expr) -> exp.Expr:
@@ -168,7 +142,6 @@ def settled(
 
 def plain(builder: Builder, select: exp.Select, scope: Scope, *, outputs: bool = True) -> Rows:
     """A SELECT without groups; with `outputs=False` its FROM and WHERE alone."""
-    check_clauses(builder, select, _SELECT)
     formulas = Formulas(builder, scope, [])
     joins.sources(formulas, select)
     asked = builder.numbered.get(id(select), {})
@@ -268,7 +241,6 @@ def _name(node: exp.Expr, place: int) -> str:
 
 def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
     """A SELECT with groups or aggregates: a relation of what is grouped, then its aggregates."""
-    check_clauses(builder, select, _SELECT)
     before = Formulas(builder, scope, [])
     joins.sources(before, select)
     numbers = builder.numbered.get(id(select), {})
@@ -404,8 +376,6 @@ def unified(builder: Builder, node: exp.Expr, sides: Sequence[Sequence[Column]])
 
 def combined(builder: Builder, node: exp.SetOperation, scope: Scope) -> Relation:
     """A set operation as a relation."""
-    by_name = ("by_name",) * isinstance(node, exp.Union)
-    check_clauses(builder, node, ("this", "expression", "distinct", "with_", *_ORDER, *by_name))
     distinct = bool(node.args.get("distinct"))
     if isinstance(node, exp.Union):
         return united(builder, node, scope, distinct=distinct)

@@ -83,14 +83,9 @@ def limited(formulas: Formulas, query: exp.Expr, found: Rows) -> Rows:
 
 
 def number(statement: Statement, node: exp.Expr | None) -> int | None:
-    """The number of a LIMIT, FETCH FIRST or OFFSET; PERCENT and WITH TIES are refused."""
+    """The number of a LIMIT, FETCH FIRST or OFFSET."""
     if node is None:
         return None
-    options = node.args.get("limit_options")
-    for key in ("percent", "with_ties"):
-        if options is not None and options.args.get(key):
-            what = f"LIMIT with {key.replace('_', ' ').upper()}"
-            raise statement.refused(what, node, "write LIMIT and a number")
     written = node.args.get("count" if isinstance(node, exp.Fetch) else "expression")
     value = None if written is None else whole(written)
     if value is None or value < 0:

@@ -25,7 +25,7 @@ from deltafix.sql import joins, scans
 from deltafix.sql.aggregates import aggregates_of
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.casts import assigned
-from deltafix.sql.catalog import View, program, used_by
+from deltafix.sql.catalog import View, program, refusing, require_strata, used_by
 from deltafix.sql.connectives import conditions, required
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.literals import Compute, Scalar, constant, typed
@@ -623,7 +623,11 @@ def _shape(query: exp.Expr) -> Iterator[object]:
 
 
 def _program(connection: Connection, builder: Builder) -> Program:
-    return program(used_by(connection.catalog, builder).values(), [builder])
+    """The rules of a query, which are refused as those of a view would be."""
+    found = program(used_by(connection.catalog, builder).values(), [builder])
+    if any(one.args.get("recursive") for one in builder.statement.node.find_all(exp.With)):
+        require_strata(builder.statement, found)
+    return found
 
 
 def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Program) -> CodedRows:
@@ -632,6 +636,7 @@ def _run(connection: Connection, builder: Builder, made: Relation, evaluated: Pr
     functors = builder.functions
     with (
         connection.mapped(builder.statement),
+        refusing(builder.statement),
         connect(evaluated, functors=functors, reducers=reducers, **connection.bounds) as db,
     ):
         with db.transaction() as tx:

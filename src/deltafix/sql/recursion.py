@@ -29,10 +29,8 @@ def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
     clause = query.args.get("with_")
     if clause is None:
         return scope
-    queries.check_clauses(builder, clause, ("expressions", "recursive"))
     ctes: dict[str, exp.CTE] = {}
     for cte in clause.expressions:
-        queries.check_clauses(builder, cte, ("this", "alias", "materialized"))
         if cte.alias in ctes:
             message = f"two common table expressions are called {cte.alias!r}"
             raise builder.statement.wrong(message, cte.args["alias"], "name them apart")
@@ -169,7 +167,7 @@ def _member(builder: Builder, cte: exp.CTE, circle: Mapping[str, exp.CTE]) -> _M
         if not alone:
             way_out = "write SELECT DISTINCT, or UNION"
         raise builder.refused("recursion without UNION", cte, way_out)
-    queries.check_clauses(builder, query, ("this", "expression", "distinct"))
+    builder.statement.require_only(query, ("this", "expression", "distinct"))
     distinct = bool(query.args.get("distinct"))
     if not (alone or distinct):
         others = " and ".join(sorted(circle))

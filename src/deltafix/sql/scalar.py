@@ -150,7 +150,10 @@ class Scalars:
         if isinstance(node, exp.Anonymous) and node.name.upper() in USER:
             return self.function(node, USER[node.name.upper()])
         if isinstance(node, exp.Anonymous) and node.name.upper() in _OF_ONE:
-            node = _OF_ONE[node.name.upper()](this=next(iter(node.expressions), None))
+            if len(node.expressions) != 1:
+                message = f"{node.name} of {len(node.expressions)} values"
+                raise self.statement.wrong(message, node, f"write {node.name}(value)")
+            node = _OF_ONE[node.name.upper()](this=node.expressions[0])
         if isinstance(node, exp.Anonymous) and node.name.upper() in _ELEMENTS and node.expressions:
             array, *places = node.expressions
             return nested.at(self, exp.Bracket(this=array, expressions=places, offset=1))
@@ -164,11 +167,11 @@ class Scalars:
             return formats.read(self, node)
         if isinstance(node, exp.Anonymous) and node.name.upper() == "EPOCH_US":
             return moments.since(self, node)
-        if isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE":
-            given = dict(zip(("this", "start", "end", "step"), node.expressions, strict=False))
-            if len(given) > 2:
-                node = exp.ArraySlice(**given)
-                return nested.part(self, node, node)
+        is_slice = isinstance(node, exp.Anonymous) and node.name.upper() == "LIST_SLICE"
+        if is_slice and len(node.expressions) == 3:
+            given = dict(zip(("this", "start", "end"), node.expressions, strict=True))
+            node = exp.ArraySlice(**given)
+            return nested.part(self, node, node)
         if isinstance(node, exp.Encode | exp.Decode) and not functions.is_utf8(node):
             way_out = "write ENCODE(text) and DECODE(blob), of UTF-8, or HEX and UNHEX"
             raise self.statement.refused(
@@ -519,15 +522,13 @@ class Scalars:
 
     def between(self, node: exp.Expr) -> Scalar:
         """`x BETWEEN low AND high`."""
-        if node.args.get("symmetric"):
-            raise self.statement.refused("BETWEEN SYMMETRIC", node, "write two comparisons")
         low = exp.GTE(this=node.this, expression=node.args["low"])
         high = exp.LTE(this=node.this, expression=node.args["high"])
         return self.both(exp.And(this=low, expression=high))
 
     def member(self, node: exp.Expr) -> Scalar:
         """`x IN (a, b, c)`."""
-        if not node.args.get("expressions") or node.args.get("unnest"):
+        if not node.args.get("expressions"):
             raise self.statement.refused("this IN", node, "write IN (a, b) or IN (SELECT ...)")
         tests = [exp.EQ(this=node.this, expression=one) for one in node.expressions]
         if all(constant(one) is not None for one in node.expressions):
@@ -553,8 +554,6 @@ class Scalars:
         """CAST, TRY_CAST."""
         kind = written_type(self.statement, node.args["to"], node)
         inner = self.exactly(inside(node, kind))
-        if node.args.get("format"):
-            raise self.statement.refused("CAST with FORMAT", node, "dates are written 2026-01-31")
         tries = isinstance(node, exp.TryCast)
         convert = cast(inner.type, kind, tries=tries, dialect=self.statement.dialect)
         if convert is None:

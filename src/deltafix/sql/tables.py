@@ -16,7 +16,6 @@ from deltafix.facts.schema import Row
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.casts import assigned
 from deltafix.sql.literals import typed
-from deltafix.sql.query import check_clauses
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scans import Test
 from deltafix.sql.text import Statement, exp
@@ -188,14 +187,15 @@ def _read_table(
     if not isinstance(schema, exp.Schema):
         raise builder.refused("a table without columns", create, "CREATE TABLE t (a INTEGER, ...)")
     check_properties(builder, create)
-    check_clauses(builder, create, ("this", "kind", "exists", "properties"))
     columns: list[Column] = []
     found: list[tuple[str, list[str], exp.Expr]] = []
     conditions: list[exp.Expr] = []
     references: list[tuple[list[str], exp.Expr]] = []
     defaults: dict[int, SqlValue] = {}
     for part in schema.expressions:
-        inner = part.expressions[0] if isinstance(part, exp.Constraint) else part
+        inner, *more = part.expressions if isinstance(part, exp.Constraint) else [part]
+        if more:
+            raise builder.refused(more[0].sql().upper(), part, "leave it out")
         if isinstance(part, exp.ColumnDef):
             kept, default = _column(builder, part, found, conditions, references)
             defaults |= {} if default is None else {len(columns): default}
@@ -315,7 +315,6 @@ def _column(
     references: list[tuple[list[str], exp.Expr]],
 ) -> tuple[Column, SqlValue]:
     """A column and its default; its keys, CHECKs and references go to the lists."""
-    check_clauses(builder, node, ("this", "kind", "constraints"))
     written = node.args.get("kind")
     kind = written_type(builder.statement, written, node)
     nullable = True

@@ -7,9 +7,9 @@ here (`Statement.error`), so it has the place of the node it is about, a caret, 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
@@ -31,6 +31,8 @@ try:
     from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
     from sqlglot.parser import Parser
     from sqlglot.tokenizer_core import Token, TokenType
+
+    from deltafix.sql.arguments import Unread, Whole, other_than, unread, within
 except ImportError as error:
     message = "SQL needs sqlglot: pip install 'deltafix[sql]'"
     raise MissingDependencyError(message, extra="sql") from error
@@ -196,6 +198,21 @@ class Statement:
         assert isinstance(found, SqlRefusedError)  # noqa: S101  it was asked for
         return found
 
+    def require_only(self, node: exp.Expr, read: Collection[str]) -> None:
+        """Raise SqlRefusedError for what a node says beyond the arguments that are read here."""
+        self._require_none(other_than(node, read))
+
+    def require_read(self, beside: Collection[str]) -> None:
+        """Raise SqlRefusedError for an argument of a node that nobody reads, but those `beside`."""
+        self._require_none(unread(self.node, beside))
+
+    def _require_none(self, found: Unread | None) -> None:
+        if found is not None:
+            of = found.node
+            is_named = isinstance(of, exp.Func) and not isinstance(of, exp.Connector)
+            what = f"{self.called(of)} with {found.word}" if is_named else found.word
+            raise self.refused(what, found.place, found.way_out)
+
     def unknown(
         self, what: str, name: str, known: Sequence[str], node: exp.Expr | None
     ) -> SqlError:
@@ -276,11 +293,16 @@ def data_type(kind: str) -> exp.Expr:
 
 
 def statements(
-    text: str, dialect: str, path: str | None = None, wrong: Wrong | None = None
+    text: str,
+    dialect: str,
+    path: str | None = None,
+    wrong: Wrong | None = None,
+    beside: Collection[str] = (),
 ) -> Iterator[Statement]:
     """The statements of a text, one after another, each parsed when its turn comes.
 
-    Raises SqlProgrammingError for text that is no SQL; of one statement `wrong` is told instead.
+    Raises SqlProgrammingError for text that is no SQL, SqlRefusedError for what nobody reads of it,
+    but arguments `beside`, which the caller does; of one statement `wrong` is told instead.
     """
     reader = Dialect.get_or_raise(dialect)
     try:
@@ -305,12 +327,14 @@ def statements(
                 said = f"{said} is not maintained"
                 raise _error(SqlRefusedError, said, span_of(text, first, last, path), way_out, text)
             tree = _parsed(text, start, end, reader, path)
+            found = Statement(text, start, end, tree, explain, path, dialect)
+            found.require_read(beside)
         except SqlError as error:
             if wrong is None:
                 raise
             wrong(error, text[start:end])
         else:
-            yield Statement(text, start, end, tree, explain, path, dialect)
+            yield found
 
 
 def _elsewhere(
@@ -519,6 +543,15 @@ def _read(words: str, tokens: list[Token], reader: Dialect) -> exp.Expr | _Wrong
     return tree
 
 
+def _all_of_it(parse: Callable[[Any], Any], parser: Any) -> Any:
+    """The node of a function that has a grammar of its own, with all its arguments."""
+    parser._given = []
+    found = parse(parser)
+    if isinstance(found, exp.Expr):
+        within(found, parser._given)
+    return found
+
+
 @cache
 def _parser(base: type[Parser]) -> type[Parser]:
     """A dialect's parser, but for what it does with a statement that it does not understand.
@@ -534,7 +567,7 @@ def _parser(base: type[Parser]) -> type[Parser]:
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
         _is_part = False
         FUNCTIONS: ClassVar = {
-            **base.FUNCTIONS,
+            **{name: Whole(make) for name, make in base.FUNCTIONS.items()},
             "PRODUCT": Product.from_arg_list,
             "KURTOSIS_POP": KurtosisPop.from_arg_list,
             "EVERY": exp.LogicalAnd.from_arg_list,
@@ -545,6 +578,25 @@ def _parser(base: type[Parser]) -> type[Parser]:
             **base.PRIMARY_PARSERS,
             TokenType.NULL: lambda _, token: exp.Null().update_positions(token),
         }
+
+        FUNCTION_PARSERS: ClassVar = {
+            name: partial(_all_of_it, parse) for name, parse in base.FUNCTION_PARSERS.items()
+        }
+        _given: list[Any] | None = None
+        """The arguments of a function of those, so far; None within another one."""
+
+        def _parse_function_call(self, *args: Any, **more: Any) -> Any:
+            outer, self._given = self._given, None
+            try:
+                return super()._parse_function_call(*args, **more)
+            finally:
+                self._given = outer
+
+        def _parse_function_args(self, alias: bool = False) -> Any:
+            found = super()._parse_function_args(alias)
+            if self._given is not None:
+                self._given += found
+            return found
 
         def _parse_bracket(self, this: Any = None) -> Any:
             if isinstance(this, exp.Bracket) and "offset" not in this.args:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from deltafix.rules.terms import Call, Const
-from deltafix.sql import query as queries
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import Operand, equal
 from deltafix.sql.literals import Scalar
@@ -35,9 +34,6 @@ def unnested(node: exp.Expr) -> exp.Unnest | None:
 def elements(formulas: Formulas, item: exp.Expr, node: exp.Unnest) -> tuple[list[Formula], Source]:
     """The literals and names of an UNNEST that is an item of FROM, fresh each time."""
     builder, scope = formulas.builder, formulas.scope
-    if item is not node:
-        queries.check_clauses(builder, item, ("this", "alias"))
-    queries.check_clauses(builder, node, ("expressions", "alias", "offset"))
     inner = type(formulas)(builder, scope, [])
     arrays = node.expressions
     place, columns = _side_by_side(inner, [node] * len(arrays), arrays)
@@ -130,7 +126,7 @@ def expand(formulas: Formulas, nodes: Iterable[exp.Expr]) -> list[Operand]:
     arrays = []
     for one in found:
         given = one.expressions if isinstance(one, exp.Unnest) else [one.this]
-        queries.check_clauses(formulas.builder, one, ("this", "expressions"))
+        scope.statement.require_only(one, ("this", "expressions"))
         if len(given) != 1 or expanded_in(given):
             way_out = "write one UNNEST for each array, and those of elements in FROM"
             raise formulas.builder.refused("UNNEST of several arrays, or of UNNEST", one, way_out)

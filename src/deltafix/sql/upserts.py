@@ -14,9 +14,7 @@ import numpy as np
 
 from deltafix.engine.coded import CodedRows, distinct, places_among, without_nil
 from deltafix.facts.schema import Row
-from deltafix.sql.builder import Builder
 from deltafix.sql.literals import Compute, typed
-from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import CodedEdit, Edit, checked, encoded
 from deltafix.sql.scalar import EXCLUDED, Scalars, over
 from deltafix.sql.scans import Columns, Test, assign
@@ -51,8 +49,6 @@ class Upsert:
     @classmethod
     def of(cls, statement: Statement, table: Table, conflict: exp.OnConflict) -> Upsert:
         """Read ON CONFLICT. Raises SqlProgrammingError, SqlRefusedError."""
-        known = ("action", "conflict_keys", "expressions", "where")
-        check_clauses(Builder(statement, "", {}), conflict, known)
         columns = table.relation.columns
         keys = _conflicting(statement, table, conflict)
         scalars = over(statement, (table.relation.name, columns), (EXCLUDED, columns))

@@ -866,7 +866,7 @@ WRONG = {
     "CREATE VIEW v AS SELECT DISTINCT id FROM emp ORDER BY name LIMIT 1": ("DF722", 55, "the name"),
     "SELECT 'a": ("DF721", 8, ""),
     "CREATE TABLE x (a INT[3])": ("DF722", 17, "arrays of these: INTEGER[]"),
-    "SELECT [id][1:2:2] FROM emp": ("DF722", 9, "WITH ORDINALITY"),
+    "SELECT [id][1:2:2] FROM emp": ("DF722", 17, "WITH ORDINALITY"),
     "SELECT [id][1:name] FROM emp": ("DF721", 9, "whole numbers, from 1"),
     "SELECT name[1:2] FROM emp": ("DF721", 8, "of text, SUBSTR"),
     "SELECT [id, [id]] FROM emp": ("DF721", 9, "to one type"),

@@ -45,7 +45,7 @@ WRONG = {
     "t ADD UNIQUE (q)": "unknown column 'q'",
     "t ADD CHECK (q > 1)": "unknown column 'q'",
     "t ADD CHECK (s > 1)": "CAST(... AS ...)",
-    "t ADD UNIQUE (a) NOT VALID": "NOT_VALID is not maintained",
+    "t ADD UNIQUE (a) NOT VALID": "NOT VALID is not maintained",
     "t ADD UNIQUE (f), RENAME TO q": "RENAME beside other actions",
     "t DROP CONSTRAINT t_key": "unknown constraint 't_key'",
     "u DROP CONSTRAINT u_pkey": "w reads u, and could not be kept: a scalar subquery",

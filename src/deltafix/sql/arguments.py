@@ -1,0 +1,322 @@
+"""Which arguments of sqlglot's nodes are read: a statement in which another one is set is refused.
+
+sqlglot keeps all that a text says as arguments of nodes. Whoever compiles a node asks for those
+that he knows, so one that nobody asks for would leave an answer that is not what the SQL says.
+Invariant: an argument of a class that stands here is read where such a node is compiled, or changes
+nothing (the tests say which), or the statement is refused. Classes whose arguments are all required
+say nothing that could be passed over; functions of `sql.functions` and `sql.regexes` have their own
+lists, by dialect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final, NamedTuple
+
+from sqlglot import exp
+from sqlglot.errors import ParseError
+
+__all__ = ["READ", "Unread", "Whole", "other_than", "unread", "within"]
+
+
+class Unread(NamedTuple):
+    """An argument that is set and that nobody reads: of which node, its name, and where it is."""
+
+    node: exp.Expr
+    key: str
+    place: exp.Expr
+
+    @property
+    def word(self) -> str:
+        """What errors call it."""
+        value = self.node.args[self.key]
+        if isinstance(value, list) and isinstance(value[0], str):  # options, as they are written
+            return " ".join(value).upper()
+        return _WORDS.get(self.key) or self.key.strip("_").replace("_", " ").upper()
+
+    @property
+    def way_out(self) -> str:
+        """What to do instead."""
+        return _WAYS_OUT.get(self.key, "leave it out, or compute it before the rows come in")
+
+
+_ORDER: Final = "order limit offset"
+_SET: Final = f"with_ this expression distinct {_ORDER}"
+
+READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
+    kind: frozenset(read.split())
+    for kinds, read in (
+        # statements
+        ((exp.Alter,), "this kind actions exists only"),
+        ((exp.AlterColumn,), "this dtype using default drop allow_null"),
+        ((exp.Create,), "this kind expression exists properties replace"),
+        ((exp.Delete,), "this using where returning"),
+        ((exp.Drop,), "tables kind exists materialized cascade restrict"),
+        ((exp.Insert,), "this expression conflict returning by_name alternative"),
+        ((exp.Merge,), "this using on using_cond whens"),
+        ((exp.OnConflict,), "action conflict_keys expressions where"),
+        ((exp.RenameColumn,), "this to"),
+        ((exp.Returning,), "expressions"),
+        ((exp.Transaction, exp.Commit, exp.Rollback), ""),
+        ((exp.TruncateTable,), "expressions option"),
+        ((exp.Update,), "this expressions from_ where returning"),
+        ((exp.When,), "matched source condition then"),
+        # columns and constraints of tables
+        ((exp.CheckColumnConstraint,), "this"),
+        ((exp.ColumnConstraint,), "this kind"),
+        ((exp.ColumnDef,), "this kind constraints exists"),
+        ((exp.DataType,), "this expressions nested values kind"),
+        ((exp.DataTypeParam,), "this"),
+        ((exp.ForeignKey,), "expressions reference"),
+        ((exp.IndexParameters,), ""),
+        ((exp.NotNullColumnConstraint,), "allow_null"),
+        ((exp.PrimaryKey,), "expressions include"),
+        ((exp.PrimaryKeyColumnConstraint,), "desc include"),
+        ((exp.MaterializedProperty,), ""),
+        ((exp.Reference,), "this options"),
+        ((exp.Schema,), "this expressions"),
+        ((exp.UniqueColumnConstraint,), "this include"),
+        # queries
+        ((exp.Alias, exp.PivotAlias), "this alias"),
+        ((exp.CTE,), "this alias materialized"),
+        ((exp.Cube, exp.Rollup, exp.Tuple), "expressions"),
+        ((exp.Distinct,), "expressions on"),
+        ((exp.Except, exp.Intersect), _SET),
+        ((exp.Fetch,), "direction count limit_options"),
+        ((exp.Group,), "expressions cube rollup all"),
+        ((exp.Join,), "this on side using kind method pivots"),
+        ((exp.Lateral,), "this alias"),
+        ((exp.Limit,), "expression limit_options"),
+        ((exp.LimitOptions,), "rows"),
+        ((exp.Offset,), "expression"),
+        ((exp.Order,), "this expressions"),
+        ((exp.Ordered,), "this desc nulls_first"),
+        (
+            (exp.Pivot,),
+            "this alias expressions fields unpivot using group columns include_nulls into"
+            " identify_pivot_strings prefixed_pivot_columns pivot_column_naming"
+            " value_columns_first",
+        ),
+        (
+            (exp.Select,),
+            "with_ expressions distinct from_ joins where group having qualify windows " + _ORDER,
+        ),
+        ((exp.Star,), "except_ replace rename"),
+        ((exp.Subquery,), "this alias joins pivots"),
+        ((exp.Table,), "this alias joins pivots"),
+        ((exp.TableAlias,), "this columns"),
+        ((exp.Union,), f"{_SET} by_name"),
+        ((exp.Unnest,), "expressions alias offset"),
+        ((exp.Values,), "expressions alias"),
+        ((exp.With,), "expressions recursive"),
+        # aggregates and window functions
+        ((exp.ApproxDistinct,), "this accuracy"),
+        ((exp.ArgMax, exp.ArgMin), "this expression"),
+        ((exp.ArrayAgg,), "this nulls_excluded"),
+        ((exp.Corr,), "this expression"),
+        ((exp.Count,), "this big_int"),
+        ((exp.CountIf,), "this"),
+        ((exp.First, exp.Last), "this"),
+        ((exp.GroupConcat,), "this separator"),
+        ((exp.GroupingId,), "expressions"),
+        ((exp.Lag, exp.Lead), "this offset default"),
+        ((exp.Max, exp.Min), "this"),
+        ((exp.Mode,), "this"),
+        ((exp.NthValue,), "this offset"),
+        ((exp.Ntile,), "this"),
+        ((exp.PercentileCont, exp.PercentileDisc), "this expression"),
+        ((exp.RegrCount, exp.RegrIntercept, exp.RegrR2, exp.RegrSlope), "this expression"),
+        ((exp.CumeDist, exp.DenseRank, exp.PercentRank, exp.Rank, exp.RowNumber), ""),
+        ((exp.Window,), "this partition_by order spec alias over"),
+        ((exp.WindowSpec,), "kind start start_side end end_side exclude"),
+        ((exp.WithinGroup,), "this expression"),
+        # expressions
+        ((exp.AddMonths,), "this expression"),
+        ((exp.Anonymous,), "this expressions"),
+        ((exp.Array,), "expressions bracket_notation"),
+        ((exp.ArrayAppend, exp.ArrayPrepend, exp.ArrayRemove), "this expression null_propagation"),
+        ((exp.ArrayConcat,), "this expressions null_propagation"),
+        ((exp.ArrayContains, exp.ArrayExcept, exp.ArrayOverlaps), "this expression"),
+        ((exp.ArrayDistinct,), "this"),
+        ((exp.ArrayIntersect,), "expressions"),
+        ((exp.ArrayPosition,), "this expression"),
+        ((exp.ArraySlice,), "this start end is_length"),
+        ((exp.ArraySort,), "this expression asc nulls_first"),
+        ((exp.ArrayToString,), "this expression"),
+        ((exp.Between,), "this low high"),
+        ((exp.Bracket,), "this expressions offset safe"),
+        ((exp.ByteString,), "this is_bytes"),
+        ((exp.Case,), "this ifs default"),
+        ((exp.Cast,), "this to"),
+        ((exp.TryCast,), "this to safe"),
+        ((exp.Column,), "this table"),
+        ((exp.Columns,), "this"),
+        ((exp.Comprehension,), "this expression position iterator condition"),
+        ((exp.DateAdd,), "this expression"),
+        ((exp.DateDiff,), "this expression unit date_part_boundary"),
+        ((exp.DateFromParts,), "year month day"),
+        ((exp.DateTrunc, exp.TimestampTrunc), "this unit"),
+        ((exp.Dayname, exp.Monthname), "this"),
+        ((exp.Div,), "this expression typed safe"),
+        ((exp.Exists,), "this"),
+        ((exp.Explode,), "this"),
+        ((exp.GenerateSeries,), "start end step is_end_exclusive"),
+        ((exp.HexString,), "this"),
+        ((exp.Identifier,), "this quoted"),
+        ((exp.If,), "this true false"),
+        ((exp.In,), "this expressions query"),
+        ((exp.Interval,), "this unit fraction_in_string"),
+        ((exp.JSONBExtractScalar,), "this expression"),
+        ((exp.JSONExtract, exp.JSONExtractScalar), "this expression expressions only_json_types"),
+        ((exp.JSONPathKey,), "this"),
+        ((exp.LastDay,), "this"),
+        ((exp.Is, exp.Like, exp.ILike), "this expression"),
+        ((exp.Nvl2,), "this true false"),
+        ((exp.Placeholder,), "this jdbc"),
+        ((exp.Reduce,), "this initial merge finish"),
+        ((exp.Slice,), "this expression"),
+        ((exp.StrToDate, exp.StrToTime, exp.StrToUnix, exp.TimeToStr), "this format"),
+        ((exp.TimeStrToTime, exp.TsOrDsToTimestamp), "this"),
+        ((exp.Struct,), "expressions"),
+        ((exp.TsOrDsAdd,), "this expression unit"),
+        ((exp.TsOrDsToDate,), "this format safe"),
+        ((exp.UnixToTime,), "this scale"),
+        ((exp.Week,), "this"),
+    )
+    for kind in kinds
+}
+"""The arguments of each class that are read, and those that say nothing of what is computed:
+`desc` of a key, `date_part_boundary` and others that sqlglot notes for other dialects."""
+
+_WORDS: Final = {
+    "db": "a schema's name",
+    "expressions": "more arguments",
+    "from_first": "FROM LAST",
+    "key_expressions": "USING KEY",
+    "laterals": "LATERAL VIEW",
+    "locks": "FOR UPDATE",
+    "sample": "TABLESAMPLE",
+    "search": "SEARCH or CYCLE",
+    "this": "an argument",
+    "zone": "a zone",
+}
+"""What errors call an argument that has another name in SQL."""
+
+_WAYS_OUT: Final = {
+    "db": "write the name of the table alone",
+    "grouping_sets": "write GROUP BY GROUPING SETS (...)",
+    "format": "dates are written 2026-01-31",
+    "laterals": "join with a subquery",
+    "key_expressions": "write UNION with a bound on a column (WHERE d < 100), and MIN of it in the "
+    "query around",
+    "search": "leave it out: UNION ends where rows repeat",
+    "percent": "write LIMIT and a number",
+    "step": "UNNEST WITH ORDINALITY, and take the places by their numbers",
+    "symmetric": "write two comparisons",
+    "unnest": "write IN (a, b) or IN (SELECT ...)",
+    "with_ties": "write LIMIT and a number",
+    "zone": "leave the zone out: days and hours are those of UTC",
+}
+
+_FALSE_SAYS: Final = frozenset(("from_first",))
+"""What FALSE is set for: elsewhere it is what is not said."""
+
+
+def unread(tree: exp.Expr, beside: Collection[str] = ()) -> Unread | None:
+    """An argument of a statement's nodes that is set and that nobody reads.
+
+    None is one of those `beside`, which the caller reads. O(nodes).
+    """
+    for node in tree.walk():
+        kind: Any = type(node)
+        read = READ.get(kind)
+        found = None if read is None else other_than(node, read, beside)
+        if found is not None:
+            return found
+    return None
+
+
+def other_than(
+    node: exp.Expr, read: Collection[str], beside: Collection[str] = ()
+) -> Unread | None:
+    """An argument of a node that is set and is none of those that are read."""
+    for key, value in node.args.items():
+        is_said = bool(value) or (value is False and key in _FALSE_SAYS)
+        if is_said and key not in read and key not in beside:
+            place = value[0] if isinstance(value, list) else value
+            return Unread(node, key, place if isinstance(place, exp.Expr) else node)
+    return None
+
+
+# --- what is lost while a text is read -----------------------------------------------------------
+
+
+def _too_many(one: exp.Expr) -> ParseError:
+    """The error for an argument that is in no node."""
+    there = next((part.meta for part in one.walk() if "line" in part.meta), {})
+    said = f"{one.sql()} is one argument too many"
+    return ParseError.new(said, description=said, line=there.get("line"), col=there.get("col"))
+
+
+def within(made: exp.Expr, given: Iterable[exp.Expr | None]) -> None:
+    """Raise ParseError if what was read as a list is not all in the node made of it."""
+    for one in given:
+        if one is not None and not _is_part(one, made):
+            raise _too_many(one)
+
+
+def _is_part(one: exp.Expr, made: exp.Expr) -> bool:
+    """Whether a node is another one, or inside of it."""
+    part: exp.Expr | None = one
+    while part is not None and part is not made:
+        part = part.parent
+    return part is made
+
+
+class Whole:
+    """What makes the node of a function of its arguments; one that it passes over is an error.
+
+    sqlglot takes what it knows, and forgets what stands behind it: `DATE_TRUNC('day', x, zone)`
+    would be `DATE_TRUNC('day', x)`. Raises ParseError.
+    """
+
+    def __init__(self, make: Callable[..., exp.Expr]) -> None:
+        self._make = make
+
+    def __call__(self, args: list[exp.Expr], **more: Any) -> exp.Expr:
+        """The node. Raises ParseError, and TypeError as what makes it does."""
+        given = [*args]
+        made = self._make(args, **more)
+        for place, one in enumerate(given):
+            if not _is_part(one, made) and self._loses(made, given, place, more):
+                raise _too_many(one)
+        return made
+
+    def _loses(
+        self, made: exp.Expr, given: list[exp.Expr], place: int, more: dict[str, Any]
+    ) -> bool:
+        """Whether the node is the same without an argument, or with any other in its place.
+
+        It is not where the argument has become something else: a unit, a path, a direction.
+        """
+        names = {one.name.lower() for one in given[place].find_all(exp.Column)}
+        if not names <= {one.name.lower() for one in made.walk()}:
+            return True
+        for other in _OTHERS:
+            rest = [one.copy() for one in given]
+            rest[place : place + 1] = other
+            try:
+                if self._make(rest, **more) != made:
+                    return False
+            except Exception:
+                return False
+        return True
+
+
+_OTHERS: Final[tuple[tuple[exp.Expr, ...], ...]] = (
+    (),
+    (exp.true(),),
+    (exp.false(),),
+    (exp.Literal.string("DESC"),),
+)
+"""What is tried in the place of an argument that is not in the node of its function."""
