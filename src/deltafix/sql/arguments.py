@@ -124,6 +124,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.Mode,), "this"),
         ((exp.NthValue,), "this offset"),
         ((exp.Ntile,), "this"),
+        ((exp.ApproxQuantile,), "this quantile accuracy"),
         ((exp.PercentileCont, exp.PercentileDisc), "this expression"),
         ((exp.RegrCount, exp.RegrIntercept, exp.RegrR2, exp.RegrSlope), "this expression"),
         ((exp.CumeDist, exp.DenseRank, exp.PercentRank, exp.Rank, exp.RowNumber), ""),

@@ -232,7 +232,9 @@ SAYS_NOTHING = {
         "Fetch.limit_options", "Limit.limit_options", "LimitOptions.rows", "OnConflict.action",
         "PrimaryKeyColumnConstraint.desc",
     ),
-    "how it is to be computed, or how exactly": ("ApproxDistinct.accuracy", "CTE.materialized"),
+    "how it is to be computed, or how exactly": (
+        "ApproxDistinct.accuracy", "ApproxQuantile.accuracy", "CTE.materialized",
+    ),
     "what sqlglot notes for other dialects": (
         "Array.bracket_notation", "ArrayAppend.null_propagation", "ArrayConcat.null_propagation",
         "ArrayPrepend.null_propagation", "ArrayRemove.null_propagation", "ArraySlice.is_length",
