@@ -67,6 +67,7 @@ KINDS = {
     "month": "SELECT EXTRACT(YEAR FROM d) AS y, EXTRACT(MONTH FROM d) AS m, SUM(p) AS r FROM t "
     "GROUP BY 1, 2",
     "interval": "SELECT x, ts + INTERVAL 1 DAY AS r FROM t",
+    "asof join": "SELECT a.x, b.x AS y FROM t AS a ASOF JOIN t AS b ON a.g = b.g AND a.ts > b.ts",
     "left join": "SELECT a.x, b.x AS y FROM t AS a LEFT JOIN t AS b ON a.x = b.p",
     "not in": "SELECT x FROM t WHERE x NOT IN (SELECT p FROM t)",
     "rollup": "SELECT g, d, SUM(p) AS r FROM t GROUP BY ROLLUP (g, d)",

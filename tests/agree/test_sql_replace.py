@@ -89,6 +89,8 @@ def test_oracle_a_view_that_becomes_another_is_that_of_duckdb(group: int, tmp_pa
             done = []
             if number < len(case.transactions):
                 for statement in case.transactions[number]:
+                    if re.search("ON CONFLICT|INSERT OR ", statement):  # DuckDB has no keys here
+                        continue
                     try:
                         db.execute(statement)
                         done.append(statement)
