@@ -106,7 +106,7 @@ def _member(
     once: bool = False,
 ) -> Formula:
     """That the query has a row of which a comparison with `left` is true, or unknown."""
-    body, outputs = _inside(formulas, query, outputs=True, once=once)
+    body, outputs = _inside(formulas, query, outputs=True, once=once, by=by)
     if len(outputs) != len(left):
         message = f"a query with {plural(len(outputs), 'column')} beside {len(left)}"
         wanted = "one column" if len(left) == 1 else f"{len(left)} columns"
@@ -151,14 +151,25 @@ def _joins_by_relations(query: exp.Select) -> bool:
 
 
 def _inside(
-    formulas: Formulas, node: exp.Expr, *, outputs: bool, once: bool = True
+    formulas: Formulas,
+    node: exp.Expr,
+    *,
+    outputs: bool,
+    once: bool = True,
+    by: type[exp.Expr] = exp.EQ,
 ) -> tuple[list[Formula], list[Operand]]:
     """A subquery's rows as literals of the rule around it.
 
     One that is asked for more than `once`, and has others inside, is a relation: written out, each
-    level of NOT IN would double what is inside.
+    level of NOT IN would double what is inside. So is one that chooses rows and is compared `by`
+    no equality: no index leads to them, and its table would be gone through at each edit.
     """
     query = queries.unwrapped(node)
+    if by is not exp.EQ and query.args.get("where"):
+        found = _uncorrelated(formulas, query)
+        if found is not None:
+            atom, operands = formulas.builder.bind(found)
+            return [atom], operands[: len(found.columns)]
     refused = None
     mark = formulas.builder.mark()
     if not once and _nests(query):

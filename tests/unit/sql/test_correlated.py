@@ -276,3 +276,14 @@ def test_oracle_where_leaves_rows_out_before_from_computes(query: str, warm_kern
         "DELETE FROM u WHERE c = 1",
     )
     assert changes_followed(TABLES, query, edits) > 1
+
+
+def test_what_is_compared_by_no_equality_is_chosen_before(warm_kernel: None) -> None:
+    with deltafix.sql.connect() as db:
+        db.execute("CREATE TABLE q (a INT PRIMARY KEY, b INT)")
+        db.executemany("INSERT INTO q VALUES (?, ?)", [(n, n % 97) for n in range(2000)])
+        db.execute("CREATE VIEW v AS SELECT a FROM q WHERE b >= ALL (SELECT b FROM q WHERE a < 90)")
+        db.execute("INSERT INTO q VALUES (5000, 91), (5001, 1)")
+        assert db.engine.last_epoch.probed < 1000
+        found = db.execute("SELECT a FROM v ORDER BY a DESC LIMIT 1").fetchall()
+        assert found == [(5000,)]
