@@ -25,7 +25,7 @@ from deltafix.sql.query import check_clauses
 from deltafix.sql.rows import encoded
 from deltafix.sql.scalar import over
 from deltafix.sql.tables import Table, bare_table, table_of
-from deltafix.sql.text import Statement, exp, statements
+from deltafix.sql.text import Rules, Statement, exp, statements
 from deltafix.sql.types import Column, SqlValue, decode, decode_rows, shown_rows
 
 __all__ = ["ALTERS", "Altered", "altered"]
@@ -516,7 +516,12 @@ def _numbers(old: Table, new: Table, there: list[Row]) -> Iterable[tuple[Any, ..
 
 
 def _uses(query: exp.Expr, table: str, column: str) -> bool:
-    """Whether a view may read a column of a table, by its names: its `*` and NATURAL read all."""
+    """Whether a view may read a column of a table, by its names: its `*` and NATURAL read all.
+
+    So do rules, which have columns by their places.
+    """
+    if isinstance(query, Rules):
+        return any(one.name == table for one in query.expressions)
     aliases = set()
     for one in query.find_all(exp.Table):
         if one.name == table:
