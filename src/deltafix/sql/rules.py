@@ -1,6 +1,6 @@
 """Rules as a view: CREATE VIEW reach (a, b) AS RULES $$ ... $$.
 
-    text -> `Program` (`deltafix.datalog`) -> types of SQL -> checked (`deltafix.rules`) -> `Builder`
+    text -> `Program` (`deltafix.datalog`) -> types of SQL -> checks (`deltafix.rules`) -> `Builder`
 
 Tables and views are relations there, under their names, with the columns that SELECT * shows. Rules
 are about sets: a row that is there twice is one row. What they say under the view's name are its
@@ -42,7 +42,7 @@ from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import body_of, subterms, terms_of, uses
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.literals import Scalar
-from deltafix.sql.text import Rules, exp, normal_name, span_of
+from deltafix.sql.text import Rules, exp, normal_name
 from deltafix.sql.types import (
     BIGINT,
     DOUBLE,
@@ -104,7 +104,7 @@ _NIL: Final = _Kind(NULL, nullable=True, plain=True)
 
 
 def _either(one: _Kind | None, other: _Kind | None) -> _Kind | None:
-    """What is known of a column that holds values of both. They may not fit, which is told later."""
+    """What is known of a column that holds values of both; where they do not fit checks say so."""
     if one is None or other is None:
         return one or other
     if NULL in (one.type, other.type):
@@ -158,7 +158,6 @@ class _View:
 
     def made(self) -> Relation:
         """The view."""
-        statement = self.builder.statement
         declared = {one.name: self._declared(one) for one in self.heads}
         program = self._read()
         own = self._own(program)
@@ -243,7 +242,7 @@ class _View:
             way_out = "create_function gives SQL functions of Python: call them in a view"
             self._refused(f".functor {functor.name}", functor.span, way_out)
         for lattice in program.lattices:
-            self._refused(f".lattice {lattice.name}", lattice.span, "write an aggregate")
+            self._refused(f".lattice {lattice.type}", lattice.span, "write an aggregate")
         for key, value in program.pragmas:
             self._refused(f".pragma {key} {value}", None, "leave it out")
         for one in program.relations:
@@ -261,8 +260,7 @@ class _View:
         statement = self.builder.statement
         declared = {one.name: one for one in program.relations}
         own: dict[str, list[Attribute]] = {}
-        for one in program.relations:
-            own[one.name] = [*one.attributes]
+        own |= {name: [*one.attributes] for name, one in declared.items()}
         for head in (head for rule in program.rules for head in rule.heads):
             if head.relation in self.builder.tables:
                 message = f"`{head.relation}` is a table or view: rules of {self.name} add no rows"
