@@ -520,8 +520,9 @@ def _uses(query: exp.Expr, table: str, column: str) -> bool:
 
     So do rules, which have columns by their places.
     """
-    if isinstance(query, Rules):
-        return any(one.name == table for one in query.expressions)
+    rules = query.find(Rules)
+    if rules is not None:
+        return any(one.name == table for one in rules.expressions)
     aliases = set()
     for one in query.find_all(exp.Table):
         if one.name == table:

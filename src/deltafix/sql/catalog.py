@@ -22,7 +22,7 @@ from deltafix.rules.ast import Program
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.query import check_clauses, relation
-from deltafix.sql.rules import rules_as_relation
+from deltafix.sql.rules import rules_as_relation, wrong
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import ForeignKey, Table, check_properties, table_of
 from deltafix.sql.text import Rules, Statement, exp, statements
@@ -362,10 +362,16 @@ def require_plan(statement: Statement, view: View) -> None:
 
 @contextmanager
 def _refusing(statement: Statement) -> Iterator[None]:
-    """What refuses the rules of a query, in words of SQL. Raises SqlRefusedError."""
+    """What refuses the rules of a query, in words of SQL; of a view of rules, in theirs.
+
+    Raises SqlRefusedError, SqlProgrammingError.
+    """
     try:
         yield
     except ProgramError as error:
+        query = statement.node.args.get("expression")
+        if isinstance(query, Rules):
+            raise wrong(statement, query, error.diagnostics) from None
         codes = {found.code for found in error.diagnostics}
         if codes & {"DF140", "DF171", "DF172"}:
             what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"

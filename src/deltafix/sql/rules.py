@@ -42,7 +42,7 @@ from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import body_of, subterms, terms_of, uses
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.literals import Scalar
-from deltafix.sql.text import Rules, exp, normal_name
+from deltafix.sql.text import Rules, Statement, exp, normal_name
 from deltafix.sql.types import (
     BIGINT,
     DOUBLE,
@@ -55,7 +55,7 @@ from deltafix.sql.types import (
     written_type,
 )
 
-__all__ = ["rules_as_relation"]
+__all__ = ["rules_as_relation", "wrong"]
 
 
 def rules_as_relation(
@@ -66,6 +66,16 @@ def rules_as_relation(
     Raises SqlProgrammingError, SqlRefusedError.
     """
     return _View(builder, node, name, heads).made()
+
+
+def wrong(statement: Statement, node: Rules, found: Iterable[Diagnostic]) -> SqlProgrammingError:
+    """What checks of rules say of those of a view, as the error of its statement."""
+    whole = statement.span(node)
+    placed = [
+        replace(one, span=whole if one.span is None else replace(one.span, path=whole.path))
+        for one in dict.fromkeys(found)
+    ]
+    return SqlProgrammingError(render_all(placed, {whole.path: statement.text}), placed)
 
 
 _PLAIN: Final = {"number": BIGINT, "float": DOUBLE, "symbol": TEXT}
@@ -249,20 +259,25 @@ class _View:
             if one.qualifiers or one.choices or one.joined:
                 what = "a qualifier, a choice or a lattice of a relation"
                 self._refused(what, one.span, f"declare the columns of `{one.name}` only")
-            if one.name in self.builder.tables:
+            if one.name in self._others():
                 message = f"`{one.name}` is a table or view: its columns are known"
                 self._wrong("DF111", message, one.span, "leave its .decl out")
         self._require_none()
         return program
+
+    def _others(self) -> set[str]:
+        """The tables and views beside this one, which is there already where it is explained."""
+        return self.builder.tables.keys() - {self.name}
 
     def _own(self, program: Program) -> dict[str, list[Attribute]]:
         """What the rules define, with columns whose types are not known yet where none is said."""
         statement = self.builder.statement
         declared = {one.name: one for one in program.relations}
         own: dict[str, list[Attribute]] = {}
+        tables = self._others()
         own |= {name: [*one.attributes] for name, one in declared.items()}
         for head in (head for rule in program.rules for head in rule.heads):
-            if head.relation in self.builder.tables:
+            if head.relation in tables:
                 message = f"`{head.relation}` is a table or view: rules of {self.name} add no rows"
                 hint = f"a rule says rows of {self.name}, or of a relation that is called otherwise"
                 self._wrong("DF111", message, head.span, hint)
@@ -483,13 +498,7 @@ class _View:
         """Raises SqlProgrammingError with all that was found wrong."""
         if not self.found:
             return
-        statement = self.builder.statement
-        whole = statement.span(self.node)
-        placed = [
-            replace(one, span=whole if one.span is None else replace(one.span, path=whole.path))
-            for one in dict.fromkeys(self.found)
-        ]
-        raise SqlProgrammingError(render_all(placed, {whole.path: statement.text}), placed)
+        raise wrong(self.builder.statement, self.node, self.found)
 
     # --- the builder's -------------------------------------------------------------------------
 
