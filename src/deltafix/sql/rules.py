@@ -13,7 +13,6 @@ apart (days and whole numbers, say); a value of the view is one of its column's 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -70,12 +69,32 @@ def rules_as_relation(
 
 def wrong(statement: Statement, node: Rules, found: Iterable[Diagnostic]) -> SqlProgrammingError:
     """What checks of rules say of those of a view, as the error of its statement."""
-    whole = statement.span(node)
-    placed = [
-        replace(one, span=whole if one.span is None else replace(one.span, path=whole.path))
-        for one in dict.fromkeys(found)
-    ]
-    return SqlProgrammingError(render_all(placed, {whole.path: statement.text}), placed)
+    whole, (_, _, left_out) = statement.span(node), _place(statement, node)
+
+    def placed(span: Span | None) -> Span:
+        if span is None:
+            return whole
+        start, end = span.start + left_out, span.end + left_out
+        return replace(span, start=start, end=end, path=whole.path)
+
+    all_found = [replace(one, span=placed(one.span)) for one in dict.fromkeys(found)]
+    return SqlProgrammingError(render_all(all_found, {whole.path: statement.text}), all_found)
+
+
+def _place(statement: Statement, node: Rules) -> tuple[str, str, int]:
+    """The text of rules, what has it in its line and column, and how much longer its text is.
+
+    Raises SqlProgrammingError where what is written is not what is meant.
+    """
+    said, text = node.this.name, statement.text
+    end = statement.start + node.meta["end"] + 1
+    start = text.find(said, statement.start + node.meta["start"], end)
+    if start < 0:
+        way_out = 'write $$...$$ around them; texts in rules are in double quotes: "a"'
+        raise statement.wrong("rules in quotes with quotes in them", node, way_out)
+    lines, column = text.count("\n", 0, start), start - (text.rfind("\n", 0, start) + 1)
+    before = "\n" * lines + " " * column
+    return said, before, start - len(before)
 
 
 _PLAIN: Final = {"number": BIGINT, "float": DOUBLE, "symbol": TEXT}
@@ -229,14 +248,7 @@ class _View:
     def _read(self) -> Program:
         """The program of the text; its places are those of the whole text."""
         statement = self.builder.statement
-        first = statement.start + self.node.meta["start"]
-        end = statement.start + self.node.meta["end"] + 1
-        said = self.node.this.name
-        start = statement.text.find(said, first, end)
-        if start < 0:
-            way_out = 'write $$...$$ around them; texts in rules are in double quotes: "a"'
-            raise statement.wrong("rules in quotes with quotes in them", self.node, way_out)
-        before = re.sub(r"[^\n]", " ", statement.text[:start])
+        said, before, _ = _place(statement, self.node)
         analysis = analyse(f"{before}{said}", whole=False)
         self.found += analysis.errors
         program = analysis.program
