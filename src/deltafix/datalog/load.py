@@ -74,11 +74,18 @@ class Analysis:
             raise ProgramError(render_all(self.errors, self.sources), self.errors)
 
 
-def analyse(text: str | bytes, path: str | None = None, given: Given = NOTHING_GIVEN) -> Analysis:
+def analyse(
+    text: str | bytes,
+    path: str | None = None,
+    given: Given = NOTHING_GIVEN,
+    *,
+    whole: bool = True,
+) -> Analysis:
     """Read, lower and check a program text. `path` names it and fences its `#include`s.
 
     `given` is what it is read with: folders and macros of the user's, and a word size that goes
-    before the program's own.
+    before the program's own. Of a text that is not the `whole` program, names and types are not
+    checked.
 
     Linear in the text but for the strata (linear in the dependency graph) and for macros, which
     are bounded. Works for any characters and any bytes.
@@ -112,7 +119,7 @@ def analyse(text: str | bytes, path: str | None = None, given: Given = NOTHING_G
     )
     known: tuple[Typed, ...] = ()
     diagnostics = [*found, *tokens.found, *parser.found, *wrong_components, *wrong_types]
-    if all(item.severity != "error" for item in diagnostics):
+    if whole and all(item.severity != "error" for item in diagnostics):
         more, known = looked_at(program)
         diagnostics.extend(more)
     order = list(tokens.sources)

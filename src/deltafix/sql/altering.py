@@ -24,7 +24,7 @@ from deltafix.sql.constraints import Named, own, references, renamed
 from deltafix.sql.rows import encoded
 from deltafix.sql.scalar import over
 from deltafix.sql.tables import Table, bare_table, table_of
-from deltafix.sql.text import Statement, exp, statements
+from deltafix.sql.text import Rules, Statement, exp, statements
 from deltafix.sql.types import Column, SqlValue, decode, decode_rows, shown_rows
 
 __all__ = ["ALTERS", "Altered", "altered"]
@@ -511,7 +511,13 @@ def _numbers(old: Table, new: Table, there: list[Row]) -> Iterable[tuple[Any, ..
 
 
 def _uses(query: exp.Expr, table: str, column: str) -> bool:
-    """Whether a view may read a column of a table, by its names: its `*` and NATURAL read all."""
+    """Whether a view may read a column of a table, by its names: its `*` and NATURAL read all.
+
+    So do rules, which have columns by their places.
+    """
+    rules = query.find(Rules)
+    if rules is not None:
+        return any(one.name == table for one in rules.expressions)
     aliases = set()
     for one in query.find_all(exp.Table):
         if one.name == table:

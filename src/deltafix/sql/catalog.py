@@ -22,9 +22,10 @@ from deltafix.rules.ast import Program
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.query import relation
+from deltafix.sql.rules import rules_as_relation, wrong
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import ForeignKey, Table, check_properties, table_of
-from deltafix.sql.text import Statement, exp, statements
+from deltafix.sql.text import Rules, Statement, exp, statements
 from deltafix.sql.types import (
     NATIVE_FUNCTORS,
     NULLABLE_TYPES,
@@ -36,6 +37,7 @@ __all__ = [
     "Seen",
     "View",
     "check_rules",
+    "compiled",
     "created",
     "program",
     "refusing",
@@ -169,17 +171,11 @@ class Catalog:
             self.tables[name] = table_of(statement, node, {**later, **self.tables})
         else:
             check_properties(Builder(statement, "", {}), node)
-            heads = node.this.expressions if named is not node.this else []
-            for one in heads:
-                if isinstance(one, exp.ColumnDef):
-                    way_out = "name the columns only: their types are those of the query"
-                    raise statement.refused("a column of a view with a type", one, way_out)
-            names = [one.name for one in heads]
             query = node.args.get("expression")
             if query is None:
                 way_out = f"write CREATE MATERIALIZED VIEW {name} AS SELECT ..."
                 raise statement.wrong(f"view {name!r} has no query", named, way_out)
-            view = view_of(statement, name, names, query, self, mark=mark, seen=seen)
+            view = view_of(statement, self, mark=mark, seen=seen)
             checked = check_rules(statement, view.builder, self)
             self.views[name] = replace(view, checked=checked)
         self.definitions[name] = Definition(statement.sql, dialect, times, {**seen})
@@ -294,9 +290,6 @@ def program(given: Iterable[Relation], builders: Iterable[Builder]) -> Program:
 
 def view_of(
     statement: Statement,
-    name: str,
-    names: list[str],
-    query: exp.Expr,
     catalog: Catalog,
     *,
     mark: str = "",
@@ -308,6 +301,7 @@ def view_of(
 
     Raises SqlProgrammingError, SqlRefusedError.
     """
+    name = created(statement.node).name
     again = catalog.times[name]
     catalog.times[name] += 1
     relations = catalog.relations
@@ -321,9 +315,26 @@ def view_of(
     builder.view = name
     if mark:
         builder.prefix, builder.between, builder.keeps_order = f"{name}{mark}", "_", False
-    found = relation(builder, query, Scope(statement), name, names)
+    found = compiled(builder, statement.node, name)
     catalog.reducers.update({one: reducer for one, (_, reducer) in builder.reducers.items()})
     return View(found, builder)
+
+
+def compiled(builder: Builder, node: Any, name: str) -> Relation:
+    """What a CREATE VIEW is of, a query or rules, as a relation of this name.
+
+    Raises SqlProgrammingError, SqlRefusedError.
+    """
+    query = node.args["expression"]
+    heads = node.this.expressions if isinstance(node.this, exp.Schema) else []
+    if isinstance(query, Rules):
+        return rules_as_relation(builder, query, name, heads)
+    for one in heads:
+        if isinstance(one, exp.ColumnDef):
+            way_out = "name the columns only: their types are those of the query"
+            raise builder.refused("a column of a view with a type", one, way_out)
+    names = [one.name for one in heads]
+    return relation(builder, query, Scope(builder.statement), name, names)
 
 
 def check_rules(statement: Statement, builder: Builder, catalog: Catalog) -> check.CheckedProgram:
@@ -358,10 +369,16 @@ def require_plan(statement: Statement, view: View) -> None:
 
 @contextmanager
 def refusing(statement: Statement) -> Iterator[None]:
-    """What refuses the rules of a query, in words of SQL. Raises SqlRefusedError."""
+    """What refuses the rules of a query, in words of SQL; of a view of rules, in theirs.
+
+    Raises SqlRefusedError, SqlProgrammingError.
+    """
     try:
         yield
     except ProgramError as error:
+        query = statement.node.args.get("expression")
+        if isinstance(query, Rules):
+            raise wrong(statement, query, error.diagnostics) from None
         codes = {found.code for found in error.diagnostics}
         if codes & {"DF140", "DF171", "DF172"}:
             what = "a recursion that negates or aggregates itself (NOT, outer join, GROUP BY)"

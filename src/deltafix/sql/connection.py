@@ -22,7 +22,7 @@ from deltafix.sql import edits, reading, scans
 from deltafix.sql.again import remembered
 from deltafix.sql.altering import ALTERS
 from deltafix.sql.builder import Builder
-from deltafix.sql.catalog import check_rules
+from deltafix.sql.catalog import check_rules, compiled, require_made
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.definitions import Definitions
 from deltafix.sql.merging import merge
@@ -31,7 +31,7 @@ from deltafix.sql.query import relation
 from deltafix.sql.rows import CodedEdit, given, replaced
 from deltafix.sql.scope import Scope
 from deltafix.sql.tables import Table
-from deltafix.sql.text import DIALECTS, Statement, Wrong, exp
+from deltafix.sql.text import DIALECTS, Rules, Statement, Wrong, exp
 from deltafix.sql.transactions import Transaction
 from deltafix.sql.types import TEXT, Column, SqlValue
 from deltafix.sql.why import Reason, why, why_not
@@ -268,10 +268,13 @@ class Connection(Definitions):
                 (Column("why", TEXT, nullable=False),), [(line,) for line in shown]
             )
         query = node.args.get("expression") if isinstance(node, exp.Create) else node
-        if not isinstance(query, exp.Query):
+        if not isinstance(query, exp.Query | Rules):
             raise statement.refused("EXPLAIN of this", node, "EXPLAIN a SELECT or a CREATE VIEW")
         builder = Builder(statement, "view", self.catalog.relations)
-        relation(builder, query, Scope(statement), "view")
+        if isinstance(node, exp.Create) and isinstance(query, Rules):
+            compiled(builder, node, require_made(statement, node).name)
+        else:
+            relation(builder, query, Scope(statement), "view")
         check_rules(statement, builder, self.catalog)
         lines: list[tuple[SqlValue, ...]] = [(show_rule(rule),) for rule in builder.rules]
         return reading.Result((Column("rule", TEXT, nullable=False),), lines)

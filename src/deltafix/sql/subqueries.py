@@ -166,10 +166,10 @@ def _inside(
     """
     query = queries.unwrapped(node)
     if by is not exp.EQ and query.args.get("where"):
-        found = _uncorrelated(formulas, query)
-        if found is not None:
-            atom, operands = formulas.builder.bind(found)
-            return [atom], operands[: len(found.columns)]
+        chosen = _uncorrelated(formulas, query)
+        if chosen is not None:
+            atom, operands = formulas.builder.bind(chosen)
+            return [atom], operands[: len(chosen.columns)]
     refused = None
     mark = formulas.builder.mark()
     if not once and _nests(query):

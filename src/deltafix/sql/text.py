@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
+from deltafix.datalog.load import analyse
 from deltafix.diagnostics import Diagnostic, Span, render_all, suggest
 from deltafix.errors import (
     MissingDependencyError,
@@ -22,6 +23,8 @@ from deltafix.errors import (
     SqlProgrammingError,
     SqlRefusedError,
 )
+from deltafix.rules.ast import conjunction
+from deltafix.rules.walk import uses
 from deltafix.sql.elsewhere import FROM_FILES, instead_of
 
 try:
@@ -42,6 +45,7 @@ __all__ = [
     "TOO_DEEP",
     "KurtosisPop",
     "Product",
+    "Rules",
     "Statement",
     "cells_of",
     "data_type",
@@ -78,6 +82,30 @@ class KurtosisPop(exp.Expression, exp.AggFunc):
     """KURTOSIS_POP(x), likewise."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class Rules(exp.Expression, exp.Func):
+    """RULES $$...$$, what a view is of in place of a query (`sql.rules`): their text, as a literal.
+
+    `expressions` are the tables and views that they read, as far as that can be told of a text
+    with errors.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True, "expressions": False}
+
+    @classmethod
+    def of(cls, token: Token) -> Rules:
+        """Those of a text in quotes."""
+        said = analyse(token.text, whole=False).program
+        own = {head.relation for rule in said.rules for head in rule.heads}
+        atoms = (
+            atom for rule in said.rules for atom, _ in uses(conjunction((*rule.heads, rule.body)))
+        )
+        read = dict.fromkeys(atom.relation for atom in atoms if atom.relation not in own)
+        tables = [exp.Table(this=exp.to_identifier(name, quoted=True)) for name in read]
+        found = cls(this=exp.Literal.string(token.text), expressions=tables)
+        found.update_positions(token)
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -562,6 +590,7 @@ def _parser(base: type[Parser]) -> type[Parser]:
     Parameters and NULL have their places, which it does not note, and places in arrays are as they
     are written, with the number of the first as `offset`: it counts from 0 those that it takes for
     numbers. The text of an INTERVAL stays: it takes the first number and word in it for the whole.
+    RULES and a text may stand for the query of a view.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
@@ -640,6 +669,10 @@ def _parser(base: type[Parser]) -> type[Parser]:
             return super()._parse_alter_table_add()
 
         def _parse_ddl_select(self) -> Any:
+            if self._match_text_seq("RULES"):
+                if not self._match_set((TokenType.HEREDOC_STRING, TokenType.STRING)):
+                    self.raise_error("Expecting the rules, as a text")
+                return Rules.of(self._prev)
             if self._match_set((TokenType.PIVOT, TokenType.UNPIVOT)):
                 is_unpivot = self._prev.token_type == TokenType.UNPIVOT
                 return self._parse_simplified_pivot(is_unpivot=is_unpivot)

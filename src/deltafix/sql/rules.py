@@ -1,0 +1,648 @@
+"""Rules as a view: CREATE VIEW reach (a, b) AS RULES $$ ... $$.
+
+    text -> `Program` (`deltafix.datalog`) -> types of SQL -> checks (`deltafix.rules`) -> `Builder`
+
+Tables and views are relations there, under their names, with the columns that SELECT * shows. Rules
+are about sets: a row that is there twice is one row. What they say under the view's name are its
+rows; any other relation that they define is the view's own, a part of it as those that a query is
+cut into are. A column has the type of SQL of the columns that its values come from, if that is one;
+what rules compute is a plain number, float or text, which the view can be declared to have as
+another type. Invariants: no variable stands for values that the engine holds alike and SQL tells
+apart (days and whole numbers, say); a value of the view is one of its column's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from deltafix.datalog.load import analyse
+from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
+from deltafix.errors import SqlProgrammingError
+from deltafix.rules.apart import apart, plain_name
+from deltafix.rules.ast import (
+    And,
+    Atom,
+    Attribute,
+    Comparison,
+    Formula,
+    Not,
+    Or,
+    Program,
+    RelationDecl,
+    Rule,
+    conjunction,
+)
+from deltafix.rules.check import check
+from deltafix.rules.functors import SIGNATURES
+from deltafix.rules.strata import dependencies, unstratified
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
+from deltafix.rules.walk import body_of, subterms, terms_of, uses
+from deltafix.sql.builder import Builder, Operand, Relation
+from deltafix.sql.literals import Scalar
+from deltafix.sql.text import Rules, Statement, exp, normal_name
+from deltafix.sql.types import (
+    BIGINT,
+    DOUBLE,
+    NULL,
+    NULLABLE_TYPES,
+    TEXT,
+    Column,
+    SqlType,
+    common_type,
+    written_type,
+)
+
+__all__ = ["rules_as_relation", "wrong"]
+
+
+def rules_as_relation(
+    builder: Builder, node: Rules, name: str, heads: Sequence[exp.Expr]
+) -> Relation:
+    """Rules as a view of this name, whose columns are said in its CREATE if there are `heads`.
+
+    Raises SqlProgrammingError, SqlRefusedError.
+    """
+    return _View(builder, node, name, heads).made()
+
+
+def wrong(statement: Statement, node: Rules, found: Iterable[Diagnostic]) -> SqlProgrammingError:
+    """What checks of rules say of those of a view, as the error of its statement."""
+    whole, (_, _, left_out) = statement.span(node), _place(statement, node)
+
+    def placed(span: Span | None) -> Span:
+        if span is None:
+            return whole
+        start, end = span.start + left_out, span.end + left_out
+        return replace(span, start=start, end=end, path=whole.path)
+
+    all_found = [replace(one, span=placed(one.span)) for one in dict.fromkeys(found)]
+    return SqlProgrammingError(render_all(all_found, {whole.path: statement.text}), all_found)
+
+
+def _place(statement: Statement, node: Rules) -> tuple[str, str, int]:
+    """The text of rules, what has it in its line and column, and how much longer its text is.
+
+    Raises SqlProgrammingError where what is written is not what is meant.
+    """
+    said, text = node.this.name, statement.text
+    end = statement.start + node.meta["end"] + 1
+    start = text.find(said, statement.start + node.meta["start"], end)
+    if start < 0:
+        way_out = 'write $$...$$ around them; texts in rules are in double quotes: "a"'
+        raise statement.wrong("rules in quotes with quotes in them", node, way_out)
+    lines, column = text.count("\n", 0, start), start - (text.rfind("\n", 0, start) + 1)
+    before = "\n" * lines + " " * column
+    return said, before, start - len(before)
+
+
+_PLAIN: Final = {"number": BIGINT, "float": DOUBLE, "symbol": TEXT}
+"""What a value is in SQL of which no more is known than the engine's type."""
+
+_DECLARED: Final = {
+    **{base: (base, False) for base in _PLAIN},
+    **{one.name: (one.branches[0].fields[0].type, True) for one in NULLABLE_TYPES},
+}
+"""The types that `.decl` takes: the engine's, and whether it is nullable."""
+
+_ORDERED: Final = ("DF164", "DF166")
+"""Warnings of rules whose rows follow the order in which something was declared or came."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What is known of a value.
+
+    Attributes:
+        plain: the engine's type is all: it was computed, or is a constant.
+        is_open: a whole number as it is written, which may be a float.
+    """
+
+    type: SqlType
+    nullable: bool = False
+    plain: bool = False
+    is_open: bool = False
+
+    @property
+    def said(self) -> str:
+        return f"{self.type.name}{'' if self.nullable else ' NOT NULL'}"
+
+
+_NIL: Final = _Kind(NULL, nullable=True, plain=True)
+
+
+def _either(one: _Kind | None, other: _Kind | None) -> _Kind | None:
+    """What is known of a column that holds values of both; where they do not fit checks say so."""
+    if one is None or other is None:
+        return one or other
+    if NULL in (one.type, other.type):
+        return replace(other if one.type is NULL else one, nullable=True)
+    if one.type.base != other.type.base or one.nullable != other.nullable:
+        return other if one.is_open else one
+    return _Kind(
+        _shared(one.type, other.type),
+        one.nullable,
+        one.plain or other.plain,
+        one.is_open and other.is_open,
+    )
+
+
+def _both(one: _Kind | None, other: _Kind | None) -> _Kind | None:
+    """What is known of a variable that is equal to values of both."""
+    if one is None or other is None:
+        return one or other
+    if one.plain != other.plain:
+        return other if one.plain else one
+    return _either(one, other)
+
+
+def _shared(one: SqlType, other: SqlType) -> SqlType:
+    """The type of values of both, which the engine holds alike: its own if that is all they are."""
+    if one.code != other.code:
+        return _PLAIN[one.base]
+    return common_type(one, other) or one
+
+
+def _clash(one: _Kind | None, other: _Kind | None) -> bool:
+    """Whether the engine holds values alike that SQL tells apart."""
+    if one is None or other is None or one.plain or other.plain:
+        return False
+    return one.type.base == other.type.base and one.type.code != other.type.code
+
+
+@dataclass
+class _View:
+    """The rules of a view on their way to a builder."""
+
+    builder: Builder
+    node: Rules
+    name: str
+    heads: Sequence[exp.Expr]
+    found: list[Diagnostic] = field(default_factory=list)
+    columns: dict[str, list[_Kind | None]] = field(default_factory=dict)
+    """Of what the rules define."""
+    as_sets: dict[str, Relation] = field(default_factory=dict)
+    """Tables and views with duplicates, without them."""
+
+    def made(self) -> Relation:
+        """The view."""
+        declared = {one.name: self._declared(one) for one in self.heads}
+        program = self._read()
+        own = self._own(program)
+        rules = [
+            apart(replace(rule, heads=(head,), name=""))
+            for rule in program.rules
+            for head in rule.heads
+        ]
+        self._solve(rules)
+        kinds = self.columns
+        shown = {
+            name: [
+                replace(one, type=_attribute_type(kind)) if one.type == "" else one
+                for one, kind in zip(attributes, kinds[name], strict=True)
+            ]
+            for name, attributes in own.items()
+        }
+        reads = {atom.relation for rule in rules for atom, _ in uses(rule.body)} - own.keys()
+        tables = {name: self.builder.tables[name] for name in sorted(reads)}
+        self._check(tables, shown, rules)
+        for name, attributes in own.items():
+            for attribute, kind in zip(attributes, kinds[name], strict=True):
+                if kind is None:
+                    message = f"no rule says what column `{attribute.name}` of `{name}` holds"
+                    hint = f"declare it: `.decl {name}({attribute.name}: number, ...)`"
+                    self._wrong("DF120", message, self._head_of(rules, name), hint)
+                elif kind.type is NULL:
+                    message = f"column `{attribute.name}` of `{name}` is `nil` in every rule"
+                    self._wrong("DF120", message, self._head_of(rules, name), "leave it out")
+        self._require_none()
+        self.builder.used.update(one.renamed or name for name, one in tables.items())
+        made: dict[str, Relation] = {}
+        wanted = self._wanted(declared, own[self.name])
+        for name, attributes in own.items():
+            columns = [
+                Column(one.name, kind.type, kind.nullable)
+                for one, kind in zip(attributes, kinds[name], strict=True)
+                if kind is not None
+            ]
+            is_view = name == self.name and wanted is None
+            part = name if is_view else f"{self.builder.prefix}{self.builder.between}{name}"
+            made[name] = self._relation(part, columns, is_part=not is_view)
+        for rule in rules:
+            (head,) = rule.heads
+            body = self._renamed(rule.body, made, tables, inside=False)
+            args = tuple(self._term(one, made, tables) for one in head.args)
+            whole = replace(
+                rule,
+                heads=(replace(head, relation=made[head.relation].name, args=args),),
+                body=body,
+            )
+            self.builder.rules.append(whole)
+        if wanted is None:
+            return made[self.name]
+        return self._converted(made[self.name], wanted)
+
+    # --- reading -------------------------------------------------------------------------------
+
+    def _read(self) -> Program:
+        """The program of the text; its places are those of the whole text."""
+        statement = self.builder.statement
+        said, before, _ = _place(statement, self.node)
+        analysis = analyse(f"{before}{said}", whole=False)
+        self.found += analysis.errors
+        program = analysis.program
+        for directive in program.directives:
+            way_out = "leave it out: what a view reads are tables and views, its rows are its own"
+            self._refused(f".{directive.kind}", directive.span, way_out)
+        for order in program.orders:
+            self._refused("subsumption", order.span, "say in SQL which rows are kept")
+        for kind in program.types:
+            way_out = f"columns are {', '.join(_DECLARED)}"
+            self._refused(f".type {kind.name}", kind.span, way_out)
+        for functor in program.functors:
+            way_out = "create_function gives SQL functions of Python: call them in a view"
+            self._refused(f".functor {functor.name}", functor.span, way_out)
+        for lattice in program.lattices:
+            self._refused(f".lattice {lattice.type}", lattice.span, "write an aggregate")
+        for key, value in program.pragmas:
+            self._refused(f".pragma {key} {value}", None, "leave it out")
+        for one in program.relations:
+            if one.qualifiers or one.choices or one.joined:
+                what = "a qualifier, a choice or a lattice of a relation"
+                self._refused(what, one.span, f"declare the columns of `{one.name}` only")
+            if one.name in self._others():
+                message = f"`{one.name}` is a table or view: its columns are known"
+                self._wrong("DF111", message, one.span, "leave its .decl out")
+        self._require_none()
+        return program
+
+    def _others(self) -> set[str]:
+        """The tables and views beside this one, which is there already where it is explained."""
+        return self.builder.tables.keys() - {self.name}
+
+    def _own(self, program: Program) -> dict[str, list[Attribute]]:
+        """What the rules define, with columns whose types are not known yet where none is said."""
+        statement = self.builder.statement
+        declared = {one.name: one for one in program.relations}
+        own: dict[str, list[Attribute]] = {}
+        tables = self._others()
+        own |= {name: [*one.attributes] for name, one in declared.items()}
+        for head in (head for rule in program.rules for head in rule.heads):
+            if head.relation in tables:
+                message = f"`{head.relation}` is a table or view: rules of {self.name} add no rows"
+                hint = f"a rule says rows of {self.name}, or of a relation that is called otherwise"
+                self._wrong("DF111", message, head.span, hint)
+            elif head.relation not in own:
+                own[head.relation] = [Attribute(n, "") for n in _names(head, statement.dialect)]
+        if self.name not in own:
+            message = f"no rule says rows of {self.name!r}"
+            raise statement.wrong(message, self.node, f"write {self.name}(x, ...) :- ... in them")
+        if self.heads:
+            mine, names = own[self.name], [one.name for one in self.heads]
+            if len(names) != len(mine):
+                message = f"{len(names)} names for {len(mine)} columns"
+                raise statement.wrong(message, self.heads[0], "give each column one name")
+            own[self.name] = [replace(a, name=n) for a, n in zip(mine, names, strict=True)]
+        seen: set[str] = set()
+        for one in own[self.name]:
+            if one.name in seen:
+                message = f"two columns are called {one.name!r}"
+                way_out = f"name them: CREATE VIEW {self.name} (a, b, ...)"
+                raise statement.wrong(message, self.heads[0] if self.heads else self.node, way_out)
+            seen.add(one.name)
+        if not own[self.name]:
+            raise statement.wrong(f"{self.name} has no columns", self.node, "give it one")
+        known = [*own, *self.builder.tables]
+        for rule in program.rules:
+            for atom, _ in uses(conjunction((*rule.heads, rule.body))):
+                if atom.relation not in own and atom.relation not in self.builder.tables:
+                    message = f"there is no table, view or rule called `{atom.relation}`"
+                    there = ", ".join(sorted(known)[:20])
+                    hint = did_you_mean(atom.relation, known, f"there is: {there}")
+                    self._wrong("DF110", message, atom.span, hint)
+        self._require_none()
+        for name, attributes in own.items():
+            self.columns[name] = [
+                _Kind(_PLAIN[_DECLARED[a.type][0]], _DECLARED[a.type][1], plain=True)
+                if name in declared and a.type in _DECLARED
+                else None
+                for a in attributes
+            ]
+        return own
+
+    # --- types ---------------------------------------------------------------------------------
+
+    def _solve(self, rules: Sequence[Rule]) -> None:
+        """Find what the columns hold: the least that all rules say. Each round adds to one."""
+        said = self.columns
+        self.columns = {name: [None] * len(kinds) for name, kinds in said.items()}
+        self._follow(rules)
+        for name, kinds in said.items():
+            mine = self.columns[name]
+            mine[:] = (one or other for one, other in zip(mine, kinds, strict=True))
+        self._follow(rules)
+        for rule in rules:
+            self._variables(rule, tell=True)
+            (head,) = rule.heads
+            known = self._variables(rule)
+            for arg, kind in zip(head.args, self.columns[head.relation], strict=False):
+                self._require_alike(self._kind(arg, known), kind, arg, f"`{head.relation}` holds")
+
+    def _follow(self, rules: Sequence[Rule]) -> None:
+        """Add to the columns what rules say, until none adds anything."""
+        before: object = None
+        while before != self.columns:
+            before = {name: [*kinds] for name, kinds in self.columns.items()}
+            for rule in rules:
+                (head,) = rule.heads
+                known = self._variables(rule)
+                mine = self.columns[head.relation]
+                for place, arg in enumerate(head.args[: len(mine)]):
+                    mine[place] = _either(mine[place], self._kind(arg, known))
+
+    def _of(self, relation: str) -> Sequence[_Kind | None]:
+        """What the columns of a relation hold."""
+        if relation in self.columns:
+            return self.columns[relation]
+        columns = self.builder.tables[relation].columns
+        return [_Kind(one.type, one.nullable, one.type is NULL) for one in columns]
+
+    def _variables(self, rule: Rule, *, tell: bool = False) -> dict[str, _Kind | None]:
+        """What the variables of a rule hold, by the atoms and equations that they stand in."""
+        known: dict[str, _Kind | None] = {}
+
+        def bind(term: Term, kind: _Kind | None) -> None:
+            if kind is None:
+                return
+            if isinstance(term, Var):
+                if tell:
+                    said = f"`{plain_name(term.name)}` is"
+                    self._require_alike(kind, known.get(term.name), term, said)
+                known[term.name] = _both(known.get(term.name), kind)
+            elif _is_pattern(term) and kind.nullable:
+                bind(term.args[0], replace(kind, nullable=False))  # type: ignore[union-attr]
+
+        for atom, _ in uses(rule.body):
+            for arg, kind in zip(atom.args, self._of(atom.relation), strict=False):
+                bind(arg, kind)
+        equations = [*_comparisons(rule.body)]
+        while True:
+            before = dict(known)
+            for one in equations:
+                left, right = self._kind(one.left, known), self._kind(one.right, known)
+                if tell:
+                    self._require_alike(left, right, one, "what is compared is")
+                if one.op == "=":
+                    bind(one.left, right)
+                    bind(one.right, left)
+            if before == known:
+                return known
+
+    def _require_alike(self, one: _Kind | None, other: _Kind | None, place: Any, said: str) -> None:
+        if one is not None and other is not None and _clash(one, other):
+            message = f"{said} both {other.type.name} and {one.type.name}"
+            hint = (
+                "the engine holds both alike: compute one from the other, as numbers "
+                "(days, microseconds, units of the last digit), or CAST in a view"
+            )
+            self._wrong("DF120", message, getattr(place, "span", None), hint)
+
+    def _kind(self, term: Term, known: Mapping[str, _Kind | None]) -> _Kind | None:
+        """What a term holds; None where that is not known yet."""
+        if isinstance(term, Var):
+            return known.get(term.name)
+        if isinstance(term, Const):
+            if term.value is None:
+                return _NIL
+            if isinstance(term.value, str):
+                return _Kind(TEXT, plain=True)
+            if isinstance(term.value, float):
+                return _Kind(DOUBLE, plain=True)
+            return _Kind(BIGINT, plain=True, is_open=True) if term.type is None else None
+        if _is_pattern(term):
+            inner = self._kind(term.args[0], known)  # type: ignore[union-attr]
+            return None if inner is None else replace(inner, nullable=True)
+        if isinstance(term, Aggregate):
+            if term.target is None:
+                return _Kind(BIGINT, plain=True)
+            inner = self._kind(term.target, known)
+            if term.op in ("min", "max"):
+                return inner
+            return _Kind(DOUBLE, plain=True) if term.op == "mean" else _plainly(inner)
+        if isinstance(term, Call):
+            if term.functor == "as":
+                named = term.args[1]
+                base = str(named.value) if isinstance(named, Const) else ""
+            else:
+                signature = SIGNATURES.get(term.functor)
+                base = "" if signature is None else signature.result
+            if base in _PLAIN:
+                return _Kind(_PLAIN[base], plain=True)
+            kinds = [self._kind(arg, known) for arg in term.args]
+            sure = [one for one in kinds if one is not None and not one.is_open]
+            return _plainly(next(iter(sure or kinds), None))
+        return None
+
+    def _wanted(
+        self, declared: Mapping[str, SqlType | None], mine: Sequence[Attribute]
+    ) -> list[SqlType] | None:
+        """The types that the view is declared to have; None where it has those anyway."""
+        wanted: list[SqlType] = []
+        found = [kind for kind in self.columns[self.name] if kind is not None]
+        for head, attribute, kind in zip(
+            self.heads or [self.node] * len(mine), mine, found, strict=True
+        ):
+            kind_said = declared.get(attribute.name) or kind.type
+            fits = kind_said.base == kind.type.base and not kind_said.is_nested
+            if kind_said is not kind.type and not (
+                fits and (kind.plain or kind_said.code == kind.type.code)
+            ):
+                message = f"column {attribute.name!r} is {kind.type.name} by its rules"
+                way_out = f"leave {kind_said.name} out, and CAST in a view that reads {self.name}"
+                raise self.builder.statement.wrong(message, head, way_out)
+            wanted.append(kind_said)
+        return None if wanted == [kind.type for kind in found] else wanted
+
+    def _declared(self, head: exp.Expr) -> SqlType | None:
+        """The type that CREATE gives a column."""
+        if not isinstance(head, exp.ColumnDef):
+            return None
+        if head.args.get("constraints"):
+            way_out = "name it and its type only: what rules say has no constraints"
+            raise self.builder.refused("a constraint of a view's column", head, way_out)
+        kind = head.args.get("kind")
+        return written_type(self.builder.statement, kind, head)
+
+    # --- checks --------------------------------------------------------------------------------
+
+    def _check(
+        self,
+        tables: Mapping[str, Relation],
+        own: Mapping[str, Sequence[Attribute]],
+        rules: Sequence[Rule],
+    ) -> None:
+        """What the checks of rules say of these, over what SQL shows of tables and views."""
+        declared = (
+            replace(one, hidden=(), identity=(), indexes=()).declaration for one in tables.values()
+        )
+        relations = (
+            *(replace(one, name=name, key=()) for name, one in zip(tables, declared, strict=True)),
+            *(RelationDecl(name, tuple(attributes)) for name, attributes in own.items()),
+        )
+        program = Program(relations, tuple(rules), types=NULLABLE_TYPES)
+        self.found += (
+            replace(one, severity="error") if one.code in _ORDERED else one
+            for one in check(program)
+            if one.severity == "error" or one.code in _ORDERED
+        )
+        if not self.found:
+            self.found += unstratified(program, dependencies(program), aggregates=True)
+        self._require_none()
+
+    def _wrong(self, code: str, message: str, span: Span | None, hint: str) -> None:
+        self.found.append(Diagnostic(code, message, span, hint))
+
+    def _refused(self, what: str, span: Span | None, way_out: str) -> None:
+        self._wrong("DF722", f"{what} in the rules of a view is not maintained", span, way_out)
+
+    def _require_none(self) -> None:
+        """Raises SqlProgrammingError with all that was found wrong."""
+        if not self.found:
+            return
+        raise wrong(self.builder.statement, self.node, self.found)
+
+    # --- the builder's -------------------------------------------------------------------------
+
+    def _relation(self, name: str, columns: Sequence[Column], *, is_part: bool) -> Relation:
+        key = tuple(range(len(columns)))
+        made = Relation(name, tuple(columns), (), key, of=self.name if is_part else "")
+        self.builder.relations.append(made)
+        return made
+
+    def _renamed(
+        self,
+        formula: Formula,
+        made: Mapping[str, Relation],
+        tables: Mapping[str, Relation],
+        *,
+        inside: bool,
+    ) -> Formula:
+        """A formula over the engine's relations; `inside` an aggregate rows are told apart."""
+        if isinstance(formula, Atom):
+            args = [self._term(one, made, tables) for one in formula.args]
+            there = made.get(formula.relation)
+            if there is None:
+                there = tables[formula.relation]
+                if inside and there.hidden:
+                    there = self._as_set(formula.relation, there)
+                args += [Wildcard()] * len(there.hidden)
+            return replace(formula, relation=there.name, args=tuple(args))
+        if isinstance(formula, Comparison):
+            left = self._term(formula.left, made, tables)
+            return replace(formula, left=left, right=self._term(formula.right, made, tables))
+        if isinstance(formula, Not):
+            return replace(formula, body=self._renamed(formula.body, made, tables, inside=inside))
+        parts = (self._renamed(one, made, tables, inside=inside) for one in formula.parts)
+        return replace(formula, parts=tuple(parts))
+
+    def _term(
+        self, term: Term, made: Mapping[str, Relation], tables: Mapping[str, Relation]
+    ) -> Term:
+        """A term, with the bodies of its aggregates over the engine's relations."""
+        if isinstance(term, Call):
+            return replace(term, args=tuple(self._term(one, made, tables) for one in term.args))
+        if isinstance(term, Aggregate):
+            target = None if term.target is None else self._term(term.target, made, tables)
+            body = self._renamed(body_of(term), made, tables, inside=True)
+            return replace(term, target=target, body=body)
+        return term
+
+    def _as_set(self, name: str, there: Relation) -> Relation:
+        """The rows of a table or view, each once: an aggregate counts what tells them apart."""
+        found = self.as_sets.get(name)
+        if found is None:
+            found = self.builder.relation(there.columns)
+            atom, operands = self.builder.bind(there)
+            terms = [one.term for one in operands]
+            self.builder.rule(found, terms[: len(there.columns)], [atom])
+            self.as_sets[name] = found
+        return found
+
+    def _converted(self, inner: Relation, wanted: Sequence[SqlType]) -> Relation:
+        """The view of what rules computed, as values of the types that it was declared to have."""
+        columns = [replace(one, type=kind) for one, kind in zip(inner.columns, wanted, strict=True)]
+        made = self._relation(self.name, columns, is_part=False)
+        atom, operands = self.builder.bind(inner)
+        body: list[Formula] = [atom]
+        shown = [
+            one if one.type is kind else self.builder.apply(_as(one, kind), [one], body)
+            for one, kind in zip(operands, wanted, strict=True)
+        ]
+        self.builder.head(made, shown, body)
+        return made
+
+    def _head_of(self, rules: Sequence[Rule], name: str) -> Span | None:
+        return next((one.heads[0].span for one in rules if one.heads[0].relation == name), None)
+
+
+def _as(operand: Operand, kind: SqlType) -> Scalar:
+    """What the engine holds for a value of another type of SQL, as one of that type."""
+    write = operand.type.write
+
+    def compute(row: Sequence[Any]) -> Any:
+        if row[0] is None:
+            return None
+        held = write(row[0])
+        value = held if kind.read is None else kind.read(held)
+        if kind.write(value) != held:
+            raise ValueError(f"{held} is no {kind.name}")
+        return value
+
+    says = ("held as", operand.type.name, kind.name)
+    return Scalar(compute, kind, operand.nullable, says, partial=True)
+
+
+def _plainly(kind: _Kind | None) -> _Kind | None:
+    """What is computed of a value has the engine's type."""
+    if kind is None or kind.type is NULL:
+        return None
+    return _Kind(_PLAIN[kind.type.base], plain=True, is_open=kind.is_open)
+
+
+def _is_pattern(term: Term) -> bool:
+    """Whether a term is a value in a nullable place."""
+    return isinstance(term, Call) and term.functor == "[]" and len(term.args) == 1
+
+
+def _attribute_type(kind: _Kind | None) -> str:
+    """The engine's type of a column; a number, as long as nothing says what it is."""
+    if kind is None or kind.type is NULL:
+        return "number"
+    return Column("", kind.type, kind.nullable).engine_type
+
+
+def _names(head: Atom, dialect: str) -> Iterable[str]:
+    """What columns are called where nobody says: as the variables of the first rule."""
+    found: list[str] = []
+    for place, arg in enumerate(head.args):
+        inner = arg.args[0] if _is_pattern(arg) else arg  # type: ignore[union-attr]
+        name = normal_name(inner.name, dialect) if isinstance(inner, Var) else f"c{place}"
+        found.append(f"c{place}" if name in found else name)
+    return found
+
+
+def _comparisons(formula: Formula) -> Iterator[Comparison]:
+    """Every comparison in a formula, those in aggregates too."""
+    if isinstance(formula, Comparison):
+        yield formula
+    if isinstance(formula, Not):
+        yield from _comparisons(formula.body)
+    elif isinstance(formula, And | Or):
+        for part in formula.parts:
+            yield from _comparisons(part)
+    else:
+        for term in terms_of(formula):
+            for one in subterms(term):
+                if isinstance(one, Aggregate):
+                    yield from _comparisons(body_of(one))
