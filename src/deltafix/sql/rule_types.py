@@ -134,9 +134,7 @@ class RuleTypes:
                 self._bind_all(one, case, inner, tell=tell)
             # What some cases alone bind the rest of the rule binds, too, or nobody else reads.
             for name in [one for one in cases[0] if all(one in case for case in cases)]:
-                found = reduce(_either, (case[name] for case in cases))
-                if found is not None:
-                    known[name] = found
+                known[name] = reduce(_of_either, (case[name] for case in cases))
             return
         if isinstance(part, And):
             self._bind_all(part, known, inner, tell=tell)
@@ -145,10 +143,10 @@ class RuleTypes:
             self._bind_all(part.body, dict(known), {}, tell=tell)
             return
         for term in terms_of(part):
-            for one in subterms(term):
-                if isinstance(one, Aggregate):
+            for below in subterms(term):
+                if isinstance(below, Aggregate):
                     mine = dict(known)
-                    self._bind_all(body_of(one), mine, inner, tell=tell)
+                    self._bind_all(body_of(below), mine, inner, tell=tell)
                     inner.update(mine)
         if isinstance(part, Atom):
             for arg, kind in zip(part.args, self._of(part.relation), strict=False):
@@ -169,9 +167,7 @@ class RuleTypes:
             if tell:
                 said = f"`{plain_name(term.name)}` is"
                 self._require_alike(known.get(term.name), kind, term.span, said)
-            found = _both(known.get(term.name), kind)
-            if found is not None:
-                known[term.name] = found
+            known[term.name] = _both(known.get(term.name), kind)
         elif kind.nullable and (field := opened(term)) is not None:
             self._bind(field, replace(kind, nullable=False), known, tell=tell)
 
@@ -252,9 +248,12 @@ def _computed(kind: Kind | None) -> Kind | None:
 
 
 def _either(one: Kind | None, other: Kind | None) -> Kind | None:
+    """What is known of what holds values of both, each of which may not be known yet."""
+    return one or other if one is None or other is None else _of_either(one, other)
+
+
+def _of_either(one: Kind, other: Kind) -> Kind:
     """What is known of what holds values of both; where they do not fit checks say so."""
-    if one is None or other is None:
-        return one or other
     if NULL in (one.type, other.type):
         return replace(other if one.type is NULL else one, nullable=True)
     if one.type.base != other.type.base or one.nullable != other.nullable:
@@ -266,10 +265,10 @@ def _either(one: Kind | None, other: Kind | None) -> Kind | None:
     return Kind(shared, one.nullable, plain, is_open)
 
 
-def _both(one: Kind | None, other: Kind | None) -> Kind | None:
+def _both(one: Kind | None, other: Kind) -> Kind:
     """What is known of a value that is equal to both."""
-    if one is None or other is None:
-        return one or other
+    if one is None:
+        return other
     if one.plain != other.plain:
         return other if one.plain else one
-    return _either(one, other)
+    return _of_either(one, other)
