@@ -32,7 +32,7 @@ from deltafix.rules.ast import (
     Rule,
     conjunction,
 )
-from deltafix.rules.check import check
+from deltafix.rules.check import by_fields, check
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
 from deltafix.rules.walk import body_of, uses
@@ -114,8 +114,10 @@ class _View:
         declared = {one.name: self._declared(one) for one in self.heads}
         program = self._read()
         own = self._own(program)
+        # Records of other widths are compared field by field: beside what other views need there
+        # may be a type of such records.
         rules = [
-            apart(replace(rule, heads=(head,), name=""))
+            by_fields(apart(replace(rule, heads=(head,), name="")), {1})
             for rule in program.rules
             for head in rule.heads
         ]
