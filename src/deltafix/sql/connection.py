@@ -22,7 +22,7 @@ from deltafix.sql import edits, reading, scans
 from deltafix.sql.again import remembered
 from deltafix.sql.altering import ALTERS
 from deltafix.sql.builder import Builder
-from deltafix.sql.catalog import check_rules, compiled, require_made
+from deltafix.sql.catalog import check_rules, compiled, created
 from deltafix.sql.cursor import Cursor
 from deltafix.sql.definitions import Definitions
 from deltafix.sql.merging import merge
@@ -272,7 +272,7 @@ class Connection(Definitions):
             raise statement.refused("EXPLAIN of this", node, "EXPLAIN a SELECT or a CREATE VIEW")
         builder = Builder(statement, "view", self.catalog.relations)
         if isinstance(node, exp.Create) and isinstance(query, Rules):
-            compiled(builder, node, require_made(statement, node).name)
+            compiled(builder, node, created(node).name)
         else:
             relation(builder, query, Scope(statement), "view")
         check_rules(statement, builder, self.catalog)

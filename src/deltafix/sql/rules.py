@@ -13,44 +13,38 @@ apart (days and whole numbers, say); a value of the view is one of its column's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from deltafix.datalog.load import analyse
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
 from deltafix.errors import SqlProgrammingError
-from deltafix.rules.apart import apart, plain_name
+from deltafix.rules.apart import apart
 from deltafix.rules.ast import (
-    And,
     Atom,
     Attribute,
     Comparison,
     Formula,
     Not,
-    Or,
     Program,
     RelationDecl,
     Rule,
     conjunction,
 )
-from deltafix.rules.check import check
-from deltafix.rules.functors import SIGNATURES
+from deltafix.rules.check import by_fields, check
 from deltafix.rules.strata import dependencies, unstratified
-from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from deltafix.rules.walk import body_of, subterms, terms_of, uses
+from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
+from deltafix.rules.walk import body_of, uses
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.literals import Scalar
+from deltafix.sql.rule_types import DECLARED, Kind, RuleTypes, opened
 from deltafix.sql.text import Rules, Statement, exp, normal_name
 from deltafix.sql.types import (
-    BIGINT,
-    DOUBLE,
     NULL,
     NULLABLE_TYPES,
-    TEXT,
     Column,
     SqlType,
-    common_type,
     written_type,
 )
 
@@ -97,78 +91,8 @@ def _place(statement: Statement, node: Rules) -> tuple[str, str, int]:
     return said, before, start - len(before)
 
 
-_PLAIN: Final = {"number": BIGINT, "float": DOUBLE, "symbol": TEXT}
-"""What a value is in SQL of which no more is known than the engine's type."""
-
-_DECLARED: Final = {
-    **{base: (base, False) for base in _PLAIN},
-    **{one.name: (one.branches[0].fields[0].type, True) for one in NULLABLE_TYPES},
-}
-"""The types that `.decl` takes: the engine's, and whether it is nullable."""
-
 _ORDERED: Final = ("DF164", "DF166")
 """Warnings of rules whose rows follow the order in which something was declared or came."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """What is known of a value.
-
-    Attributes:
-        plain: the engine's type is all: it was computed, or is a constant.
-        is_open: a whole number as it is written, which may be a float.
-    """
-
-    type: SqlType
-    nullable: bool = False
-    plain: bool = False
-    is_open: bool = False
-
-    @property
-    def said(self) -> str:
-        return f"{self.type.name}{'' if self.nullable else ' NOT NULL'}"
-
-
-_NIL: Final = _Kind(NULL, nullable=True, plain=True)
-
-
-def _either(one: _Kind | None, other: _Kind | None) -> _Kind | None:
-    """What is known of a column that holds values of both; where they do not fit checks say so."""
-    if one is None or other is None:
-        return one or other
-    if NULL in (one.type, other.type):
-        return replace(other if one.type is NULL else one, nullable=True)
-    if one.type.base != other.type.base or one.nullable != other.nullable:
-        return other if one.is_open else one
-    return _Kind(
-        _shared(one.type, other.type),
-        one.nullable,
-        one.plain or other.plain,
-        one.is_open and other.is_open,
-    )
-
-
-def _both(one: _Kind | None, other: _Kind | None) -> _Kind | None:
-    """What is known of a variable that is equal to values of both."""
-    if one is None or other is None:
-        return one or other
-    if one.plain != other.plain:
-        return other if one.plain else one
-    return _either(one, other)
-
-
-def _shared(one: SqlType, other: SqlType) -> SqlType:
-    """The type of values of both, which the engine holds alike: its own if that is all they are."""
-    if one.code != other.code:
-        return _PLAIN[one.base]
-    return common_type(one, other) or one
-
-
-def _clash(one: _Kind | None, other: _Kind | None) -> bool:
-    """Whether the engine holds values alike that SQL tells apart."""
-    if one is None or other is None or one.plain or other.plain:
-        return False
-    return one.type.base == other.type.base and one.type.code != other.type.code
 
 
 @dataclass
@@ -180,8 +104,8 @@ class _View:
     name: str
     heads: Sequence[exp.Expr]
     found: list[Diagnostic] = field(default_factory=list)
-    columns: dict[str, list[_Kind | None]] = field(default_factory=dict)
-    """Of what the rules define."""
+    columns: dict[str, list[Kind | None]] = field(default_factory=dict)
+    """What those of the relations hold that the rules define."""
     as_sets: dict[str, Relation] = field(default_factory=dict)
     """Tables and views with duplicates, without them."""
 
@@ -190,13 +114,17 @@ class _View:
         declared = {one.name: self._declared(one) for one in self.heads}
         program = self._read()
         own = self._own(program)
+        # Records of other widths are compared field by field: beside what other views need there
+        # may be a type of such records.
         rules = [
-            apart(replace(rule, heads=(head,), name=""))
+            by_fields(apart(replace(rule, heads=(head,), name="")), {1})
             for rule in program.rules
             for head in rule.heads
         ]
-        self._solve(rules)
-        kinds = self.columns
+        types = RuleTypes(self.builder.tables, self.columns)
+        types.solve(rules)
+        self.found += types.wrong
+        self.columns = kinds = types.columns
         shown = {
             name: [
                 replace(one, type=_attribute_type(kind)) if one.type == "" else one
@@ -258,7 +186,7 @@ class _View:
         for order in program.orders:
             self._refused("subsumption", order.span, "say in SQL which rows are kept")
         for kind in program.types:
-            way_out = f"columns are {', '.join(_DECLARED)}"
+            way_out = f"columns are {', '.join(DECLARED)}"
             self._refused(f".type {kind.name}", kind.span, way_out)
         for functor in program.functors:
             way_out = "create_function gives SQL functions of Python: call them in a view"
@@ -323,126 +251,10 @@ class _View:
                     self._wrong("DF110", message, atom.span, hint)
         self._require_none()
         for name, attributes in own.items():
-            self.columns[name] = [
-                _Kind(_PLAIN[_DECLARED[a.type][0]], _DECLARED[a.type][1], plain=True)
-                if name in declared and a.type in _DECLARED
-                else None
-                for a in attributes
-            ]
+            self.columns[name] = [DECLARED.get(a.type) for a in attributes]
         return own
 
-    # --- types ---------------------------------------------------------------------------------
-
-    def _solve(self, rules: Sequence[Rule]) -> None:
-        """Find what the columns hold: the least that all rules say. Each round adds to one."""
-        said = self.columns
-        self.columns = {name: [None] * len(kinds) for name, kinds in said.items()}
-        self._follow(rules)
-        for name, kinds in said.items():
-            mine = self.columns[name]
-            mine[:] = (one or other for one, other in zip(mine, kinds, strict=True))
-        self._follow(rules)
-        for rule in rules:
-            self._variables(rule, tell=True)
-            (head,) = rule.heads
-            known = self._variables(rule)
-            for arg, kind in zip(head.args, self.columns[head.relation], strict=False):
-                self._require_alike(self._kind(arg, known), kind, arg, f"`{head.relation}` holds")
-
-    def _follow(self, rules: Sequence[Rule]) -> None:
-        """Add to the columns what rules say, until none adds anything."""
-        before: object = None
-        while before != self.columns:
-            before = {name: [*kinds] for name, kinds in self.columns.items()}
-            for rule in rules:
-                (head,) = rule.heads
-                known = self._variables(rule)
-                mine = self.columns[head.relation]
-                for place, arg in enumerate(head.args[: len(mine)]):
-                    mine[place] = _either(mine[place], self._kind(arg, known))
-
-    def _of(self, relation: str) -> Sequence[_Kind | None]:
-        """What the columns of a relation hold."""
-        if relation in self.columns:
-            return self.columns[relation]
-        columns = self.builder.tables[relation].columns
-        return [_Kind(one.type, one.nullable, one.type is NULL) for one in columns]
-
-    def _variables(self, rule: Rule, *, tell: bool = False) -> dict[str, _Kind | None]:
-        """What the variables of a rule hold, by the atoms and equations that they stand in."""
-        known: dict[str, _Kind | None] = {}
-
-        def bind(term: Term, kind: _Kind | None) -> None:
-            if kind is None:
-                return
-            if isinstance(term, Var):
-                if tell:
-                    said = f"`{plain_name(term.name)}` is"
-                    self._require_alike(kind, known.get(term.name), term, said)
-                known[term.name] = _both(known.get(term.name), kind)
-            elif _is_pattern(term) and kind.nullable:
-                bind(term.args[0], replace(kind, nullable=False))  # type: ignore[union-attr]
-
-        for atom, _ in uses(rule.body):
-            for arg, kind in zip(atom.args, self._of(atom.relation), strict=False):
-                bind(arg, kind)
-        equations = [*_comparisons(rule.body)]
-        while True:
-            before = dict(known)
-            for one in equations:
-                left, right = self._kind(one.left, known), self._kind(one.right, known)
-                if tell:
-                    self._require_alike(left, right, one, "what is compared is")
-                if one.op == "=":
-                    bind(one.left, right)
-                    bind(one.right, left)
-            if before == known:
-                return known
-
-    def _require_alike(self, one: _Kind | None, other: _Kind | None, place: Any, said: str) -> None:
-        if one is not None and other is not None and _clash(one, other):
-            message = f"{said} both {other.type.name} and {one.type.name}"
-            hint = (
-                "the engine holds both alike: compute one from the other, as numbers "
-                "(days, microseconds, units of the last digit), or CAST in a view"
-            )
-            self._wrong("DF120", message, getattr(place, "span", None), hint)
-
-    def _kind(self, term: Term, known: Mapping[str, _Kind | None]) -> _Kind | None:
-        """What a term holds; None where that is not known yet."""
-        if isinstance(term, Var):
-            return known.get(term.name)
-        if isinstance(term, Const):
-            if term.value is None:
-                return _NIL
-            if isinstance(term.value, str):
-                return _Kind(TEXT, plain=True)
-            if isinstance(term.value, float):
-                return _Kind(DOUBLE, plain=True)
-            return _Kind(BIGINT, plain=True, is_open=True) if term.type is None else None
-        if _is_pattern(term):
-            inner = self._kind(term.args[0], known)  # type: ignore[union-attr]
-            return None if inner is None else replace(inner, nullable=True)
-        if isinstance(term, Aggregate):
-            if term.target is None:
-                return _Kind(BIGINT, plain=True)
-            inner = self._kind(term.target, known)
-            if term.op in ("min", "max"):
-                return inner
-            return _Kind(DOUBLE, plain=True) if term.op == "mean" else _plainly(inner)
-        if isinstance(term, Call):
-            if term.functor == "as":
-                named = term.args[1]
-                base = str(named.value) if isinstance(named, Const) else ""
-            else:
-                signature = SIGNATURES.get(term.functor)
-                base = "" if signature is None else signature.result
-            if base in _PLAIN:
-                return _Kind(_PLAIN[base], plain=True)
-            kinds = [self._kind(arg, known) for arg in term.args]
-            sure = [one for one in kinds if one is not None and not one.is_open]
-            return _plainly(next(iter(sure or kinds), None))
-        return None
+    # --- types -----------------------------------------------------------------------------------
 
     def _wanted(
         self, declared: Mapping[str, SqlType | None], mine: Sequence[Attribute]
@@ -603,19 +415,7 @@ def _as(operand: Operand, kind: SqlType) -> Scalar:
     return Scalar(compute, kind, operand.nullable, says, partial=True)
 
 
-def _plainly(kind: _Kind | None) -> _Kind | None:
-    """What is computed of a value has the engine's type."""
-    if kind is None or kind.type is NULL:
-        return None
-    return _Kind(_PLAIN[kind.type.base], plain=True, is_open=kind.is_open)
-
-
-def _is_pattern(term: Term) -> bool:
-    """Whether a term is a value in a nullable place."""
-    return isinstance(term, Call) and term.functor == "[]" and len(term.args) == 1
-
-
-def _attribute_type(kind: _Kind | None) -> str:
+def _attribute_type(kind: Kind | None) -> str:
     """The engine's type of a column; a number, as long as nothing says what it is."""
     if kind is None or kind.type is NULL:
         return "number"
@@ -626,23 +426,7 @@ def _names(head: Atom, dialect: str) -> Iterable[str]:
     """What columns are called where nobody says: as the variables of the first rule."""
     found: list[str] = []
     for place, arg in enumerate(head.args):
-        inner = arg.args[0] if _is_pattern(arg) else arg  # type: ignore[union-attr]
+        inner = opened(arg) or arg
         name = normal_name(inner.name, dialect) if isinstance(inner, Var) else f"c{place}"
         found.append(f"c{place}" if name in found else name)
     return found
-
-
-def _comparisons(formula: Formula) -> Iterator[Comparison]:
-    """Every comparison in a formula, those in aggregates too."""
-    if isinstance(formula, Comparison):
-        yield formula
-    if isinstance(formula, Not):
-        yield from _comparisons(formula.body)
-    elif isinstance(formula, And | Or):
-        for part in formula.parts:
-            yield from _comparisons(part)
-    else:
-        for term in terms_of(formula):
-            for one in subterms(term):
-                if isinstance(one, Aggregate):
-                    yield from _comparisons(body_of(one))
