@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from deltafix.datalog.load import analyse
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
-from deltafix.errors import SqlProgrammingError
+from deltafix.errors import SqlError, SqlProgrammingError, SqlRefusedError
 from deltafix.rules.apart import apart
 from deltafix.rules.ast import (
     Atom,
@@ -61,7 +61,7 @@ def rules_as_relation(
     return _View(builder, node, name, heads).made()
 
 
-def wrong(statement: Statement, node: Rules, found: Iterable[Diagnostic]) -> SqlProgrammingError:
+def wrong(statement: Statement, node: Rules, found: Iterable[Diagnostic]) -> SqlError:
     """What checks of rules say of those of a view, as the error of its statement."""
     whole, (_, _, left_out) = statement.span(node), _place(statement, node)
 
@@ -72,7 +72,9 @@ def wrong(statement: Statement, node: Rules, found: Iterable[Diagnostic]) -> Sql
         return replace(span, start=start, end=end, path=whole.path)
 
     all_found = [replace(one, span=placed(one.span)) for one in dict.fromkeys(found)]
-    return SqlProgrammingError(render_all(all_found, {whole.path: statement.text}), all_found)
+    is_refused = all(one.code == SqlRefusedError.code for one in all_found)
+    kind = SqlRefusedError if is_refused else SqlProgrammingError
+    return kind(render_all(all_found, {whole.path: statement.text}), all_found)
 
 
 def _place(statement: Statement, node: Rules) -> tuple[str, str, int]:
@@ -316,10 +318,12 @@ class _View:
         self.found.append(Diagnostic(code, message, span, hint))
 
     def _refused(self, what: str, span: Span | None, way_out: str) -> None:
-        self._wrong("DF722", f"{what} in the rules of a view is not maintained", span, way_out)
+        self._wrong(
+            SqlRefusedError.code, f"{what} in the rules of a view is not maintained", span, way_out
+        )
 
     def _require_none(self) -> None:
-        """Raises SqlProgrammingError with all that was found wrong."""
+        """Raises SqlProgrammingError, SqlRefusedError with all that was found wrong."""
         if not self.found:
             return
         raise wrong(self.builder.statement, self.node, self.found)
