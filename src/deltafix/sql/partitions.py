@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -212,11 +212,15 @@ class Windowed(Gathers, Several):
 
     def add_all(self, acc: Rows, values: list[Any], /) -> Rows:
         """With these rows, too."""
+        if self._function.by_group and len(values) * SMALL < len(acc.kept):
+            return reduce(self.add, values, acc)
         kept = acc.kept.with_all(map(self._key, values))
         return Rows(kept, self._total(acc.total, values, 1), self._groups(kept))
 
     def remove_all(self, acc: Rows, values: list[Any], /) -> Rows:
         """Without these rows."""
+        if self._function.by_group and len(values) * SMALL < len(acc.kept):
+            return reduce(self.remove, values, acc)
         kept = acc.kept.without_all(map(self._key, values))
         return Rows(kept, self._total(acc.total, values, -1), self._groups(kept))
 

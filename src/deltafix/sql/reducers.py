@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from itertools import groupby, islice
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -288,6 +289,8 @@ class Quantile(Kept):
         return float(exact * self.unit)
 
 
+_MANY: Final = 64
+"""By how much a change is smaller than what it changes if all is not counted anew."""
 _Counts: TypeAlias = tuple[Ordered[Any], Ordered[Any]]
 
 
@@ -315,11 +318,15 @@ class Mode(Gathers):
         return values, sizes.add((-count, value)) if count else sizes
 
     def add_all(self, acc: _Counts, values: list[Any], /) -> _Counts:
-        """With these values, too. O(all values)."""
+        """With these values, too. O(all values) where these are many."""
+        if len(values) * _MANY < len(acc[0]):
+            return reduce(self.add, values, acc)
         return self._counted(acc[0].with_all(values))
 
     def remove_all(self, acc: _Counts, values: list[Any], /) -> _Counts:
-        """Without these values. O(all values)."""
+        """Without these values. As `add_all`."""
+        if len(values) * _MANY < len(acc[0]):
+            return reduce(self.remove, values, acc)
         return self._counted(acc[0].without_all(values))
 
     @staticmethod
