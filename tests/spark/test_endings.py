@@ -62,3 +62,22 @@ print(held.__enter__().conf.get("spark.master"))
     (tmp_path / "job.py").write_text(code)
     done = run(tmp_path, "job.py")
     assert (done.returncode, done.stdout) == (0, "local[1]\n"), done.stderr
+
+
+INTERRUPTED = """\
+import os, signal
+from deltafix.spark.session import spark_session
+with spark_session(master="local[1]"):
+    during = signal.getsignal(signal.SIGINT)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000):
+        pass
+except KeyboardInterrupt:
+    print("interrupted", during is signal.default_int_handler)
+"""
+
+
+def test_ctrl_c_is_pythons_again_once_the_session_has_ended(tmp_path: Path) -> None:
+    ended = run(tmp_path, "-c", INTERRUPTED)
+    assert ended.stdout.strip() == "interrupted False", ended.stderr

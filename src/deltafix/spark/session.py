@@ -13,12 +13,14 @@ import atexit
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from deltafix.doing import tell
@@ -92,6 +94,7 @@ def spark_session(
             list({**OPTIONS, **(LOCAL if local else {}), **chosen}.items())
         )
         tell("starting Spark")
+        heard = signal.getsignal(signal.SIGINT)
         with _environment(**around):
             end_at_once()
             SparkContext.getOrCreate(settings)
@@ -99,6 +102,7 @@ def spark_session(
             session = SparkSession.builder.config(conf=settings).getOrCreate()
         tell("")
         ending = ExitStack()
+        ending.callback(_hand_back, heard)
         ending.callback(session.stop)
         # At the end of the process at the latest: once Python has stopped its threads, stopping
         # the session waits for one of them, forever.
@@ -109,6 +113,14 @@ def spark_session(
         finally:
             atexit.unregister(ending.close)
             ending.close()
+
+
+def _hand_back(heard: Any) -> None:
+    """Give Ctrl-C back: PySpark's handler asks the session that has ended, which is an error."""
+    now = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and getattr(now, "__module__", "").startswith("pyspark"):
+        signal.signal(signal.SIGINT, heard)
 
 
 SHIP = "spark.deltafix.ship"

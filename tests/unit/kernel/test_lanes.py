@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterator
 from itertools import chain
 from random import Random
 from unittest.mock import patch
@@ -221,6 +222,15 @@ def test_what_a_thread_raises_ends_the_epoch_when_all_have_stopped() -> None:
                 assert db.count("edge") == single.count("edge")
 
 
+@pytest.fixture
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C is Python's: PySpark's handler asks a session, which tests before may have ended."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_interruptible")
 @pytest.mark.parametrize("step", ["count_zone", "place_heads", "place_zone", "enter_keys"])
 def test_an_interrupt_between_the_steps_of_a_round_leaves_whole_tables(step: str) -> None:
     """In relations that had rows, so that each new one is taken out by itself."""
