@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -478,6 +479,9 @@ def test_a_commit_that_is_in_the_log_and_not_visible_yet_is_not_missed(tmp_path)
                 "ALTER SYSTEM SET synchronous_standby_names = 'nobody'",
                 "SELECT pg_reload_conf()")  # fmt: skip
         with psycopg.connect(server.uri, autocommit=True) as other:
+            setting = "SHOW synchronous_standby_names"  # which the server reads in its own time
+            while other.execute(setting).fetchone() != ("nobody",):
+                time.sleep(0.01)
 
             def commit() -> None:
                 other.execute(f"INSERT INTO {one.name} VALUES ('late', 1)")
