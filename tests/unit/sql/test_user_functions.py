@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from datetime import date, timedelta
 from decimal import Decimal
+from functools import cache
 
 import pytest
 
@@ -25,7 +26,13 @@ def _maybe(one: int | None, other: int | None) -> int | None:
 
 @pytest.fixture(scope="module", autouse=True)
 def made() -> None:
-    """The functions, once: a name is one function for as long as a process lives."""
+    """The functions, also where other modules' tests come in between."""
+    _made()
+
+
+@cache
+def _made() -> None:
+    """Once: a name is one function for as long as a process lives."""
     create_function("test_slug", _slug, ["TEXT"], "TEXT")
     create_function(
         "test_tax",
