@@ -44,7 +44,7 @@ def numbered(root: exp.Expr) -> Mapping[int, Mapping[str, int]]:
     """
     if root.find(*_COUNTED) is None:
         return {}
-    named = {cte.alias: cte.this for cte in root.find_all(exp.CTE)}
+    named = {cte.alias: cte.this for cte in root.find_all(exp.CTE) if not _renames(cte)}
     read = Counter(table.name for table in root.find_all(exp.Table) if not table.db)
     twice = Counter(cte.alias for cte in root.find_all(exp.CTE))
     found: dict[int, dict[str, int]] = {}
@@ -58,7 +58,9 @@ def numbered(root: exp.Expr) -> Mapping[int, Mapping[str, int]]:
             inner = item.this if isinstance(item, exp.Subquery) else None
             if isinstance(item, exp.Table) and not item.db:
                 once = read[item.name] == 1 == twice[item.name]
-                inner = named[item.name] if once else None
+                inner = named.get(item.name) if once else None
+            if _renames(item):
+                inner = None
             while isinstance(inner, exp.Subquery | exp.Paren):
                 inner = inner.this
             if isinstance(inner, exp.Select) and _is_whole(inner):
@@ -70,6 +72,12 @@ def numbered(root: exp.Expr) -> Mapping[int, Mapping[str, int]]:
                 if inner is not None:
                     found.setdefault(id(inner), {})[part.name] = most
     return found
+
+
+def _renames(node: exp.Expr) -> bool:
+    """Whether columns have other names behind it: `AS q (a, b)`, PIVOT."""
+    alias = node.args.get("alias")
+    return bool(node.args.get("pivots")) or (alias is not None and bool(alias.columns))
 
 
 def _is_whole(select: exp.Select) -> bool:

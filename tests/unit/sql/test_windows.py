@@ -180,3 +180,20 @@ def test_oracle_aggregates_in_qualify_and_in_named_windows_alone(query: str) -> 
     ]
     tables = ["CREATE TABLE g (a INTEGER, x INTEGER)"]
     assert changes_followed(tables, query, edits) > 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT k, rn FROM (SELECT ROW_NUMBER() OVER (ORDER BY id) AS rn, a AS k FROM t) "
+        "AS q (k, rn) WHERE rn = 2",
+        "WITH q (k, rn) AS (SELECT ROW_NUMBER() OVER (ORDER BY id) AS rn, a AS k FROM t) "
+        "SELECT k, rn FROM q WHERE rn = 2",
+        "WITH q AS (SELECT ROW_NUMBER() OVER (ORDER BY id) AS rn, a AS k FROM t) "
+        "SELECT k, rn FROM q AS r (k, rn) WHERE rn = 2",
+    ],
+)
+def test_a_number_that_has_another_name_outside_is_not_what_is_asked_for(
+    query: str, warm_kernel: None
+) -> None:
+    assert changes_followed((TABLE,), query, EDITS) > 1
