@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from deltafix.datalog.lexer import END, Token
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, Span
+from deltafix.facts.logical_types import MOST_DIGITS, logical_type
 
 _OPENERS: Final = {"(": ")", "[": "]", "{": "}"}
 
@@ -100,6 +101,31 @@ class Cursor:
             return first
         text = "".join(token.text for token in self.tokens[begin : self.position])
         return Token("ident", text, first.source, first.start, max(first.end, last.end))
+
+    def type_name(self, what: str) -> Token:
+        """Take a type's name as one token: as `dotted_name`, or `decimal(10, 2)`; or fail."""
+        name = self.dotted_name(what)
+        if name.text != "decimal" or not self.accept("("):
+            return name
+        digits = self._digits("how many digits a decimal has")
+        self.expect(",", "between a decimal's digits and those behind its point")
+        scale = self._digits("how many digits it has behind the point")
+        last = self.token
+        self.expect(")", "to close `decimal(`")
+        if self.token.text == "?" and self.token.start == last.end:
+            last = self.take()
+        text = f"decimal({digits}, {scale}){'?' * (last.text == '?')}"
+        if logical_type(text) is None:
+            hint = f"it has 1 to {MOST_DIGITS} digits, and no more of them behind the point"
+            self.fail(f"there is no type `{text}`", name, hint)
+        return Token("ident", text, name.source, name.start, max(name.end, last.end))
+
+    def _digits(self, what: str) -> int:
+        number = self.token
+        if number.kind != "number" or not isinstance(number.value, int):
+            self.fail(f"expected {what}, found {number.shown}", help="write decimal(10, 2)")
+        self.take()
+        return number.value
 
     def joined(self, ahead: int = 0) -> bool:
         """Whether the tokens from `ahead` on are a dot and a name, joined to the one before."""

@@ -153,7 +153,7 @@ class ExpressionParser(Cursor):
         inner = self.term()
         self.grow(self.height)
         self.expect(",", "between the term and the type of `as`")
-        name = self.dotted_name("a type name")
+        name = self.type_name("a type name")
         self.expect(")", "to close `as`")
         self.depth -= 1
         return Call("as", (inner, Const(name.text, "symbol", name.span)), self.since(token))

@@ -27,6 +27,7 @@ from deltafix.datalog.source import Source, decode
 from deltafix.datalog.types import Types, TypeSyntax
 from deltafix.diagnostics import Diagnostic, did_you_mean, render_all
 from deltafix.errors import ProgramError, SourceError
+from deltafix.facts.logical_types import logical_type
 from deltafix.facts.values import BaseType
 from deltafix.rules.ast import Program, TypeDecl
 from deltafix.rules.check import looked_at
@@ -198,8 +199,11 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
         item = written[name]
         kinds: dict[str, BaseType] = {}
         for token in item.parents:
+            logical = None if token.text in written else logical_type(token.text)
             if token.text in bases:
                 kinds[token.text] = bases[token.text]
+            elif logical is not None and not logical.nullable:
+                kinds[token.text] = logical.base  # type: ignore[assignment]  # a base type
             elif token.text not in wrong:
                 hint = did_you_mean(
                     token.text, [*BASES, *written], f"base types: {' '.join(BASES)}"

@@ -54,9 +54,9 @@ class TypeParser(ClauseParser):
                 hint = f"write `{column.text}: {self.token.text}`"
                 self.fail(f"expected `:` after the {what} `{column.text}`", help=hint)
             self.expect(":", f"between the {what} `{column.text}` and its type")
-            kind = self.dotted_name("a type")
+            kind = self.type_name("a type").text
             join = self.join() if what == "column" else ""
-            found.append(Attribute(column.text, kind.text, join, self.since(column)))
+            found.append(Attribute(column.text, kind, join, self.since(column)))
             if self.accept(","):
                 if self.at(closing):
                     self.fail(f"expected a {what}'s name, found `{closing}`")
@@ -84,7 +84,7 @@ class TypeParser(ClauseParser):
     def _read_type(self, start: Token) -> None:
         name = self.dotted_name("a type's name")
         if self.accept("<:"):
-            parent = self.dotted_name("the type it is a subtype of")
+            parent = self.type_name("the type it is a subtype of")
             self.out.types.append(TypeSyntax(name.text, (parent,), True, self.since(start)))
         elif self.accept("="):
             self._type_body(start, name)
@@ -112,7 +112,7 @@ class TypeParser(ClauseParser):
         parents: list[Token] = []
         branches: list[Constructor] = []
         while True:
-            part = self.dotted_name("a type or a branch")
+            part = self.type_name("a type or a branch")
             if self.accept("{"):
                 branches.append(Constructor(part.text, self.columns("}", "field"), part.span))
             else:
@@ -133,12 +133,12 @@ class TypeParser(ClauseParser):
         while self.accept(","):
             names.append(self.dotted_name("a functor's name"))
         self.expect("(", f"after `{names[-1].text}`")
-        if self.token.kind == "ident" and self.peek().text in (",", ")"):
+        if self.token.kind == "ident" and self.peek().text in (",", ")", "("):
             arguments = self._bare_arguments()
         else:
             arguments = self.columns(")", "argument")
         self.expect(":", "before the type of the functor's result")
-        result = self.dotted_name("the type of the functor's result").text
+        result = self.type_name("the type of the functor's result").text
         stateful = self.at("stateful") and self.peek().text not in ("(", ".", ":-")
         if stateful:
             self.take()
@@ -169,7 +169,7 @@ class TypeParser(ClauseParser):
         """`type, type)`, the arguments of a functor without names."""
         found: list[Attribute] = []
         while True:
-            kind = self.dotted_name("a type")
+            kind = self.type_name("a type")
             found.append(Attribute(f"x{len(found)}", kind.text, "", kind.span))
             if not self.accept(","):
                 break

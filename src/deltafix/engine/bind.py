@@ -13,6 +13,7 @@ from typing import Any
 
 from deltafix.diagnostics import did_you_mean
 from deltafix.errors import FunctorError
+from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import (
     RANGES,
@@ -38,7 +39,9 @@ _EXACT = {"number": int, "unsigned": int, "float": float, "symbol": str}
 class UserFunctor:
     """A user's function with the result type that its functor declares.
 
-    None is no value for a base type, and `nil` for a record type.
+    None is no value for a base type, and `nil` for a record type. It is called with the engine's
+    values, and gives one: of logical types, `given` its arguments' and `of` its result's, the
+    function has Python's.
     """
 
     name: str
@@ -46,9 +49,12 @@ class UserFunctor:
     result: str
     shape: Shape | None
     bits: int = WORD
+    given: tuple[LogicalType | None, ...] = ()
+    of: LogicalType | None = None
 
     def __call__(self, *values: Value) -> Any:
         """The function's value. Raises FunctorError where it raises or gives another type."""
+        values = self._taken(values)
         try:
             found = self.compute(*values)
         except Exception as error:
@@ -63,12 +69,21 @@ class UserFunctor:
         function of SQL.
         """
         compute = self.compute
+        if self.given or self.of is not None:
+            return [self(*values) for values in calls]
         try:
             found = [compute(*values) for values in calls]
         except Exception:
             return [self(*values) for values in calls]
         exact = self._exact(found)
         return [*map(self._fitted, calls, found)] if exact is None else exact
+
+    def _taken(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        """Arguments as the function has them."""
+        if not self.given:
+            return values
+        pairs = zip(self.given, values, strict=True)
+        return tuple(value if kind is None else kind.decode(value) for kind, value in pairs)
 
     def _exact(self, found: list[Any]) -> list[Any] | None:
         """The values, if each is of exactly the declared type, or of a record with one such field.
@@ -92,6 +107,12 @@ class UserFunctor:
         if self.shape is not None:
             try:
                 return self.shape.check(found)
+            except ValueError as error:
+                message = f"{self._shown(values)} gave {shown(found)}, but {error}; rolled back"
+                raise FunctorError(message) from None
+        if self.of is not None and not (found is None and not self.of.nullable):
+            try:
+                return self.of.encode(found)
             except ValueError as error:
                 message = f"{self._shown(values)} gave {shown(found)}, but {error}; rolled back"
                 raise FunctorError(message) from None
@@ -145,8 +166,13 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
     for name, compute in functions.items():
         _require_callable(declared[name], compute)
         kind = program.kind(declared[name].result)
-        shape = None if kind in BASES else Shape(constructed, kind)
-        found[name] = UserFunctor(name, compute, kind, shape, program.word_size)
+        of = program.logical(kind)
+        given = tuple(program.logical(program.kind(one.type)) for one in declared[name].arguments)
+        shape = None if kind in BASES or of is not None else Shape(constructed, kind)
+        found[name] = UserFunctor(
+            name, compute, program.base_type(kind), shape, program.word_size,
+            given if any(given) else (), of,
+        )  # fmt: skip
     return found
 
 

@@ -20,8 +20,9 @@ import numpy as np
 from deltafix.engine.records import Records
 from deltafix.engine.symbols import Symbols
 from deltafix.errors import TypeMismatchError
+from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.ordered import OrderedRows, ordered
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.schema import Column, Row, Schema
 from deltafix.facts.values import (
     CONSTRUCTED,
     OPTIONAL,
@@ -115,6 +116,16 @@ class Codes:
             return None if found < 0 else found
         return self.code(kind, value)
 
+    def asked(self, schema: Schema, column: Column, value: Value) -> int | None:
+        """The code of a value that a column is asked for; None if no row can contain it.
+
+        Raises TypeMismatchError.
+        """
+        checked = schema.check_value(column, 0, value)
+        if column.of is not None:
+            checked = column.of.encode(checked)
+        return self.known(column.type, checked)
+
     def code(self, kind: BaseType, value: Value) -> int:
         """The code of one value that fits its type."""
         if kind == "symbol":
@@ -133,6 +144,8 @@ class Codes:
         The array is the next call's, too (a new one costs 1.1 us of an edit's 20).
         """
         types, width = schema.types, len(schema.types)
+        if schema.has_logical:
+            return None
         size = width * len(rows)
         codes = self._few.get(size)
         if codes is None:
@@ -174,6 +187,8 @@ class Codes:
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:
         """Checked rows as a flat array of codes, row after row."""
         types = schema.types
+        if schema.has_logical:
+            rows = schema.encoded(rows)
         out = np.empty((len(rows), len(types)), dtype=np.int32)
         for c, kind in enumerate(types):
             out[:, c] = self.encode(kind, [row[c] for row in rows])
@@ -201,7 +216,10 @@ class Codes:
         for first in range(0, table.num_rows, _SLICE):
             part, rows = table.slice(first, _SLICE), out[first : first + _SLICE]
             for c, kind in enumerate(schema.types):
-                if kind in CONSTRUCTED:
+                of = schema.columns[c].of
+                if of is not None:
+                    rows[:, c] = self._encode_logical(of, part.column(c))
+                elif kind in CONSTRUCTED:
                     rows[:, c] = self._read_column(schema, c, part.column(c), first)
                 else:
                     rows[:, c] = self._encode_column(kind, part.column(c))
@@ -296,15 +314,23 @@ class Codes:
         """Python rows of a table of codes (n, arity)."""
         if schema.arity == 0:
             return [()] * len(codes)
-        columns = [self.decode(kind, codes[:, c]) for c, kind in enumerate(schema.types)]
+        columns = [self.column(schema.columns[c], codes[:, c]) for c in range(schema.arity)]
         return list(zip(*columns, strict=True))
+
+    def column(self, column: Column, codes: Words) -> list[Value]:
+        """Python values of a column's codes, as its users have them."""
+        if column.of is None:
+            return self.decode(column.type, codes)
+        used, places = occurring(codes)
+        values = [*map(column.of.decode, self.decode(column.type, used))]
+        return [values[place] for place in places.tolist()]
 
     def ordered(self, schema: Schema, codes: Words) -> OrderedRows[Value]:
         """The rows of a table of codes (n, arity), in order, by column."""
         values, places = [], []
         for c, kind in enumerate(schema.types):
             used, own = occurring(codes[:, c])
-            found = self.decode(kind, used)
+            found = self.column(schema.columns[c], used)
             if kind == "symbol" or kind in CONSTRUCTED:
                 order = self._text_order(kind, used, found)
             elif kind == "float":
@@ -335,7 +361,8 @@ class Codes:
     def few_rows(self, schema: Schema, codes: list[list[int]]) -> list[Row]:
         """As `rows` of lists: for so few that numpy's calls cost more."""
         types, value = schema.types, self.value
-        return [tuple(map(value, types, row)) for row in codes]
+        rows: list[Row] = [tuple(map(value, types, row)) for row in codes]
+        return schema.decoded(rows) if schema.has_logical else rows
 
     def table(self, schema: Schema, codes: Words) -> Any:
         """An Arrow table of a table of codes, symbols through a dictionary."""
@@ -346,7 +373,10 @@ class Codes:
         arrays = []
         for c, kind in enumerate(schema.types):
             column = np.ascontiguousarray(codes[:, c])
-            if kind == "symbol" or kind in CONSTRUCTED:
+            of = schema.columns[c].of
+            if of is not None:
+                arrays.append(self._logical_array(of, column))
+            elif kind == "symbol" or kind in CONSTRUCTED:
                 used, places = occurring(column)
                 if kind == "symbol":
                     names = self.symbols.array(used)
@@ -358,6 +388,25 @@ class Codes:
             else:
                 arrays.append(pa.array(self.decode_numbers(kind, column)))
         return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+
+    def _logical_array(self, kind: LogicalType, codes: Words) -> Any:
+        """A column of codes as the Arrow type of a logical type, null where values are missing."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        from deltafix.facts.arrow import ARROW_TYPES  # noqa: PLC0415
+        from deltafix.facts.logical_arrow import opened  # noqa: PLC0415
+
+        base = OPTIONAL.get(kind.base, kind.base)  # type: ignore[call-overload]  # a base type
+        there = codes != NIL if kind.nullable else np.ones(len(codes), dtype=np.bool_)
+        if base == "symbol":
+            used, places = occurring(codes[there])
+            bare = self.symbols.array(used).take(pa.array(places)).cast(pa.string())
+        else:
+            bare = pa.array(self.decode_numbers(base, codes[there]), ARROW_TYPES[base])
+        if not there.all():
+            wide = np.cumsum(there) - 1
+            bare = bare.take(pa.array(wide, mask=~there))
+        return opened(bare, kind)
 
     def _read_column(self, schema: Schema, place: int, column: Any, first: int) -> Words:
         """Records from their text, or from structs of their one field. Raises TypeMismatchError.
@@ -401,6 +450,17 @@ class Codes:
             parts = [np.empty(0, np.int32), *map(self._encode_texts, chunks)]
             return np.concatenate(parts)
         return self.encode_numbers(kind, to_numpy(column))
+
+    def _encode_logical(self, kind: LogicalType, column: Any) -> Words:
+        """Values of a logical type's Arrow type, null for missing ones."""
+        from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
+        from deltafix.facts.logical_arrow import closed  # noqa: PLC0415
+
+        there = to_numpy(column.is_valid().cast("int8")).astype(bool)
+        base = OPTIONAL.get(kind.base, kind.base)  # type: ignore[call-overload]  # a base type
+        codes = np.full(len(there), NIL, dtype=np.int32)
+        codes[there] = self._encode_column(base, closed(column.drop_null(), kind))
+        return codes
 
     def _encode_texts(self, array: Any) -> Words:
         """The codes of an array of strings, or of a dictionary of them, without nulls."""

@@ -25,6 +25,7 @@ from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena, Words
 from deltafix.kernel.entries import answer
 from deltafix.rules.autoinc import AUTOINC
+from deltafix.rules.logical import logical_functor
 from deltafix.rules.values import NO_VALUE, comparison, constructor, function, reinterpret
 
 _FEW = 64
@@ -156,7 +157,8 @@ def functor(
     """A functor as a function of values. Raises FunctorError for a user's that is missing."""
     name, types = memo.functor, memo.types
     if name.startswith("@"):
-        return users[name[1:]]
+        logical = logical_functor(name[1:])
+        return users[name[1:]] if logical is None else logical[1]
     if name[0] in "[$":
         return constructor(name)
     if name in ("match", "contains"):

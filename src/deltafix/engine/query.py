@@ -53,8 +53,7 @@ def select(
     for column, value in enumerate(pattern):
         if value is ... or (value is None and schema.types[column] not in CONSTRUCTED):
             continue
-        checked = schema.check_value(schema.columns[column], 0, value)
-        code = codes.known(schema.types[column], checked)
+        code = codes.asked(schema, schema.columns[column], value)
         if code is None:
             return np.empty((0, schema.arity), dtype=np.int32)
         wanted[column] = code

@@ -211,9 +211,7 @@ class Reading(Questions):
                 if not isinstance(key, tuple | list) or len(key) != len(by.checked):
                     message = f"{schema.show()}: a key is a tuple of ({', '.join(columns)}), not"
                     raise FactError(f"{message} {shown(key)}", relation=relation, value=key)
-                found = tuple(
-                    [codes.known(c.type, schema.check_value(c, 0, key[n])) for c, n in by.checked]
-                )
+                found = tuple([codes.asked(schema, c, key[n]) for c, n in by.checked])
                 if None not in found:
                     coded.add(found)  # type: ignore[arg-type]  # none is None
             if not coded:

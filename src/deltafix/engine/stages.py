@@ -156,6 +156,10 @@ class Strata:
         cells = self._arena.cells
         row = int(cells[int(cells[at.FOLDED]) + int(cells[at.S_ROW])]) & 0xFFFFFFFF
         _, total = total_of(self._arena, self._linked.groups(fold), row)
+        if fold.op == "sum":
+            from deltafix.engine.folds.stratum import bounded_sum  # noqa: PLC0415
+
+            bounded_sum(total, fold.most)
         reducer = self._reducers[fold.op.removeprefix("@@")]
         types = next(one.types for one in self._linked.plan.relations if one.name == fold.source)
         is_optional = fold.value is not None and types[fold.value] in OPTIONAL

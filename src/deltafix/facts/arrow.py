@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 
 from deltafix.diagnostics import plural
 from deltafix.errors import FactError, TypeMismatchError
+from deltafix.facts.logical_arrow import arrow_type, closed, takes
+from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.schema import (
     Column,
     Row,
@@ -38,13 +40,18 @@ VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a relation: one non-null field per column."""
+    """The Arrow schema of a relation: one field per column, without nulls if none may be missing."""
     return pa.schema(
         [
-            pa.field(column.name, ARROW_TYPES[column.type], nullable=False)
+            pa.field(column.name, column_type(column), nullable=column.of is not None and column.nullable)
             for column in schema.columns
         ]
     )
+
+
+def column_type(column: Column) -> pa.DataType:
+    """The Arrow type of a column's values."""
+    return ARROW_TYPES[column.type] if column.of is None else arrow_type(column.of)
 
 
 def is_tabular(rows: object) -> bool:
@@ -57,12 +64,17 @@ def table_from_rows(schema: Schema, rows: Sequence[Row]) -> pa.Table:
     columns: list[Any] = list(zip(*rows, strict=True)) or [() for _ in schema.columns]
     arrays = [
         pa.array(
-            values if column.type not in CONSTRUCTED else list(map(write_value, values)),
-            ARROW_TYPES[column.type],
+            list(map(write_value, values)) if _is_text(column) else values,
+            column_type(column),
         )
         for column, values in zip(schema.columns, columns, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=arrow_schema(schema))
+
+
+def _is_text(column: Column) -> bool:
+    """Whether Arrow has a column's values as their texts."""
+    return column.type in CONSTRUCTED and column.of is None
 
 
 def rows_from_table(table: pa.Table, schema: Schema | None = None) -> list[Row]:
@@ -137,7 +149,7 @@ def check_table(schema: Schema, rows: Any, *, encoded: bool = False) -> pa.Table
         for position, array in enumerate(_ordered(schema, table))
     ]
     fields = [
-        pa.field(column.name, array.type, nullable=False)
+        pa.field(column.name, array.type, nullable=column.of is not None and column.nullable)
         for column, array in zip(schema.columns, arrays, strict=True)
     ]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
@@ -218,6 +230,8 @@ def _cast(
 ) -> pa.ChunkedArray:
     column = schema.columns[position]
     given = array.type
+    if column.of is not None:
+        return _as_logical(schema, column, array, column.of)
     if pa.types.is_dictionary(given) and not (
         encoded
         and column.type == "symbol"
@@ -228,12 +242,7 @@ def _cast(
     if encoded and _is_record(column, array.type):
         return array
     if array.null_count:
-        row = array.is_null().index(True).as_py()
-        message = (
-            f"{schema.relation}: column {column.name!r} of row {row} is null, but relations hold "
-            "values only; drop the row or give a value"
-        )
-        raise FactError(message, relation=schema.relation, column=column.name, row=row)
+        raise _null(schema, column, array)
     wanted = ARROW_TYPES[column.type]
     if column.type == "symbol":
         _check_texts(schema, column, array)
@@ -254,6 +263,42 @@ def _cast(
         f"not fit {column.type}; it should be {wanted}"
     )
     raise TypeMismatchError(message, relation=schema.relation, column=column.name, value=str(given))
+
+
+def _as_logical(
+    schema: Schema, column: Column, array: pa.ChunkedArray, kind: LogicalType
+) -> pa.ChunkedArray:
+    """A column's values as its logical type has them. Raises TypeMismatchError, FactError."""
+    given, wanted = array.type, arrow_type(kind)
+    if pa.types.is_dictionary(given):
+        array = array.cast(given.value_type)
+    if array.null_count and not kind.nullable:
+        raise _null(schema, column, array)
+    if not takes(kind, array.type):
+        message = (
+            f"{schema.relation}: column {column.name!r} is of Arrow type {given}, which does "
+            f"not fit {kind.name}; it should be {wanted}"
+        )
+        raise TypeMismatchError(message, relation=schema.relation, column=column.name, value=str(given))
+    if kind.inner == "symbol":
+        _check_texts(schema, column, array)
+    try:
+        done = array.cast(wanted)
+        closed(done, kind)
+    except (pa.ArrowException, ValueError):
+        for row, value in enumerate(array.to_pylist()):
+            schema.check_value(column, row, value)
+        raise
+    return settled_floats(done) if kind.inner == "float" else done
+
+
+def _null(schema: Schema, column: Column, array: pa.ChunkedArray) -> FactError:
+    row = array.is_null().index(True).as_py()
+    message = (
+        f"{schema.relation}: column {column.name!r} of row {row} is null, but relations hold "
+        "values only; drop the row or give a value"
+    )
+    return FactError(message, relation=schema.relation, column=column.name, row=row)
 
 
 def _check_texts(schema: Schema, column: Column, array: pa.ChunkedArray) -> None:

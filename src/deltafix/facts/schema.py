@@ -10,14 +10,15 @@ here stores, interns or sorts rows, and nothing here imports numpy or pyarrow.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from types import EllipsisType
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.errors import FactError, TypeMismatchError, UnknownRelationError
 from deltafix.facts.logical import Logical
+from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import (
     CONSTRUCTED,
@@ -44,7 +45,8 @@ class Column:
     """One column: its name (unique in its relation), base type, and the shape of a record.
 
     `bits` is the word size of integers in it; `logical` is what users have for its values, if that
-    is not what the engine has.
+    is not what the engine has. `of` is the logical type that the values of rows have: the base type
+    is then the engine's alone.
     """
 
     name: str
@@ -52,15 +54,18 @@ class Column:
     shape: Shape | None = field(default=None, compare=False, repr=False)
     bits: int = field(default=WORD, compare=False, repr=False)
     logical: Logical | None = field(default=None, compare=False, repr=False)
+    of: LogicalType | None = field(default=None, compare=False, repr=False)
 
     @property
     def nullable(self) -> bool:
         """Whether its users have NULLs in it."""
-        return self.logical is not None and self.logical.nullable
+        return any(one is not None and one.nullable for one in (self.logical, self.of))
 
     @property
     def takes(self) -> str:
         """What fits the column, as error messages say it."""
+        if self.of is not None:
+            return f"{self.of.name} takes {self.of.takes}"
         return f"{self.type} takes {valid_values(self.type, self.bits)}"
 
     @property
@@ -73,14 +78,17 @@ class Column:
 class Schema:
     """A relation's name and columns, in order; no columns for a nullary relation.
 
-    `types` are the columns' base types.
+    `types` are the columns' base types; `has_logical` says whether rows have values of others.
     """
 
     relation: str
     columns: tuple[Column, ...] = ()
     types: tuple[BaseType, ...] = field(init=False, compare=False, repr=False)
+    has_logical: bool = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        has_logical = any(column.of is not None for column in self.columns)
+        object.__setattr__(self, "has_logical", has_logical)
         object.__setattr__(self, "types", tuple(column.type for column in self.columns))
 
     @classmethod
@@ -136,7 +144,7 @@ class Schema:
 
     def show(self) -> str:
         """The schema as a declaration spells it: `edge(x: symbol, y: number)`."""
-        inside = ", ".join(f"{one.name}: {one.logical or one.type}" for one in self.columns)
+        inside = ", ".join(f"{one.name}: {_type_name(one)}" for one in self.columns)
         return f"{self.relation}({inside})"
 
     def check_rows(self, rows: Iterable[object]) -> list[Row]:
@@ -173,6 +181,11 @@ class Schema:
 
     def check_value(self, column: Column, row: int, value: object) -> Value:
         """Check one value, naming its row on failure; returns it as its type holds it."""
+        if column.of is not None:
+            try:
+                return column.of.decode(column.of.encode(value))  # type: ignore[no-any-return]
+            except ValueError as error:
+                raise self.mismatch(column, row, value, str(error)) from None
         if column.shape is not None:
             try:
                 return column.shape.check(value)
@@ -197,7 +210,9 @@ class Schema:
         # The usual case is decided per column by C loops (set, map, min, max); only a column
         # that fails it is walked value by value, to normalise or to name the offender.
         kinds = set(map(type, values))
-        if column.type == "symbol":
+        if column.of is not None:
+            pass
+        elif column.type == "symbol":
             texts = cast("tuple[str, ...]", values)
             if kinds == {str} and (all(map(str.isascii, texts)) or encodable("".join(texts))):
                 return values
@@ -211,6 +226,16 @@ class Schema:
             if low <= min(whole) and max(whole) <= high:
                 return values
         return tuple(self.check_value(column, row, value) for row, value in enumerate(values))
+
+    def encoded(self, rows: Iterable[Row]) -> list[Row]:
+        """Checked rows with the engine's values of logical types. O(cells)."""
+        ways = [(n, one.of.encode) for n, one in enumerate(self.columns) if one.of is not None]
+        return [_changed(row, ways) for row in rows]
+
+    def decoded(self, rows: Iterable[Row]) -> list[Row]:
+        """The inverse of `encoded`."""
+        ways = [(n, one.of.decode) for n, one in enumerate(self.columns) if one.of is not None]
+        return [_changed(row, ways) for row in rows]
 
     def as_row(self, row: object, index: int | None = None) -> Row:
         """The tuple that a row is: as it is, of a list, or of a dataclass with these columns.
@@ -258,6 +283,20 @@ class Schema:
         }
         inside = ", ".join(samples.get(base, "1") for base in self.types)
         return f"({inside},)" if self.arity == 1 else f"({inside})"
+
+
+def _changed(row: Row, ways: Iterable[tuple[int, Callable[[Any], Any]]]) -> Row:
+    values = list(row)
+    for place, way in ways:
+        values[place] = way(values[place])
+    return tuple(values)
+
+
+def _type_name(column: Column) -> str:
+    """A column's type as its users know it."""
+    if column.of is not None:
+        return column.of.name
+    return str(column.logical or column.type)
 
 
 def show_row(relation: str, row: Row) -> str:

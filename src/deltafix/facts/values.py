@@ -14,6 +14,8 @@ import re
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
 from numbers import Number
 from typing import Any, Final, Literal, TypeAlias, cast
 
@@ -51,10 +53,12 @@ class Branch:
         return show_value(self)
 
 
-Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | None
+Value: TypeAlias = (
+    int | float | str | tuple["Value", ...] | Branch | date | Decimal | bytes | None
+)
 """A value as users see it: `int` for number and unsigned, `float`, `str` for symbol.
 
-A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
+Of logical types (`facts.logical_types`) it is a bool, date, datetime, Decimal or bytes. A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
 """
 
 _VALID: Final[dict[str, str]] = {
@@ -230,7 +234,26 @@ def _plain(value: Value, symbol: Any) -> str:
     """A value without fields."""
     if value is None:
         return "nil"
+    if isinstance(value, Decimal) and len(value.as_tuple().digits) <= FLOAT_DIGITS:
+        return logical_text(value)
+    if isinstance(value, bool | date | Decimal | bytes):
+        return str(symbol(logical_text(value)))
     return str(symbol(value)) if isinstance(value, str) else repr(value)
+
+
+FLOAT_DIGITS: Final = 15
+"""As many digits of a decimal number are a float's for certain."""
+
+
+def logical_text(value: bool | date | Decimal | bytes) -> str:  # noqa: FBT001  a value
+    """A value of a logical type as text, which its type reads."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat(" ")
+    if isinstance(value, bytes):
+        return value.hex()
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
 
 
 def sorted_rows(types: Sequence[BaseType], rows: Iterable[Any]) -> list[Any]:

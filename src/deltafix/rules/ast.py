@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from deltafix.diagnostics import Span
+from deltafix.facts.logical_types import LogicalType, logical_type
 from deltafix.facts.values import BaseType
 from deltafix.rules.feed import Feed
 from deltafix.rules.terms import Term, has_aggregate
@@ -303,6 +304,9 @@ class Program:
     def _base_type(self, kind: str) -> BaseType:
         if kind in BASES:
             return kind  # type: ignore[return-value]
+        logical = self.logical(kind)
+        if logical is not None:
+            return logical.base  # type: ignore[return-value]
         (first, *others) = self.declared_type(kind).branches
         if not first.name and not others and len(first.fields) == 1:
             field = self.kind(first.fields[0].type)
@@ -316,11 +320,18 @@ class Program:
         Raises KeyError for an undeclared type.
         """
         while type_name not in BASES:
+            logical = self.logical(type_name)
+            if logical is not None:
+                return logical.name
             declared = self.declared_type(type_name)
             if declared.branches:
                 return type_name
             type_name = declared.parents[0] if declared.parents else declared.base
         return type_name
+
+    def logical(self, type_name: str) -> LogicalType | None:
+        """The logical type of a name; None for one of any other, or that the program declares."""
+        return None if type_name in self._types else logical_type(type_name)
 
     def declared_type(self, name: str, /) -> TypeDecl:
         """The declaration of a type that is not a base type. Raises KeyError if there is none."""
@@ -340,6 +351,17 @@ class Program:
     def word_size(self) -> int:
         """Bits at which arithmetic on numbers wraps around: 64, or 32 by `.pragma`."""
         return 32 if dict(self.pragmas).get("word-size") == "32" else 64
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of all columns, fields, arguments and results. KeyError for an unknown type."""
+        named = [
+            *(one.type for relation in self.relations for one in relation.attributes),
+            *(one.type for kind in self.types for b in kind.branches for one in b.fields),
+            *(one.type for functor in self.functors for one in functor.arguments),
+            *(functor.result for functor in self.functors),
+        ]
+        return frozenset(map(self.kind, dict.fromkeys(named)))
 
     def declared_functor(self, name: str, /) -> FunctorDecl:
         """The declaration of a user functor. Raises KeyError if there is none."""

@@ -34,6 +34,7 @@ from deltafix.rules.apart import apart, plain_name
 from deltafix.rules.autoinc import AUTOINC, check_autoinc
 from deltafix.rules.declarations import check_declarations
 from deltafix.rules.infer import Typed, infer
+from deltafix.rules.logical import erased
 from deltafix.rules.passes.hints import check_hints, inline_names
 from deltafix.rules.passes.inline import inlined
 from deltafix.rules.regex import RegexError, compile_regex
@@ -58,7 +59,7 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 class CheckedProgram:
     """A program without errors, with what the checks found out, for the planner.
 
-    `rules[i]` is `program.rules[i]` with a type on every constant, one name for one variable
+    It is without logical types (`rules.logical`). `rules[i]` is `program.rules[i]` with a type on every constant, one name for one variable
     (`rules.apart`), and the base type of each of its variables. `strata` are dependencies first;
     every relation is in exactly one. `orders[i]` is `program.orders[i].rule`, typed likewise.
     """
@@ -105,8 +106,9 @@ def typed(program: ast.Program) -> CheckedProgram:
     if errors:
         sources = {} if program.source is None else {program.path: program.source}
         raise ProgramError(render_all(errors, sources), errors)
-    noted = (known.get(id(r)) or now.note(r, t) for r, t in zip(program.rules, rules, strict=True))
-    return CheckedProgram(program, tuple(noted), strata_found, orders)
+    noted = [known.get(id(r)) or now.note(r, t) for r, t in zip(program.rules, rules, strict=True)]
+    plain = erased(program, [one.rule for one in noted], [one.rule for one in orders])
+    return CheckedProgram(plain, tuple(noted), strata_found, orders)
 
 
 _TYPED: WeakValueDictionary[int, Typed] = WeakValueDictionary()
@@ -136,6 +138,10 @@ class _Around:
         alike = all(self.declared.get(name) == said for name, said in one.declared.items())
         return one if alike else None
 
+    def _is_declared(self, kind: str) -> bool:
+        """Whether it is none of the language's types, which say the same in all programs."""
+        return f"<{kind}>" in self.declared
+
     def note(self, rule: ast.Rule, one: Typed) -> Typed:
         """The same, to be found."""
         said: dict[str, object] = {}
@@ -144,7 +150,7 @@ class _Around:
             name = left.pop()
             if name not in said:
                 said[name] = found = self.declared[name]
-                left += (f"<{kind}>" for kind in _types_in(found) if kind not in ast.BASES)
+                left += (f"<{kind}>" for kind in _types_in(found) if self._is_declared(kind))
         noted = replace(one, source=rule, declared=said, around=self.rest)
         _TYPED[id(rule)] = noted
         return noted

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, suggest
+from deltafix.facts.logical_types import NAMES
+from deltafix.facts.values import WORD
 from deltafix.rules.ast import BASES, Attribute, Dominates, LatticeDecl, Program, RelationDecl, Rule
 from deltafix.rules.terms import Aggregate, Call, Const, Wildcard
 from deltafix.rules.walk import is_constructor, subterms, terms_of
@@ -28,18 +30,45 @@ def check_declarations(program: Program) -> Iterator[Diagnostic]:
         *(Attribute("", functor.result, "", functor.span) for functor in program.functors),
         *(Attribute("", lattice.type, "", lattice.span) for lattice in program.lattices),
     ]
-    unknown = [attribute for attribute in named if attribute.type not in types]
+    unknown = [
+        one for one in named if one.type not in types and program.logical(one.type) is None
+    ]
     for attribute in unknown:
-        hint = did_you_mean(attribute.type, types, f"valid: {' '.join(types)}")
+        hint = did_you_mean(attribute.type, [*types, *NAMES], f"valid: {' '.join(types)}")
         yield Diagnostic("DF113", f"there is no type `{attribute.type}`", attribute.span, hint)
     if unknown:
         return
+    yield from _logical(program)
     for lattice in program.lattices:
         yield from _lattice(program, lattice)
     for relation in program.relations:
         yield from _kept(program, relation)
     for order in program.orders:
         yield from _order(order)
+
+
+def _logical(program: Program) -> Iterator[Diagnostic]:
+    """Where logical types may not stand: in records and branches, and in programs of 32 bits."""
+    for declared in program.types:
+        for branch in declared.branches:
+            for one in branch.fields:
+                if program.logical(program.kind(one.type)) is not None:
+                    message = f"field `{one.name}` of `{branch.name or declared.name}` is a {one.type}"
+                    hint = "records and branches hold base types, and each other"
+                    yield Diagnostic("DF120", message, one.span, hint)
+    if program.word_size != WORD:
+        for relation in program.relations:
+            for one in relation.attributes:
+                if program.logical(program.kind(one.type)) is not None:
+                    message = f"column `{one.name}` of `{relation.name}` is a {one.type}"
+                    hint = f'it takes {WORD} bits: leave `.pragma "word-size"` out'
+                    yield Diagnostic("DF120", message, one.span, hint)
+
+
+def _is_constructed(program: Program, kind: str) -> bool:
+    """Whether a kind's values are made of others: they have no order."""
+    logical = program.logical(kind)
+    return kind not in BASES and (logical is None or logical.nullable)
 
 
 def _twice(program: Program) -> Iterator[Diagnostic]:
@@ -116,9 +145,9 @@ def _kept(program: Program, relation: RelationDecl) -> Iterator[Diagnostic]:
                 message = f"{word} names no column `{name}` of `{relation.name}`"
                 yield Diagnostic("DF155", message, relation.span, hint)
     for choice in relation.choices:
-        yield from _orderable(relation, kinds, choice)
+        yield from _orderable(program, relation, kinds, choice)
     for column, kind in zip(relation.attributes, kinds, strict=True):
-        if column.join in ("min", "max") and kind not in BASES:
+        if column.join in ("min", "max") and _is_constructed(program, kind):
             message = f"`{column.join}` wants a column of a base type, `{kind}` is constructed"
             hint = "declare a `.lattice` for the type and write `<>`"
             yield Diagnostic("DF156", message, column.span, hint)
@@ -129,10 +158,10 @@ def _kept(program: Program, relation: RelationDecl) -> Iterator[Diagnostic]:
 
 
 def _orderable(
-    relation: RelationDecl, kinds: list[str], choice: tuple[str, ...]
+    program: Program, relation: RelationDecl, kinds: list[str], choice: tuple[str, ...]
 ) -> Iterator[Diagnostic]:
     for column, kind in zip(relation.attributes, kinds, strict=True):
-        if column.name not in choice and kind not in BASES:
+        if column.name not in choice and _is_constructed(program, kind):
             message = f"choice-domain chooses the least row, and `{column.name}` has no order"
             hint = "columns outside the domain want a base type"
             yield Diagnostic("DF155", message, column.span, hint)

@@ -6,21 +6,27 @@ Invariant: a variable has one kind in the whole rule. What stays open (a `1` com
 is a number, as in Soufflé; a record or `nil` of no known type is an error. Records leave here with
 their type in the functor's name, `[Pair]`.
 
+Of logical types (`rules.logical`) a functor may take several lists of types: which one is settled
+when the kinds that are left for its arguments and its result leave one. Constants of theirs leave
+here as the engine has them, and calls under the name that says their types.
+
 A record `[x, y]` does not say its type: it is settled when the places it stands in leave one record
 type of its width; only then are its fields looked at, outer records before inner ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from deltafix.diagnostics import Diagnostic, Span, suggest
+from deltafix.diagnostics import Diagnostic, Span, did_you_mean, suggest
+from deltafix.facts.logical_types import NAMES, LogicalType, constant_of
 from deltafix.facts.values import RANGES, BaseType
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
 from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
+from deltafix.rules.logical import OPERATORS, base_name, call_name, signatures
 from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import Leaf, body_of, map_rule
@@ -59,9 +65,13 @@ def any_of(types: frozenset[str]) -> str:
     return " or ".join((*(b for b in BASES if b in types), *sorted(types.difference(BASES))))
 
 
-def advice(left: Node, right: Node) -> str:
+def advice(program: Program, left: Node, right: Node) -> str:
     """What would be valid: another constant, or a conversion."""
     one, two = left.root().allowed, right.root().allowed
+    logical = [kind for kind in map(program.logical, sorted(one | two)) if kind is not None]
+    if logical:
+        likes = (f'{kind.name} is written like "{kind.like}"' for kind in logical)
+        return "; ".join(likes) + "; `as` casts"
     if (one | two).difference(BASES):
         return "values of a constructed type fit that type only"
     for constant, other in ((left, right), (right, left)):
@@ -86,12 +96,31 @@ class Typed:
     around: object = field(default=None, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A call that takes and gives one of several lists of kinds, the result's last."""
+
+    term: Call
+    kinds: Sequence[tuple[str, ...]]
+    nodes: tuple[Node, ...]
+
+
+_WAYS: Final = {
+    "+": "days are added to a date, microseconds to a moment, decimals to ones of their type",
+    "-": "days are taken from a date, microseconds from a moment, decimals from ones of their type",
+    "*": "a decimal is multiplied by a number",
+    "as": "cast it to a number, or by way of a text: `as(to_string(x), type)`",
+}
+"""What would be valid for a functor of logical types."""
+
+
 class _Inference:
     def __init__(self, program: Program, schemas: Schemas, place: Span | None) -> None:
         self.program = program
         self.schemas = schemas
         self.place = place
-        self.any = CLASSES["any"].union(schemas.constructed)
+        self.logical = schemas.logical
+        self.any = CLASSES["any"].union(schemas.constructed, schemas.logical)
         self.found: list[Diagnostic] = []
         constructed = schemas.constructed
         self.records = frozenset(name for name, shape in constructed.items() if "" in shape)
@@ -101,6 +130,10 @@ class _Inference:
         self.constants: dict[str, Const] = {}
         self.casts: list[tuple[Node, str]] = []
         self.sums: dict[int, Node] = {}
+        self.open: list[_Open] = []
+        self.calls: dict[int, tuple[Node, ...]] = {}
+        self.totals: dict[int, Node] = {}
+        self.folded: dict[int, Const] = {}
 
     def chosen(self, node: Node) -> str:
         """The kind of a node: a number if that is open, nothing if it could be any record."""
@@ -134,7 +167,7 @@ class _Inference:
                     f"`{what}` cannot be both {any_of(one.allowed)} ({one.reason}) "
                     f"and {any_of(two.allowed)} ({two.reason})",
                     span or self.place,
-                    advice(left, right),
+                    advice(self.program, left, right),
                 )
             )
             # From here on this value fits anything: one slip, one error.
@@ -148,7 +181,8 @@ class _Inference:
 
     def class_of(self, kind: str) -> frozenset[str]:
         """The kinds that a class of a signature, or one kind's name, stands for."""
-        return CLASSES.get(kind) or frozenset((kind,))
+        found = CLASSES.get(kind) or frozenset((kind,))
+        return found | self.logical if kind == "same" else found
 
     def want(self, term: Term, kind: str, reason: str) -> None:
         """The term must be of this kind or class, for this reason."""
@@ -208,6 +242,7 @@ class _Inference:
 
     def settle(self) -> None:
         """Give every record its type; the fields of one may settle others and add inner ones."""
+        self.settle_calls()
         while self.waiting:
             ready = (i for i, (_, node) in enumerate(self.waiting) if len(self.fits(node)) == 1)
             term, node = self.waiting.pop(next(ready, 0))
@@ -219,6 +254,45 @@ class _Inference:
             elif "number" not in node.root().allowed:
                 hint = f"it fits {' and '.join(sorted(fits))}: bind it by a column or field"
                 self.report("DF150", "the type of this record is not known", term.span, hint)
+            self.settle_calls()
+        self.settle_calls(last=True)
+
+    def settle_calls(self, *, last: bool = False) -> None:
+        """Narrow the arguments and results of calls to the lists of types that are left for them.
+
+        The `last` time those of which several are left are of the first.
+        """
+        before = -1
+        while before != len(self.open):
+            before = len(self.open)
+            for one in [*self.open]:
+                left = [
+                    kinds
+                    for kinds in one.kinds
+                    if all(k in n.root().allowed for k, n in zip(kinds, one.nodes, strict=True))
+                ]
+                if len(left) == 1 or (last and left):
+                    self.open.remove(one)
+                    self._chosen_kinds(one, left[0])
+                    before = -1
+                elif not left:
+                    self.open.remove(one)
+                    self._no_kinds(one)
+
+    def _chosen_kinds(self, one: _Open, kinds: tuple[str, ...]) -> None:
+        for kind, node in zip(kinds, one.nodes, strict=True):
+            self.unify(node, Node("", frozenset((kind,)), f"what `{one.term.functor}` takes"), None)
+
+    def _no_kinds(self, one: _Open) -> None:
+        *given, result = (any_of(node.root().allowed) for node in one.nodes)
+        functor = one.term.functor
+        if functor == "as":
+            message = f"no {given[0]} is cast to {result}"
+        else:
+            message = f"`{functor}` takes no {' and '.join(given)}"
+        self.report("DF120", message, one.term.span, _WAYS.get(functor))
+        for node in one.nodes:
+            node.root().allowed = self.any
 
     def fits(self, node: Node) -> frozenset[str]:
         """The record types that a node may still be."""
@@ -259,14 +333,12 @@ class _Inference:
             elif not self.records:
                 hint = "declare one: `.type name = [field: type, …]`"
                 self.report("DF150", "there is no record type for `nil`", leaf.span, hint)
-        elif leaf.type is not None:
-            allowed = CLASSES[leaf.type]
-        elif isinstance(leaf.value, str):
-            allowed = CLASSES["symbol"]
-        elif isinstance(leaf.value, float):
-            allowed = CLASSES["float"]
         else:
-            allowed = CLASSES["numeric"]
+            kind = "symbol" if isinstance(leaf.value, str) else "numeric"
+            kind = "float" if isinstance(leaf.value, float) else kind
+            allowed = CLASSES[leaf.type or kind]
+            if leaf.type != "unsigned":
+                allowed |= {one for one in self.logical if constant_of(one, leaf.value) is not None}
         shown = f'"{leaf.value}"' if isinstance(leaf.value, str) else str(leaf.value)
         shown = "nil" if leaf.value is None else shown
         if leaf.type == "unsigned":
@@ -286,6 +358,9 @@ class _Inference:
             node.root().allowed = self.any
             return replace(constant, type="record")
         base = self.base(node)
+        kind = self.chosen(node)
+        if kind in self.logical:
+            return replace(constant, value=constant_of(kind, value), type=base)
         if base == "float" and isinstance(value, int):
             value = float(value)
         whole = RANGES[self.program.word_size].get(base)
@@ -313,11 +388,17 @@ class _Inference:
                 return self.declared(term.op[2:], (term.target,), term.op, term.span)
             if term.target is None:
                 return Node(term.op, CLASSES["number"], "the result of `count`")
-            wanted = "same" if term.op in ("min", "max") else "numeric"
-            self.want(term.target, wanted, f"what `{term.op}` takes")
+            wanted = self.class_of("same" if term.op in ("min", "max") else "numeric")
+            target = self.term(term.target)
+            if term.op == "sum":
+                wanted |= {kind for kind in self.logical if kind.startswith("decimal")}
+                self.totals[id(term)] = target
+            if not isinstance(term.target, Wildcard):
+                node = Node("", wanted, f"what `{term.op}` takes")
+                target = self.unify(target, node, term.target.span)
             if term.op == "mean":
                 return Node(term.op, CLASSES["float"], "the result of `mean`")
-            return self.term(term.target)
+            return target
         return Node("_", self.any, "`_`")
 
     def call(self, term: Call) -> Node:
@@ -348,6 +429,8 @@ class _Inference:
                     term.span,
                 )
             )
+        elif self.logical and term.functor in OPERATORS:
+            return self.operator(term, result)
         for position, arg in enumerate(term.args):
             kind = signature.argument(position)
             if kind in ("numeric", "integral", "addable", "same") and kind == signature.result:
@@ -360,14 +443,50 @@ class _Inference:
             self.sums[id(term)] = result
         return result
 
-    def named(self, call: Call) -> Call:
+    def operator(self, term: Call, result: Node) -> Node:
+        """A call that may be of logical types: which one it is of is settled later."""
+        given, wide = SIGNATURES[term.functor], len(term.args)
+        plain = [
+            (*(base if given.argument(n) != "any" else one for n in range(wide)), base)
+            if given.result in CLASSES and given.result not in BASES
+            else (*(one,) * wide, given.result)
+            for base in sorted(result.allowed & frozenset(BASES), key=BASES.index)
+            for one in (BASES if given.argument(0) == "any" else (base,))
+        ]
+        self._open(term, [*plain, *signatures(term.functor, self.logical)], term.args, result)
+        if term.functor == "+":
+            self.sums[id(term)] = result
+        return result
+
+    def _open(
+        self, term: Call, kinds: Sequence[tuple[str, ...]], args: tuple[Term, ...], result: Node
+    ) -> None:
+        nodes = (*map(self.term, args), result)
+        result.allowed = frozenset(one[-1] for one in kinds)
+        self.calls[id(term)] = nodes
+        self.open.append(_Open(term, kinds, nodes))
+
+    def named(self, term: Call | Aggregate) -> Term:
         """The call as its types have it: `+` of symbols is `cat`, a record names its type."""
-        found = self.sums.get(id(call))
+        if isinstance(term, Aggregate):
+            total = self.totals.get(id(term))
+            kind = "" if total is None else self.chosen(total)
+            decimal = self.program.logical(kind)
+            return term if decimal is None else replace(term, most=10**decimal.digits - 1)
+        constant = self.folded.get(id(term))
+        if constant is not None:
+            return constant
+        kinds = tuple(map(self.chosen, self.calls.get(id(term), ())))
+        if any(map(self.program.logical, kinds)):
+            args = term.args[: len(kinds) - 1]
+            return replace(term, functor=call_name(term.functor, kinds), args=args)
+        found = self.sums.get(id(term))
         if found is not None:
-            return replace(call, functor="cat") if self.chosen(found) == "symbol" else call
-        if call.functor != "[]":
-            return call
-        return replace(call, functor=f"[{self.settled.get(id(call), '')}]")
+            return replace(term, functor="cat") if self.chosen(found) == "symbol" else term
+        if term.functor != "[]":
+            return term
+        kind = self.settled.get(id(term), "")
+        return replace(term, functor=f"[{kind and base_name(self.program, kind)}]")
 
     def cast(self, term: Call) -> Node:
         inner, name = term.args
@@ -376,21 +495,40 @@ class _Inference:
         try:
             base = self.program.kind(str(named))
         except KeyError:
-            close = suggest(str(named), [*BASES, *(t.name for t in self.program.types)])
-            self.found.append(
-                Diagnostic(
-                    "DF113",
-                    f"there is no type `{named}`",
-                    name.span,
-                    f"did you mean `{close}`?" if close else f"base types: {' '.join(BASES)}",
-                )
-            )
+            known = [*BASES, *NAMES, *(t.name for t in self.program.types)]
+            hint = did_you_mean(str(named), known, f"base types: {' '.join(BASES)}")
+            self.report("DF113", f"there is no type `{named}`", name.span, hint)
             return Node("as", self.any, "`as`")
+        logical = self.program.logical(base)
+        if logical is not None and not logical.nullable:
+            constant = self.constants.get(inner.name) if isinstance(inner, Var) else None
+            if constant is not None:
+                return self.folded_cast(term, constant, logical)
+        if (logical is not None and not logical.nullable) or (self.logical and base in BASES):
+            result = Node("as", self.class_of(base), f"`as(.., {named})`")
+            numeric = CLASSES["numeric"] if base in CLASSES["numeric"] else {base} & {*BASES}
+            kinds = [(one, base) for one in BASES if one in numeric]
+            own = signatures("as", self.logical | {base} - {*BASES})
+            self._open(term, [*kinds, *(one for one in own if one[1] == base)], (inner,), result)
+            if kinds:
+                self.casts.append((node, base))
+            return result
         kind = "numeric" if base in CLASSES["numeric"] else base
         self.unify(node, Node("", self.class_of(kind), f"what `as(.., {named})` takes"), inner.span)
         if kind == "numeric":
             self.casts.append((node, base))
         return Node("as", self.class_of(base), f"`as(.., {named})`")
+
+    def folded_cast(self, term: Call, constant: Const, kind: LogicalType) -> Node:
+        """A constant that is cast to a logical type is one of it (DF121 if it is none)."""
+        value = constant_of(kind.name, constant.value)
+        if value is None:
+            message = f"{constant.value!r} is no {kind.name}"
+            hint = f'it is written like as("{kind.like}", {kind.name})'
+            self.report("DF121", message, constant.span, hint)
+        base: BaseType = kind.base  # type: ignore[assignment]  # a base type's name
+        self.folded[id(term)] = replace(constant, value=value, type=base)
+        return Node("as", frozenset((kind.name,)), f"`as(.., {kind.name})`")
 
     def settle_casts(self) -> None:
         """Let numbers that nothing else gives a type have the one they are cast to.
@@ -422,7 +560,7 @@ class _Inference:
                 both = self.unify(self.term(formula.left), self.term(formula.right), span)
                 if formula.op not in ("=", "!="):
                     reason = f"what `{formula.op}` takes"
-                    self.unify(both, Node("", CLASSES["any"], reason), span)
+                    self.unify(both, Node("", CLASSES["any"] | self.logical, reason), span)
         elif isinstance(formula, Not):
             self.formula(formula.body)
         else:

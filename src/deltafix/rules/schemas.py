@@ -25,13 +25,14 @@ class Schemas:
     """Columns of relations, fields of constructed types, types of functors.
 
     `constructed` maps a type to its branches (a record's one branch is `""`), `branches` a branch
-    to its type.
+    to its type; `logical` are the logical types whose values are there.
     """
 
     columns: Mapping[str, Columns]
     constructed: Mapping[str, Mapping[str, Columns]]
     branches: Mapping[str, str]
     functors: Mapping[str, tuple[tuple[str, ...], str]]
+    logical: frozenset[str] = frozenset()
 
 
 def schemas_of(program: Program) -> Schemas:
@@ -45,6 +46,8 @@ def schemas_of(program: Program) -> Schemas:
         for declared in program.types
         if declared.branches
     }
+    used = [kind for kind in map(program.logical, sorted(program.kinds)) if kind is not None]
+    constructed |= {kind.name: {"": (("value", kind.inner),)} for kind in used if kind.nullable}
     return Schemas(
         {relation.name: columns(relation.attributes) for relation in program.relations},
         constructed,
@@ -56,6 +59,7 @@ def schemas_of(program: Program) -> Schemas:
             )
             for functor in program.functors
         },
+        frozenset(kind.inner for kind in used) - frozenset(BASES),
     )
 
 
@@ -65,8 +69,10 @@ def row_schemas(program: Program) -> dict[str, Schema]:
 
     def column(attribute: Attribute, bits: int) -> Column:
         kind = program.kind(attribute.type)
-        shape = None if kind in BASES else Shape(constructed, kind, bits)
-        return Column(attribute.name, program.base_type(kind), shape, bits)
+        logical = program.logical(kind)
+        plain = kind in BASES or logical is not None
+        shape = None if plain else Shape(constructed, kind, bits)
+        return Column(attribute.name, program.base_type(kind), shape, bits, of=logical)
 
     # A relation that a planner made, `~…`, holds whole sums: they are cut where a rule reads them.
     return {

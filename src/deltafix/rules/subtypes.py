@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 from deltafix.diagnostics import Diagnostic, Span
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import BASES, Atom, Attribute, Comparison, Formula, Or, Program, Rule
+from deltafix.rules.logical import logical_functor
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import alternatives, inside, subterms
 
@@ -41,7 +42,8 @@ class Subtypes:
             self._declare()
 
     def _declare(self) -> None:
-        below: dict[str, set[str]] = {base: {base} for base in BASES}
+        kinds = (*BASES, *filter(self.program.logical, self.program.kinds))
+        below: dict[str, set[str]] = {kind: {kind} for kind in kinds}
         for declared in self.program.types:
             below.setdefault(declared.name, {declared.name} if declared.subtype else set())
             if declared.branches:
@@ -58,7 +60,7 @@ class Subtypes:
                     else:
                         below[declared.name] |= below[parent]
                         kind = self.program.kind(declared.name)
-                        if kind in BASES:
+                        if kind in kinds:
                             below[kind] |= below[declared.name]
         self._values = {name: frozenset(values) for name, values in below.items()}
 
@@ -148,6 +150,8 @@ class Subtypes:
             named = term.args[1]
             assert isinstance(named, Const)  # noqa: S101  the parser's and the checker's shape
             return self._values[str(named.value)]
+        if logical_functor(term.functor[1:]) is not None:
+            return _ANY
         if term.functor[0] == "@":
             return self._values[self.program.declared_functor(term.functor[1:]).result]
         if not any(isinstance(part, Var | Aggregate) for part in subterms(term)):

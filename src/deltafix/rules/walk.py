@@ -18,6 +18,7 @@ MAX_ALTERNATIVES: Final = 4096
 """Alternatives of one body; `(a ; b), (c ; d), …` doubles with every group."""
 
 Leaf: TypeAlias = Var | Wildcard | Const
+Calls: TypeAlias = "Callable[[Call | Aggregate], Term] | None"
 _LEAVES: Final = (Wildcard, Const)
 _WITH_ARGS: Final = (Atom, Call)
 _WITH_PARTS: Final = (And, Or)
@@ -164,18 +165,21 @@ def inside(disjunction: Or) -> tuple[tuple[Formula, ...], ...]:
     return tuple(case for part in disjunction.parts for case in alternatives(part))
 
 
-def map_term(
-    term: Term, leaf: Callable[[Leaf], Term], call: Callable[[Call], Call] | None = None
-) -> Term:
+def map_term(term: Term, leaf: Callable[[Leaf], Term], call: Calls = None) -> Term:
     """The same term with every variable, wildcard and constant replaced.
 
-    `call` rewrites calls themselves, before their arguments are looked at.
+    `call` rewrites calls and aggregates themselves, before their arguments are looked at; what it
+    gives instead of a call stays.
     """
+    if call is not None and isinstance(term, Call | Aggregate):
+        named = call(term)
+        if not isinstance(named, Call | Aggregate):
+            return named
+        term = named
     if isinstance(term, Call):
-        named = term if call is None else call(term)
-        if named.functor == "as":
-            return replace(named, args=(map_term(named.args[0], leaf, call), *named.args[1:]))
-        return replace(named, args=tuple(map_term(arg, leaf, call) for arg in named.args))
+        args = term.args if term.functor != "as" else term.args[:1]
+        mapped = (map_term(arg, leaf, call) for arg in args)
+        return replace(term, args=(*mapped, *term.args[len(args) :]))
     if isinstance(term, Aggregate):
         target = None if term.target is None else map_term(term.target, leaf, call)
         over = term.over and tuple(map_term(one, leaf, call) for one in term.over)
@@ -184,9 +188,7 @@ def map_term(
     return leaf(term)
 
 
-def map_formula(
-    formula: Formula, leaf: Callable[[Leaf], Term], call: Callable[[Call], Call] | None = None
-) -> Formula:
+def map_formula(formula: Formula, leaf: Callable[[Leaf], Term], call: Calls = None) -> Formula:
     """The same formula with every variable, wildcard and constant replaced."""
     if isinstance(formula, Atom):
         return replace(formula, args=tuple(map_term(arg, leaf, call) for arg in formula.args))
@@ -198,9 +200,7 @@ def map_formula(
     return replace(formula, parts=tuple(map_formula(part, leaf, call) for part in formula.parts))
 
 
-def map_rule(
-    rule: Rule, leaf: Callable[[Leaf], Term], call: Callable[[Call], Call] | None = None
-) -> Rule:
+def map_rule(rule: Rule, leaf: Callable[[Leaf], Term], call: Calls = None) -> Rule:
     """The same rule with every variable, wildcard and constant replaced."""
     heads = []
     for head in rule.heads:

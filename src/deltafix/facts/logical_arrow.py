@@ -1,0 +1,129 @@
+"""Columns of logical types as Arrow has them, and as the engine does.
+
+Invariant: `closed` and `opened` are inverse on arrays of a type's values. Whole columns at a time;
+only bytes, of which Arrow has no hexadecimal digits, are looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from deltafix.facts.logical_types import LogicalType, write_day
+
+_ARROW: Final = {
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
+    "timestamptz": pa.timestamp("us", "UTC"),
+    "blob": pa.binary(),
+    "number": pa.int64(),
+    "float": pa.float64(),
+    "symbol": pa.string(),
+}
+_DAY: Final = 86_400_000_000
+_FIRST, _LAST = (write_day(one) or 0 for one in (date.min, date.max))
+"""The days that Python has, and so the engine's functions."""
+
+
+def arrow_type(kind: LogicalType) -> pa.DataType:
+    """Arrow's type for the values of a logical type."""
+    return pa.decimal128(kind.digits, kind.scale) if kind.is_decimal else _ARROW[kind.inner]
+
+
+def takes(kind: LogicalType, given: pa.DataType) -> bool:
+    """Whether values of an Arrow type may be ones of a logical type, without being rounded."""
+    wanted = arrow_type(kind)
+    if given.equals(wanted) or pa.types.is_null(given):
+        return True
+    if kind.is_decimal:
+        return bool(pa.types.is_decimal(given) or pa.types.is_integer(given))
+    if kind.inner == "date":
+        return bool(pa.types.is_date(given))
+    if pa.types.is_timestamp(wanted):
+        return bool(pa.types.is_timestamp(given)) and (given.tz is None) is (wanted.tz is None)
+    if kind.inner == "blob":
+        return bool(
+            pa.types.is_large_binary(given)
+            or pa.types.is_binary_view(given)
+            or pa.types.is_fixed_size_binary(given)
+        )
+    if kind.inner == "symbol":
+        return bool(pa.types.is_large_string(given) or given == pa.string_view())
+    if kind.inner == "float":
+        return bool(pa.types.is_floating(given) or pa.types.is_integer(given))
+    return kind.inner == "number" and bool(pa.types.is_integer(given))
+
+
+def closed(array: Any, kind: LogicalType) -> Any:
+    """Values of `arrow_type` as the engine has them, null where they are missing. O(values).
+
+    Raises ValueError for years that Python has not.
+    """
+    name = kind.inner
+    if kind.is_decimal:
+        return unscaled(_whole(array))
+    if name == "blob":
+        return each_value(array, bytes.hex, pa.string())
+    if name == "boolean":
+        return array.cast(pa.int8()).cast(pa.int64())
+    if name in ("number", "float", "symbol"):
+        return array
+    done = (array.cast(pa.int32()) if name == "date" else array).cast(pa.int64())
+    unit = 1 if name == "date" else _DAY
+    found = pc.min_max(done).as_py()
+    low, high = _FIRST * unit, (_LAST + 1) * unit - 1
+    if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
+        raise ValueError("a year that is not 1 to 9999")
+    return done
+
+
+def opened(array: Any, kind: LogicalType) -> Any:
+    """The inverse of `closed`."""
+    wanted = arrow_type(kind)
+    if kind.inner == "blob":
+        return each_value(array, bytes.fromhex, wanted)
+    if kind.is_decimal:
+        return scaled(_whole(array), wanted)
+    if kind.inner == "boolean":
+        return pc.not_equal(array, 0)
+    return (array.cast(pa.int32()) if kind.inner == "date" else array).cast(wanted)
+
+
+def each_value(array: Any, change: Callable[[Any], Any], wanted: pa.DataType) -> pa.Array:
+    """Values one by one, for what Arrow has no kernel for; NULL stays."""
+    return pa.array([None if one is None else change(one) for one in array.to_pylist()], wanted)
+
+
+def unscaled(array: pa.Array) -> pa.Array:
+    """Decimals of at most 18 digits as whole numbers: the lower of their two words."""
+    words = np.frombuffer(array.buffers()[1] or b"", np.int64)
+    low = words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
+    return pa.array(low.copy(), mask=_mask(array.is_null()))
+
+
+def scaled(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The inverse of `unscaled`."""
+    low = np.asarray(pc.fill_null(array, 0))
+    words = np.stack([low, low >> 63], axis=1)
+    valid = pa.array(~_mask(array.is_null()))
+    buffers = [valid.buffers()[1], pa.py_buffer(np.ascontiguousarray(words))]
+    return pa.Array.from_buffers(wanted, len(array), buffers)
+
+
+def _mask(array: Any) -> Any:
+    return np.asarray(array.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def _whole(array: Any) -> pa.Array:
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    found = array.combine_chunks()
+    if isinstance(found, pa.ChunkedArray):
+        found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], found.type)
+    return found

@@ -1,0 +1,310 @@
+"""Logical types: values of tables that the engine holds as numbers or texts, and how.
+
+`boolean`, `date`, `timestamp`, `timestamptz`, `decimal(p, s)` and `blob`, as SQL has them, and of
+each, and of `number`, `float` and `symbol`, the type with a question mark whose values may be
+missing: None in Python, NULL in tables, `nil` in rules, where `[x]` opens those that are there.
+The engine holds days and microseconds since 1970, units of the last digit, 0 and 1, hexadecimal
+digits, and what may be missing as a record of one field. Invariant: `write` and `read` are inverse
+on the values that a type has and keep their order; `write` refuses all others and rounds nothing.
+`deltafix.sql.types` has the same values under SQL's names. Nothing here imports pyarrow until a
+column is asked for.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from typing import Any, Final
+
+from deltafix.facts.values import FLOAT_DIGITS, fitting, read_real, read_whole, valid_values
+
+EXACT: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+"""Exact for sums and products of decimals, and rounding as SQL does where digits are cut."""
+
+MOST_DIGITS: Final = 18
+"""The digits of a decimal: what a number of 64 bits holds of any sign."""
+
+OPTIONAL_BASES: Final = ("number", "float", "symbol")
+"""The base types of which there is one whose values may be missing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LogicalType:
+    """A logical type; one object for each, so they are compared by identity.
+
+    Attributes:
+        name: as programs write it, `date` or `decimal(10, 2)?`.
+        base: the engine's type for it.
+        write: the engine's value for one of Python; None for what is none of the type's.
+        read: the way back.
+        parse: of text that is none of the type's it gives None.
+        takes: what Python has for its values.
+        like: a text of one.
+        nullable: whether a value may be missing; `write` and `read` are those of a value that is
+            there.
+    """
+
+    name: str
+    base: str
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+    parse: Callable[[str], Any]
+    takes: str
+    like: str
+    nullable: bool = False
+    digits: int = 0
+    scale: int = 0
+
+    def __reduce__(self) -> Any:
+        """As its name: there is one object for each type in a worker's process, too."""
+        return logical_type, (self.name,)
+
+    @property
+    def inner(self) -> str:
+        """The type of a value that is there."""
+        return self.name.removesuffix("?")
+
+    @property
+    def is_decimal(self) -> bool:
+        """Whether it is a decimal."""
+        return self.digits > 0
+
+    def encode(self, value: Any) -> Any:
+        """The engine's value. Raises ValueError, saying what would be valid."""
+        if value is None and self.nullable:
+            return None
+        found = self.write(value)
+        if found is None:
+            raise ValueError(f"{self.name} takes {self.takes}")
+        return (found,) if self.nullable else found
+
+    def decode(self, value: Any) -> Any:
+        """The value for one of the engine's."""
+        if not self.nullable:
+            return self.read(value)
+        return None if value is None else self.read(value[0])
+
+    def from_text(self, text: str) -> Any:
+        """The value that a text is, as `values.logical_text` writes it. Raises ValueError."""
+        if self.nullable and text == "nil":
+            return None
+        found = self.parse(text)
+        if found is None:
+            raise ValueError(f"{text[:60]!r} is no {self.name}, which is written {self.like!r}")
+        return found
+
+
+_FIRST: Final = date(1970, 1, 1).toordinal()
+_MICROSECOND: Final = timedelta(microseconds=1)
+EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  a moment without a zone
+EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+_MOMENT: Final = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?(Z|[+-]\d\d(?::?\d\d)?)?", re.ASCII
+)
+_DIGITS: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
+_HEX: Final = re.compile(r"(?:\\x)?((?:[0-9a-fA-F]{2})*)")
+
+
+def write_day(value: Any) -> int | None:
+    """Days since 1970 of a date."""
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value.toordinal() - _FIRST
+    return None
+
+
+def read_day(days: int) -> date:
+    """The date of days since 1970."""
+    return date.fromordinal(days + _FIRST)
+
+
+def _parse_day(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:
+        return None
+
+
+def write_moment(epoch: datetime) -> Callable[[Any], int | None]:
+    """Microseconds since an epoch, of moments that have a zone if that has one."""
+    zoned = epoch.tzinfo is not None
+    bounds = (one.replace(tzinfo=epoch.tzinfo) - epoch for one in (datetime.min, datetime.max))
+    least, most = (one // _MICROSECOND for one in bounds)
+
+    def write(value: Any) -> int | None:
+        if isinstance(value, datetime) and (value.utcoffset() is not None) is zoned:
+            if getattr(value, "nanosecond", 0) != 0:
+                return None  # of pandas, whose moments have more digits
+            found = (value - epoch) // _MICROSECOND
+            return found if least <= found <= most else None  # in UTC, where it is shown
+        return None
+
+    return write
+
+
+def read_moment(epoch: datetime) -> Callable[[int], datetime]:
+    """The moment of microseconds since an epoch."""
+    return lambda micros: epoch + timedelta(microseconds=micros)
+
+
+def _parse_moment(*, zoned: bool) -> Callable[[str], datetime | None]:
+    def parse(text: str) -> datetime | None:
+        found = _MOMENT.fullmatch(text)
+        if found is None or (found[1] is not None) is not zoned:
+            return None
+        try:
+            value = datetime.fromisoformat(text)
+            return value.astimezone(UTC) if zoned else value
+        except (ValueError, OverflowError):
+            return None
+
+    return parse
+
+
+def write_truth(value: Any) -> int | None:
+    """0 or 1 of a bool, Python's or numpy's."""
+    is_truth = isinstance(value, bool) or type(value).__name__ in ("bool", "bool_")
+    return int(value) if is_truth else None
+
+
+def write_decimal(digits: int, scale: int) -> Callable[[Any], int | None]:
+    """Units of the last digit of a Decimal or an int that has no more digits."""
+    most, one = 10**digits, 10**scale
+
+    def write(value: Any) -> int | None:
+        if isinstance(value, Decimal):
+            unscaled = EXACT.scaleb(value, scale)
+            if not unscaled.is_finite() or not -most < unscaled < most:
+                return None
+            found = int(unscaled)
+            return found if found == unscaled else None
+        if isinstance(value, int) and not isinstance(value, bool):
+            found = value * one
+            return found if -most < found < most else None
+        return None
+
+    return write
+
+
+def read_decimal(scale: int) -> Callable[[int], Decimal]:
+    """The Decimal of units of the last digit."""
+    return lambda units: EXACT.scaleb(Decimal(units), -scale)
+
+
+def _parse_decimal(text: str) -> Decimal | None:
+    return Decimal(text) if len(text) <= 80 and _DIGITS.fullmatch(text) else None
+
+
+def write_bytes(value: Any) -> str | None:
+    """The hexadecimal digits of bytes."""
+    return value.hex() if isinstance(value, bytes) else None
+
+
+def _parse_bytes(text: str) -> bytes | None:
+    found = _HEX.fullmatch(text)
+    return None if found is None else bytes.fromhex(found[1])
+
+
+_PLAIN: Final = {
+    one.name: one
+    for one in (
+        LogicalType(
+            "boolean", "number", write_truth, bool, {"true": True, "false": False}.get,
+            "a bool", "true",
+        ),
+        LogicalType(
+            "date", "number", write_day, read_day, _parse_day, "a datetime.date", "2026-01-31"
+        ),
+        LogicalType(
+            "timestamp", "number", write_moment(EPOCH), read_moment(EPOCH),
+            _parse_moment(zoned=False),
+            "a datetime.datetime without a zone", "2026-01-31 12:30:00",
+        ),
+        LogicalType(
+            "timestamptz", "number", write_moment(EPOCH_UTC), read_moment(EPOCH_UTC),
+            _parse_moment(zoned=True),
+            "a datetime.datetime with a zone", "2026-01-31 12:30:00+00:00",
+        ),
+        LogicalType(
+            "blob", "symbol", write_bytes, bytes.fromhex, _parse_bytes, "bytes", "00ff"
+        ),
+    )
+}  # fmt: skip
+NAMES: Final = (*_PLAIN, "decimal(p, s)")
+"""The logical types whose values are there, as an error lists them."""
+_SIZED: Final = re.compile(r"decimal\(([1-9]\d?), ?(\d{1,2})\)", re.ASCII)
+
+
+@cache
+def logical_type(name: str) -> LogicalType | None:
+    """The logical type that a program writes so; None for a name of any other."""
+    if name.endswith("?"):
+        return _optional(name)
+    found = _SIZED.fullmatch(name)
+    if found is None:
+        return _PLAIN.get(name)
+    digits, scale = int(found[1]), int(found[2])
+    if digits > MOST_DIGITS or scale > digits:
+        return None
+    shown_name = f"decimal({digits}, {scale})"
+    if shown_name != name:
+        return logical_type(shown_name)
+    like = f"{'1' * min(digits - scale, 1) or '0'}{'.' if scale else ''}{'5' * scale}"
+    return LogicalType(
+        name, "number", write_decimal(digits, scale), read_decimal(scale), _parse_decimal,
+        f"a decimal.Decimal of at most {digits} digits, {scale} of them behind the point", like,
+        digits=digits, scale=scale,
+    )  # fmt: skip
+
+
+def constant_of(name: str, value: Any) -> Any:
+    """What the engine has for a constant of a program as one of a type; None where it is none.
+
+    A number that is written with a point is a decimal if a float has all of its digits.
+    """
+    kind = logical_type(name)
+    if kind is None:
+        return None
+    if isinstance(value, str):
+        parsed = kind.parse(value)
+        return None if parsed is None else kind.write(parsed)
+    if not kind.is_decimal:
+        return None
+    if isinstance(value, float):
+        value = Decimal(repr(value))
+        if not value.is_finite() or len(value.as_tuple().digits) > FLOAT_DIGITS:
+            return None
+    return kind.write(value)
+
+
+def _optional(name: str) -> LogicalType | None:
+    inner = logical_type(name[:-1])
+    if inner is not None:
+        made = inner
+    elif name[:-1] in OPTIONAL_BASES:
+        made = _of_base(name[:-1])
+    else:
+        return None
+    takes = f"{made.takes}, or None"
+    return replace(made, name=name, base=f"{made.base}?", takes=takes, nullable=True)
+
+
+def _of_base(base: str) -> LogicalType:
+    """A base type as a logical one: its values are its own."""
+    reads: dict[str, Callable[[str], Any]] = {
+        "number": read_whole, "float": read_real, "symbol": str,
+    }  # fmt: skip
+    likes = {"number": "3", "float": "3.0", "symbol": "abc"}
+    return LogicalType(
+        base, base, lambda value: fitting(base, value), _itself, reads[base], valid_values(base),
+        likes[base],
+    )  # fmt: skip
+
+
+def _itself(value: Any) -> Any:
+    return value

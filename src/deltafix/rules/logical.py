@@ -1,0 +1,223 @@
+"""What rules compute with values of logical types, and how a program is without such types.
+
+The engine runs on numbers and texts. So inference (`rules.infer`) gives constants as the engine has
+them, and writes what is computed with dates or decimals as a call of a functor that is named here,
+`@~logical:+:date:number:date`; `erased` declares those that are called, and the columns as the engine has them.
+Invariants: a functor's value is one of its type's, or it raises: nothing wraps around and nothing
+is rounded but by `to_number`, `to_float` and the day of a moment; a name says all of a functor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from deltafix.errors import FunctorError
+from deltafix.facts.logical_types import LogicalType, logical_type
+from deltafix.facts.values import fitting, logical_text, show_value
+from deltafix.rules.ast import Attribute, FunctorDecl, Program, Rule
+from deltafix.rules.terms import Call
+from deltafix.rules.walk import subterms, terms_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MARK: Final = "~logical:"
+
+OPERATORS: Final = ("+", "-", "*", "neg", "to_number", "to_float", "to_string", "as")
+"""Functors that may be of logical types."""
+
+_DAY: Final = 86_400_000_000
+_MOMENTS: Final = ("timestamp", "timestamptz")
+_PLAIN: Final = ("number", "float", "symbol")
+
+
+def signatures(functor: str, kinds: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """What a functor takes and gives, where one of these logical types is among them.
+
+    Of `as` the result is the type that is cast to.
+    """
+    named = sorted(kinds)
+    decimals = [kind for kind in named if kind.startswith("decimal")]
+    moments = [kind for kind in named if kind in _MOMENTS]
+    if functor in ("+", "-"):
+        yield from ((kind, kind, kind) for kind in decimals)
+        for kind in (*moments, *(one for one in named if one == "date")):
+            yield (kind, "number", kind)
+            yield ("number", kind, kind) if functor == "+" else (kind, kind, "number")
+    elif functor == "*":
+        for kind in decimals:
+            yield from ((kind, "number", kind), ("number", kind, kind))
+    elif functor == "neg":
+        yield from ((kind, kind) for kind in decimals)
+    elif functor in ("to_number", "to_float"):
+        yield from ((kind, functor[3:]) for kind in decimals)
+    elif functor == "to_string":
+        yield from ((kind, "symbol") for kind in named)
+    elif functor == "as":
+        every = (*named, "number", "symbol")
+        yield from (pair for pair in product(every, every) if _converts(*pair))
+
+
+def _converts(given: str, wanted: str) -> bool:
+    if given in _PLAIN and wanted in _PLAIN:
+        return False  # the language's own
+    if given == wanted or given == "symbol":
+        return True
+    numbers = {"number", *(kind for kind in (given, wanted) if kind.startswith("decimal"))}
+    if {given, wanted} <= numbers:
+        return True
+    if "number" in (given, wanted):
+        return "blob" not in (given, wanted) and wanted != "symbol"
+    return {given, wanted} == {"date", "timestamp"}
+
+
+def call_name(functor: str, kinds: Sequence[str]) -> str:
+    """The functor for a signature, as a call has it."""
+    return f"@{_MARK}{functor}:{':'.join(kinds)}"
+
+
+@cache
+def logical_functor(name: str) -> tuple[FunctorDecl, Callable[..., Any]] | None:
+    """The functor of a name, and its function on the engine's values; None for a user's."""
+    if not name.startswith(_MARK):
+        return None
+    functor, *kinds = name.removeprefix(_MARK).split(":")
+    bases = [_base(kind) for kind in kinds]
+    attributes = tuple(Attribute(f"x{n}", base) for n, base in enumerate(bases[:-1]))
+    declared = FunctorDecl(name, attributes, bases[-1], partial=True)
+    return declared, _function(functor, kinds)
+
+
+def _base(kind: str) -> str:
+    found = logical_type(kind)
+    return kind if found is None else found.base
+
+
+def _kind(name: str) -> LogicalType:
+    found = logical_type(name)
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
+def _function(functor: str, kinds: Sequence[str]) -> Callable[..., Any]:
+    *given, result = kinds
+    if functor == "to_string":
+        kind = _kind(given[0])
+        return lambda held: logical_text(kind.read(held))
+    if functor in ("to_number", "to_float"):
+        kind = _kind(given[0])
+        convert = int if functor == "to_number" else float
+        return lambda units: convert(kind.read(units))
+    compute = _cast(given[0], result) if functor == "as" else _COMPUTE[functor]
+
+    def checked(*values: Any) -> Any:
+        try:
+            found = compute(*values)
+        except ValueError:
+            found = None
+        if found is None or not _holds(result, found):
+            args = ", ".join(map(_said, given, values))
+            message = f"{functor}({args}) is no {result}"
+            raise FunctorError(f"{message}; rolled back", functor=functor)
+        return found
+
+    return checked
+
+
+def _said(kind: str, held: Any) -> str:
+    """A value of the engine's as a message has it."""
+    found = logical_type(kind)
+    return show_value(held if found is None else found.read(held))
+
+
+_COMPUTE: Final[dict[str, Callable[..., Any]]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "neg": lambda a: -a,
+}
+"""Of units, days and microseconds; Python's numbers do not wrap around."""
+
+
+def _holds(name: str, held: Any) -> bool:
+    """Whether what the engine may hold is a value of the type."""
+    kind = logical_type(name)
+    if kind is None:
+        return fitting(name, held) is not None
+    try:
+        return bool(kind.write(kind.read(held)) == held)
+    except (ValueError, OverflowError):
+        return False
+
+
+def _cast(given: str, wanted: str) -> Callable[[Any], Any]:
+    if given == wanted:
+        return lambda held: held
+    target, source = logical_type(wanted), logical_type(given)
+    if given == "symbol":
+        kind = _kind(wanted)
+        return lambda text: kind.encode(kind.from_text(text))
+    if (given, wanted) == ("date", "timestamp"):
+        return lambda days: days * _DAY
+    if (given, wanted) == ("timestamp", "date"):
+        return lambda micros: micros // _DAY
+    less = (0 if target is None else target.scale) - (0 if source is None else source.scale)
+    if less >= 0:
+        return lambda held: held * 10**less
+
+    def exactly(units: int) -> int:
+        whole, rest = divmod(units, 10**-less)
+        if rest:
+            raise ValueError(f"it has digits that a {wanted} has not")
+        return whole
+
+    return exactly
+
+
+def erased(program: Program, rules: Sequence[Rule], orders: Sequence[Rule]) -> Program:
+    """A program whose rules were found to be these, without logical types. O(program).
+
+    It is itself where it has none.
+    """
+    if not any(program.logical(kind) for kind in program.kinds) and not _called(rules):
+        return program
+
+    def plain(attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+        return tuple(replace(one, type=base_name(program, one.type)) for one in attributes)
+
+    functors = (
+        replace(one, arguments=plain(one.arguments), result=base_name(program, one.result))
+        for one in program.functors
+    )
+    called = (logical_functor(name) for name in _called((*rules, *orders)))
+    made = replace(
+        program,
+        relations=tuple(replace(one, attributes=plain(one.attributes)) for one in program.relations),
+        rules=tuple(rules),
+        types=tuple(one for one in program.types if program.logical(program.kind(one.name)) is None),
+        functors=(*functors, *(found[0] for found in called if found is not None)),
+    )
+    return made
+
+
+def base_name(program: Program, name: str) -> str:
+    """A type's name in the program without logical types."""
+    kind = program.logical(program.kind(name))
+    return name if kind is None else kind.base
+
+
+def _called(rules: Sequence[Rule]) -> dict[str, None]:
+    """The functors of logical types that rules call, each once."""
+    found: dict[str, None] = {}
+    for rule in rules:
+        for part in (*rule.heads, rule.body):
+            for term in terms_of(part):
+                for one in subterms(term):
+                    if isinstance(one, Call) and one.functor.startswith(f"@{_MARK}"):
+                        found[one.functor[1:]] = None
+    return found
