@@ -17,6 +17,7 @@ from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.source import Source
 from deltafix.diagnostics import Diagnostic, plural, render
 from deltafix.errors import ProgramError, TypeMismatchError
+from deltafix.facts.logical_types import constant_of
 from deltafix.facts.schema import (
     Column,
     Pattern,
@@ -25,7 +26,7 @@ from deltafix.facts.schema import (
     unknown_relation,
 )
 from deltafix.facts.values import Value, show_value
-from deltafix.rules.ast import Atom, Dominates, Rule
+from deltafix.rules.ast import BASES, Atom, Dominates, Rule
 from deltafix.rules.infer import EXAMPLES
 from deltafix.rules.terms import Term, Var, Wildcard, constant
 
@@ -167,7 +168,7 @@ def _fitting(column: Column, term: Term, text: str, schema: Schema) -> Value:
         hint = 'a fact is like edge("a", 1)'
         raise _wrong(text, term, "expected a constant", hint) from None
     try:
-        return schema.check_value(column, 0, value)
+        return schema.check_value(column, 0, _of_literal(column, value))
     except TypeMismatchError:
         name = schema.relation
         said = f"{show_value(value)}, but {_takes(column, value)}"
@@ -179,8 +180,24 @@ def _fitting(column: Column, term: Term, text: str, schema: Schema) -> Value:
         ) from None
 
 
+def _of_literal(column: Column, value: Value) -> Value:
+    """A constant as its column has it: of logical types a text or number, or one in a record."""
+    kind = column.of
+    if kind is None or value is None:
+        return value
+    if isinstance(value, tuple) and kind.nullable and len(value) == 1:
+        (value,) = value
+    found = None if kind.inner in BASES else constant_of(kind.inner, value)
+    return value if found is None else kind.read(found)  # type: ignore[no-any-return]
+
+
 def _takes(column: Column, value: Value) -> str:
     """What a column takes, as programs spell it."""
+    if column.of is not None:
+        like = column.of.like
+        return f"{column.of.name} takes values like " + (
+            like if like[0].isdigit() and "-" not in like else f'"{like}"'
+        )
     if column.shape is not None:
         return f"{column.shape.kind} takes {column.shape.spelled}"
     if column.range is not None and isinstance(value, int):

@@ -43,7 +43,9 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     """The Arrow schema of a relation: one field per column, without nulls if none may be missing."""
     return pa.schema(
         [
-            pa.field(column.name, column_type(column), nullable=column.of is not None and column.nullable)
+            pa.field(
+                column.name, column_type(column), nullable=column.of is not None and column.nullable
+            )
             for column in schema.columns
         ]
     )
@@ -279,7 +281,9 @@ def _as_logical(
             f"{schema.relation}: column {column.name!r} is of Arrow type {given}, which does "
             f"not fit {kind.name}; it should be {wanted}"
         )
-        raise TypeMismatchError(message, relation=schema.relation, column=column.name, value=str(given))
+        raise TypeMismatchError(
+            message, relation=schema.relation, column=column.name, value=str(given)
+        )
     if kind.inner == "symbol":
         _check_texts(schema, column, array)
     try:

@@ -108,6 +108,8 @@ def read_value(given: Any, column: Column, place: str) -> Value:
     value = given
     why = column.takes
     try:
+        if column.of is not None:
+            return column.of.from_json(given)  # type: ignore[no-any-return]
         if column.shape is not None:
             return column.shape.check(_constructed(given, column.shape.kind, column.shape))
         if column.type == "float" and isinstance(given, str):
@@ -123,6 +125,8 @@ def read_value(given: Any, column: Column, place: str) -> Value:
 
 
 def _plain(value: Value, column: Column, *, as_objects: bool) -> Any:
+    if column.of is not None:
+        return column.of.to_json(value)
     if column.shape is not None:
         try:
             return _nested(value, column.shape.kind, column.shape.types, as_objects, 0)

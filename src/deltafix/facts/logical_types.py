@@ -19,9 +19,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
+from math import isfinite
 from typing import Any, Final
 
-from deltafix.facts.values import FLOAT_DIGITS, fitting, read_real, read_whole, valid_values
+from deltafix.facts.values import (
+    FLOAT_DIGITS,
+    fitting,
+    read_real,
+    read_whole,
+    show_value,
+    unquoted,
+    valid_values,
+    write_value,
+)
 
 EXACT: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 """Exact for sums and products of decimals, and rounding as SQL does where digits are cut."""
@@ -45,6 +55,7 @@ class LogicalType:
         parse: of text that is none of the type's it gives None.
         takes: what Python has for its values.
         like: a text of one.
+        python: the class of a value that is there.
         nullable: whether a value may be missing; `write` and `read` are those of a value that is
             there.
     """
@@ -56,6 +67,7 @@ class LogicalType:
     parse: Callable[[str], Any]
     takes: str
     like: str
+    python: type
     nullable: bool = False
     digits: int = 0
     scale: int = 0
@@ -89,14 +101,37 @@ class LogicalType:
             return self.read(value)
         return None if value is None else self.read(value[0])
 
+    def to_text(self, value: Any) -> str:
+        """A value as a fact file has it, a missing one as `nil`; `from_text` reads it."""
+        if value is None:
+            return "nil"
+        if self.inner == "symbol" and (value == "nil" or value[:1] == '"'):
+            return show_value(value)
+        return write_value(value)
+
     def from_text(self, text: str) -> Any:
-        """The value that a text is, as `values.logical_text` writes it. Raises ValueError."""
+        """The value that a text is. Raises ValueError, saying how one is written."""
         if self.nullable and text == "nil":
             return None
         found = self.parse(text)
-        if found is None:
-            raise ValueError(f"{text[:60]!r} is no {self.name}, which is written {self.like!r}")
+        if found is None or self.write(found) is None:
+            raise ValueError(f"{self.name} is written like {self.like}")
         return found
+
+    def to_json(self, value: Any) -> Any:
+        """A value as JSON has it, a missing one as null: a text where JSON has no such value."""
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        return value if isinstance(value, float) and isfinite(value) else write_value(value)
+
+    def from_json(self, value: Any) -> Any:
+        """The inverse, of what JSON may have for it. Raises ValueError."""
+        if isinstance(value, str) and self.inner != "symbol":
+            return self.from_text(value)
+        if self.is_decimal and isinstance(value, float):
+            value = constant_of(self.inner, value)
+            value = None if value is None else self.read(value)
+        return self.decode(self.encode(value))
 
 
 _FIRST: Final = date(1970, 1, 1).toordinal()
@@ -215,23 +250,25 @@ _PLAIN: Final = {
     for one in (
         LogicalType(
             "boolean", "number", write_truth, bool, {"true": True, "false": False}.get,
-            "a bool", "true",
+            "a bool", "true", bool,
         ),
         LogicalType(
-            "date", "number", write_day, read_day, _parse_day, "a datetime.date", "2026-01-31"
+            "date", "number", write_day, read_day, _parse_day, "a datetime.date", "2026-01-31",
+            date,
         ),
         LogicalType(
             "timestamp", "number", write_moment(EPOCH), read_moment(EPOCH),
             _parse_moment(zoned=False),
-            "a datetime.datetime without a zone", "2026-01-31 12:30:00",
+            "a datetime.datetime without a zone", "2026-01-31 12:30:00", datetime,
         ),
         LogicalType(
             "timestamptz", "number", write_moment(EPOCH_UTC), read_moment(EPOCH_UTC),
             _parse_moment(zoned=True),
-            "a datetime.datetime with a zone", "2026-01-31 12:30:00+00:00",
+            "a datetime.datetime with a zone", "2026-01-31 12:30:00+00:00", datetime,
         ),
         LogicalType(
-            "blob", "symbol", write_bytes, bytes.fromhex, _parse_bytes, "bytes", "00ff"
+            "blob", "symbol", write_bytes, bytes.fromhex, _parse_bytes, "bytes", "00ff",
+            bytes,
         ),
     )
 }  # fmt: skip
@@ -258,7 +295,7 @@ def logical_type(name: str) -> LogicalType | None:
     return LogicalType(
         name, "number", write_decimal(digits, scale), read_decimal(scale), _parse_decimal,
         f"a decimal.Decimal of at most {digits} digits, {scale} of them behind the point", like,
-        digits=digits, scale=scale,
+        Decimal, digits=digits, scale=scale,
     )  # fmt: skip
 
 
@@ -296,14 +333,23 @@ def _optional(name: str) -> LogicalType | None:
 
 def _of_base(base: str) -> LogicalType:
     """A base type as a logical one: its values are its own."""
-    reads: dict[str, Callable[[str], Any]] = {
-        "number": read_whole, "float": read_real, "symbol": str,
-    }  # fmt: skip
-    likes = {"number": "3", "float": "3.0", "symbol": "abc"}
+    parse, like, python = _OF_BASES[base]
+    takes = valid_values(base)
     return LogicalType(
-        base, base, lambda value: fitting(base, value), _itself, reads[base], valid_values(base),
-        likes[base],
-    )  # fmt: skip
+        base, base, lambda value: fitting(base, value), _itself, parse, takes, like, python
+    )
+
+
+def _parse_symbol(text: str) -> str:
+    return unquoted(text) if text[:1] == '"' else text
+
+
+_OF_BASES: Final[dict[str, tuple[Callable[[str], Any], str, type]]] = {
+    "number": (read_whole, "3", int),
+    "float": (read_real, "3.0", float),
+    "symbol": (_parse_symbol, "abc", str),
+}
+"""Of base types: how they are read, a text of one, and the class of a value."""
 
 
 def _itself(value: Any) -> Any:

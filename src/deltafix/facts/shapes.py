@@ -26,7 +26,6 @@ _SPACE: Final = re.compile(r"[ \t]*")
 _QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _BARE: Final = re.compile(r"[^,\[\]()]*")
 _WORD: Final = re.compile(r"\$?[\w.?]+")
-_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 class _Frame:
@@ -197,8 +196,7 @@ def _expect(text: str, at: int, mark: str) -> int:
 def _base(kind: str, text: str, at: int, bits: int) -> tuple[values.Value, int]:
     quoted = _QUOTED.match(text, at)
     if quoted is not None and kind == "symbol":
-        plain = re.sub(r"\\(.)", lambda found: _ESCAPED.get(found[1], found[1]), quoted[1])
-        return plain, quoted.end()
+        return values.unquoted(quoted[0]), quoted.end()
     bare = _BARE.match(text, at)
     end = bare.end() if bare else at
     word = text[at:end].rstrip(" \t")

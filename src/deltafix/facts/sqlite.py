@@ -19,7 +19,7 @@ from typing import Final
 from deltafix.diagnostics import plural
 from deltafix.errors import DeltafixError, FactError, SinkError, SourceError
 from deltafix.facts.codec import read_value
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.schema import Column, Row, Schema
 from deltafix.facts.values import BaseType, Value, write_value
 
 _STORED: Final[dict[BaseType, str]] = {"number": "INTEGER", "float": "REAL", "symbol": "TEXT"}
@@ -66,7 +66,7 @@ def write_table(path: Path, schema: Schema, rows: Iterable[Row]) -> None:
     Raises SinkError for a place or database that cannot be written.
     """
     table = _quoted(schema.relation)
-    columns = [f"{_quoted(c.name)} {_STORED.get(c.type, '')}" for c in schema.columns]
+    columns = [f"{_quoted(c.name)} {_stored_type(c)}" for c in schema.columns]
     marks = ", ".join("?" * max(schema.arity, 1))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def write_table(path: Path, schema: Schema, rows: Iterable[Row]) -> None:
         for (kind,) in database.execute(known, (schema.relation,)).fetchall():
             database.execute(f"DROP {'VIEW' if kind == 'view' else 'TABLE'} {table}")
         database.execute(f"CREATE TABLE {table} ({', '.join(columns) or _HOLDS})")
-        stored = (tuple(map(_stored, row)) or (1,) for row in rows)
+        stored = (tuple(map(_stored, schema.columns, row)) or (1,) for row in rows)
         database.executemany(f"INSERT INTO {table} VALUES ({marks})", stored)  # noqa: S608  quoted
         database.commit()
 
@@ -101,11 +101,26 @@ def _quoted(name: str) -> str:
 
 def _row(cells: tuple[object, ...], schema: Schema, label: str, number: int) -> Row:
     return tuple(
-        read_value(str(cell), column, label, number)
-        if isinstance(cell, int | float | str)
-        else _refuse(cell, column.name, label, number)
+        _value(cell, column, label, number)
         for cell, column in zip(cells, schema.columns, strict=True)
     )
+
+
+def _value(cell: object, column: Column, label: str, number: int) -> Value:
+    if cell is None and column.nullable:
+        return None
+    if not isinstance(cell, int | float | str):
+        return _refuse(cell, column.name, label, number)
+    if column.of is not None and column.of.inner == "boolean" and cell in (0, 1):
+        cell = "true" if cell else "false"
+    return read_value(str(cell), column, label, number)
+
+
+def _stored_type(column: Column) -> str:
+    """The type of a column of a table."""
+    if column.of is None:
+        return _STORED.get(column.type, "")
+    return {int: "INTEGER", bool: "INTEGER", float: "REAL"}.get(column.of.python, "TEXT")
 
 
 def _refuse(cell: object, column: str, label: str, number: int) -> Value:
@@ -114,7 +129,11 @@ def _refuse(cell: object, column: str, label: str, number: int) -> Value:
     raise FactError(message, line=number, column=column)
 
 
-def _stored(value: Value) -> int | float | str:
+def _stored(column: Column, value: Value) -> int | float | str | None:
+    if value is None and column.nullable:
+        return None
+    if column.of is not None and not isinstance(value, int | float):
+        return column.of.to_text(value)
     if not isinstance(value, int | float | str):
         return write_value(value)
     if isinstance(value, int) and value >= 1 << 63:

@@ -22,7 +22,8 @@ from typing import (
 )  # fmt: skip
 
 from deltafix.errors import TypeMismatchError
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.logical_types import LogicalType
+from deltafix.facts.schema import Column, Row, Schema
 from deltafix.facts.shapes import Types
 from deltafix.facts.values import Branch
 
@@ -57,6 +58,9 @@ def maker(schema: Schema, cls: type[R]) -> Callable[[Row], R]:
     for column in schema.columns:
         hint = hints.get(column.name, Any)
         shape = column.shape
+        if column.of is not None:
+            _require_class(schema, cls, column, column.of, hint)
+            continue
         types: Types = {} if shape is None else shape.types
         kind = column.type if shape is None else shape.kind
         if not _admits(hint, kind, types, set()):
@@ -65,6 +69,22 @@ def maker(schema: Schema, cls: type[R]) -> Callable[[Row], R]:
             why = f"field {column.name!r} is {given}, but column {column.name!r} holds {wanted}"
             raise _unfit(schema, cls, why, column.name)
     return make
+
+
+def _require_class(
+    schema: Schema, cls: type[Any], column: Column, kind: LogicalType, hint: Any
+) -> None:
+    """Raise TypeMismatchError if a field's type has not every value of a logical type."""
+    options = list(_options(hint))
+    held = {kind.python, NoneType} if kind.nullable else {kind.python}
+    if Any in options or object in options or held <= {*options}:
+        return
+    wanted = (
+        " | ".join(sorted(one.__name__ for one in held - {NoneType})) + " | None" * kind.nullable
+    )
+    given = hint.__name__ if isinstance(hint, type) else str(hint)
+    why = f"field {column.name!r} is {given}, but column {column.name!r} holds {wanted}"
+    raise _unfit(schema, cls, why, column.name)
 
 
 def _fields(schema: Schema, cls: type[R]) -> tuple[tuple[str, ...], Callable[[Row], R]]:

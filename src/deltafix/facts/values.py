@@ -53,9 +53,7 @@ class Branch:
         return show_value(self)
 
 
-Value: TypeAlias = (
-    int | float | str | tuple["Value", ...] | Branch | date | Decimal | bytes | None
-)
+Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | date | Decimal | bytes | None
 """A value as users see it: `int` for number and unsigned, `float`, `str` for symbol.
 
 Of logical types (`facts.logical_types`) it is a bool, date, datetime, Decimal or bytes. A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
@@ -78,6 +76,9 @@ RANGES: Final[dict[int, dict[str, tuple[int, int]]]] = {
 _NAN: Final = math.nan
 _MAGNITUDE: Final = (1 << 63) - 1
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 _RAW: Final = re.compile(r'[^\s"\[\](),](?:[^"\[\](),\t\n\r]*[^\s"\[\](),])?')
@@ -200,6 +201,12 @@ def write_value(value: Value) -> str:
 
 def _quoted(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'
+
+
+def unquoted(text: str) -> str:
+    """The text that stands in quotes, with escapes: the inverse of how a symbol is shown."""
+    inside = text.removeprefix('"').removesuffix('"')
+    return re.sub(r"\\(.)", lambda found: _ESCAPED.get(found[1], found[1]), inside)
 
 
 def _spelt(value: Value, symbol: Any) -> str:

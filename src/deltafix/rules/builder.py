@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from copy import copy
 from dataclasses import dataclass, field, fields
-from types import MappingProxyType
-from typing import Final, TypeAlias
+from datetime import date, datetime
+from types import MappingProxyType, NoneType, UnionType
+from typing import Final, TypeAlias, get_args
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import ProgramError
+from deltafix.facts.logical_types import logical_type
 from deltafix.facts.values import BaseType, Value
 from deltafix.rules import ast
 from deltafix.rules.expressions import AtomExpr, Operand, term_of
@@ -28,14 +30,23 @@ from deltafix.rules.place import here
 class Joined:
     """A column that holds one value per key; made by `Min`, `Max` and `Lattice`."""
 
-    type: type[int] | type[float] | type[str] | str
+    type: type | UnionType | str
     join: str
 
 
-Column: TypeAlias = type[int] | type[float] | type[str] | str | Joined
-"""A column's type: `int`, `float`, `str`, a type's name (`"unsigned"`), or a `Joined` of them."""
+Column: TypeAlias = type | UnionType | str | Joined
+"""A column's type: a class of `_COLUMNS`, also `date | None`, a type's name (`"unsigned"`,
+`"decimal(10, 2)"`), or a `Joined` of them."""
 
-_COLUMNS: Final[dict[object, BaseType]] = {int: "number", float: "float", str: "symbol"}
+_COLUMNS: Final[dict[object, str]] = {
+    int: "number",
+    float: "float",
+    str: "symbol",
+    bool: "boolean",
+    date: "date",
+    datetime: "timestamp",
+    bytes: "blob",
+}
 _BASES: Final[dict[str, BaseType]] = {
     "number": "number",
     "unsigned": "unsigned",
@@ -90,12 +101,18 @@ class Builder:
 
     def _type(self, relation: str, column: str, kind: object) -> str:
         if isinstance(kind, str):
-            return kind
+            logical = logical_type(kind)
+            return kind if logical is None else logical.name
+        parts = get_args(kind)
+        if isinstance(kind, UnionType) and len(parts) == 2 and NoneType in parts:
+            (inner,) = (part for part in parts if part is not NoneType)
+            return f"{self._type(relation, column, inner)}?"
         base = _COLUMNS.get(kind)
         if base is None:
             raise TypeError(
                 f"column {column!r} of {relation!r} has type {kind!r}; "
-                "valid: int, float, str, or a type's name such as 'unsigned'"
+                f"valid: {', '.join(one.__name__ for one in _COLUMNS)}, one of them | None, or a "  # type: ignore[attr-defined]
+                "type's name such as 'unsigned' or 'decimal(10, 2)'"
             )
         return base
 
@@ -104,8 +121,11 @@ class Builder:
         if not bases:
             raise ProgramError(f"type {name!r} needs a base type, as in p.type({name!r}, int)")
         parents = tuple(self._type(name, "", base) for base in bases)
-        known = {declared.name: declared.base for declared in self.types} | _BASES
+        known: dict[str, str] = {declared.name: declared.base for declared in self.types} | _BASES
         for parent in parents:
+            logical = logical_type(parent)
+            if logical is not None and parent not in known:
+                known[parent] = logical.base
             if parent not in known:
                 close = suggest(parent, list(known))
                 hint = f"; did you mean {close!r}?" if close else ""
@@ -138,8 +158,13 @@ class Builder:
 
     def facts(self, relation: ast.RelationDecl, rows: Iterable[Sequence[Value]]) -> None:
         """One fact per row."""
+        may_lack = {n for n, one in enumerate(relation.attributes) if one.type.endswith("?")}
         for row in rows:
-            atom = ast.Atom(relation.name, tuple(map(term_of, row)), here())
+            terms = (
+                (value,) if n in may_lack and value is not None else value
+                for n, value in enumerate(row)
+            )
+            atom = ast.Atom(relation.name, tuple(map(term_of, terms)), here())
             self.rules.append(ast.Rule((atom,), ast.And(()), here()))
 
     @contextmanager

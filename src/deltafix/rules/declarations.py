@@ -30,9 +30,7 @@ def check_declarations(program: Program) -> Iterator[Diagnostic]:
         *(Attribute("", functor.result, "", functor.span) for functor in program.functors),
         *(Attribute("", lattice.type, "", lattice.span) for lattice in program.lattices),
     ]
-    unknown = [
-        one for one in named if one.type not in types and program.logical(one.type) is None
-    ]
+    unknown = [one for one in named if one.type not in types and program.logical(one.type) is None]
     for attribute in unknown:
         hint = did_you_mean(attribute.type, [*types, *NAMES], f"valid: {' '.join(types)}")
         yield Diagnostic("DF113", f"there is no type `{attribute.type}`", attribute.span, hint)
@@ -53,7 +51,9 @@ def _logical(program: Program) -> Iterator[Diagnostic]:
         for branch in declared.branches:
             for one in branch.fields:
                 if program.logical(program.kind(one.type)) is not None:
-                    message = f"field `{one.name}` of `{branch.name or declared.name}` is a {one.type}"
+                    message = (
+                        f"field `{one.name}` of `{branch.name or declared.name}` is a {one.type}"
+                    )
                     hint = "records and branches hold base types, and each other"
                     yield Diagnostic("DF120", message, one.span, hint)
     if program.word_size != WORD:

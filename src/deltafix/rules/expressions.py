@@ -11,10 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from types import EllipsisType
 from typing import Any, Final, Never, Protocol, TypeAlias
 
 from deltafix.errors import ProgramError
+from deltafix.facts.values import FLOAT_DIGITS, logical_text
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Not, Rule, conjunction, disjunction
 from deltafix.rules.place import here
 from deltafix.rules.terms import Call, Const, Term, Var, Wildcard
@@ -121,7 +124,9 @@ _PARENTHESES: Final = (
     "& and | bind tighter than comparisons in Python: write (x < y) & atom(..) with parentheses"
 )
 
-Operand: TypeAlias = TermExpr | int | float | str | EllipsisType | tuple[Any, ...] | None
+Operand: TypeAlias = (
+    TermExpr | int | float | str | date | Decimal | bytes | EllipsisType | tuple[Any, ...] | None
+)
 """What may stand in an atom or a comparison; `...` is `_`, a tuple a record, None `nil`."""
 
 
@@ -163,13 +168,28 @@ def term_of(value: object) -> Term:
         return Call("[]", tuple(map(term_of, value)), here())
     if isinstance(value, FormulaExpr):
         raise TypeError("a literal cannot stand inside a term; compare values of columns instead")
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if isinstance(value, bool | date | Decimal | bytes):
+        return _logical(value)
+    if not isinstance(value, int | float | str):
         raise TypeError(f"{value!r} is no term: use a variable, int, float, str, or ... for any")
     if isinstance(value, float):
         if not math.isfinite(value):
             raise TypeError(f"{value!r} cannot be a constant of a rule: it has no text form")
         return Const(value, "float", here())
     return Const(value, "symbol" if isinstance(value, str) else None, here())
+
+
+def _logical(value: bool | date | Decimal | bytes) -> Term:  # noqa: FBT001  a value
+    """The term for a value of a logical type: its text, cast to the type of its class."""
+    text = logical_text(value)
+    if isinstance(value, Decimal):  # its class does not say how many digits its type has
+        if len(value.as_tuple().digits) <= FLOAT_DIGITS:
+            return Const(float(value), "float", here())
+        return Const(text, "symbol", here())
+    kind = "boolean" if isinstance(value, bool) else "blob" if isinstance(value, bytes) else "date"
+    if isinstance(value, datetime):
+        kind = "timestamp" if value.utcoffset() is None else "timestamptz"
+    return Call("as", (Const(text, "symbol", here()), Const(kind, "symbol", here())), here())
 
 
 class FormulaExpr:

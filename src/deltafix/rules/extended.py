@@ -13,6 +13,7 @@ function here adds what the same text would; nothing is checked before the progr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import UnionType
 
 from deltafix.rules.ast import And, Constructor, Dominates, FunctorDecl, LatticeDecl, TypeDecl
 from deltafix.rules.builder import Builder, Column, Joined, Relation
@@ -20,17 +21,17 @@ from deltafix.rules.expressions import AtomExpr, FormulaExpr, Operand, TermExpr,
 from deltafix.rules.terms import Aggregate, Call, Wildcard
 
 
-def Min(column: type[int] | type[float] | type[str] | str) -> Joined:  # noqa: N802  reads as a type
+def Min(column: type | UnionType | str) -> Joined:  # noqa: N802  reads as a type
     """A column that holds the least value derived for the other columns."""
     return Joined(column, "min")
 
 
-def Max(column: type[int] | type[float] | type[str] | str) -> Joined:  # noqa: N802  reads as a type
+def Max(column: type | UnionType | str) -> Joined:  # noqa: N802  reads as a type
     """A column that holds the greatest value derived for the other columns."""
     return Joined(column, "max")
 
 
-def Lattice(column: type[int] | type[float] | type[str] | str) -> Joined:  # noqa: N802  reads as a type
+def Lattice(column: type | UnionType | str) -> Joined:  # noqa: N802  reads as a type
     """A column that holds the join, by its type's lattice, of what is derived."""
     return Joined(column, "<>")
 

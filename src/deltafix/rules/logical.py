@@ -197,9 +197,13 @@ def erased(program: Program, rules: Sequence[Rule], orders: Sequence[Rule]) -> P
     called = (logical_functor(name) for name in _called((*rules, *orders)))
     made = replace(
         program,
-        relations=tuple(replace(one, attributes=plain(one.attributes)) for one in program.relations),
+        relations=tuple(
+            replace(one, attributes=plain(one.attributes)) for one in program.relations
+        ),
         rules=tuple(rules),
-        types=tuple(one for one in program.types if program.logical(program.kind(one.name)) is None),
+        types=tuple(
+            one for one in program.types if program.logical(program.kind(one.name)) is None
+        ),
         functors=(*functors, *(found[0] for found in called if found is not None)),
     )
     return made
