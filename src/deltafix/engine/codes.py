@@ -187,8 +187,7 @@ class Codes:
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:
         """Checked rows as a flat array of codes, row after row."""
         types = schema.types
-        if schema.has_logical:
-            rows = schema.encoded(rows)
+        rows = schema.encoded(rows)
         out = np.empty((len(rows), len(types)), dtype=np.int32)
         for c, kind in enumerate(types):
             out[:, c] = self.encode(kind, [row[c] for row in rows])
@@ -361,8 +360,7 @@ class Codes:
     def few_rows(self, schema: Schema, codes: list[list[int]]) -> list[Row]:
         """As `rows` of lists: for so few that numpy's calls cost more."""
         types, value = schema.types, self.value
-        rows: list[Row] = [tuple(map(value, types, row)) for row in codes]
-        return schema.decoded(rows) if schema.has_logical else rows
+        return schema.decoded(tuple(map(value, types, row)) for row in codes)
 
     def table(self, schema: Schema, codes: Words) -> Any:
         """An Arrow table of a table of codes, symbols through a dictionary."""

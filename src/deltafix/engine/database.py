@@ -293,7 +293,8 @@ class Database(Reading):
 
     def _become(self, fresh: Database) -> None:
         """Take the place of a database of the same rules, which is given this one's rows."""
-        fresh._strata.prefer(lambda name: self.rows(name) if name in self.schemas else ())
+        known = self.schemas
+        fresh._strata.prefer(lambda n: known[n].encoded(self.rows(n)) if n in known else ())
         with fresh.transaction() as tx:
             for name in self.schemas:
                 tx.copy(name, self, given=True)

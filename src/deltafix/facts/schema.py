@@ -229,11 +229,15 @@ class Schema:
 
     def encoded(self, rows: Iterable[Row]) -> list[Row]:
         """Checked rows with the engine's values of logical types. O(cells)."""
+        if not self.has_logical:
+            return [*rows]
         ways = [(n, one.of.encode) for n, one in enumerate(self.columns) if one.of is not None]
         return [_changed(row, ways) for row in rows]
 
     def decoded(self, rows: Iterable[Row]) -> list[Row]:
         """The inverse of `encoded`."""
+        if not self.has_logical:
+            return [*rows]
         ways = [(n, one.of.decode) for n, one in enumerate(self.columns) if one.of is not None]
         return [_changed(row, ways) for row in rows]
 

@@ -19,7 +19,7 @@ import numpy as np
 from deltafix.engine.literals import read_ground
 from deltafix.engine.store import relation_cell, rows_of_group
 from deltafix.errors import ExplanationError, FactError, NoSuchFactError
-from deltafix.facts.schema import Pattern, Row, Schema, show_row
+from deltafix.facts.schema import Pattern, Row, Schema
 from deltafix.facts.values import sorted_rows
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Words as Codes
@@ -43,7 +43,10 @@ if TYPE_CHECKING:
 def fact_of(
     db: Database, fact: str, row: Row | None, schemas: Mapping[str, Schema] | None = None
 ) -> tuple[str, Row]:
-    """The relation and the checked row that a question names, of other schemas if given."""
+    """The relation and the checked row that a question names, of other schemas if given.
+
+    The row is one of users', as all that explanations show; the search has the engine's.
+    """
     known = db.schemas if schemas is None else schemas
     if row is None:
         return read_ground(fact, known)
@@ -65,10 +68,11 @@ def why(
     """See `Database.why`."""
     _require_positive(limit=limit, max_steps=max_steps, max_work=max_work)
     relation, checked = fact_of(db, fact, row)
+    (held,) = db._schema(relation).encoded([checked])
     found = proofs.why(
         db,
         relation,
-        checked,
+        held,
         limit=limit if several else None,
         max_steps=max_steps,
         max_work=max_work,
@@ -90,10 +94,11 @@ def why_not(
     _require_positive(max_depth=max_depth, max_work=max_work)
     _require_positive(least=0, limit=limit, max_edits=max_edits)
     relation, checked = fact_of(db, fact, row)
+    (held,) = db._schema(relation).encoded([checked])
     return absence(
         db,
         relation,
-        checked,
+        held,
         limit=limit,
         max_depth=max_depth,
         max_edits=max_edits,
@@ -185,12 +190,12 @@ def step_from_delta(
     """See `Database.step_from_delta`."""
     schema = db._schema(relation)
     followed = {relation, *(db._schema(name).relation for name in through)}
-    wanted = schema.check_rows(list(rows))
+    wanted = schema.encoded(schema.check_rows(list(rows)))
     with committed(db) as state:
         for row in wanted:
             _require(state, relation, row)
         found = _step(Held(state, Words.of(db)), relation, wanted, followed)
-    return sorted_rows(schema.types, list(found))
+    return sorted_rows(schema.types, schema.decoded(found))
 
 
 def _step(held: Held, relation: str, rows: Iterable[Row], followed: set[str]) -> dict[Row, None]:
@@ -265,7 +270,8 @@ def _reads(words: Words, clauses: Iterable[Clause], how: str) -> Iterator[tuple[
 
 def derivation_count(db: Database, relation: str, row: Row) -> int:
     """See `Database.derivation_count`."""
-    (checked,) = db._schema(relation).check_rows([row])
+    schema = db._schema(relation)
+    (checked,) = schema.encoded(schema.check_rows([row]))
     with committed(db) as state:
         fact = _require(state, relation, checked)
         held = Held(state, Words.of(db))
@@ -314,7 +320,7 @@ def _require(state: State, relation: str, row: Row) -> Fact:
     """The fact of a row that holds."""
     fact = state.fact(relation, row)
     if fact is None:
-        shown = show_row(relation, row)
+        shown = Words.of(state.db).show_row(relation, row)
         raise NoSuchFactError(
             f"{shown} does not hold; `why_not` (`deltafix why-not`) says what is missing"
         )

@@ -133,7 +133,9 @@ class _Search:
     ) -> None:
         self.db = db
         self.delta = delta
-        self.sign, self.relation, self.row = change
+        self.sign, self.relation, self.told = change
+        schema = delta.schemas.get(self.relation) or db._schema(self.relation)
+        (self.row,) = schema.encoded([self.told])
         self.left = max_trials
         self.inputs = self._input_changes(edited.given)
         self.changes: list[Change] = [*self.inputs]
@@ -146,7 +148,7 @@ class _Search:
         return Cause(
             self.sign,
             self.relation,
-            self.row,
+            self.told,
             tuple(one for one in changes if not isinstance(one, RuleChange)),
             proof,
             tuple(self._mark(step) for step in proof.steps),
@@ -179,7 +181,8 @@ class _Search:
         if relation not in self.db.schemas:
             return set()
         part = self.delta[relation]
-        return set(self.db.rows(relation)).difference(part.added).union(part.removed)
+        rows = set(self.db.rows(relation)).difference(part.added).union(part.removed)
+        return {*self.db.schemas[relation].encoded(rows)}
 
     def _does(self, changes: Sequence[Change]) -> bool:
         """Whether these changes alone, on the old state, have the effect."""
@@ -260,9 +263,9 @@ class _RuleSearch(_Search):
     def _seed(self) -> list[Change]:
         """The rules that came and went, or those and all changes of rows."""
         if self._does(()) or not self._does(self.changes):
-            fact = show_row(self.relation, self.row)
+            fact = show_row(self.relation, self.told)
             message = f"no change of rules or of input rows explains {fact}: declarations changed"
-            raise errors.ExplanationError(message, relation=self.relation, row=self.row)
+            raise errors.ExplanationError(message, relation=self.relation, row=self.told)
         return [*self.old.rules] if self._does(self.old.rules) else self.changes
 
 

@@ -88,7 +88,7 @@ class Repair:
             if len(found) == limit:
                 break
         in_order = sorted(found, key=lambda edits: (len(edits), self._ordered_set(edits)))
-        return tuple(map(self._ordered, in_order))
+        return tuple(self._told(edits) for edits in in_order)
 
     def _enough(self, relation: str, row: Row, edits: Edits, tried: set[Edits]) -> Edits | None:
         """A least part of a set that is enough: an edit can do more than it was meant for."""
@@ -102,8 +102,13 @@ class Repair:
         return None
 
     def _works(self, relation: str, row: Row, edits: Edits) -> bool:
-        with trial(self.ways.state.db, list(self._ordered(edits))) as state:
+        with trial(self.ways.state.db, list(self._told(edits))) as state:
             return state.fact(relation, row) is not None
+
+    def _told(self, edits: Edits) -> tuple[Edit, ...]:
+        """Edits in order, of rows as users have them."""
+        told = self.words.told
+        return tuple((sign, name, told(name, row)) for sign, name, row in self._ordered(edits))
 
     def _row(
         self,

@@ -199,7 +199,8 @@ class Ways:
             same = islice(self.rows.fitting(fold.source, tuple(pattern)), MAX_INPUTS)
             rows = [*dict.fromkeys((*same, *rows))]
         nodes = [node for found in rows if (node := self.node(fold.source, found)) is not None]
-        said = show_value(shown[0] if len(shown) == 1 else shown)
+        told = self.words.told(fold.relation, row)[len(fold.group) :]
+        said = show_value(told[0] if len(told) == 1 else told)
         if one:
             yield from (Way((node,), says=f"{fold.way} = {said}") for node in nodes)
             return
@@ -445,7 +446,8 @@ def _chosen(words: Words, relation: str, row: Row) -> Iterator[str]:
     declared = words.run.relation(relation)
     names = [attribute.name for attribute in declared.attributes]
     for domain in declared.choices:
-        key = (f"{name} = {show_value(row[names.index(name)])}" for name in domain)
+        told = words.told(relation, row)
+        key = (f"{name} = {show_value(told[names.index(name)])}" for name in domain)
         yield f"chosen for {', '.join(key)}"
 
 
@@ -455,13 +457,15 @@ def _unbeaten(words: Words, relation: str, row: Row) -> Iterator[str]:
         join, name = declared.attributes[column].join, declared.attributes[column].name
         if join in _BETTER:
             shown = _keyed(words, relation, row, column)
-            yield f"nothing gives {shown} with {name} {_BETTER[join]} {show_value(row[column])}"
+            value = show_value(words.told(relation, row)[column])
+            yield f"nothing gives {shown} with {name} {_BETTER[join]} {value}"
 
 
 def _keyed(words: Words, relation: str, row: Row, shown: int = -1) -> str:
     """A row's key as an atom, with the name of one joined column."""
     declared = words.run.relation(relation)
     args = []
+    row = words.told(relation, row)
     for place, attribute in enumerate(declared.attributes):
         if place in declared.joined:
             args.append(attribute.name if place == shown else "_")
@@ -476,7 +480,7 @@ def _undominated(words: Words, relation: str, row: Row) -> Iterator[str]:
             continue
         known = {
             arg.name: Const(value)
-            for arg, value in zip(order.less.args, row, strict=True)
+            for arg, value in zip(order.less.args, words.told(relation, row), strict=True)
             if isinstance(arg, Var) and not isinstance(value, tuple | Branch)
         }
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from deltafix.errors import InternalError, NoSuchFactError, ProofBoundError
-from deltafix.facts.schema import Row, show_row
+from deltafix.facts.schema import Row
 from deltafix.plan.clause import Clause, Literal
 from deltafix.provenance.least import Choice, Label, labels, lowest
 from deltafix.provenance.nodes import GIVEN, Node, Reached, Way
@@ -111,7 +111,14 @@ class _Builder:
             tests += so_chosen
         rule = None if parts.clause is None else parts.clause.rule
         return Step(
-            relation, row, rule, parts.text, premises, tuple(absent), tuple(tests), proposed
+            relation,
+            self.words.told(relation, row),
+            rule,
+            parts.text,
+            premises,
+            tuple(absent),
+            tuple(tests),
+            proposed,
         )
 
     def _users_first(self, goal: Node, one: Mapping[_Shown, Node] | None = None) -> list[Node]:
@@ -248,19 +255,17 @@ def proof_of(
     try:
         choice = lowest(ways, goal, max_work, max_steps)
     except KeyError:
-        message = (
-            f"the proof of {show_row(relation, row)} has more than max_steps={max_steps:,} facts"
-        )
+        message = f"the proof of {ways.words.show_row(relation, row)} has more than max_steps={max_steps:,} facts"
         raise ProofBoundError(message, relation=relation, row=row) from None
     if choice is None:
-        raise InternalError(f"provenance: nothing derives {show_row(relation, row)}")
+        raise InternalError(f"provenance: nothing derives {ways.words.show_row(relation, row)}")
     return build(ways, goal, choice, max_steps=max_steps)
 
 
 def _held(ways: Ways, relation: str, row: Row) -> Node:
     node = ways.node(relation, row) if ways.state.fact(relation, row) is not None else None
     if node is None:
-        shown = show_row(relation, row)
+        shown = ways.words.show_row(relation, row)
         way_out = "`why_not` (`deltafix why-not`) says what is missing"
         message = f"{shown} does not hold, so it has no proof; {way_out}"
         raise NoSuchFactError(message, relation=relation, row=row)

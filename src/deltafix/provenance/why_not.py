@@ -134,7 +134,7 @@ def why_not(
     """Explain an absent row of the last committed epoch; see `Database.why_not`."""
     with committed(db) as state:
         if state.fact(relation, row) is not None:
-            shown = show_row(relation, row)
+            shown = Words.of(db).show_row(relation, row)
             message = f"{shown} holds, so nothing is missing; `why` has its proof"
             raise NoSuchFactError(message, relation=relation, row=row)
         ways = Ways(state)
@@ -162,14 +162,15 @@ class _Search:
             other = best.setdefault(attempt.text, attempt)
             if (attempt.derives, len(attempt.held)) > (other.derives, len(other.held)):
                 best[attempt.text] = attempt
-        attempts = tuple(best.values())
+        attempts, told = tuple(best.values()), self.words.told(relation, row)
         if relation not in self.words.keeps:
-            return WhyNot(name, row, attempts)
+            return WhyNot(name, told, attempts)
         is_given = self._is_given(relation, row)
         if not is_given and not any(one.derives for one in attempts):
-            return WhyNot(name, row, attempts)
-        shown = dict.fromkeys(show_row(relation, other) for other in self._instead(relation, row))
-        return WhyNot(name, row, attempts, (), tuple(islice(shown, _RIVALS)), is_given)
+            return WhyNot(name, told, attempts)
+        instead = self._instead(relation, row)
+        shown = dict.fromkeys(self.words.show_row(relation, other) for other in instead)
+        return WhyNot(name, told, attempts, (), tuple(islice(shown, _RIVALS)), is_given)
 
     def _instead(self, relation: str, row: Row) -> Iterator[Row]:
         """The rows that a relation keeps in the place of one that is derived or given."""
@@ -213,13 +214,14 @@ class _Search:
             derives = best.is_whole and words.names[clause.head] in words.keeps
             return Attempt(clause.rule, text, held, "", is_cut=best.is_cut, derives=derives)
         if isinstance(failed, Absent):
-            shown = f"not ({words.literal(failed, best.env).removeprefix('nothing fits ')})"
+            shown = f"not ({words.literal(clause, failed, best.env).removeprefix('nothing fits ')})"
             if failed.relation not in words.hidden:
-                there = show_row(words.names[failed.relation], values_of(failed.args, best.env))
+                there = words.told(failed.relation, values_of(failed.args, best.env))
+                there = show_row(words.names[failed.relation], there)
                 shown = f"!{there}: it holds"
             return Attempt(clause.rule, text, held, shown, is_cut=best.is_cut)
         below = self._below(failed, best.env, depth, above)
-        shown = words.literal(words.reads(clause).get(failed) or failed, best.env)
+        shown = words.literal(clause, words.reads(clause).get(failed) or failed, best.env)
         if isinstance(failed, Match) and failed.relation in words.folds:
             shown += self._folded(failed, best.env)
         return Attempt(clause.rule, text, held, shown, below, best.is_cut)
@@ -232,7 +234,8 @@ class _Search:
         width = len(self.words.folds[failed.relation].group)
         anything = (...,) * (len(row) - width)
         for found in self.rows.fitting(failed.relation, (*row[:width], *anything)):
-            return f": it is {show_value(found[width] if len(anything) == 1 else found[width:])}"
+            told = self.words.told(failed.relation, found)[width:]
+            return f": it is {show_value(told[0] if len(anything) == 1 else told)}"
         return ": it has none"
 
     def _below(

@@ -10,15 +10,16 @@ program's relations, and saying what the rule that runs says, its guard aside.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
-from deltafix.facts.schema import Row
+from deltafix.facts.logical_types import LogicalType, logical_type
+from deltafix.facts.schema import Row, Schema, show_row
 from deltafix.facts.values import (
     BaseType,
     Value,
@@ -43,6 +44,7 @@ from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import And, Atom, Formula, Program, Rule, conjunction
 from deltafix.rules.check import typed
 from deltafix.rules.functors import CONSTRAINTS, INFIX
+from deltafix.rules.logical import functor_kinds
 from deltafix.rules.passes.magic import executable
 from deltafix.rules.show import show_formula, show_rule, show_term
 from deltafix.rules.terms import Term, Var
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from deltafix.provenance.search import Derivation
     from deltafix.rules.ast import Program
 
+
+T = TypeVar("T")
 
 _WORDS: WeakKeyDictionary[Database, Words] = WeakKeyDictionary()
 
@@ -95,10 +99,13 @@ class Words:
         rules: the text of its rules, as they were written.
     """
 
-    def __init__(self, program: Program, plan: Plan, codes: Codes) -> None:
+    def __init__(
+        self, program: Program, plan: Plan, codes: Codes, schemas: Mapping[str, Schema]
+    ) -> None:
         self.plan = plan
         checked = typed(program)
         run = executable(checked).program
+        self.schemas = schemas
         self.types = {relation.name: relation.types for relation in plan.relations}
         self.hidden = {relation.name for relation in plan.relations if relation.hidden}
         # Rows given to a relation that keeps some of them only lie in a hidden one.
@@ -117,7 +124,7 @@ class Words:
         self.merges: dict[str, Merge] = {
             one.name: one.merge for one in plan.relations if one.merge is not None
         }
-        self.rules = written_rules(checked.program, run)
+        self.rules = written_rules(program if run is checked.program else checked.program, run)
         self.strata: dict[str, int] = {}
         self.folds: dict[str, Fold] = {}
         self.falling: set[str] = set()
@@ -142,6 +149,8 @@ class Words:
         self.run = run
         self._codes = codes
         self._slots: dict[int, dict[Slot, BaseType]] = {}
+        self._logical: dict[int, dict[Slot, LogicalType]] = {}
+        self._columns: dict[str, Sequence[LogicalType | None]] = {}
 
     @classmethod
     def of(cls, db: Database) -> Words:
@@ -151,7 +160,7 @@ class Words:
         """
         found = _WORDS.get(db)
         if found is None or found.plan is not db.plan or found._codes is not db._codes:
-            found = _WORDS[db] = cls(db.program, db.plan, db._codes)
+            found = _WORDS[db] = cls(db.program, db.plan, db._codes, db.schemas)
         return found
 
     def _plain(self) -> frozenset[str]:
@@ -204,6 +213,47 @@ class Words:
             for kind, code in zip(self.types[relation], codes, strict=True)
         )
 
+    def told(self, relation: str, row: Row) -> Row:
+        """A row of a relation of the plan as users have it."""
+        kinds = self.columns(relation)
+        if not kinds:
+            return row
+        pairs = zip(row, kinds, strict=True)
+        return tuple(value if kind is None else kind.decode(value) for value, kind in pairs)
+
+    def show_row(self, relation: str, row: Row) -> str:
+        """A row as program text."""
+        return show_row(relation, self.told(relation, row))
+
+    def columns(self, relation: str) -> Sequence[LogicalType | None]:
+        """The logical types of a relation's columns; of one that planning made, by its clauses.
+
+        Empty where there are none. Kept.
+        """
+        found = self._columns.get(relation)
+        if found is None:
+            self._columns[relation] = ()  # of one that is made of itself
+            found = self._columns[relation] = self._typed_columns(relation)
+        return found
+
+    def _typed_columns(self, relation: str) -> Sequence[LogicalType | None]:
+        if not any(schema.has_logical for schema in self.schemas.values()):
+            return ()
+        schema = self.schemas.get(self.names[relation])
+        if schema is not None and len(schema.columns) == len(self.types[relation]):
+            return [column.of for column in schema.columns]
+        fold = self.folds.get(relation)
+        if fold is not None:
+            source = self.columns(fold.source)
+            group = [source[place] for place in fold.group] if source else [None] * len(fold.group)
+            is_value = fold.is_extreme or fold.op == "sum"
+            value = source[fold.value] if source and is_value and fold.value is not None else None
+            return [*group, value][: len(self.types[relation])]
+        for clause in self.clauses[relation]:
+            kinds = self._logical_types(clause)
+            return [kinds.get(arg) if isinstance(arg, Slot) else None for arg in clause.args]
+        return ()
+
     def values(self, derivation: Derivation) -> dict[Slot, Value]:
         """The value of each variable of a derivation."""
         kinds = self.slot_types(derivation.clause)
@@ -215,8 +265,9 @@ class Words:
 
     def absent(self, clause: Clause, values: dict[Slot, Value]) -> tuple[str, ...]:
         """What does not hold, one phrase for each negative literal."""
+        values = self._told_values(clause, values)
         return tuple(
-            self._not_there(literal, values)
+            self._not_there(self._told_literal(clause, literal), values)
             for literal in clause.said
             if isinstance(literal, Absent)
         )
@@ -225,14 +276,75 @@ class Words:
         self, clause: Clause, literals: Iterable[Literal], values: dict[Slot, Value]
     ) -> list[str]:
         """Literals of a clause that hold, but for those that only name a value or make one."""
-        reads = self.reads(clause)
+        reads, told = self.reads(clause), self._told_values(clause, values)
         return [
-            self.literal(shown, values)
+            self._literal(shown, told)
             for literal in literals
-            if (shown := reads.get(literal, literal)) is not None
-            and not self.is_pattern(shown)
-            and not (isinstance(shown, Compare) and _is_move(shown, values))
+            if (read := reads.get(literal, literal)) is not None
+            and not self.is_pattern(shown := self._told_literal(clause, read))
+            and not (isinstance(shown, Compare) and _is_move(shown, told))
         ]
+
+    def _told_values(
+        self, clause: Clause, values: Mapping[Slot, Value]
+    ) -> dict[Slot, Value | _Said]:
+        """The values of variables as users have them."""
+        kinds = self._logical_types(clause)
+        return {
+            slot: value if slot not in kinds else kinds[slot].decode(value)
+            for slot, value in values.items()
+        }
+
+    def _told_literal(self, clause: Clause, literal: T) -> T:
+        """A literal with its constants as users have them."""
+        kinds = self._logical_types(clause)
+        if not kinds:
+            return literal
+        made: Any = literal
+        if isinstance(literal, Match | Absent):
+            columns = self.columns(literal.relation)
+            if columns:
+                made = replace(literal, args=tuple(map(_told, literal.args, columns)))
+        elif isinstance(literal, Compare):
+            sides = literal.left, literal.right
+            of = next((kinds[one] for one in sides if isinstance(one, Slot) and one in kinds), None)
+            made = replace(literal, left=_told(sides[0], of), right=_told(sides[1], of))
+        elif isinstance(literal, Apply):
+            signature = functor_kinds(literal.functor)
+            if signature is not None:
+                functor, (*given, result) = signature
+                args = tuple(map(_told, literal.args, map(logical_type, given)))
+                target = _told(literal.target, logical_type(result))
+                made = replace(literal, functor=functor, args=args, target=target)
+        return made  # type: ignore[no-any-return]
+
+    def _logical_types(self, clause: Clause) -> dict[Slot, LogicalType]:
+        """The logical types of a clause's variables, by columns and functors. Kept."""
+        found = self._logical.get(id(clause))
+        if found is not None:
+            return found
+        found = self._logical[id(clause)] = {}
+
+        def note(args: Iterable[Argument | None], kinds: Iterable[LogicalType | None]) -> None:
+            for arg, kind in zip(args, kinds, strict=False):
+                if isinstance(arg, Slot) and kind is not None:
+                    found.setdefault(arg, kind)
+
+        note(clause.args, self.columns(clause.head))
+        for literal in clause.body:
+            if isinstance(literal, Match | Absent):
+                note(literal.args, self.columns(literal.relation))
+            elif isinstance(literal, Apply):
+                signature = functor_kinds(literal.functor)
+                if signature is not None:
+                    note((*literal.args, literal.target), map(logical_type, signature[1]))
+        for literal in clause.body:  # `[x]` opens what may be missing
+            if isinstance(literal, Apply) and literal.functor.startswith("[") and literal.args:
+                whole = literal.args[0]
+                kind = found.get(whole) if isinstance(whole, Slot) else None
+                if kind is not None and kind.nullable:
+                    note((literal.target,), (logical_type(kind.inner),))
+        return found
 
     def reads(self, clause: Clause) -> dict[Literal, Apply | Truth | None]:
         """How literals read that planning made of others; None for those that say nothing.
@@ -262,8 +374,14 @@ class Words:
         ]
         return tuple(self.held(clause, said, values))
 
-    def literal(self, literal: Literal | Truth, values: Mapping[Slot, Value | _Said]) -> str:
-        """A literal with the values put in; variables without a value stay."""
+    def literal(
+        self, clause: Clause, literal: Literal | Truth, values: Mapping[Slot, Value]
+    ) -> str:
+        """A literal of a clause with the values put in; variables without a value stay."""
+        told = self._told_values(clause, values)
+        return self._literal(self._told_literal(clause, literal), told)
+
+    def _literal(self, literal: Literal | Truth, values: Mapping[Slot, Value | _Said]) -> str:
         if isinstance(literal, Match):
             return self._match(literal, values)
         if isinstance(literal, Absent):
@@ -356,12 +474,19 @@ class Words:
             for part in clause.said:
                 shown = reads.get(part, part)
                 if isinstance(part, Apply) and part.target not in inner and _is_made(part.target):
-                    call = self._call(part, inner)
+                    call = self._call(self._told_literal(clause, part), inner)
                     inner[part.target] = _Said(f"({call})" if part.functor in INFIX else call)
                 elif shown is not None and not self.is_guard(part):
-                    said.append(self.literal(shown, inner))
+                    said.append(self._literal(self._told_literal(clause, shown), inner))
             groups.append(", ".join(said))
         return " ; ".join(groups)
+
+
+def _told(arg: Any, kind: LogicalType | None) -> Any:
+    """A constant as users have it; a variable as it is."""
+    if not isinstance(arg, Code) or kind is None:
+        return arg
+    return replace(arg, value=kind.decode(arg.value))
 
 
 def _is_made(slot: Slot) -> bool:
@@ -399,7 +524,7 @@ def as_written(relation: str) -> str:
 
 def written_rules(program: Program, run: Program) -> list[str]:
     """The text of each rule of the program that runs, in its order."""
-    if run is program:
+    if run is program or program.kinds != run.kinds:
         return [show_rule(rule) for rule in program.rules]
     return [_as_written(rule) for rule in run.rules]
 

@@ -80,12 +80,21 @@ def call_name(functor: str, kinds: Sequence[str]) -> str:
     return f"@{_MARK}{functor}:{':'.join(kinds)}"
 
 
+def functor_kinds(name: str) -> tuple[str, list[str]] | None:
+    """The functor that a call of this name stands for, and its signature; None for any other."""
+    if not name.startswith(f"@{_MARK}"):
+        return None
+    functor, *kinds = name.removeprefix(f"@{_MARK}").split(":")
+    return functor, kinds
+
+
 @cache
 def logical_functor(name: str) -> tuple[FunctorDecl, Callable[..., Any]] | None:
     """The functor of a name, and its function on the engine's values; None for a user's."""
-    if not name.startswith(_MARK):
+    found = functor_kinds(f"@{name}")
+    if found is None:
         return None
-    functor, *kinds = name.removeprefix(_MARK).split(":")
+    functor, kinds = found
     bases = [_base(kind) for kind in kinds]
     attributes = tuple(Attribute(f"x{n}", base) for n, base in enumerate(bases[:-1]))
     declared = FunctorDecl(name, attributes, bases[-1], partial=True)
