@@ -31,6 +31,7 @@ def connect(
     functors: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
     reducers: Mapping[str, UserReducer] = MappingProxyType({}),
     profile: bool = False,
+    physical: bool = False,
 ) -> Database:
     """Open a database for a program.
 
@@ -58,6 +59,8 @@ def connect(
         functors: the Python function behind each `@name` of the program: same arguments, same
             value, no side effects; None means that there is no value, and nothing is derived.
         reducers: the reducer behind each user aggregate of the program.
+        physical: have rows as the engine has them, days and units for dates and decimals
+            (docs/reference/language.md, "Logical types"): for those who convert columns themselves.
         profile: take the seconds of every stratum (`db.last_epoch.strata`); 1 µs a stratum.
 
     Raises:
@@ -83,9 +86,13 @@ def connect(
     if str(path) == ":memory:":
         if not isinstance(program, Program):
             program = program({})
-        return Database(program, strategy=strategy, budget=budget, users=users, profile=profile)
+        return Database(
+            program, strategy=strategy, budget=budget, users=users, profile=profile,
+            physical=physical,
+        )  # fmt: skip
     from deltafix.engine.state.durable import DurableDatabase  # noqa: PLC0415  pyarrow is slow
 
     return DurableDatabase(
-        program, path, fsync, strategy=strategy, budget=budget, users=users, profile=profile
-    )
+        program, path, fsync, strategy=strategy, budget=budget, users=users, profile=profile,
+        physical=physical,
+    )  # fmt: skip

@@ -93,10 +93,13 @@ class _AtEnd:
             left.rollback()
 
 
-def seen_schemas(program: Program, linked: Linked) -> dict[str, Schema]:
-    """The relations that users see of a linked program."""
+def seen_schemas(
+    program: Program, linked: Linked, *, physical: bool = False
+) -> dict[str, Schema]:
+    """The relations that users see of a linked program; `physical`: as the engine has them."""
     kept = linked.ids.keys() - linked.plan.pipelined
-    return {name: found for name, found in row_schemas(program).items() if name in kept}
+    found = {name: one for name, one in row_schemas(program).items() if name in kept}
+    return {name: one.physical for name, one in found.items()} if physical else found
 
 
 class Database(Reading):
@@ -115,6 +118,7 @@ class Database(Reading):
         profile: bool = False,
         core: Core | None = None,
         gate: threading.Lock | None = None,
+        physical: bool = False,
     ) -> None:
         if strategy not in STRATEGIES and strategy != "auto":
             hint = suggest(strategy, [*STRATEGIES, "auto"])
@@ -122,6 +126,7 @@ class Database(Reading):
             message = f"unknown strategy {strategy!r}; one of {known}"
             raise ValueError(message + (f" (did you mean {hint!r}?)" if hint else ""))
         self.strategy = strategy
+        self._physical = physical
         self._prepared = begun = prepared(program, core)  # held: others of this program use it
         self._checked = begun.checked
         self._cache: Cache | None = None  # what planning the last edit of rules made
@@ -162,7 +167,9 @@ class Database(Reading):
     def _take_up(self, program: Program, core: Core, linked: Linked) -> None:
         """Let readers and editors see the relations of a linked plan."""
         self.program, self._core, self.plan, self._linked = program, core, linked.plan, linked
-        self.schemas: Mapping[str, Schema] = MappingProxyType(seen_schemas(program, linked))
+        self.schemas: Mapping[str, Schema] = MappingProxyType(
+            seen_schemas(program, linked, physical=self._physical)
+        )
         self._ruled = frozenset(
             name for name, n in linked.ids.items() if relation_cell(self._arena, n, at.R_RULES)
         )
@@ -288,6 +295,7 @@ class Database(Reading):
             self.program, strategy=self.strategy, profile=self._profile,
             budget=Budget(threads=self.budget.threads),
             users=Users(known, self._users.reducers),
+            physical=self._physical,
             gate=self._gate,  # readers stay with it, and the run that is taken over asks for it
         )  # fmt: skip
 

@@ -351,7 +351,7 @@ class RuleEpoch:
         """The epoch has run: link the plan from now on."""
         db = self._db
         self.linked = link(self._step.after, self._tables, db._codes)
-        after = seen_schemas(self.program, self.linked)
+        after = seen_schemas(self.program, self.linked, physical=db._physical)
         self.seen = {**db.schemas, **after}
         self._some_go = len(self.seen) > len(after)
         self.numbers = {**db._linked.ids, **self.linked.ids}

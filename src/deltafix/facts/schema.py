@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import EllipsisType
 from typing import Any, TypeAlias, cast
 
@@ -22,6 +22,7 @@ from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import (
     CONSTRUCTED,
+    OPTIONAL,
     RANGES,
     WORD,
     BaseType,
@@ -67,6 +68,17 @@ class Column:
         if self.of is not None:
             return f"{self.of.name} takes {self.of.takes}"
         return f"{self.type} takes {valid_values(self.type, self.bits)}"
+
+    @property
+    def physical(self) -> Column:
+        """The column as the engine has it, which knows nothing of logical types."""
+        if self.of is None:
+            return self
+        shape = None
+        if self.type in OPTIONAL:
+            only = {self.type: {"": (("value", OPTIONAL[self.type]),)}}
+            shape = Shape(only, self.type, self.bits)
+        return replace(self, of=None, shape=shape)
 
     @property
     def range(self) -> tuple[int, int] | None:
@@ -119,6 +131,13 @@ class Schema:
             else:
                 types.append("number" if max(column) < 2**63 else "unsigned")
         return cls.of(relation, [f"c{i}" for i in range(len(types))], types)
+
+    @property
+    def physical(self) -> Schema:
+        """The schema of the same rows as the engine has them: `encoded` gives these."""
+        if not self.has_logical:
+            return self
+        return Schema(self.relation, tuple(column.physical for column in self.columns))
 
     @property
     def arity(self) -> int:

@@ -10,7 +10,7 @@ relative to the file's own folder. Nothing here opens a source.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from deltafix.datalog.program import Program as Text
 from deltafix.diagnostics import did_you_mean, plural, suggest
 from deltafix.errors import ConfigError, SourceError
+from deltafix.facts.logical import Logical
 from deltafix.facts.schema import Schema
 from deltafix.paths import local_path
 from deltafix.pipeline.keyed import Keying
@@ -28,7 +29,7 @@ from deltafix.pipeline.sections import (
     require_tables,
 )
 from deltafix.pipeline.settings import INPUT, OUTPUT, PIPELINE, flat, read_section, takes, text
-from deltafix.rules.ast import Program
+from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.tables import TableProgram, logical_of
 from deltafix.store.folder import Folder, Where, folder_at
 
@@ -185,10 +186,20 @@ def schemas_of(program: Program) -> dict[str, Schema]:
             declared.name,
             [attribute.name for attribute in declared.attributes],
             program.column_types(declared.name),
-            logical_of(program, declared.name),
+            logical_of(program, declared.name) or _logical(program, declared),
         )
         for declared in program.relations
     }
+
+
+def _logical(program: Program, declared: RelationDecl) -> Sequence[Logical | None]:
+    """The logical types of a relation that rules declare, as SQL has them."""
+    kinds = [program.logical(program.kind(one.type)) for one in declared.attributes]
+    if not any(kinds):
+        return ()
+    from deltafix.sql.logical import SqlLogical  # noqa: PLC0415  an extra
+
+    return [None if kind is None else SqlLogical.of_rules(kind) for kind in kinds]
 
 
 def _table(path: Path, section: str, given: Any) -> dict[str, Any]:

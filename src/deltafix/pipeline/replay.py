@@ -145,7 +145,7 @@ def _replayed(config: Config, epoch: int, around: FindAround | None) -> Replay:
     program = _program(config, known)
     if program is None:
         return Replay(epoch, recorded, None, "the views in SQL have changed since")
-    with deltafix.connect(program, **users_of(program)) as db:
+    with deltafix.connect(program, physical=True, **users_of(program)) as db:
         with db.transaction(missing="ignore") as tx:
             for given in decode(chain(snapshot.frames, frames[:-1]), db.schemas):
                 _apply(tx, given)
@@ -170,7 +170,7 @@ def _of_shards(
         why = 'the rows are in shards; a pipeline with runner = "spark" reads them'
         return Replay(epoch, recorded, None, why)
     program = augment(config.program, additions(config))
-    with deltafix.connect(program, **users_of(program)) as db:
+    with deltafix.connect(program, physical=True, **users_of(program)) as db:
         found = around(config.state / SHARDS, epoch, db.schemas)
         if found is None:
             return Replay(epoch, recorded, None, _FOLDED)

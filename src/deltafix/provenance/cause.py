@@ -299,7 +299,10 @@ class Before:
         declared = {functor.name for functor in self._program.functors}
         known = {name: one for name, one in db._users.functors.items() if name in declared}
         users = Users(known, db._users.reducers)
-        self._made = Database(self._program, strategy=db.strategy, budget=db.budget, users=users)
+        self._made = Database(
+            self._program, strategy=db.strategy, budget=db.budget, users=users,
+            physical=db._physical,
+        )  # fmt: skip
         self._made._strata.prefer(rows)
         with self._made.transaction(missing="ignore") as tx:
             for name, schema in db.schemas.items():

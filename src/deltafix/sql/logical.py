@@ -23,21 +23,25 @@ import pyarrow.compute as pc
 
 from deltafix.facts.arrow import ARROW_TYPES, VIEWS, settled_floats, to_numpy
 from deltafix.facts.json_rows import json_object
+from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
 from deltafix.sql.arrays import Bases, packed, unpacked
 from deltafix.sql.casts import assigned, from_text
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import (
+    BIGINT,
     BLOB,
     BOOLEAN,
     DATE,
     DOUBLE,
     NULLABLE_TYPES,
     TEXT,
+    TIMESTAMP,
     TIMESTAMPTZ,
     Column,
     SqlType,
+    decimal_type,
     encode,
 )
 
@@ -47,6 +51,16 @@ _TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
 _SHAPES: Final = {
     kind.name: {"": tuple((one.name, one.type) for one in kind.branches[0].fields)}
     for kind in NULLABLE_TYPES
+}
+_OF_RULES: Final = {
+    "boolean": BOOLEAN,
+    "date": DATE,
+    "timestamp": TIMESTAMP,
+    "timestamptz": TIMESTAMPTZ,
+    "blob": BLOB,
+    "number": BIGINT,
+    "float": DOUBLE,
+    "symbol": TEXT,
 }
 _YEARS: Final = (date.min, date.max)
 """The days that Python has, and so the engine's functions."""
@@ -66,6 +80,13 @@ class SqlLogical:
     def of(cls, column: Column) -> SqlLogical:
         """That of a column."""
         return cls(column.type, column.nullable)
+
+    @classmethod
+    def of_rules(cls, kind: LogicalType) -> SqlLogical:
+        """That of a logical type that rules name."""
+        if kind.is_decimal:
+            return cls(decimal_type(kind.digits, kind.scale), kind.nullable)
+        return cls(_OF_RULES[kind.inner], kind.nullable)
 
     def __str__(self) -> str:
         return self.type.name + ("" if self.nullable else " NOT NULL")

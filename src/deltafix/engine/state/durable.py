@@ -101,6 +101,7 @@ class DurableDatabase(Database):
         budget: Budget,
         users: Users,
         profile: bool,
+        physical: bool = False,
     ) -> None:
         self._edited: Identity | None = None
         folder = folder_at(path)
@@ -118,8 +119,9 @@ class DurableDatabase(Database):
             if known is not None and known.base == self._base and known.is_edited:
                 program = _program_of(state.path, known)
             super().__init__(
-                program, strategy=strategy, budget=budget, users=users, profile=profile
-            )
+                program, strategy=strategy, budget=budget, users=users, profile=profile,
+                physical=physical,
+            )  # fmt: skip
         except BaseException:
             state.close()
             raise
@@ -176,9 +178,10 @@ class DurableDatabase(Database):
 
     def _load(self) -> None:
         self._ready = False
-        identity = Identity.of(self.program, self.schemas, self._base)
+        schemas = seen_schemas(self.program, self._linked)
+        identity = Identity.of(self.program, schemas, self._base)
         state = self._state
-        state.take(identity, self.schemas, self._codes)
+        state.take(identity, schemas, self._codes)
         self._images = self._images_of(self)
         imaged = self._images.open(self._core)
         if self._images.catalog is not None:

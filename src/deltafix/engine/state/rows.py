@@ -61,9 +61,10 @@ def encode(edits: Sequence[Edit], codes: Codes) -> tuple[list[dict[str, Any]], l
 
 
 def _table(edit: Edit, codes: Codes) -> pa.Table:
+    schema = edit.schema.physical  # a state is the same for those who have logical types or not
     if len(edit.codes) <= _FEW:
-        return table_from_rows(edit.schema, codes.rows(edit.schema, edit.codes))
-    return codes.table(edit.schema, edit.codes)
+        return table_from_rows(schema, codes.rows(schema, edit.codes))
+    return codes.table(schema, edit.codes)
 
 
 def left(path: str, frames: Iterable[Frame]) -> Counter[str]:
@@ -120,8 +121,9 @@ def _decoded(
         if count != table.num_rows and (table.num_columns or count != 1):
             raise ValueError(f"{name}: {table.num_rows} rows, but {count} are noted")
         schema = schemas.get(name)
-        if schema is not None and table.schema.equals(arrow_schema(schema)):
-            yield GivenRows(schema, added, table, count)
+        held = None if schema is None else schema.physical
+        if held is not None and table.schema.equals(arrow_schema(held)):
+            yield GivenRows(held, added, table, count)
         else:
             yield {_unfit(name, table, schema): count if added else -count}
 
