@@ -93,9 +93,7 @@ class _AtEnd:
             left.rollback()
 
 
-def seen_schemas(
-    program: Program, linked: Linked, *, physical: bool = False
-) -> dict[str, Schema]:
+def seen_schemas(program: Program, linked: Linked, *, physical: bool = False) -> dict[str, Schema]:
     """The relations that users see of a linked program; `physical`: as the engine has them."""
     kept = linked.ids.keys() - linked.plan.pipelined
     found = {name: one for name, one in row_schemas(program).items() if name in kept}

@@ -184,9 +184,7 @@ class Driver:
         self._dropped: dict[str, int] = {}
         self._require_here()
         claim(folder, "driver")
-        db = deltafix.connect(
-            program, str(folder), fsync=fsync, physical=True, **users_of(program)
-        )
+        db = deltafix.connect(program, str(folder), fsync=fsync, physical=True, **users_of(program))
         assert isinstance(db, DurableDatabase)  # noqa: S101  a path is given
         self.db = db
         try:

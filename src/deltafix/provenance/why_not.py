@@ -23,6 +23,7 @@ from deltafix.provenance.repair import Repair, rivals
 from deltafix.provenance.rows import Bindings, Rows, ground, opened, same_key, unify, values_of
 from deltafix.provenance.state import Edit, committed
 from deltafix.provenance.ways import Ways
+from deltafix.provenance.words import Words
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database

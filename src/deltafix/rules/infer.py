@@ -26,7 +26,7 @@ from deltafix.facts.values import RANGES, BaseType
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
 from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
-from deltafix.rules.logical import OPERATORS, base_name, call_name, signatures
+from deltafix.rules.logical import OPERATORS, base_name, call_name, holds, signatures
 from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import Leaf, body_of, map_rule
@@ -522,6 +522,8 @@ class _Inference:
     def folded_cast(self, term: Call, constant: Const, kind: LogicalType) -> Node:
         """A constant that is cast to a logical type is one of it (DF121 if it is none)."""
         value = constant_of(kind.name, constant.value)
+        if value is None and isinstance(constant.value, int) and kind.base == "number":
+            value = constant.value if holds(kind.name, constant.value) else None
         if value is None:
             message = f"{constant.value!r} is no {kind.name}"
             hint = f'it is written like as("{kind.like}", {kind.name})'

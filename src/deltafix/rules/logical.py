@@ -129,7 +129,7 @@ def _function(functor: str, kinds: Sequence[str]) -> Callable[..., Any]:
             found = compute(*values)
         except ValueError:
             found = None
-        if found is None or not _holds(result, found):
+        if found is None or not holds(result, found):
             args = ", ".join(map(_said, given, values))
             message = f"{functor}({args}) is no {result}"
             raise FunctorError(f"{message}; rolled back", functor=functor)
@@ -153,8 +153,8 @@ _COMPUTE: Final[dict[str, Callable[..., Any]]] = {
 """Of units, days and microseconds; Python's numbers do not wrap around."""
 
 
-def _holds(name: str, held: Any) -> bool:
-    """Whether what the engine may hold is a value of the type."""
+def holds(name: str, held: Any) -> bool:
+    """Whether what the engine may hold is a value of the type of a name."""
     kind = logical_type(name)
     if kind is None:
         return fitting(name, held) is not None

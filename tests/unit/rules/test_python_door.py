@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 
 import pytest
@@ -165,8 +166,10 @@ def test_a_complete_program_takes_no_more_rules() -> None:
 
 
 def test_column_types_are_checked_where_they_are_written() -> None:
-    with pytest.raises(TypeError, match="valid: int, float, str"), Program() as p:
-        p.relation("e", a=bytes)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="valid: int, float, str, bool, date"), Program() as p:
+        p.relation("e", a=list)
+    with pytest.raises(TypeError, match="or 'decimal"), Program() as p:
+        p.relation("e", a=Decimal)
 
 
 @pytest.mark.parametrize(

@@ -114,6 +114,7 @@ class ShardedDatabase:
         seats: Callable[[Layout], Layout] = lambda layout: layout,
         around: Folder | None = None,
         noted: Mapping[str, Any] = MappingProxyType({}),
+        physical: bool = False,
     ) -> None:
         if isinstance(program, str):
             from deltafix.datalog.program import Program as Text  # noqa: PLC0415  the parser
@@ -132,8 +133,16 @@ class ShardedDatabase:
             self._folder = LocalFolder(self._folder.path.absolute())
         layout = seats(plan_layout(program))
         bound(program, functors)
+        schemas = {n: schema for n, schema in row_schemas(program).items() if n in layout.given}
+        logical = next((one for one in schemas.values() if one.has_logical), None)
+        if logical is not None and not physical:
+            message = (
+                f"{logical.show()} has logical types: `deltafix.spark.maintain` and pipelines "
+                "convert its columns; physical=True has them as the engine does"
+            )
+            raise ProgramError(message)
         self.schemas: Mapping[str, Schema] = MappingProxyType(
-            {n: schema for n, schema in row_schemas(program).items() if n in layout.given}
+            {name: schema.physical for name, schema in schemas.items()}
         )
         columns = {name: schema.names for name, schema in self.schemas.items()}
         users = Users(dict(functors), dict(reducers))

@@ -92,6 +92,7 @@ class Shards:
                 seats=partial(_seats, additions, schemas_of(program)),
                 around=folder,
                 noted={EXECUTOR: self.why},
+                physical=True,
                 **users_of(program),
             )
             self.db.lock = lock
