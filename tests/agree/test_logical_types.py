@@ -3,13 +3,15 @@
 Each part of a random program says twice what it derives: as a rule, and as a function of rows of
 Python's values. After every transaction each relation, its delta and its Arrow table are compared;
 the second route is the same program on a database that has rows as the engine does (`physical`),
-and, at the end, one that is opened from what the first one kept.
+and, at the end, one that is opened from what the first one kept. The third are the same rules as
+views over tables of SQL.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -20,6 +22,7 @@ import pyarrow as pa
 import pytest
 
 import deltafix
+import deltafix.sql
 from deltafix.engine.literals import read_facts
 from deltafix.facts.logical_types import logical_type
 from deltafix.facts.schema import Schema, show_row
@@ -27,7 +30,10 @@ from deltafix.facts.schema import Schema, show_row
 Rows = set[tuple[Any, ...]]
 Facts = dict[str, Rows]
 
+Said = tuple[str, tuple[Any, ...]]
+
 KEYS = ("a", "b", "c")
+DOORS = ("rows", "arrow", "text")
 
 
 @dataclass
@@ -148,52 +154,108 @@ def case_of(rng: random.Random) -> Case:
 
     pair = f"k: symbol, v: {kind.name}"
     rule(
-        "tested", pair, f"tested(k, v) :- a(k, v), v {op} {text}.",
+        "tested",
+        pair,
+        f"tested(k, v) :- a(k, v), v {op} {text}.",
         lambda f: {r for r in f["a"] if test(r[1], constant)},
-    )  # fmt: skip
+    )
     rule(
-        "joined", f"k: symbol, v: {kind.name}, w: {kind.name}",
+        "joined",
+        f"k: symbol, v: {kind.name}, w: {kind.name}",
         f"joined(k, v, w) :- a(k, v), b(k, w), v {op} w.",
         lambda f: {(k, v, w) for k, v in f["a"] for j, w in f["b"] if j == k and test(v, w)},
-    )  # fmt: skip
-    rule("same", "v: " + kind.name, "same(v) :- a(_, v), b(_, v).",
-         lambda f: {(v,) for _, v in f["a"]} & {(v,) for _, v in f["b"]})  # fmt: skip
+    )
+    rule(
+        "same",
+        "v: " + kind.name,
+        "same(v) :- a(_, v), b(_, v).",
+        lambda f: {(v,) for _, v in f["a"]} & {(v,) for _, v in f["b"]},
+    )
     rule("lacks", pair, "lacks(k, v) :- a(k, v), !b(k, v).", lambda f: f["a"] - f["b"])
-    rule("opened", pair, "opened(k, v) :- m(k, [v]).",
-         lambda f: {r for r in f["m"] if r[1] is not None})  # fmt: skip
-    rule("missing", "k: symbol", "missing(k) :- m(k, nil).",
-         lambda f: {(k,) for k, v in f["m"] if v is None})  # fmt: skip
-    rule("copied", f"k: symbol, v: {kind.name}?", "copied(k, v) :- m(k, v). copied(k, [v]) :- a(k, v).",
-         lambda f: f["m"] | f["a"])  # fmt: skip
-    rule("least", pair, "least(k, x) :- a(k, _), x = min v : { a(k, v) }.",
-         lambda f: {(k, min(v)) for k, v in _grouped(f["a"]).items()})  # fmt: skip
-    rule("most", "v: " + kind.name, "most(max v : { a(_, v) }).",
-         lambda f: {(max(v for _, v in f["a"]),)} if f["a"] else set())  # fmt: skip
-    rule("best", f"k: symbol, v: {kind.name}<min>", "best(k, v) :- a(k, v). best(k, v) :- b(k, v).",
-         lambda f: {(k, min(v)) for k, v in _grouped(f["a"] | f["b"]).items()})  # fmt: skip
-    rule("reach", f"x: {kind.name}, y: {kind.name}",
-         "reach(x, y) :- a(k, x), b(k, y). reach(x, z) :- reach(x, y), reach(y, z).",
-         lambda f: _closed({(x, y) for k, x in f["a"] for j, y in f["b"] if j == k}))  # fmt: skip
-    rule("text", "k: symbol, t: symbol", "text(k, to_string(v)) :- a(k, v).",
-         lambda f: {(k, text_of(v)) for k, v in f["a"]})  # fmt: skip
+    rule(
+        "opened",
+        pair,
+        "opened(k, v) :- m(k, [v]).",
+        lambda f: {r for r in f["m"] if r[1] is not None},
+    )
+    rule(
+        "missing",
+        "k: symbol",
+        "missing(k) :- m(k, nil).",
+        lambda f: {(k,) for k, v in f["m"] if v is None},
+    )
+    rule(
+        "copied",
+        f"k: symbol, v: {kind.name}?",
+        "copied(k, v) :- m(k, v). copied(k, [v]) :- a(k, v).",
+        lambda f: f["m"] | f["a"],
+    )
+    rule(
+        "least",
+        pair,
+        "least(k, x) :- a(k, _), x = min v : { a(k, v) }.",
+        lambda f: {(k, min(v)) for k, v in _grouped(f["a"]).items()},
+    )
+    rule(
+        "most",
+        "v: " + kind.name,
+        "most(max v : { a(_, v) }).",
+        lambda f: {(max(v for _, v in f["a"]),)} if f["a"] else set(),
+    )
+    rule(
+        "best",
+        f"k: symbol, v: {kind.name}<min>",
+        "best(k, v) :- a(k, v). best(k, v) :- b(k, v).",
+        lambda f: {(k, min(v)) for k, v in _grouped(f["a"] | f["b"]).items()},
+    )
+    rule(
+        "reach",
+        f"x: {kind.name}, y: {kind.name}",
+        "reach(x, y) :- a(k, x), b(k, y). reach(x, z) :- reach(x, y), reach(y, z).",
+        lambda f: _closed({(x, y) for k, x in f["a"] for j, y in f["b"] if j == k}),
+    )
+    rule(
+        "text",
+        "k: symbol, t: symbol",
+        "text(k, to_string(v)) :- a(k, v).",
+        lambda f: {(k, text_of(v)) for k, v in f["a"]},
+    )
     rule("again", pair, f"again(k, as(t, {kind.name})) :- text(k, t).", lambda f: f["a"])
     for number, (term, means) in enumerate(kind.adds.items()):
         rule(
-            f"added{number}", pair, f"added{number}(k, {term.format('v')}) :- a(k, v).",
+            f"added{number}",
+            pair,
+            f"added{number}(k, {term.format('v')}) :- a(k, v).",
             lambda f, means=means: {(k, means(v)) for k, v in f["a"]},
-        )  # fmt: skip
+        )
     if kind.name.startswith("decimal"):
-        rule("total", pair, "total(k, x) :- b(k, _), x = sum v : { a(k, v) }.",
-             lambda f: {(k, sum((v for j, v in f["a"] if j == k), Decimal(0))) for k, _ in f["b"]})  # fmt: skip
-        rule("whole", "k: symbol, n: number", "whole(k, to_number(v)) :- a(k, v).",
-             lambda f: {(k, int(v)) for k, v in f["a"]})  # fmt: skip
+        rule(
+            "total",
+            pair,
+            "total(k, x) :- b(k, _), x = sum v : { a(k, v) }.",
+            lambda f: {(k, sum((v for j, v in f["a"] if j == k), Decimal(0))) for k, _ in f["b"]},
+        )
+        rule(
+            "whole",
+            "k: symbol, n: number",
+            "whole(k, to_number(v)) :- a(k, v).",
+            lambda f: {(k, int(v)) for k, v in f["a"]},
+        )
     if kind.name in ("date", "timestamp"):
         unit = timedelta(1) if kind.name == "date" else timedelta(microseconds=1)
-        rule("apart", "k: symbol, n: number", "apart(k, v - w) :- a(k, v), b(k, w).",
-             lambda f: {(k, (v - w) // unit) for k, v in f["a"] for j, w in f["b"] if j == k})  # fmt: skip
+        rule(
+            "apart",
+            "k: symbol, n: number",
+            "apart(k, v - w) :- a(k, v), b(k, w).",
+            lambda f: {(k, (v - w) // unit) for k, v in f["a"] for j, w in f["b"] if j == k},
+        )
     if kind.name == "timestamp":
-        rule("days", "d: date", "days(as(v, date)) :- a(_, v).",
-             lambda f: {(v.date(),) for _, v in f["a"]})  # fmt: skip
+        rule(
+            "days",
+            "d: date",
+            "days(as(v, date)) :- a(_, v).",
+            lambda f: {(v.date(),) for _, v in f["a"]},
+        )
     chosen = rng.sample([*views], rng.randint(4, len(views)))
     if "again" in chosen:
         chosen.append("text")
@@ -242,7 +304,7 @@ def test_rules_over_logical_types_mean_what_python_says(seed: int, tmp_path: Pat
                         other.delete(name, [*_held(db, name, {row})])
                         facts[name].remove(row)
                     else:
-                        _insert(rng, tx, db.schemas, name, row, case.kind)
+                        _insert(rng.choice(DOORS), tx, db.schemas, (name, row), case.kind)
                         other.insert(name, [*_held(db, name, {row})])
                         facts[name].add(row)
             for name, means in case.views.items():
@@ -266,15 +328,10 @@ def test_rules_over_logical_types_mean_what_python_says(seed: int, tmp_path: Pat
 
 
 def _insert(
-    rng: random.Random,
-    tx: deltafix.Transaction,
-    schemas: Mapping[str, Schema],
-    name: str,
-    row: tuple[Any, ...],
-    kind: Kind,
+    way: str, tx: deltafix.Transaction, schemas: Mapping[str, Schema], said: Said, kind: Kind
 ) -> None:
     """By one of the doors."""
-    way = rng.choice(("rows", "arrow", "text"))
+    name, row = said
     if way == "rows":
         tx.insert(name, [row])
     elif way == "arrow":
@@ -294,3 +351,35 @@ def _arrow(kind: Kind) -> pa.DataType:
         "boolean": pa.bool_(),
         "blob": pa.large_binary(),
     }[kind.name]
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_rules_as_views_mean_the_same(seed: int, warm_kernel: None) -> None:
+    rng = random.Random(f"logical views {seed}")
+    case = case_of(rng)
+    views = [name for name in case.views if name != "best"]  # SQL has no lattices
+    rules = {name: _lines(case.lines, name)[1] for name in views}
+    kind = case.kind.name.upper()
+    facts: Facts = {"a": set(), "b": set(), "m": set()}
+    with closing(deltafix.sql.connect()) as db:
+        for name in facts:
+            null = "" if name == "m" else "NOT NULL"
+            db.execute(f"CREATE TABLE {name} (k TEXT NOT NULL, v {kind} {null})")
+        for name in views:
+            declared = _lines(case.lines, name)[0] if rng.random() < 0.3 else ""
+            db.execute(f"CREATE VIEW {name} AS RULES $$ {declared} {rules[name]} $$")
+        for _ in range(6):
+            for name in facts:
+                for row in [_row(rng, name, case.kind) for _ in range(rng.randint(0, 3))]:
+                    if row in facts[name]:
+                        same = "v IS NULL" if row[1] is None else "v = ?"
+                        values = row if row[1] is not None else row[:1]
+                        db.execute(f"DELETE FROM {name} WHERE k = ? AND {same}", values)
+                        facts[name].remove(row)
+                    else:
+                        db.execute(f"INSERT INTO {name} VALUES (?, ?)", row)
+                        facts[name].add(row)
+            for name in views:
+                found = db.execute(f"SELECT * FROM {name}").fetchall()
+                assert len(found) == len(set(found))
+                assert set(found) == set(case.views[name](facts)), (name, rules[name])

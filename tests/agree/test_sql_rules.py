@@ -1,7 +1,7 @@
 """Rules as views: over tables and views and below others, judged by DuckDB, which has SQL alone.
 
-And rules of random programs, declared or not, over tables with duplicates, judged by recomputation;
-in some, numbers of tables are days, which what is computed of them is not.
+And rules of random programs, declared or not, over tables with duplicates, judged by recomputation.
+Those over days and decimals are `test_logical_types`'.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from random import Random
 
@@ -172,14 +171,14 @@ def view(rng: Random, program: Program, name: str, derived: list[str]) -> str:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_oracle_rules_of_random_programs(seed: int, warm_kernel: None) -> None:
-    rng, told, days = Random(f"programs {seed}"), 0, 0
+    rng, told = Random(f"programs {seed}"), 0
     for _ in range(16):
         program = random_program(rng, rng.choice((1, 2, 3, 4)), _FEATURES)
         given = [one.name for one in program.relations if one.name.startswith("in")]
         derived = [one.name for one in program.relations if one.name not in given]
         rules = [one for one in program.rules if one.heads[0].relation not in given]  # no facts
         program = replace(program, rules=tuple(rules))
-        types = _TYPES | {"number": rng.choice(("INTEGER", "DATE", "DATE"))}
+        types = _TYPES | {"number": rng.choice(("INTEGER", "BIGINT", "SMALLINT"))}
         with closing(deltafix.sql.connect()) as db:
             for name in given:
                 kinds = zip("abc", program.column_types(name), strict=False)
@@ -193,37 +192,19 @@ def test_oracle_rules_of_random_programs(seed: int, warm_kernel: None) -> None:
                 continue
             for inputs in replay(program, random_script(rng, program)):
                 facts = {name: [*map(plain, inputs[name])] for name in given}
-                rows = facts
-                if types["number"] == "DATE":
-                    rows = {name: [*map(in_days, facts[name])] for name in given}
                 # Each row is there once or twice.
                 db.replace_all(
-                    {n: [r for r in rows[n] for _ in range(rng.randint(1, 2))] for n in given}
+                    {n: [r for r in facts[n] for _ in range(rng.randint(1, 2))] for n in given}
                 )
                 expected = evaluate(program, facts)
                 for name in derived:
                     found = db.execute(f"SELECT * FROM {name}").fetchall()
                     assert len(found) == len({*found})
-                    assert {*map(in_numbers, found)} == expected[name], (name, str(program))
-                    days += any(isinstance(one, date) for row in found for one in row)
+                    assert {*found} == expected[name], (name, str(program))
                     told += len(found)
     assert told > 50
-    assert days > 0
 
 
 def plain(row: tuple) -> tuple:
     """A row without NaN and the like: what those are is not the question."""
     return tuple(0.5 if isinstance(one, float) and not 0.0 < one < 3 else one for one in row)
-
-
-def in_days(row: tuple) -> tuple:
-    """A row whose numbers are days."""
-    return tuple(date.fromordinal(_FIRST + one) if isinstance(one, int) else one for one in row)
-
-
-def in_numbers(row: tuple) -> tuple:
-    """A row whose days are numbers."""
-    return tuple(one.toordinal() - _FIRST if isinstance(one, date) else one for one in row)
-
-
-_FIRST = date(1970, 1, 1).toordinal()

@@ -248,8 +248,10 @@ class _Asked:
     def _lines(self, shown: Sequence[Chain] | Sequence[Affected]) -> Iterator[str]:
         """What was found, and behind it the way if that has a middle; of a path its steps."""
         for row, _ in self._rows(shown):
-            what = f"{row[1]}:{row[2]}: {row[0]}" if self.question != "impact" else row[0]
-            via = "" if self.bare or self.question == "path" else row[-1]
+            what = (
+                f"{row[1]!s}:{row[2]!s}: {row[0]!s}" if self.question != "impact" else str(row[0])
+            )
+            via = "" if self.bare or self.question == "path" else str(row[-1])
             yield f"{what}  // via {via}" if via else f"{what}"
 
     def _table(self, shown: Sequence[Chain] | Sequence[Affected]) -> Table:

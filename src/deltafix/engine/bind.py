@@ -27,6 +27,7 @@ from deltafix.facts.values import (
     valid_values,
 )
 from deltafix.rules.ast import BASES, FunctorDecl, Program
+from deltafix.rules.logical import logical_functor
 from deltafix.rules.schemas import schemas_of
 from deltafix.rules.terms import Aggregate, Call, Term
 from deltafix.rules.values import NATIVE, NO_VALUE
@@ -155,7 +156,7 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
             message = f"the program declares no functor {name!r}; {hint if declared else 'none is'}"
             raise FunctorError(message)
     for name in called(program):
-        if name not in functions:
+        if name not in functions and logical_functor(name) is None:
             message = (
                 f"the program calls @{name}; pass it: connect(..., functors={{{name!r}: f}}), "
                 "or --functors FILE.py on the command line"

@@ -188,16 +188,13 @@ def _of_literal(column: Column, value: Value) -> Value:
     if isinstance(value, tuple) and kind.nullable and len(value) == 1:
         (value,) = value
     found = None if kind.inner in BASES else constant_of(kind.inner, value)
-    return value if found is None else kind.read(found)  # type: ignore[no-any-return]
+    return value if found is None else kind.read(found)
 
 
 def _takes(column: Column, value: Value) -> str:
     """What a column takes, as programs spell it."""
     if column.of is not None:
-        like = column.of.like
-        return f"{column.of.name} takes values like " + (
-            like if like[0].isdigit() and "-" not in like else f'"{like}"'
-        )
+        return f"{column.of.name} takes values like {column.of.spelled}"
     if column.shape is not None:
         return f"{column.shape.kind} takes {column.shape.spelled}"
     if column.range is not None and isinstance(value, int):

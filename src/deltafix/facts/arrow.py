@@ -40,7 +40,7 @@ VIEWS: Final = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_
 
 
 def arrow_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of a relation: one field per column, without nulls if none may be missing."""
+    """The Arrow schema of a relation: one field per column, null where a value may be missing."""
     return pa.schema(
         [
             pa.field(
@@ -290,8 +290,12 @@ def _as_logical(
         done = array.cast(wanted)
         closed(done, kind)
     except (pa.ArrowException, ValueError):
-        for row, value in enumerate(array.to_pylist()):
-            schema.check_value(column, row, value)
+        for row, value in enumerate(array):
+            try:
+                given_value = value.as_py()
+            except (ValueError, OverflowError):  # Arrow has days and moments that Python has not
+                given_value = str(value.cast(pa.string()))
+            schema.check_value(column, row, given_value)
         raise
     return settled_floats(done) if kind.inner == "float" else done
 

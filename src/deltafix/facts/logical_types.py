@@ -27,10 +27,10 @@ from deltafix.facts.values import (
     fitting,
     read_real,
     read_whole,
+    logical_text,
     show_value,
     unquoted,
     valid_values,
-    write_value,
 )
 
 EXACT: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
@@ -86,6 +86,11 @@ class LogicalType:
         """Whether it is a decimal."""
         return self.digits > 0
 
+    @property
+    def spelled(self) -> str:
+        """A constant of it in a rule."""
+        return self.like if self.inner in OPTIONAL_BASES or self.is_decimal else f'"{self.like}"'
+
     def encode(self, value: Any) -> Any:
         """The engine's value. Raises ValueError, saying what would be valid."""
         if value is None and self.nullable:
@@ -105,9 +110,9 @@ class LogicalType:
         """A value as a fact file has it, a missing one as `nil`; `from_text` reads it."""
         if value is None:
             return "nil"
-        if self.inner == "symbol" and (value == "nil" or value[:1] == '"'):
-            return show_value(value)
-        return write_value(value)
+        if self.inner == "symbol":
+            return show_value(value) if value == "nil" or value[:1] == '"' else str(value)
+        return repr(value) if self.inner in OPTIONAL_BASES else logical_text(value)
 
     def from_text(self, text: str) -> Any:
         """The value that a text is. Raises ValueError, saying how one is written."""
@@ -122,7 +127,7 @@ class LogicalType:
         """A value as JSON has it, a missing one as null: a text where JSON has no such value."""
         if value is None or isinstance(value, bool | int | str):
             return value
-        return value if isinstance(value, float) and isfinite(value) else write_value(value)
+        return value if isinstance(value, float) and isfinite(value) else self.to_text(value)
 
     def from_json(self, value: Any) -> Any:
         """The inverse, of what JSON may have for it. Raises ValueError."""
@@ -136,7 +141,7 @@ class LogicalType:
 
 _FIRST: Final = date(1970, 1, 1).toordinal()
 _MICROSECOND: Final = timedelta(microseconds=1)
-EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  a moment without a zone
+EPOCH: Final = datetime(1970, 1, 1)
 EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _MOMENT: Final = re.compile(
@@ -302,7 +307,8 @@ def logical_type(name: str) -> LogicalType | None:
 def constant_of(name: str, value: Any) -> Any:
     """What the engine has for a constant of a program as one of a type; None where it is none.
 
-    A number that is written with a point is a decimal if a float has all of its digits.
+    A number that is written with a point is a decimal if a float has all of its digits, and 1 and 0
+    are booleans.
     """
     kind = logical_type(name)
     if kind is None:
@@ -310,6 +316,8 @@ def constant_of(name: str, value: Any) -> Any:
     if isinstance(value, str):
         parsed = kind.parse(value)
         return None if parsed is None else kind.write(parsed)
+    if kind.inner == "boolean" and value in (0, 1):
+        return int(value)
     if not kind.is_decimal:
         return None
     if isinstance(value, float):

@@ -19,7 +19,7 @@ from deltafix.diagnostics import did_you_mean, plural
 from deltafix.errors import FactError, TypeMismatchError, UnknownRelationError
 from deltafix.facts.logical import Logical
 from deltafix.facts.logical_types import LogicalType
-from deltafix.facts.shapes import Shape
+from deltafix.facts.shapes import Shape, Types
 from deltafix.facts.values import (
     CONSTRUCTED,
     OPTIONAL,
@@ -76,7 +76,7 @@ class Column:
             return self
         shape = None
         if self.type in OPTIONAL:
-            only = {self.type: {"": (("value", OPTIONAL[self.type]),)}}
+            only: Types = {self.type: {"": (("value", OPTIONAL[self.type]),)}}
             shape = Shape(only, self.type, self.bits)
         return replace(self, of=None, shape=shape)
 

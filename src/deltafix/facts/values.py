@@ -56,7 +56,8 @@ class Branch:
 Value: TypeAlias = int | float | str | tuple["Value", ...] | Branch | date | Decimal | bytes | None
 """A value as users see it: `int` for number and unsigned, `float`, `str` for symbol.
 
-Of logical types (`facts.logical_types`) it is a bool, date, datetime, Decimal or bytes. A record is a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
+Of logical types (`facts.logical_types`) it is a bool, date, datetime, Decimal or bytes. A record is
+a tuple of its fields, or None for `nil`; a value of an algebraic data type a `Branch`.
 """
 
 _VALID: Final[dict[str, str]] = {
@@ -252,7 +253,7 @@ FLOAT_DIGITS: Final = 15
 """As many digits of a decimal number are a float's for certain."""
 
 
-def logical_text(value: bool | date | Decimal | bytes) -> str:  # noqa: FBT001  a value
+def logical_text(value: bool | date | Decimal | bytes) -> str:
     """A value of a logical type as text, which its type reads."""
     if isinstance(value, bool):
         return "true" if value else "false"

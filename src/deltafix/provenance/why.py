@@ -255,7 +255,8 @@ def proof_of(
     try:
         choice = lowest(ways, goal, max_work, max_steps)
     except KeyError:
-        message = f"the proof of {ways.words.show_row(relation, row)} has more than max_steps={max_steps:,} facts"
+        shown = ways.words.show_row(relation, row)
+        message = f"the proof of {shown} has more than max_steps={max_steps:,} facts"
         raise ProofBoundError(message, relation=relation, row=row) from None
     if choice is None:
         raise InternalError(f"provenance: nothing derives {ways.words.show_row(relation, row)}")

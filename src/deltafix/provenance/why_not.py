@@ -217,8 +217,8 @@ class _Search:
         if isinstance(failed, Absent):
             shown = f"not ({words.literal(clause, failed, best.env).removeprefix('nothing fits ')})"
             if failed.relation not in words.hidden:
-                there = words.told(failed.relation, values_of(failed.args, best.env))
-                there = show_row(words.names[failed.relation], there)
+                row = words.told(failed.relation, values_of(failed.args, best.env))
+                there = show_row(words.names[failed.relation], row)
                 shown = f"!{there}: it holds"
             return Attempt(clause.rule, text, held, shown, is_cut=best.is_cut)
         below = self._below(failed, best.env, depth, above)

@@ -265,9 +265,9 @@ class Words:
 
     def absent(self, clause: Clause, values: dict[Slot, Value]) -> tuple[str, ...]:
         """What does not hold, one phrase for each negative literal."""
-        values = self._told_values(clause, values)
+        told = self._told_values(clause, values)
         return tuple(
-            self._not_there(self._told_literal(clause, literal), values)
+            self._not_there(self._told_literal(clause, literal), told)
             for literal in clause.said
             if isinstance(literal, Absent)
         )
@@ -512,7 +512,7 @@ def _construction(functor: str, args: list[str]) -> str:
     return f"[{inside}]" if functor[0] == "[" else f"{name}({inside})" if args else name
 
 
-def _is_move(literal: Compare, values: dict[Slot, Value]) -> bool:
+def _is_move(literal: Compare, values: Mapping[Slot, Value | _Said]) -> bool:
     """Whether an equality only names a value: both sides are the same thing said twice."""
     return literal.op == "=" and _shown(literal.left, values) == _shown(literal.right, values)
 

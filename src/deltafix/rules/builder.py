@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 from types import MappingProxyType, NoneType, UnionType
-from typing import Final, TypeAlias, get_args
+from typing import Final, TypeAlias, cast, get_args
 
 from deltafix.diagnostics import suggest
 from deltafix.errors import ProgramError
@@ -38,7 +38,7 @@ Column: TypeAlias = type | UnionType | str | Joined
 """A column's type: a class of `_COLUMNS`, also `date | None`, a type's name (`"unsigned"`,
 `"decimal(10, 2)"`), or a `Joined` of them."""
 
-_COLUMNS: Final[dict[object, str]] = {
+_COLUMNS: Final[dict[type, str]] = {
     int: "number",
     float: "float",
     str: "symbol",
@@ -107,12 +107,12 @@ class Builder:
         if isinstance(kind, UnionType) and len(parts) == 2 and NoneType in parts:
             (inner,) = (part for part in parts if part is not NoneType)
             return f"{self._type(relation, column, inner)}?"
-        base = _COLUMNS.get(kind)
+        base = _COLUMNS.get(kind) if isinstance(kind, type) else None
         if base is None:
+            valid = ", ".join(one.__name__ for one in _COLUMNS)
             raise TypeError(
-                f"column {column!r} of {relation!r} has type {kind!r}; "
-                f"valid: {', '.join(one.__name__ for one in _COLUMNS)}, one of them | None, or a "  # type: ignore[attr-defined]
-                "type's name such as 'unsigned' or 'decimal(10, 2)'"
+                f"column {column!r} of {relation!r} has type {kind!r}; valid: {valid}, one of them "
+                "| None, or a type's name such as 'unsigned' or 'decimal(10, 2)'"
             )
         return base
 
@@ -121,11 +121,11 @@ class Builder:
         if not bases:
             raise ProgramError(f"type {name!r} needs a base type, as in p.type({name!r}, int)")
         parents = tuple(self._type(name, "", base) for base in bases)
-        known: dict[str, str] = {declared.name: declared.base for declared in self.types} | _BASES
+        known = {declared.name: declared.base for declared in self.types} | _BASES
         for parent in parents:
             logical = logical_type(parent)
-            if logical is not None and parent not in known:
-                known[parent] = logical.base
+            if logical is not None:
+                known.setdefault(parent, cast("BaseType", logical.base))
             if parent not in known:
                 close = suggest(parent, list(known))
                 hint = f"; did you mean {close!r}?" if close else ""

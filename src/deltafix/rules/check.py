@@ -59,9 +59,10 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 class CheckedProgram:
     """A program without errors, with what the checks found out, for the planner.
 
-    It is without logical types (`rules.logical`). `rules[i]` is `program.rules[i]` with a type on every constant, one name for one variable
-    (`rules.apart`), and the base type of each of its variables. `strata` are dependencies first;
-    every relation is in exactly one. `orders[i]` is `program.orders[i].rule`, typed likewise.
+    It is without logical types (`rules.logical`). `rules[i]` is `program.rules[i]` with a type on
+    every constant, one name for one variable (`rules.apart`), and the base type of each of its
+    variables. `strata` are dependencies first; every relation is in exactly one. `orders[i]` is
+    `program.orders[i].rule`, typed likewise.
     """
 
     program: ast.Program

@@ -179,7 +179,7 @@ def term_of(value: object) -> Term:
     return Const(value, "symbol" if isinstance(value, str) else None, here())
 
 
-def _logical(value: bool | date | Decimal | bytes) -> Term:  # noqa: FBT001  a value
+def _logical(value: bool | date | Decimal | bytes) -> Term:
     """The term for a value of a logical type: its text, cast to the type of its class."""
     text = logical_text(value)
     if isinstance(value, Decimal):  # its class does not say how many digits its type has

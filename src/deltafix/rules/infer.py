@@ -70,7 +70,7 @@ def advice(program: Program, left: Node, right: Node) -> str:
     one, two = left.root().allowed, right.root().allowed
     logical = [kind for kind in map(program.logical, sorted(one | two)) if kind is not None]
     if logical:
-        likes = (f'{kind.name} is written like "{kind.like}"' for kind in logical)
+        likes = (f"{kind.name} is written like {kind.spelled}" for kind in logical)
         return "; ".join(likes) + "; `as` casts"
     if (one | two).difference(BASES):
         return "values of a constructed type fit that type only"
@@ -491,12 +491,12 @@ class _Inference:
     def cast(self, term: Call) -> Node:
         inner, name = term.args
         node = self.term(inner)
-        named = name.value if isinstance(name, Const) else ""
+        named = str(name.value) if isinstance(name, Const) else ""
         try:
-            base = self.program.kind(str(named))
+            base = self.program.kind(named)
         except KeyError:
             known = [*BASES, *NAMES, *(t.name for t in self.program.types)]
-            hint = did_you_mean(str(named), known, f"base types: {' '.join(BASES)}")
+            hint = did_you_mean(named, known, f"base types: {' '.join(BASES)}")
             self.report("DF113", f"there is no type `{named}`", name.span, hint)
             return Node("as", self.any, "`as`")
         logical = self.program.logical(base)
@@ -626,7 +626,7 @@ def term_type(term: Term, variables: Mapping[str, BaseType], program: Program) -
         return variables[term.name]
     if isinstance(term, Const):
         if term.type is None:
-            raise KeyError(f"constant {term.value} without a type: not from a Typed rule")
+            raise KeyError(f"constant {term.value!r} without a type: not from a Typed rule")
         return term.type
     if isinstance(term, Call):
         if term.functor == "as":

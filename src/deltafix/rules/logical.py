@@ -2,7 +2,8 @@
 
 The engine runs on numbers and texts. So inference (`rules.infer`) gives constants as the engine has
 them, and writes what is computed with dates or decimals as a call of a functor that is named here,
-`@~logical:+:date:number:date`; `erased` declares those that are called, and the columns as the engine has them.
+`@~logical:+:date:number:date`; `erased` declares those that are called, and the columns as the
+engine has them.
 Invariants: a functor's value is one of its type's, or it raises: nothing wraps around and nothing
 is rounded but by `to_number`, `to_float` and the day of a moment; a name says all of a functor.
 """
@@ -65,7 +66,7 @@ def signatures(functor: str, kinds: Iterable[str]) -> Iterator[tuple[str, ...]]:
 def _converts(given: str, wanted: str) -> bool:
     if given in _PLAIN and wanted in _PLAIN:
         return False  # the language's own
-    if given == wanted or given == "symbol":
+    if given in (wanted, "symbol"):
         return True
     numbers = {"number", *(kind for kind in (given, wanted) if kind.startswith("decimal"))}
     if {given, wanted} <= numbers:
@@ -183,7 +184,7 @@ def _cast(given: str, wanted: str) -> Callable[[Any], Any]:
         whole, rest = divmod(units, 10**-less)
         if rest:
             raise ValueError(f"it has digits that a {wanted} has not")
-        return whole
+        return int(whole)
 
     return exactly
 
@@ -193,7 +194,9 @@ def erased(program: Program, rules: Sequence[Rule], orders: Sequence[Rule]) -> P
 
     It is itself where it has none.
     """
-    if not any(program.logical(kind) for kind in program.kinds) and not _called(rules):
+    known = {one.name for one in program.functors}
+    new = [name for name in called((*rules, *orders)) if name not in known]
+    if not new and not any(program.logical(kind) for kind in program.kinds):
         return program
 
     def plain(attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
@@ -203,19 +206,14 @@ def erased(program: Program, rules: Sequence[Rule], orders: Sequence[Rule]) -> P
         replace(one, arguments=plain(one.arguments), result=base_name(program, one.result))
         for one in program.functors
     )
-    called = (logical_functor(name) for name in _called((*rules, *orders)))
-    made = replace(
+    own = (found[0] for name in new if (found := logical_functor(name)) is not None)
+    return replace(
         program,
-        relations=tuple(
-            replace(one, attributes=plain(one.attributes)) for one in program.relations
-        ),
+        relations=tuple(replace(r, attributes=plain(r.attributes)) for r in program.relations),
         rules=tuple(rules),
-        types=tuple(
-            one for one in program.types if program.logical(program.kind(one.name)) is None
-        ),
-        functors=(*functors, *(found[0] for found in called if found is not None)),
+        types=tuple(one for one in program.types if not program.logical(program.kind(one.name))),
+        functors=(*functors, *own),
     )
-    return made
 
 
 def base_name(program: Program, name: str) -> str:
@@ -224,7 +222,7 @@ def base_name(program: Program, name: str) -> str:
     return name if kind is None else kind.base
 
 
-def _called(rules: Sequence[Rule]) -> dict[str, None]:
+def called(rules: Sequence[Rule]) -> dict[str, None]:
     """The functors of logical types that rules call, each once."""
     found: dict[str, None] = {}
     for rule in rules:

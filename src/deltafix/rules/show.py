@@ -119,7 +119,7 @@ def _call(term: Call, power: int) -> str:
         return f"({shown})" if power > PREFIX_POWER else shown
     if term.functor == "as":
         named = term.args[1]
-        name = named.value if isinstance(named, Const) else ""
+        name = str(named.value) if isinstance(named, Const) else ""
         return f"as({show_term(term.args[0])}, {name})"
     arguments = ", ".join(map(show_term, term.args))
     return f"[{arguments}]" if term.functor.startswith("[") else f"{term.functor}({arguments})"

@@ -59,8 +59,8 @@ class Aggregate:
 
     `body` is a `deltafix.rules.ast.Formula` (typed as object here: terms lie below formulae). It is
     counted by the values of `over`, variables that each of its alternatives binds: however often it
-    holds for them, that is once. None, as all that a text says: by all of its own variables. `most`,
-    of a sum of decimals in their units, is what it may reach (`rules.logical`).
+    holds for them, that is once. None, as all that a text says: by all of its own variables.
+    `most`, of a sum of decimals in their units, is what it may reach (`rules.logical`).
     """
 
     op: str

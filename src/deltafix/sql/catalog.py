@@ -18,7 +18,8 @@ from deltafix.errors import ProgramError, SqlError, SqlProgrammingError
 from deltafix.plan.build import lower
 from deltafix.plan.depend import layers
 from deltafix.rules import check
-from deltafix.rules.ast import Program
+from deltafix.rules.ast import FunctorDecl, Program
+from deltafix.rules.logical import logical_functor
 from deltafix.rules.strata import dependencies, unstratified
 from deltafix.sql.builder import Builder, Relation
 from deltafix.sql.query import relation
@@ -281,11 +282,17 @@ def program(given: Iterable[Relation], builders: Iterable[Builder]) -> Program:
         rules=tuple(rule for part in parts for rule in part.rules),
         types=(*NULLABLE_TYPES, *types.values()),
         functors=(
-            *(NATIVE_FUNCTORS[name] for name in sorted(native)),
+            *map(_native, sorted(native)),
             *reducers.values(),
             *(f for part in parts for f in part.functors),
         ),
     )
+
+
+def _native(name: str) -> FunctorDecl:
+    """The declaration of a functor that the engine knows."""
+    logical = logical_functor(name)
+    return NATIVE_FUNCTORS[name] if logical is None else logical[0]
 
 
 def view_of(

@@ -30,19 +30,17 @@ from deltafix.sql.arrays import Bases, packed, unpacked
 from deltafix.sql.casts import assigned, from_text
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.types import (
-    BIGINT,
     BLOB,
     BOOLEAN,
     DATE,
     DOUBLE,
     NULLABLE_TYPES,
     TEXT,
-    TIMESTAMP,
     TIMESTAMPTZ,
     Column,
     SqlType,
-    decimal_type,
     encode,
+    of_logical,
 )
 
 __all__ = ["SqlLogical", "python_value"]
@@ -51,16 +49,6 @@ _TEXTS: Final = (pa.string(), pa.large_string(), pa.string_view())
 _SHAPES: Final = {
     kind.name: {"": tuple((one.name, one.type) for one in kind.branches[0].fields)}
     for kind in NULLABLE_TYPES
-}
-_OF_RULES: Final = {
-    "boolean": BOOLEAN,
-    "date": DATE,
-    "timestamp": TIMESTAMP,
-    "timestamptz": TIMESTAMPTZ,
-    "blob": BLOB,
-    "number": BIGINT,
-    "float": DOUBLE,
-    "symbol": TEXT,
 }
 _YEARS: Final = (date.min, date.max)
 """The days that Python has, and so the engine's functions."""
@@ -84,9 +72,7 @@ class SqlLogical:
     @classmethod
     def of_rules(cls, kind: LogicalType) -> SqlLogical:
         """That of a logical type that rules name."""
-        if kind.is_decimal:
-            return cls(decimal_type(kind.digits, kind.scale), kind.nullable)
-        return cls(_OF_RULES[kind.inner], kind.nullable)
+        return cls(of_logical(kind), kind.nullable)
 
     def __str__(self) -> str:
         return self.type.name + ("" if self.nullable else " NOT NULL")

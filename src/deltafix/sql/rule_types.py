@@ -1,29 +1,39 @@
 """Types of SQL for the rules of a view: what the columns hold that rules define.
 
-A value has the type of the column that it comes from. What is computed, and a constant, is *plain*:
-a number, float or text of the engine, and no more is known. A column that holds both is plain; a
-variable that is equal to both is what the column says. Invariants: a column has a type that is not
-plain only if all of its values come from columns of that type; where the engine holds two values
-alike that SQL tells apart (days and whole numbers, say) and neither is plain, no variable is both.
+A value has the type of the column that it comes from, and what is computed of days, moments and
+decimals the type of `rules.logical`. What else is computed, and a constant, is *plain*: a number,
+float or text of the engine, and no more is known. A column that holds both is plain; a variable
+that is equal to both is what the column says. Invariant: a column has a type that is not plain only
+if all of its values are of that type. That a variable is not of two types is checked with these
+columns, as of all rules (`rules.infer`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final, TypeAlias
 
-from deltafix.diagnostics import Diagnostic, Span
-from deltafix.rules.apart import plain_name
+from deltafix.facts.logical_types import NAMES, constant_of, logical_type
 from deltafix.rules.ast import And, Atom, Formula, Not, Or, Rule
 from deltafix.rules.functors import SIGNATURES
+from deltafix.rules.logical import signatures
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.rules.walk import body_of, subterms, terms_of
 from deltafix.sql.builder import Relation
-from deltafix.sql.types import BIGINT, DOUBLE, NULL, NULLABLE_TYPES, TEXT, SqlType, common_type
+from deltafix.sql.types import (
+    BIGINT,
+    DOUBLE,
+    NULL,
+    TEXT,
+    SqlType,
+    common_type,
+    logical_name,
+    of_logical,
+)
 
-__all__ = ["DECLARED", "Kind", "RuleTypes", "opened"]
+__all__ = ["DECLARED", "Kind", "RuleTypes", "declared_kind", "opened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +57,16 @@ _Known: TypeAlias = dict[str, Kind]
 _PLAIN: Final = {"number": BIGINT, "float": DOUBLE, "symbol": TEXT}
 _NIL: Final = Kind(NULL, nullable=True, plain=True)
 
-DECLARED: Final = {
-    **{base: Kind(kind, plain=True) for base, kind in _PLAIN.items()},
-    **{
-        one.name: Kind(_PLAIN[one.branches[0].fields[0].type], nullable=True, plain=True)
-        for one in NULLABLE_TYPES
-    },
-}
-"""The types that `.decl` takes, and what is known of a value of each."""
+DECLARED: Final = (*_PLAIN, *NAMES)
+"""The types that `.decl` takes; each also with a question mark, for columns with NULLs."""
+
+
+def declared_kind(name: str) -> Kind | None:
+    """What is known of a column of a type that `.decl` takes; None for any other type."""
+    kind = logical_type(name)
+    if kind is None:
+        return Kind(_PLAIN[name], plain=True) if name in _PLAIN else None
+    return Kind(of_logical(kind), kind.nullable, plain=kind.inner in _PLAIN)
 
 
 @dataclass
@@ -68,38 +80,34 @@ class RuleTypes:
 
     tables: Mapping[str, Relation]
     columns: dict[str, list[Kind | None]]
-    wrong: list[Diagnostic] = field(default_factory=list)
-    """Where values would be two things at once, once all is known."""
 
     def solve(self, rules: Sequence[Rule]) -> None:
         """Find what the columns hold: the least that all rules, of one head each, say."""
         said, self.columns = self.columns, {}
         for name, kinds in said.items():
-            self.columns[name] = [None] * len(kinds)
-        self._follow(rules)
+            self.columns[name] = [one if one and not one.plain else None for one in kinds]
+        self._follow(rules, said)
         for name, kinds in said.items():
             mine = self.columns[name]
             mine[:] = (one or other for one, other in zip(mine, kinds, strict=True))
-        self._follow(rules)
-        for rule in rules:
-            (head,) = rule.heads
-            self._bind_all(rule.body, {}, {}, tell=True)
-            known = self._variables(rule)
-            for arg, kind in zip(head.args, self.columns[head.relation], strict=False):
-                found = self._kind(arg, known)
-                self._require_alike(kind, found, arg.span, f"a column of `{head.relation}` is")
+        self._follow(rules, said)
 
-    def _follow(self, rules: Sequence[Rule]) -> None:
-        """Add to the columns what rules say, until none adds anything."""
+    def _follow(self, rules: Sequence[Rule], said: Mapping[str, Sequence[Kind | None]]) -> None:
+        """Add to the columns what rules say, until none adds anything.
+
+        A column of a type that is `said` is of that type.
+        """
         before: object = None
         while before != self.columns:
             before = {name: [*kinds] for name, kinds in self.columns.items()}
             for rule in rules:
                 (head,) = rule.heads
                 known = self._variables(rule)
-                mine = self.columns[head.relation]
+                mine, fixed = self.columns[head.relation], said[head.relation]
                 for place, arg in enumerate(head.args[: len(mine)]):
-                    mine[place] = _either(mine[place], self._kind(arg, known))
+                    one = fixed[place]
+                    if one is None or one.plain:
+                        mine[place] = _either(mine[place], self._kind(arg, known))
 
     def _of(self, relation: str) -> Sequence[Kind | None]:
         """What the columns of a relation hold."""
@@ -112,79 +120,59 @@ class RuleTypes:
         """What the variables of a rule hold."""
         known: _Known = {}
         inner: _Known = {}
-        self._bind_all(rule.body, known, inner, tell=False)
+        self._bind_all(rule.body, known, inner)
         # A variable of an aggregate that the rest of the rule reads, and only the aggregate binds.
         known = {**inner, **known}
-        self._bind_all(rule.body, known, inner, tell=False)
+        self._bind_all(rule.body, known, inner)
         return known
 
-    def _bind_all(self, formula: Formula, known: _Known, inner: _Known, *, tell: bool) -> None:
+    def _bind_all(self, formula: Formula, known: _Known, inner: _Known) -> None:
         """Add what a formula that holds says of its variables; to `inner`, of inner scopes."""
         parts = formula.parts if isinstance(formula, And) else (formula,)
         before: object = None
         while before != known:
             before = dict(known)
             for part in parts:
-                self._bind_part(part, known, inner, tell=tell)
+                self._bind_part(part, known, inner)
 
-    def _bind_part(self, part: Formula, known: _Known, inner: _Known, *, tell: bool) -> None:
+    def _bind_part(self, part: Formula, known: _Known, inner: _Known) -> None:
         if isinstance(part, Or):
             cases = [dict(known) for _ in part.parts]
             for case, one in zip(cases, part.parts, strict=True):
-                self._bind_all(one, case, inner, tell=tell)
+                self._bind_all(one, case, inner)
             # What some cases alone bind the rest of the rule binds, too, or nobody else reads.
             for name in [one for one in cases[0] if all(one in case for case in cases)]:
                 known[name] = reduce(_of_either, (case[name] for case in cases))
             return
         if isinstance(part, And):
-            self._bind_all(part, known, inner, tell=tell)
+            self._bind_all(part, known, inner)
             return
         if isinstance(part, Not):  # what does not hold says nothing of values that are there
-            self._bind_all(part.body, dict(known), {}, tell=tell)
+            self._bind_all(part.body, dict(known), {})
             return
         for term in terms_of(part):
             for below in subterms(term):
                 if isinstance(below, Aggregate):
                     mine = dict(known)
-                    self._bind_all(body_of(below), mine, inner, tell=tell)
+                    self._bind_all(body_of(below), mine, inner)
                     inner.update(mine)
         if isinstance(part, Atom):
             for arg, kind in zip(part.args, self._of(part.relation), strict=False):
-                self._bind(arg, kind, known, tell=tell)
+                self._bind(arg, kind, known)
             return
         left, right = self._kind(part.left, known), self._kind(part.right, known)
-        if tell:
-            self._require_alike(left, right, part.span, "what is compared is")
         if part.op == "=":
-            self._bind(part.left, right, known, tell=tell)
-            self._bind(part.right, left, known, tell=tell)
+            self._bind(part.left, right, known)
+            self._bind(part.right, left, known)
 
-    def _bind(self, term: Term, kind: Kind | None, known: _Known, *, tell: bool) -> None:
+    def _bind(self, term: Term, kind: Kind | None, known: _Known) -> None:
         """Match a term with a value."""
         if kind is None:
             return
         if isinstance(term, Var):
-            if tell:
-                said = f"`{plain_name(term.name)}` is"
-                self._require_alike(known.get(term.name), kind, term.span, said)
             known[term.name] = _both(known.get(term.name), kind)
         elif kind.nullable and (field := opened(term)) is not None:
-            self._bind(field, replace(kind, nullable=False), known, tell=tell)
-
-    def _require_alike(
-        self, one: Kind | None, other: Kind | None, span: Span | None, said: str
-    ) -> None:
-        if one is None or other is None or one.plain or other.plain:
-            return
-        if any(told.span == span for told in self.wrong):
-            return  # what was told first says what the columns say
-        if one.type.base == other.type.base and one.type.code != other.type.code:
-            message = f"{said} both {one.type.name} and {other.type.name}"
-            hint = (
-                "the engine holds both alike: compute one from the other, as numbers "
-                "(days, microseconds, units of the last digit), or CAST in a view"
-            )
-            self.wrong.append(Diagnostic("DF120", message, span, hint))
+            self._bind(field, replace(kind, nullable=False), known)
 
     def _kind(self, term: Term, known: _Known) -> Kind | None:
         """What a term holds; None where that is not known yet."""
@@ -202,15 +190,17 @@ class RuleTypes:
             return None if inner is None else replace(inner, nullable=True)
         if term.functor == "as":
             named = term.args[1]
-            base = str(named.value) if isinstance(named, Const) else ""
-        else:
-            signature = SIGNATURES.get(term.functor)
-            base = "" if signature is None else signature.result
-        if base in _PLAIN:
-            return Kind(_PLAIN[base], plain=True)
-        kinds = [kind for arg in term.args if (kind := self._kind(arg, known)) is not None]
+            return declared_kind(str(named.value)) if isinstance(named, Const) else None
+        signature = SIGNATURES.get(term.functor)
+        if signature is not None and signature.result in _PLAIN:
+            return Kind(_PLAIN[signature.result], plain=True)
+        found = [self._kind(arg, known) for arg in term.args]
+        kinds = [kind for kind in found if kind is not None]
         sure = [one for one in kinds if not one.is_open]
-        return _computed(next(iter(sure or kinds), None))
+        if term.functor in ("min", "max"):
+            return next((one for one in sure if not one.plain), next(iter(sure or kinds), None))
+        logical = _logical(term, found)
+        return _computed(next(iter(sure or kinds), None)) if logical is None else logical
 
     def _aggregate(self, term: Aggregate, known: _Known) -> Kind | None:
         if term.target is None:
@@ -218,9 +208,30 @@ class RuleTypes:
         if term.op == "mean":
             return Kind(DOUBLE, plain=True)
         mine = dict(known)
-        self._bind_all(body_of(term), mine, {}, tell=False)
+        self._bind_all(body_of(term), mine, {})
         found = self._kind(term.target, mine)
-        return found if term.op in ("min", "max") else _computed(found)
+        if term.op in ("min", "max") or (found is not None and found.type.is_decimal):
+            return found
+        return _computed(found)
+
+
+def _logical(term: Call, found: Sequence[Kind | None]) -> Kind | None:
+    """What is computed of values of logical types; None where there is no such value."""
+    typed = [one for one in found if one is not None and not one.plain]
+    names = {logical_name(one.type, nullable=False) for one in typed if not one.nullable}
+    for *given, result in signatures(term.functor, filter(logical_type, names)):
+        if len(given) == len(found) and all(map(_may_be, given, term.args, found)):
+            return declared_kind(result)
+    return None
+
+
+def _may_be(name: str, term: Term, kind: Kind | None) -> bool:
+    """Whether a value is of a type that rules name."""
+    if isinstance(term, Const):
+        if isinstance(term.value, int) and name == "number":
+            return True
+        return constant_of(name, term.value) is not None
+    return kind is not None and logical_name(kind.type, nullable=kind.nullable) == name
 
 
 def opened(term: Term) -> Term | None:

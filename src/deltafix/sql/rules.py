@@ -20,6 +20,7 @@ from typing import Any, Final
 from deltafix.datalog.load import analyse
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
 from deltafix.errors import SqlError, SqlProgrammingError, SqlRefusedError
+from deltafix.facts.values import Value
 from deltafix.rules.apart import apart
 from deltafix.rules.ast import (
     Atom,
@@ -33,18 +34,21 @@ from deltafix.rules.ast import (
     conjunction,
 )
 from deltafix.rules.check import by_fields, check
+from deltafix.rules.infer import infer
+from deltafix.rules.logical import called
+from deltafix.rules.schemas import schemas_of
 from deltafix.rules.strata import dependencies, unstratified
-from deltafix.rules.terms import Aggregate, Call, Term, Var, Wildcard
-from deltafix.rules.walk import body_of, uses
+from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
+from deltafix.rules.walk import Leaf, body_of, map_rule, subterms, terms_of, uses
 from deltafix.sql.builder import Builder, Operand, Relation
 from deltafix.sql.literals import Scalar
-from deltafix.sql.rule_types import DECLARED, Kind, RuleTypes, opened
+from deltafix.sql.rule_types import DECLARED, Kind, RuleTypes, declared_kind, opened
 from deltafix.sql.text import Rules, Statement, exp, normal_name
 from deltafix.sql.types import (
     NULL,
-    NULLABLE_TYPES,
     Column,
     SqlType,
+    logical_name,
     written_type,
 )
 
@@ -125,18 +129,18 @@ class _View:
         ]
         types = RuleTypes(self.builder.tables, self.columns)
         types.solve(rules)
-        self.found += types.wrong
         self.columns = kinds = types.columns
         shown = {
             name: [
-                replace(one, type=_attribute_type(kind)) if one.type == "" else one
+                replace(one, type=_attribute_type(kind)) if _is_known(one) else one
                 for one, kind in zip(attributes, kinds[name], strict=True)
             ]
             for name, attributes in own.items()
         }
-        reads = {atom.relation for rule in rules for atom, _ in uses(rule.body)} - own.keys()
+        read = (uses(conjunction((*rule.heads, rule.body))) for rule in rules)
+        reads = {atom.relation for found in read for atom, _ in found} - own.keys()
         tables = {name: self.builder.tables[name] for name in sorted(reads)}
-        self._check(tables, shown, rules)
+        checked = self._check(tables, shown, rules)
         for name, attributes in own.items():
             for attribute, kind in zip(attributes, kinds[name], strict=True):
                 if kind is None:
@@ -159,16 +163,12 @@ class _View:
             is_view = name == self.name and wanted is None
             part = name if is_view else f"{self.builder.prefix}{self.builder.between}{name}"
             made[name] = self._relation(part, columns, is_part=not is_view)
-        for rule in rules:
+        for rule in checked:
             (head,) = rule.heads
             body = self._renamed(rule.body, made, tables, inside=False)
             args = tuple(self._term(one, made, tables) for one in head.args)
-            whole = replace(
-                rule,
-                heads=(replace(head, relation=made[head.relation].name, args=args),),
-                body=body,
-            )
-            self.builder.rules.append(whole)
+            heads = (replace(head, relation=made[head.relation].name, args=args),)
+            self.builder.rules.append(replace(rule, heads=heads, body=body))
         if wanted is None:
             return made[self.name]
         return self._converted(made[self.name], wanted)
@@ -188,7 +188,7 @@ class _View:
         for order in program.orders:
             self._refused("subsumption", order.span, "say in SQL which rows are kept")
         for kind in program.types:
-            way_out = f"columns are {', '.join(DECLARED)}"
+            way_out = f"columns are {', '.join(DECLARED)}, and with NULLs `number?`"
             self._refused(f".type {kind.name}", kind.span, way_out)
         for functor in program.functors:
             way_out = "create_function gives SQL functions of Python: call them in a view"
@@ -253,7 +253,7 @@ class _View:
                     self._wrong("DF110", message, atom.span, hint)
         self._require_none()
         for name, attributes in own.items():
-            self.columns[name] = [DECLARED.get(a.type) for a in attributes]
+            self.columns[name] = [declared_kind(a.type) for a in attributes]
         return own
 
     # --- types -----------------------------------------------------------------------------------
@@ -295,16 +295,23 @@ class _View:
         tables: Mapping[str, Relation],
         own: Mapping[str, Sequence[Attribute]],
         rules: Sequence[Rule],
-    ) -> None:
-        """What the checks of rules say of these, over what SQL shows of tables and views."""
-        declared = (
-            replace(one, hidden=(), identity=(), indexes=()).declaration for one in tables.values()
-        )
+    ) -> list[Rule]:
+        """The rules as the engine has them, over what SQL shows of tables and views.
+
+        Raises SqlProgrammingError, SqlRefusedError with what the checks of rules say.
+        """
+        shown = {
+            name: tuple(
+                Attribute(f"c{n}", logical_name(column.type, nullable=column.nullable))
+                for n, column in enumerate(one.columns)
+            )
+            for name, one in tables.items()
+        }
         relations = (
-            *(replace(one, name=name, key=()) for name, one in zip(tables, declared, strict=True)),
+            *(RelationDecl(name, attributes) for name, attributes in shown.items()),
             *(RelationDecl(name, tuple(attributes)) for name, attributes in own.items()),
         )
-        program = Program(relations, tuple(rules), types=NULLABLE_TYPES)
+        program = Program(relations, tuple(rules))
         self.found += (
             replace(one, severity="error") if one.code in _ORDERED else one
             for one in check(program)
@@ -313,6 +320,10 @@ class _View:
         if not self.found:
             self.found += unstratified(program, dependencies(program), aggregates=True)
         self._require_none()
+        schemas = schemas_of(program)
+        made = [_erased(rule, infer(program, schemas, rule)[0].rule) for rule in rules]
+        self.builder.native |= called(made).keys()
+        return made
 
     def _wrong(self, code: str, message: str, span: Span | None, hint: str) -> None:
         self.found.append(Diagnostic(code, message, span, hint))
@@ -419,11 +430,40 @@ def _as(operand: Operand, kind: SqlType) -> Scalar:
     return Scalar(compute, kind, operand.nullable, says, partial=True)
 
 
+def _is_known(one: Attribute) -> bool:
+    """Whether a column's type is none that only checks know to be wrong."""
+    return one.type == "" or declared_kind(one.type) is not None
+
+
 def _attribute_type(kind: Kind | None) -> str:
-    """The engine's type of a column; a number, as long as nothing says what it is."""
+    """What rules call a column's type; a number, as long as nothing says what it is."""
     if kind is None or kind.type is NULL:
         return "number"
-    return Column("", kind.type, kind.nullable).engine_type
+    return logical_name(kind.type, nullable=kind.nullable)
+
+
+def _erased(rule: Rule, typed: Rule) -> Rule:
+    """A rule without values of logical types, as it was written if it has none."""
+    if not called([typed]) and _constants(rule) == _constants(typed):
+        return rule
+    return map_rule(typed, _untyped_nil, _untyped_record)
+
+
+def _constants(rule: Rule) -> list[Value]:
+    parts = (rule.heads[0], rule.body)
+    terms = (one for part in parts for term in terms_of(part) for one in subterms(term))
+    return [one.value for one in terms if isinstance(one, Const)]
+
+
+def _untyped_nil(leaf: Leaf) -> Term:
+    """A leaf for rules in which records of one field have other names."""
+    return replace(leaf, type=None) if isinstance(leaf, Const) and leaf.value is None else leaf
+
+
+def _untyped_record(term: Call | Aggregate) -> Term:
+    if isinstance(term, Call) and term.functor.startswith("["):
+        return replace(term, functor="[]")
+    return term
 
 
 def _names(head: Atom, dialect: str) -> Iterable[str]:

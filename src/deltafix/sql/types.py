@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any, Final, TypeAlias
 
 from deltafix.facts.logical import as_json
+from deltafix.facts.logical_types import LogicalType
 from deltafix.facts.schema import Row
 from deltafix.facts.values import BaseType, encodable, plain_text
 from deltafix.rules.ast import Attribute, Constructor, FunctorDecl, TypeDecl
@@ -58,6 +59,8 @@ __all__ = [
     "encode",
     "fits",
     "holds_all",
+    "logical_name",
+    "of_logical",
     "shown",
     "shown_rows",
     "struct_of",
@@ -551,6 +554,32 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
     if left.is_time and right.is_time:
         return max(left, right, key=_TIMES.index)
     return None
+
+
+_LOGICAL: Final = {
+    "boolean": BOOLEAN,
+    "date": DATE,
+    "timestamp": TIMESTAMP,
+    "timestamptz": TIMESTAMPTZ,
+    "blob": BLOB,
+    "number": BIGINT,
+    "float": DOUBLE,
+    "symbol": TEXT,
+}
+_LOGICAL_NAMES: Final = {kind: name for name, kind in _LOGICAL.items()}
+
+
+def of_logical(kind: LogicalType) -> SqlType:
+    """The type of SQL with the values of one that rules name."""
+    return decimal_type(kind.digits, kind.scale) if kind.is_decimal else _LOGICAL[kind.inner]
+
+
+def logical_name(kind: SqlType, *, nullable: bool) -> str:
+    """What rules call a type: a logical one, or that of the engine."""
+    name = _LOGICAL_NAMES.get(kind, kind.base)
+    if kind.is_decimal:
+        name = f"decimal({kind.digits}, {kind.scale})"
+    return f"{name}?" if nullable else name
 
 
 def holds_all(kind: SqlType, other: SqlType) -> bool:

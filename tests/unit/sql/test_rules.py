@@ -35,6 +35,9 @@ $$;
 """
 FIRST = date(2020, 1, 2)
 DAY = "t(_, [n], _, _, _, _, _, _)"
+_NEW_YEAR = [(1, date(2020, 1, 1)), (2, date(2020, 1, 1))]
+_LATER = [(1, None), (2, date(2020, 1, 1))]
+_TOTAL = [(1, Decimal("1.25"))]
 
 
 @pytest.fixture
@@ -73,11 +76,19 @@ def test_a_column_has_the_type_of_what_its_values_come_from(db: deltafix.sql.Con
     [
         ("v(i, d) :- t(i, [d], _, _, _, _, _, _).", "DATE", [(1, FIRST)]),
         ("v(i, e) :- t(i, [d], _, _, _, _, _, _), e = d.", "DATE", [(1, FIRST)]),
-        ("v(i, d + 7) :- t(i, [d], _, _, _, _, _, _).", "BIGINT", [(1, 18270)]),
+        ("v(i, d + 7) :- t(i, [d], _, _, _, _, _, _).", "DATE", [(1, date(2020, 1, 9))]),
+        ("v(i, as(d, number)) :- t(i, [d], _, _, _, _, _, _).", "BIGINT", [(1, 18263)]),
+        ('v(i, as("2020-01-01", date)) :- t(i, _, _, _, _, _, _, _).', "DATE", _NEW_YEAR),
+        (".decl v(i: number, d: date?) v(1, nil). v(2, [\"2020-01-01\"]).", "DATE", _LATER),
+        ('v(i, d) :- t(i, [d], _, _, _, _, _, _), d > "2020-01-01".', "DATE", [(1, FIRST)]),
+        ("v(i, p * 2 + 0.5) :- t(i, _, _, [p], _, _, _, _).", "DECIMAL(8, 2)", [(1, Decimal(3))]),
+        ("v(1, x) :- x = sum p : { t(_, _, _, [p], _, _, _, _) }.", "DECIMAL(8, 2)", _TOTAL),
+        ('v(i, o) :- t(i, _, _, _, o, _, _, _), o = "true".', "BOOLEAN", [(1, True)]),
         ("v(i, strlen(s)) :- t(i, _, _, _, _, [s], _, _).", "BIGINT", [(1, 1)]),
         ("v(i, 2 * f) :- t(i, _, _, _, _, _, f, _).", "DOUBLE", [(1, 3.0), (2, 5.0)]),
         ('v(i, cat(s, "!")) :- t(i, _, _, _, _, [s], _, _).', "TEXT", [(1, "a!")]),
         ("v(1, x) :- x = max d : { t(_, [d], _, _, _, _, _, _) }.", "DATE", [(1, FIRST)]),
+        ("v(1, max d : { t(_, [d], _, _, _, _, _, _) }).", "DATE", [(1, FIRST)]),
         ("v(1, x) :- x = mean i : { t(i, _, _, _, _, _, _, _) }.", "DOUBLE", [(1, 1.5)]),
         ("v(1, x) :- x = count : { edge(2, _) }.", "BIGINT", [(1, 1)]),
         ("v(1, 2). v(1, n + 1) :- v(1, n), n < 4.", "BIGINT", [(1, 2), (1, 3), (1, 4)]),
@@ -85,13 +96,8 @@ def test_a_column_has_the_type_of_what_its_values_come_from(db: deltafix.sql.Con
         ("v(x, p) :- p(x). p(x) :- q(x, x). q(x, y) :- edge(x, y), v(x, _).", "", []),
         ("q(y) :- q(x), edge(x, y). q(1). v(x, x) :- q(x).", "BIGINT", [(1, 1), (2, 2), (3, 3)]),
         ("v(x, y) :- edge(x, y). v(y, x) :- v(x, y), x > 1.", "INTEGER", [(1, 2), (2, 3), (3, 2)]),
-        (f"v(1, n) :- n = 9999999, !{DAY}.", "BIGINT", [(1, 9999999)]),
-        (f"v(k, n) :- n = 9999999, k = count : {{ {DAY} }}.", "BIGINT", [(0, 9999999)]),
-        (f"v(1, n) :- ({DAY} ; n = 9999999).", "BIGINT", [(1, 18263), (1, 9999999)]),
-        (f"v(1, n) :- ({DAY} ; edge(1, _)), n = 9999999.", "BIGINT", [(1, 9999999)]),
-        (f"v(1, n) :- {DAY}, (edge(n, _) ; n > 0).", "", []),
-        (f"v(1, n) :- {DAY}, (n = 18263 ; n = 5).", "DATE", [(1, FIRST)]),
-        (f"v(1, n) :- {DAY}, !(n = 5).", "DATE", [(1, FIRST)]),
+        (f"v(1, n) :- {DAY}, (n = \"2020-01-02\" ; n = as(5, date)).", "DATE", [(1, FIRST)]),
+        (f"v(1, n) :- {DAY}, !(n = as(5, date)).", "DATE", [(1, FIRST)]),
         ("v(x, y) :- x = min i : { t(i, [y], _, _, _, _, _, _) }.", "DATE", [(1, FIRST)]),
         ("v(i, nil) :- edge(i, 2). v(3, [2.5]).", "DOUBLE", [(1, None), (3, 2.5)]),
     ],
@@ -101,7 +107,7 @@ def test_what_the_second_column_is(
 ) -> None:
     create = f"CREATE VIEW v (i, x) AS RULES $$ {rules} $$"
     if not found:
-        with pytest.raises(deltafix.sql.ProgrammingError, match=r"ground|DATE and INTEGER"):
+        with pytest.raises(deltafix.sql.ProgrammingError, match="ground"):
             db.execute(create)
         return
     db.execute(create)
@@ -135,10 +141,20 @@ def test_a_declared_type_holds_what_rules_compute(db: deltafix.sql.Connection) -
         ("v(n) :- n = count : { v(_) }.", "DF140", "v(_)", "`count` inside recursion"),
         ("v(x) :- edge(x, _). edge(x, x) :- v(x).", "DF111", "edge(x, x)", "is a table or view"),
         ('v(x) :- edge(x, _), x = "a".', "DF120", 'x = "a"', "cannot be both"),
-        ("v(x) :- edge(x, _), t(_, [x], _, _, _, _, _, _).", "DF120", "x], _", "INTEGER and DATE"),
-        ("v(i) :- t(i, [d], _, [p], _, _, _, _), p < d.", "DF120", "p < d", "DECIMAL(8, 2)"),
-        ("v(x) :- edge(x, _). v(d) :- t(_, [d], _, _, _, _, _, _).", "DF120", "d) :-", "DATE"),
-        ("v(d) :- t(_, d, _, _, _, _, _, _), edge(d, _).", "DF120", "d, _).", "nullable_number"),
+        (
+            "v(x) :- edge(x, _), t(_, [x], _, _, _, _, _, _).",
+            "DF120",
+            "x], _",
+            "both number (column",
+        ),
+        ("v(i) :- t(i, [d], _, [p], _, _, _, _), p < d.", "DF120", "p], _", "decimal(8, 2)"),
+        (
+            "v(x) :- edge(x, _). v(d) :- t(_, [d], _, _, _, _, _, _).",
+            "DF120",
+            "d], _",
+            "both number (column",
+        ),
+        ("v(d) :- t(_, d, _, _, _, _, _, _), edge(d, _).", "DF120", "d, _).", "date?"),
         ("v(x) :- v(x).", "DF120", "v(x) :-", "no rule says what column `x` of `v` holds"),
         (".input edge\nv(x) :- edge(x, _).", "DF722", "edge\n", ".input"),
         (".type n <: number\nv(x) :- edge(x, _).", "DF722", ".type", ".type n"),

@@ -284,8 +284,10 @@ class DeadCode:
         if offering and not entries:
             return Assumption("library", "nothing in it is an entry point")
         if offering:
-            return Assumption("library", f"its package {offering[0][0]} offers names to importers")
-        return Assumption("application", f"{entries[0][0]} runs it ({entries[0][1]})")
+            return Assumption(
+                "library", f"its package {offering[0][0]!s} offers names to importers"
+            )
+        return Assumption("application", f"{entries[0][0]!s} runs it ({entries[0][1]!s})")
 
     def _old_name(self) -> tuple[str, str, int] | None:
         """(name in imports, name of the folder, how many) if a package seems to be renamed.

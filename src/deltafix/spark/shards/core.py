@@ -82,7 +82,8 @@ def prepare(program: Program) -> Prepared:
 
     Raises ProgramError: the program is not valid, or (DF190) not for shards.
     """
-    core = lower(typed(program))
+    checked = typed(program)
+    core = lower(checked)
     _refuse(core)
     bounded = is_bounded(core, layers(core))
     renamed = {r.name: f"~hidden {r.name[1:]}" for r in core.relations if r.hidden}
@@ -116,7 +117,7 @@ def prepare(program: Program) -> Prepared:
         seeds[HERE] = [(0,)]
     entries = {r.name: r.entry for r in core.relations if r.entry} | apart
     whole = Core(tuple(relations.values()), tuple(clauses), core.folds)
-    return Prepared(program, whole, seeds, entries, pinned, bounded)
+    return Prepared(checked.program, whole, seeds, entries, pinned, bounded)
 
 
 def _one_place(relation: str) -> str:

@@ -140,7 +140,8 @@ class ShardedDatabase:
                 f"{logical.show()} has logical types: `deltafix.spark.maintain` and pipelines "
                 "convert its columns; physical=True has them as the engine does"
             )
-            raise ProgramError(message)
+            raise errors.ProgramError(message)
+        self._declared = schemas
         self.schemas: Mapping[str, Schema] = MappingProxyType(
             {name: schema.physical for name, schema in schemas.items()}
         )
@@ -397,7 +398,7 @@ class ShardedDatabase:
         if (found.program, found.shards) == (wanted.program, wanted.shards):
             self._manifest = found
             return
-        self._carry(spec_of(str(self._folder), found, self.schemas), found)
+        self._carry(spec_of(str(self._folder), found, self._declared), found)
 
     def _carry(self, old: Spec, found: Manifest) -> None:
         """Begin with the given rows of another layout, at its epoch."""
@@ -414,7 +415,7 @@ class ShardedDatabase:
 
     def _adopt(self, around: Folder, noted: Mapping[str, Any]) -> None:
         """Take over what an engine has kept, at its epoch."""
-        found = adopted(around, self.schemas)
+        found = adopted(around, self._declared)
         if found is None:
             return
         rows = [

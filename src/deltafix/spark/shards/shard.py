@@ -71,6 +71,7 @@ class Shard:
             strategy="wavefront" if layout.shuffles else "auto",
             budget=Budget(threads=1),  # Spark runs a task a processor
             users=users,
+            physical=True,
         )
         # Functions may be others when an image is taken up; only Spark's workers have images.
         self.image: CachedImage | None = None
