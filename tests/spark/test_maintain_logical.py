@@ -18,7 +18,9 @@ from deltafix.spark.shards.database import ShardedDatabase
 pytestmark = pytest.mark.spark
 
 RULES = """
-.decl lease(flat: symbol, since: date, ends: date?, rent: decimal(8, 2), paid: boolean, at: timestamptz?)
+.decl lease(
+    flat: symbol, since: date, ends: date?, rent: decimal(8, 2), paid: boolean, at: timestamptz?
+)
 .input lease
 .decl next(a: date, b: date)
 next(s, s + 1) :- lease(_, s, _, _, _, _).

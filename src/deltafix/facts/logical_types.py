@@ -25,9 +25,9 @@ from typing import Any, Final
 from deltafix.facts.values import (
     FLOAT_DIGITS,
     fitting,
+    logical_text,
     read_real,
     read_whole,
-    logical_text,
     show_value,
     unquoted,
     valid_values,
