@@ -10,10 +10,10 @@ here stores, interns or sorts rows, and nothing here imports numpy or pyarrow.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import EllipsisType
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.errors import FactError, TypeMismatchError, UnknownRelationError
@@ -90,17 +90,18 @@ class Column:
 class Schema:
     """A relation's name and columns, in order; no columns for a nullary relation.
 
-    `types` are the columns' base types; `has_logical` says whether rows have values of others.
+    `types` are the columns' base types, `logical` the places and types of those whose values are
+    of logical ones.
     """
 
     relation: str
     columns: tuple[Column, ...] = ()
     types: tuple[BaseType, ...] = field(init=False, compare=False, repr=False)
-    has_logical: bool = field(init=False, compare=False, repr=False)
+    logical: tuple[tuple[int, LogicalType], ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        has_logical = any(column.of is not None for column in self.columns)
-        object.__setattr__(self, "has_logical", has_logical)
+        logical = tuple((n, one.of) for n, one in enumerate(self.columns) if one.of is not None)
+        object.__setattr__(self, "logical", logical)
         object.__setattr__(self, "types", tuple(column.type for column in self.columns))
 
     @classmethod
@@ -246,19 +247,35 @@ class Schema:
                 return values
         return tuple(self.check_value(column, row, value) for row, value in enumerate(values))
 
+    @property
+    def has_logical(self) -> bool:
+        """Whether rows have values of logical types."""
+        return bool(self.logical)
+
     def encoded(self, rows: Iterable[Row]) -> list[Row]:
-        """Checked rows with the engine's values of logical types. O(cells)."""
-        if not self.has_logical:
-            return [*rows]
-        ways = [(n, one.of.encode) for n, one in enumerate(self.columns) if one.of is not None]
-        return [_changed(row, ways) for row in rows]
+        """Rows with the engine's values of logical types. O(cells).
+
+        Raises ValueError for a value that is none of its column's.
+        """
+        found = [*rows]
+        if self.logical:
+            for number, row in enumerate(found):
+                values = list(row)
+                for place, kind in self.logical:
+                    values[place] = kind.encode(values[place])
+                found[number] = tuple(values)
+        return found
 
     def decoded(self, rows: Iterable[Row]) -> list[Row]:
         """The inverse of `encoded`."""
-        if not self.has_logical:
-            return [*rows]
-        ways = [(n, one.of.decode) for n, one in enumerate(self.columns) if one.of is not None]
-        return [_changed(row, ways) for row in rows]
+        found = [*rows]
+        if self.logical:
+            for number, row in enumerate(found):
+                values = list(row)
+                for place, kind in self.logical:
+                    values[place] = kind.decode(values[place])
+                found[number] = tuple(values)
+        return found
 
     def as_row(self, row: object, index: int | None = None) -> Row:
         """The tuple that a row is: as it is, of a list, or of a dataclass with these columns.
@@ -306,13 +323,6 @@ class Schema:
         }
         inside = ", ".join(samples.get(base, "1") for base in self.types)
         return f"({inside},)" if self.arity == 1 else f"({inside})"
-
-
-def _changed(row: Row, ways: Iterable[tuple[int, Callable[[Any], Any]]]) -> Row:
-    values = list(row)
-    for place, way in ways:
-        values[place] = way(values[place])
-    return tuple(values)
 
 
 def _type_name(column: Column) -> str:
