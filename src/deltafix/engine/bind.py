@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deltafix.diagnostics import did_you_mean
 from deltafix.errors import FunctorError
@@ -32,6 +32,9 @@ from deltafix.rules.schemas import schemas_of
 from deltafix.rules.terms import Aggregate, Call, Term
 from deltafix.rules.values import NATIVE, NO_VALUE
 from deltafix.rules.walk import subterms, terms_of
+
+if TYPE_CHECKING:
+    from deltafix.engine.folds.users import UserReducer
 
 _EXACT = {"number": int, "unsigned": int, "float": float, "symbol": str}
 
@@ -174,6 +177,47 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
             name, compute, program.base_type(kind), shape, program.word_size,
             given if any(given) else (), of,
         )  # fmt: skip
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Folds:
+    """A reducer over values of logical types, for the engine's values: `given` in, `of` out."""
+
+    reducer: UserReducer
+    given: LogicalType | None
+    of: LogicalType | None
+
+    @property
+    def initial(self) -> Any:
+        """The reducer's."""
+        return self.reducer.initial
+
+    def add(self, acc: Any, value: Any) -> Any:
+        """With one more value."""
+        return self.reducer.add(acc, self._taken(value))
+
+    def remove(self, acc: Any, value: Any) -> Any:
+        """With one value fewer, or None."""
+        return self.reducer.remove(acc, self._taken(value))
+
+    def finish(self, acc: Any) -> Any:
+        """The result as the engine has it. Raises ValueError for one of another type."""
+        found = self.reducer.finish(acc)
+        return found if self.of is None else self.of.encode(found)
+
+    def _taken(self, value: Any) -> Any:
+        return value if self.given is None else self.given.decode(value)
+
+
+def folding(program: Program, reducers: Mapping[str, UserReducer]) -> Mapping[str, UserReducer]:
+    """The reducers of a program, for the engine's values."""
+    found = dict(reducers)
+    for declared in program.functors:
+        kinds = [declared.result, *(one.type for one in declared.arguments[:1])]
+        of, *given = (program.logical(program.kind(kind)) for kind in kinds)
+        if declared.name in reducers and (of or any(given)):
+            found[declared.name] = _Folds(reducers[declared.name], next(iter(given), None), of)
     return found
 
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from deltafix.collector import held_back
 from deltafix.diagnostics import suggest
 from deltafix.doing import tell
-from deltafix.engine.bind import bound
+from deltafix.engine.bind import bound, folding
 from deltafix.engine.changes import ChangedRows, Changes, Edited
 from deltafix.engine.codes import Codes
 from deltafix.engine.functors import Functors
@@ -132,7 +132,7 @@ class Database(Reading):
         self._codes = Codes(self._arena)
         linked = link(begun.plan, Tables(self._arena), self._codes, begun=begun)
         self._users = users
-        users = Users(bound(program, users.functors), users.reducers)
+        users = Users(bound(program, users.functors), folding(program, users.reducers))
         self._profile = profile
         self._gate = gate or threading.Lock()
         self._arena.cells[at.BY_STRATUM] = int(profile)

@@ -25,7 +25,7 @@ from deltafix.datalog.preprocess import preprocess
 from deltafix.datalog.program import Program as Text
 from deltafix.datalog.source import Source, decode
 from deltafix.diagnostics import Diagnostic, Span, did_you_mean, render_all
-from deltafix.engine.bind import bound
+from deltafix.engine.bind import bound, folding
 from deltafix.engine.changes import ChangedRows
 from deltafix.engine.database import seen_schemas
 from deltafix.engine.link import link
@@ -388,4 +388,4 @@ def _bound(program: Program, users: Users) -> Users:
     """Those of the functions that a program declares, bound to its functors."""
     declared = {functor.name for functor in program.functors}
     functors = {name: one for name, one in users.functors.items() if name in declared}
-    return replace(users, functors=bound(program, functors))
+    return Users(bound(program, functors), folding(program, users.reducers))

@@ -471,3 +471,37 @@ def test_a_schema_that_users_see_and_one_of_the_engine() -> None:
     numbers = ", ".join(f"{name}: number" for name in ("day", "at", "zoned", "pay", "ok"))
     assert found.physical.show() == f"r(name: symbol, {numbers}, raw: symbol)"
     assert found.decoded(found.encoded([ROW])) == [ROW]
+
+
+class Last:
+    """The last of some days."""
+
+    initial: frozenset[date] = frozenset()
+
+    def add(self, acc: frozenset[date], value: date) -> frozenset[date]:
+        return acc | {value}
+
+    def remove(self, acc: frozenset[date], value: date) -> frozenset[date]:
+        return acc - {value}
+
+    def finish(self, acc: frozenset[date]) -> date:
+        return max(acc)
+
+
+def test_reducers_of_python_have_values_of_python(tmp_path: Path, warm_kernel: None) -> None:
+    text = """
+    .functor last(d: date): date
+    .decl a(k: number, d: date)
+    .decl v(k: number, d: date)
+    v(k, x) :- a(k, _), x = @@last d : { a(k, d) }.
+    """
+    days = [date(2026, 1, 1), date(2026, 1, 5), date(2025, 1, 1)]
+    for _ in range(2):  # the second time from the state of the first
+        with deltafix.connect(text, tmp_path, reducers={"last": Last()}) as db:
+            with db.transaction(missing="ignore") as tx:
+                tx.insert("a", [(1, day) for day in days])
+                tx.insert("a", [(2, days[0])])
+            assert db.rows("v") == [(1, date(2026, 1, 5)), (2, days[0])]
+            with db.transaction() as tx:
+                tx.delete("a", [(1, date(2026, 1, 5))])
+            assert db.rows("v") == [(1, days[0]), (2, days[0])]

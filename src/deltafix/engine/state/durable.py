@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deltafix.engine.bind import bound, called, folded
+from deltafix.engine.bind import bound, called, folded, folding
 from deltafix.engine.codes import Codes
 from deltafix.engine.database import Database, seen_schemas
 from deltafix.engine.link import link
@@ -237,7 +237,8 @@ class DurableDatabase(Database):
         self._core, plan = catalog.planned(self._core)
         linked = link(plan, catalog.laid_out(self._arena), self._codes)
         self._take_up(self.program, self._core, linked)
-        users = Users(bound(self.program, self._users.functors), self._users.reducers)
+        program, users = self.program, self._users
+        users = Users(bound(program, users.functors), folding(program, users.reducers))
         self._run_with(self.program, linked, outside_strata(linked, self._codes, users), users)
 
     def _rebuild(self, state: State, imaged: int | None) -> None:
