@@ -108,7 +108,8 @@ def typed(program: ast.Program) -> CheckedProgram:
         sources = {} if program.source is None else {program.path: program.source}
         raise ProgramError(render_all(errors, sources), errors)
     noted = [known.get(id(r)) or now.note(r, t) for r, t in zip(program.rules, rules, strict=True)]
-    plain = erased(program, [one.rule for one in noted], [one.rule for one in orders])
+    calls = (name for one in (*noted, *orders) for name in one.logical)
+    plain = erased(program, [one.rule for one in noted], calls)
     return CheckedProgram(plain, tuple(noted), strata_found, orders)
 
 

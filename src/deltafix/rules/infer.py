@@ -26,7 +26,7 @@ from deltafix.facts.values import RANGES, BaseType
 from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import BASES, Atom, Comparison, Formula, Not, Program, Rule
 from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
-from deltafix.rules.logical import OPERATORS, base_name, call_name, holds, signatures
+from deltafix.rules.logical import OPERATORS, base_name, call_name, called, holds, signatures
 from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
 from deltafix.rules.walk import Leaf, body_of, map_rule
@@ -86,11 +86,13 @@ class Typed:
     """A rule whose constants all carry their type, and the base type of each variable.
 
     `source` is the rule that it was found of, `declared` the relations and functors that this one
-    names, by name, and `around` all else that it was found by (`rules.check`).
+    names, by name, and `around` all else that it was found by (`rules.check`). `logical` are the
+    functors of logical types that it calls.
     """
 
     rule: Rule
     variables: Mapping[str, BaseType]
+    logical: tuple[str, ...] = ()
     source: Rule | None = field(default=None, compare=False, repr=False)
     declared: Mapping[str, object] = field(default_factory=dict, compare=False, repr=False)
     around: object = field(default=None, compare=False, repr=False)
@@ -592,7 +594,8 @@ def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[
         for name, node in inference.variables.items()
         if name not in inference.constants
     }
-    return Typed(typed, variables), tuple(inference.found)
+    logical = tuple(called([typed])) if inference.calls else ()
+    return Typed(typed, variables, logical), tuple(inference.found)
 
 
 def _plain_fact(schemas: Schemas, rule: Rule, bits: int) -> Rule | None:

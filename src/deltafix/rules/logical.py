@@ -189,14 +189,15 @@ def _cast(given: str, wanted: str) -> Callable[[Any], Any]:
     return exactly
 
 
-def erased(program: Program, rules: Sequence[Rule], orders: Sequence[Rule]) -> Program:
+def erased(program: Program, rules: Sequence[Rule], calls: Iterable[str]) -> Program:
     """A program whose rules were found to be these, without logical types. O(program).
 
-    It is itself where it has none.
+    `calls` are the functors of logical types that they and its orders call. It is itself where it
+    has none.
     """
     known = {one.name for one in program.functors}
-    new = [name for name in called((*rules, *orders)) if name not in known]
-    if not new and not any(program.logical(kind) for kind in program.kinds):
+    new = [name for name in dict.fromkeys(calls) if name not in known]
+    if not new and not any(map(program.logical, program.kinds)):
         return program
 
     def plain(attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
