@@ -96,7 +96,8 @@ def _named(db: Database, values: Codes, schema: Schema, ends: Ids, focus: str) -
         code = values.known("symbol", focus)
     if code is not None:  # the labels of all nodes need not be read
         shifts = [0, _shift(schema)]
-        symbols = [place for place, kind in enumerate(schema.types) if kind == "symbol"]
+        columns = enumerate(schema.columns)
+        symbols = [n for n, one in columns if one.type == "symbol" and one.of is None]
         exact = np.unique(np.array([code + shifts[place] for place in symbols], dtype=np.int64))
         exact = exact[np.isin(exact, ends)]
         if len(exact):
@@ -116,9 +117,11 @@ def _named(db: Database, values: Codes, schema: Schema, ends: Ids, focus: str) -
 def _labels(values: Codes, schema: Schema, nodes: Ids) -> list[str]:
     shift = _shift(schema)
     if not shift:
-        return labels(schema.types[0], values.decode(schema.types[0], nodes.astype(np.int32)))
+        column = schema.columns[0]
+        return labels(column, values.column(column, nodes.astype(np.int32)))
     of_second = nodes >= shift // 2
     texts = np.empty(len(nodes), dtype=object)
-    for kind, mask, less in zip(schema.types, (~of_second, of_second), (0, shift), strict=True):
-        texts[mask] = labels(kind, values.decode(kind, (nodes[mask] - less).astype(np.int32)))
+    for column, mask, less in zip(schema.columns, (~of_second, of_second), (0, shift), strict=True):
+        codes = (nodes[mask] - less).astype(np.int32)
+        texts[mask] = labels(column, values.column(column, codes))
     return texts.tolist()

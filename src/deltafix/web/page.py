@@ -21,7 +21,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 
 from deltafix.engine.literals import read_facts, read_ground, schema_named
 from deltafix.errors import NoSuchFactError, UnknownRelationError
-from deltafix.facts.schema import show_row
+from deltafix.facts.schema import Column, show_row
 from deltafix.facts.values import show_value
 from deltafix.web.body import Refusal, read_body
 from deltafix.web.graph import graph
@@ -38,6 +38,17 @@ PAGE: Final = 200
 """Rows that are shown at once."""
 _DEPTH: Final = 6
 """Edges from a node to the last ones around it, at most."""
+
+
+def _literal(column: Column | None, text: str) -> str:
+    """What somebody wrote for a column's value, as a literal of the language."""
+    kind = None if column is None else column.of
+    if kind is not None and kind.nullable and text.strip() == "nil":
+        return "nil"
+    if kind is not None and kind.inner not in ("number", "float"):
+        return show_value(text if kind.inner == "symbol" else text.strip())
+    is_text = kind is None and column is not None and column.type == "symbol"
+    return show_value(text) if is_text else text.strip()
 
 
 class Page(ABC):
@@ -193,11 +204,9 @@ class RulePage(Page):
         relation = asked.get("relation")
         if relation is None:
             return asked.get("fact", "")
-        kinds = schema_named(relation, self.db.schemas).types
-        values = [
-            show_value(text) if kind == "symbol" else text.strip()
-            for kind, text in zip_longest(kinds, asked.getlist("value"), fillvalue="")
-        ]
+        columns = schema_named(relation, self.db.schemas).columns
+        given = zip_longest(columns, asked.getlist("value"))
+        values = [_literal(column, text or "") for column, text in given]
         return f"{relation}({', '.join(values)})"
 
     def cause(self, request: Request) -> Response:

@@ -173,13 +173,12 @@ class _RuleEdits:
 
 def _write_rule(row: Row, schema: Schema) -> dict[str, Any]:
     found: dict[str, Any] = json_values(row, schema, as_objects=True)
-    return {
-        one: whole_text(value) if isinstance(value, int) else value for one, value in found.items()
-    }
+    return {one: whole_text(value) if type(value) is int else value for one, value in found.items()}
 
 
 def _rule_value(given: Any, column: Column, place: str) -> Any:
-    is_whole = column.shape is None and column.type in ("number", "unsigned")
+    is_logical = column.of is not None and column.of.inner != "number"
+    is_whole = column.shape is None and column.type in ("number", "unsigned") and not is_logical
     if is_whole and isinstance(given, str) and SAFE.fullmatch(given):
         given = int(given)
     return read_value(given, column, place)

@@ -21,9 +21,10 @@ import numpy as np
 
 from deltafix.errors import FactError, GoneError
 from deltafix.facts.json_rows import json_values
-from deltafix.facts.schema import Row, Schema
+from deltafix.facts.logical_types import LogicalType
+from deltafix.facts.schema import Column, Row, Schema
 from deltafix.facts.values import (
-    BaseType,
+    OPTIONAL,
     Value,
     canonical,
     float_order,
@@ -165,7 +166,7 @@ class Tables:
         test: Callable[[Value], bool],
     ) -> Mask:
         distinct, which = np.unique(codes[:, place], return_inverse=True)
-        found = values.decode(schema.types[place], distinct)
+        found = values.column(schema.columns[place], distinct)
         return np.fromiter(map(test, found), dtype=np.bool_, count=len(found))[which]
 
     def _order(self, view: View, schema: Schema, values: Values, codes: Codes) -> Any:
@@ -226,12 +227,18 @@ def _key(values: Values, codes: list[int]) -> str:
     return f"{values.number}.{','.join(map(str, codes))}"
 
 
-def labels(kind: BaseType, values: list[Any]) -> list[str]:
+def labels(column: Column, values: list[Any]) -> list[str]:
     """Values of a column as they are searched and stand at nodes: symbols without quotes."""
-    return values if kind == "symbol" else [write_value(value) for value in values]
+    if column.of is not None:
+        return [*map(column.of.to_text, values)]
+    return values if column.type == "symbol" else [write_value(value) for value in values]
 
 
 def _value_order(kind: Any) -> Callable[[Value], Any]:
+    """The key by which the engine's values of a type are sorted, missing ones first."""
+    if kind in OPTIONAL:
+        of = _value_order(OPTIONAL[kind])
+        return lambda value: (1, of(value[0])) if isinstance(value, tuple) else (0,)
     key = row_order([kind])
     return (lambda value: value) if key is None else (lambda value: key((value,))[0])
 
@@ -247,6 +254,8 @@ def _condition(schema: Schema, place: int, text: str) -> Callable[[Value], bool]
         return _contains(text.strip())
     column = schema.columns[place]
     compare, wanted = COMPARED[found[1]], found[2].strip()
+    if column.of is not None:
+        return _logical_condition(schema, column.name, column.of, compare, wanted)
     read = _READ.get(schema.types[place])
     if read is None:
         return lambda value: compare(write_value(value), wanted)
@@ -259,6 +268,19 @@ def _condition(schema: Schema, place: int, text: str) -> Callable[[Value], bool]
         number = float_order(canonical(number))
         return lambda value: compare(float_order(cast(float, value)), number)
     return lambda value: compare(value, number)
+
+
+def _logical_condition(
+    schema: Schema, name: str, kind: LogicalType, compare: Callable[[Any, Any], bool], wanted: str
+) -> Callable[[Value], bool]:
+    try:
+        value = kind.from_text(wanted)
+    except ValueError as error:
+        message = f"column `{name}` is compared with {wanted!r}, but {error}"
+        raise FactError(message, relation=schema.relation, value=wanted) from None
+    if value is None:
+        return lambda other: compare(other is None, True)
+    return lambda other: other is not None and compare(other, value)
 
 
 def _csv_lines(lines: list[list[str]]) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from datetime import date
+from decimal import Decimal
 
 import pytest
 
@@ -198,3 +200,62 @@ def test_the_key_of_a_page_before_a_compact_is_refused():
             tx.insert("p", [("d",)])
         with pytest.raises(GoneError, match="compacted"):
             tables.page(View("p"), key, 1)
+
+
+LOGICAL = """
+.decl w(d: date, p: decimal(6, 2)?, o: boolean, t: symbol?)
+.input w
+.decl next(x: date, y: date)
+.input next
+"""
+
+
+def missing_first(value):
+    return (value is not None, value if value is not None else 0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_pages_of_logical_types(seed, warm_kernel):
+    rng = random.Random(f"logical {seed}")
+    days = [date(2026, 1, n) for n in (1, 2, 30)] + [date(1969, 12, 31), date.min]
+    prices = [None, Decimal("-1.50"), Decimal("0.00"), Decimal("10.25"), Decimal("9.00")]
+    words = [None, "nil", "a", ""]
+    with deltafix.connect(LOGICAL) as db:
+        rows = {
+            (rng.choice(days), rng.choice(prices), rng.random() < 0.5, rng.choice(words))
+            for _ in range(60)
+        }
+        with db.transaction() as tx:
+            tx.insert("w", rows)
+        tables = Tables(db)
+        for place, bound, text in (
+            (0, date(2026, 1, 2), "2026-01-02"),
+            (1, Decimal("9.00"), "9"),
+            (1, None, "nil"),
+            (2, True, "true"),
+        ):
+            sign = rng.choice(["<", "=", "!=", ">="]) if bound is not None else "="
+            sort, down = rng.choice([0, 1, 2]), rng.random() < 0.5
+            view = View("w", "", ((place, f"{sign} {text}"),), sort, down)
+            found = all_pages(tables, view, rng.choice([1, 7, 50]))
+            wanted = [
+                row for row in rows
+                if (row[place] is None and bound is None)
+                or (None not in (row[place], bound) and COMPARED[sign](row[place], bound))
+            ]  # fmt: skip
+            assert sorted(shown(found)) == sorted(shown(wanted)), (sign, text)
+            column = sorted((row[sort] for row in wanted), key=missing_first, reverse=down)
+            assert [row[sort] for row in found] == column
+        with pytest.raises(
+            FactError, match=r"compared with 'x', but date is written like 2026-01-31"
+        ):
+            tables.page(View("w", "", ((0, "< x"),), None, False), "", 5)
+
+
+def test_days_are_nodes(warm_kernel):
+    with deltafix.connect(LOGICAL) as db:
+        with db.transaction() as tx:
+            tx.insert("next", [(date(2026, 1, n), date(2026, 1, n + 1)) for n in range(1, 6)])
+        found = graph(db, "next", "2026-01-03", 1)
+        labels = {node["label"] for node in found["nodes"]}
+        assert labels == {"2026-01-02", "2026-01-03", "2026-01-04"}
