@@ -183,6 +183,8 @@ def _space(tokens: list[Token], position: int) -> bool:
     kind = tokens[0].text if tokens[0].kind == "directive" else ""
     if last.kind in ("comment", "cpp") or token.kind == "comment":
         return True
+    if text == "?" and before == ")":
+        return False  # `decimal(8, 2)?`
     if token.kind == "punct":
         if text in _TIGHT_BEFORE or (text in ("<", ">") and kind in _HEADS):
             return False

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from deltafix.datalog.components.instantiate import instantiate
 from deltafix.datalog.parser import Parser, Syntax
@@ -181,7 +182,7 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
             )
         else:
             written[declared.name] = declared
-    bases = dict(BASES)
+    bases: dict[str, str] = dict(BASES)  # what a type's values are: of a base or a logical type
     wrong: set[str] = set()
     # A type is settled once all its parents are; whatever never settles is in or below a cycle.
     waiting = {
@@ -197,13 +198,13 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
     while ready:
         name = ready.pop()
         item = written[name]
-        kinds: dict[str, BaseType] = {}
+        kinds: dict[str, str] = {}
         for token in item.parents:
             logical = None if token.text in written else logical_type(token.text)
             if token.text in bases:
                 kinds[token.text] = bases[token.text]
             elif logical is not None and not logical.nullable:
-                kinds[token.text] = logical.base  # type: ignore[assignment]  # a base type
+                kinds[token.text] = logical.name
             elif token.text not in wrong:
                 hint = did_you_mean(
                     token.text, [*BASES, *written], f"base types: {' '.join(BASES)}"
@@ -244,7 +245,7 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
     types = tuple(
         TypeDecl(
             name,
-            bases[name],
+            _base_of(bases[name]),
             tuple(parent.text for parent in item.parents),
             item.branches,
             item.span,
@@ -254,3 +255,8 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
         if name in bases
     )
     return types, tuple(found)
+
+
+def _base_of(kind: str) -> BaseType:
+    logical = None if kind in BASES else logical_type(kind)
+    return cast("BaseType", kind if logical is None else logical.base)

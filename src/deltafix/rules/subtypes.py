@@ -42,7 +42,9 @@ class Subtypes:
             self._declare()
 
     def _declare(self) -> None:
-        kinds = (*BASES, *filter(self.program.logical, self.program.kinds))
+        program = self.program
+        named = {*program.kinds, *(program.kind(one.name) for one in program.types)}
+        kinds = (*BASES, *filter(program.logical, sorted(named)))
         below: dict[str, set[str]] = {kind: {kind} for kind in kinds}
         for declared in self.program.types:
             below.setdefault(declared.name, {declared.name} if declared.subtype else set())

@@ -16,6 +16,7 @@ import pytest
 
 import deltafix
 from deltafix.cli.main import main
+from deltafix.datalog.format import format_program
 from deltafix.errors import FactError, FunctorError, ProgramError, TypeMismatchError
 from deltafix.facts.codec import FactFormat, read_facts, write_facts
 from deltafix.facts.logical_types import logical_type
@@ -309,6 +310,8 @@ def test_a_value_of_another_type_is_named(
         (".decl a(d: decimal(5, 6)) a(1).", "DF103", "no more of them behind the point"),
         (".type P = [d: date] .decl a(p: P)", "DF120", "records and branches hold base types"),
         ('.pragma "word-size" "32" .decl a(d: date)', "DF120", "it takes 64 bits"),
+        (".type U = date | decimal(4, 1)", "DF106", "date is date, decimal(4, 1) is decimal(4, 1)"),
+        (".type U <: date?", "DF106", "there is no type `date?`"),
         (".decl a(d: date?<min>)", "DF156", "`min` wants a column of a base type"),
     ],
 )
@@ -448,6 +451,26 @@ def test_subtypes_of_logical_types_are_kept_apart(warm_kernel: None) -> None:
         with db.transaction() as tx:
             tx.insert("a", [(date(2026, 1, 2),), (date(2025, 1, 1),)])
         assert db.rows("b") == [(date(2026, 1, 2),)]
+
+
+def test_a_program_is_laid_out_and_printed() -> None:
+    text = """.decl r(p: decimal(10,2), d: date?, t:timestamptz)   // a comment
+.type  Price<:decimal(8,   2)
+.type Day = date
+.type Days = Day | Birthday
+.type Birthday <: date
+.functor f(decimal(4,1)):decimal(4,1)?
+.comp C<T> { .decl a(x: T, d: date, p: decimal(3,1)?) .decl b(x: T) b(x):-a(x,"2026-01-01",_). }
+.init c = C<date>
+.decl q(x: Price, d: Days)
+q(as(p, Price), d):-r(p, [d], _), d<"2026-01-01".
+"""
+    laid_out = format_program(text)
+    assert ".decl r(p: decimal(10, 2), d: date?, t: timestamptz)  // a comment" in laid_out
+    assert ".functor f(decimal(4, 1)): decimal(4, 1)?" in laid_out
+    program = deltafix.Program.parse(text)
+    assert deltafix.Program.parse(laid_out) == program
+    assert deltafix.Program.parse(program.show()) == program
 
 
 def test_rules_change_while_a_database_runs(warm_kernel: None) -> None:
