@@ -9,6 +9,7 @@ arrays and the fields of structs are columns, converted as such; in a column of 
 from __future__ import annotations
 
 import json
+from binascii import hexlify, unhexlify
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
@@ -40,6 +41,7 @@ from deltafix.sql.types import (
     SqlType,
     encode,
 )
+from deltafix.sql.wide import as_text
 
 __all__ = ["SqlLogical", "python_value"]
 
@@ -369,6 +371,8 @@ def _closed(array: pa.Array, kind: SqlType) -> pa.Array:
         return array
     if kind is BLOB:
         return _each_value(array, bytes.hex, pa.string())
+    if kind.is_wide:
+        return _wide_texts(array)
     if kind.is_decimal:
         return _unscaled(array)
     if kind is BOOLEAN:
@@ -391,6 +395,8 @@ def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
     wanted = arrow_type(kind)
     if kind is BLOB:
         return _each_value(array, bytes.fromhex, wanted)
+    if kind.is_wide:
+        return _of_wide_texts(array, wanted)
     if pa.types.is_decimal(wanted):
         return _scaled(array, wanted)
     if pa.types.is_date32(wanted):
@@ -419,3 +425,31 @@ def _scaled(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     valid = pa.array(~to_numpy_mask(array.is_null()))
     buffers = [valid.buffers()[1], pa.py_buffer(np.ascontiguousarray(words))]
     return pa.Array.from_buffers(wanted, len(array), buffers)
+
+
+def _wide_texts(array: pa.Array) -> pa.Array:
+    """Decimals as the texts of `sql.wide`: their bytes, the first one first, the sign turned."""
+    words = np.frombuffer(array.buffers()[1] or b"", np.uint8).reshape(-1, _BYTES)
+    turned = words[array.offset : array.offset + len(array), ::-1] ^ _SIGN
+    digits = pa.py_buffer(hexlify(turned.tobytes()))
+    found = pa.Array.from_buffers(pa.binary(2 * _BYTES), len(array), [None, digits])
+    return _where_there(array, found.cast(pa.string()))
+
+
+def _of_wide_texts(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The inverse of `_wide_texts`."""
+    found = array.fill_null(as_text(0)).cast(pa.binary()).cast(pa.binary(2 * _BYTES))
+    turned = np.frombuffer(unhexlify(found.buffers()[1] or b""), np.uint8).reshape(-1, _BYTES)
+    words = (turned[found.offset : found.offset + len(found)] ^ _SIGN)[:, ::-1]
+    buffers = [None, pa.py_buffer(words.tobytes())]
+    return _where_there(array, pa.Array.from_buffers(wanted, len(array), buffers))
+
+
+def _where_there(array: pa.Array, found: pa.Array) -> pa.Array:
+    """Values, and NULL where an array has it."""
+    return pc.if_else(array.is_valid(), found, pa.scalar(None, found.type))
+
+
+_BYTES: Final = 16
+"""Of a decimal."""
+_SIGN: Final = np.array([0x80] + [0] * (_BYTES - 1), np.uint8)

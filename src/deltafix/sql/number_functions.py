@@ -26,7 +26,7 @@ from deltafix.sql.types import (
     NULL,
     SqlType,
     common_type,
-    decimal_type,
+    computed_decimal,
 )
 
 __all__ = ["NAMED", "NUMBERS", "OWN"]
@@ -38,6 +38,11 @@ def _sign(value: float) -> int:
 
 def _sign_or_nan(value: float) -> float:
     return value if math.isnan(value) else float(_sign(value))
+
+
+def _magnitude(value: Any) -> Any:
+    """ABS; Python's own rounds decimals to 28 digits."""
+    return value.copy_abs() if isinstance(value, Decimal) else abs(value)
 
 
 def _sqrt(value: Any) -> float:
@@ -271,13 +276,15 @@ def _with_carry(types: Sequence[SqlType]) -> SqlType | None:
     found = number(types)
     if found is None or not found.is_decimal:
         return found
-    return decimal_type(found.digits + 1, found.scale)
+    return computed_decimal(found.digits + 1, found.scale, found)
 
 
 def _of_wholes(types: Sequence[SqlType]) -> SqlType | None:
     """That of the first, of a DECIMAL one without digits behind the point."""
     found = _with_carry(types)
-    return decimal_type(found.digits - found.scale, 0) if found and found.is_decimal else found
+    if found is None or not found.is_decimal:
+        return found
+    return computed_decimal(found.digits - found.scale, 0, found)
 
 
 def _of_wholes_in_spark(types: Sequence[SqlType]) -> SqlType | None:
@@ -290,7 +297,7 @@ NUMBERS: Final[dict[type, Function]] = {
     exp.Ln: Function("LN(number)", ("this",), doubles, _ln),
     exp.Exp: Function("EXP(number)", ("this",), doubles, _exp),
     exp.Pow: Function("POWER(base, exponent)", ("this", "expression"), doubles, _power, least=2),
-    exp.Abs: Function("ABS(number)", ("this",), number, abs),
+    exp.Abs: Function("ABS(number)", ("this",), number, _magnitude),
     exp.Sign: Function("SIGN(number)", ("this",), lambda t: INTEGER if number(t) else None, _sign),
     exp.Floor: Function("FLOOR(number)", ("this",), _of_wholes, _whole(math.floor)),
     exp.Ceil: Function("CEIL(number)", ("this",), _of_wholes, _whole(math.ceil)),

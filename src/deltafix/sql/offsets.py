@@ -20,6 +20,7 @@ from deltafix.sql import times
 from deltafix.sql.literals import constant
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import DATE, DOUBLE, SqlType
+from deltafix.sql.wide import as_number
 
 __all__ = ["measure", "offset"]
 
@@ -28,6 +29,8 @@ _DAY = timedelta(days=1) // timedelta(microseconds=1)
 
 def measure(kind: SqlType) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
     """What makes values of a type comparable, and what makes one that is an `offset` later so."""
+    if kind.is_wide:
+        return as_number, lambda value, by: as_number(value) + by
     if not kind.is_time:
         return placed, lambda value, by: placed(value + by)
     read, day = kind.read, kind is DATE

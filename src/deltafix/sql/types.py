@@ -3,9 +3,9 @@
 A value of a nullable column is a record of one field, and NULL is `nil`; a column that cannot be
 NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine has one number of 64
 bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
-1970, a DECIMAL(p, s) its value times 10^s. Arrays and structs are texts (`sql.arrays`), and a BLOB
-is its hexadecimal digits. Invariant:
-`encode` and `decode` are inverse on the values that a type has, and keep their order; `encode` is
+1970, a DECIMAL(p, s) its value times 10^s; of more than 18 digits, that number is a text
+(`sql.wide`). Arrays and structs are texts (`sql.arrays`), and a BLOB is its hexadecimal
+digits. Invariant: `encode` and `decode` are inverse on the values that a type has, and keep their order; `encode` is
 the one door, and refuses all others. Casts between types are `sql.casts`'.
 """
 
@@ -27,8 +27,10 @@ from deltafix.rules.ast import Attribute, Constructor, FunctorDecl, TypeDecl
 from deltafix.rules.values import NATIVE
 from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.text import Statement, exp
+from deltafix.sql.wide import as_number, as_text
 
 __all__ = [
+    "BEYOND",
     "BIGINT",
     "BLOB",
     "BOOLEAN",
@@ -37,6 +39,7 @@ __all__ = [
     "DOUBLE",
     "INTEGER",
     "MOST_DIGITS",
+    "NARROW_DIGITS",
     "NATIVE_FUNCTORS",
     "NULL",
     "NULLABLE_TYPES",
@@ -44,7 +47,6 @@ __all__ = [
     "TEXT",
     "TIMESTAMP",
     "TIMESTAMPTZ",
-    "WIDE",
     "Column",
     "SqlType",
     "SqlValue",
@@ -52,6 +54,7 @@ __all__ = [
     "array_of",
     "array_type",
     "common_type",
+    "computed_decimal",
     "decimal_type",
     "decode",
     "decode_rows",
@@ -153,6 +156,21 @@ class SqlType:
         return self.digits > 0
 
     @property
+    def precision(self) -> int:
+        """How many digits the whole numbers or decimals of it have at most."""
+        return {16: 5, 32: 10, 64: 19}.get(self.bits, self.digits)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is a DECIMAL whose values the engine has as texts."""
+        return self.base == "symbol" and self.digits > 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its values are whole numbers or decimals that the engine has as numbers."""
+        return self.base == "number" and (self.bits > 0 or 0 < self.digits <= NARROW_DIGITS)
+
+    @property
     def is_numeric(self) -> bool:
         """Whether arithmetic takes its values."""
         return self.bits > 0 or self.digits > 0 or self.base == "float"
@@ -170,7 +188,8 @@ class SqlType:
     @property
     def zero(self) -> int | float | str:
         """The engine's value that stands where a column has no meaning."""
-        zeros: dict[BaseType, int | float | str] = {"float": 0.0, "symbol": ""}
+        symbol = as_text(0) if self.is_wide else ""
+        zeros: dict[BaseType, int | float | str] = {"float": 0.0, "symbol": symbol}
         return zeros.get(self.base, 0)
 
 
@@ -260,10 +279,13 @@ BLOB: Final = SqlType(
 NULL: Final = SqlType("NULL", "number", "nothing", lambda _: None)
 """The type of NULL where nothing else says one; it fits every type."""
 
-MOST_DIGITS: Final = 18
-"""The digits of a DECIMAL: what a number of 64 bits holds of any sign."""
+MOST_DIGITS: Final = 38
+"""The digits of a DECIMAL."""
 
-WIDE: Final = SqlType("DECIMAL", "number", "wide", lambda _: None, digits=MOST_DIGITS + 1)
+NARROW_DIGITS: Final = 18
+"""Up to which a DECIMAL is a number of the engine: what 64 bits hold of any sign."""
+
+BEYOND: Final = SqlType("DECIMAL", "number", "beyond", lambda _: None, digits=MOST_DIGITS + 1)
 """That of numbers as they are written with more digits: they are compared and cast, exactly.
 
 No column has it, and no other expression.
@@ -275,7 +297,7 @@ DECIMALS: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 
 @cache
 def decimal_type(digits: int, scale: int) -> SqlType:
-    """DECIMAL(digits, scale): one object for each, of at most 18 digits."""
+    """DECIMAL(digits, scale): one object for each, of at most 38 digits."""
     digits = min(max(digits, scale, 1), MOST_DIGITS)
     most, one = 10**digits, 10**scale
 
@@ -291,15 +313,32 @@ def decimal_type(digits: int, scale: int) -> SqlType:
             return found if -most < found < most else None
         return None
 
+    def write_wide(value: Any) -> str | None:
+        found = write(value)
+        return None if found is None else as_text(found)
+
+    is_wide = digits > NARROW_DIGITS
     return SqlType(
         f"DECIMAL({digits}, {scale})",
-        "number",
-        f"decimal {scale}",
-        write,
-        lambda value: DECIMALS.scaleb(Decimal(value), -scale),
+        "symbol" if is_wide else "number",
+        f"wide decimal {scale}" if is_wide else f"decimal {scale}",
+        write_wide if is_wide else write,
+        (lambda text: DECIMALS.scaleb(Decimal(as_number(text)), -scale))
+        if is_wide
+        else (lambda value: DECIMALS.scaleb(Decimal(value), -scale)),
         digits=digits,
         scale=scale,
     )
+
+
+def computed_decimal(digits: int, scale: int, *given: SqlType) -> SqlType:
+    """The DECIMAL that is computed of values of some types.
+
+    It has more than 18 digits only where one of them has, or where there are more behind the point:
+    what is computed of the engine's numbers is one.
+    """
+    is_wide = scale > NARROW_DIGITS or any(one.is_wide for one in given)
+    return decimal_type(digits if is_wide else min(digits, NARROW_DIGITS), scale)
 
 
 @cache
@@ -422,9 +461,9 @@ _NAMES: Final = {
 }
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
-    "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, DATE, "
-    "TIMESTAMP, TIMESTAMPTZ, BLOB, arrays of these: INTEGER[], INTEGER[][], and STRUCT(a INTEGER, "
-    "b TEXT)"
+    "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, "
+    "DATE, TIMESTAMP, TIMESTAMPTZ, BLOB, arrays of these: INTEGER[], INTEGER[][], and STRUCT(a "
+    "INTEGER, b TEXT)"
 )
 _KEPT_AS_TEXT = "keep it as TEXT: in DuckDB's dialect x ->> '$.a' reads it; or as STRUCT(a INTEGER)"
 _INSTEAD: Final = {
@@ -435,7 +474,7 @@ _INSTEAD: Final = {
         "write TEXT: CHECK (LENGTH(a) <= 9) bounds a column, LEFT(x, 9) cuts a text",
     ),
     "DECIMAL": "write its digits: DECIMAL(18, 4)",
-    "INT128": "write BIGINT, or DECIMAL(18, 0)",
+    "INT128": f"write BIGINT, or DECIMAL({MOST_DIGITS}, 0)",
     "FLOAT": "write DOUBLE",
     **dict.fromkeys(("TINYINT", "UTINYINT"), "write SMALLINT"),
     "UUID": "keep it as TEXT",
@@ -554,13 +593,13 @@ def common_type(left: SqlType, right: SqlType) -> SqlType | None:
 
 
 def holds_all(kind: SqlType, other: SqlType) -> bool:
-    """Whether a common type has room for every value of a type: a DECIMAL has no 19th digit."""
+    """Whether a common type has room for every value of a type: a DECIMAL has no 39th digit."""
     return not kind.is_decimal or _whole_digits(other) <= kind.digits - kind.scale
 
 
 def _whole_digits(kind: SqlType) -> int:
     """The digits before the point."""
-    return {16: 5, 32: 10, 64: 19}.get(kind.bits, kind.digits - kind.scale)
+    return kind.precision - kind.scale
 
 
 def fits(value: SqlValue, kind: SqlType) -> bool:
