@@ -271,20 +271,12 @@ def _whole(step: Callable[[Any], int]) -> Callable[[Any], Any]:
     return found
 
 
-def _with_carry(types: Sequence[SqlType]) -> SqlType | None:
-    """That of the first, with one digit more before the point of a DECIMAL: 9.5 becomes 10.0."""
+def _of_wholes(types: Sequence[SqlType]) -> SqlType | None:
+    """That of the first, of a DECIMAL one without digits behind the point: 9.5 becomes 10."""
     found = number(types)
     if found is None or not found.is_decimal:
         return found
-    return computed_decimal(found.digits + 1, found.scale, found)
-
-
-def _of_wholes(types: Sequence[SqlType]) -> SqlType | None:
-    """That of the first, of a DECIMAL one without digits behind the point."""
-    found = _with_carry(types)
-    if found is None or not found.is_decimal:
-        return found
-    return computed_decimal(found.digits - found.scale, 0, found)
+    return computed_decimal(found.digits - found.scale + 1, 0, found)
 
 
 def _of_wholes_in_spark(types: Sequence[SqlType]) -> SqlType | None:
@@ -304,7 +296,7 @@ NUMBERS: Final[dict[type, Function]] = {
     exp.Round: Function(
         "ROUND(number, digits)",
         ("this", "decimals"),
-        lambda t: _with_carry(t) if len(t) == 1 or t[1].is_integer else None,
+        lambda t: number(t) if len(t) == 1 or t[1].is_integer else None,
         _round,
     ),
     exp.Trunc: Function(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, partial
 from operator import itemgetter
@@ -304,10 +304,9 @@ class Scalars:
         """ROUND and TRUNC: a DECIMAL has so many digits behind the point then as are written."""
         function = functions.function_of(node, self.statement.dialect)
         assert function is not None  # noqa: S101  all dialects have them
-        found = self.function(node, function)
-        digits = node.args.get("decimals")
-        if not found.type.is_decimal or isinstance(digits, exp.Null):
-            return found
+        given, digits = self.compile(node.this).type, node.args.get("decimals")
+        if not given.is_decimal or isinstance(digits, exp.Null):
+            return self.function(node, function)
         count = 0 if digits is None else whole(digits)
         if count is None or isinstance(digits, exp.Placeholder):
             way_out = "write it, ROUND(x, 2), or CAST(x AS DOUBLE)"
@@ -315,14 +314,15 @@ class Scalars:
                 f"{self.statement.called(node)} of a DECIMAL to a number of digits that varies"
             )
             raise self.statement.refused(message, node, way_out)
-        before, scale = found.type.digits - found.type.scale, max(count, 0)
+        before, scale = given.digits - given.scale, max(count, 0)
         if self.statement.dialect != "postgres":
-            scale = min(scale, found.type.scale)
+            scale = min(scale, given.scale)
         if scale > MOST_DIGITS:
             message = f"a DECIMAL of {scale} digits behind the point"
             raise self.statement.wrong(message, node, f"{MOST_DIGITS} are the most")
-        kind = computed_decimal(before + scale, scale, found.type)
-        return self.checked(found.compute, kind, found.nullable)
+        before += isinstance(node, exp.Round)  # 9.5 becomes 10
+        kind = computed_decimal(before + scale, scale, given)
+        return self.function(node, replace(function, result=lambda _: kind))
 
     def as_text(self, scalar: Scalar, beside: Sequence[Scalar], *, short: bool) -> Scalar:
         """A number, a day or a moment that is put together with a text, as CAST makes it one.
