@@ -276,7 +276,7 @@ def _of_wholes(types: Sequence[SqlType]) -> SqlType | None:
     found = number(types)
     if found is None or not found.is_decimal:
         return found
-    return computed_decimal(found.digits - found.scale + 1, 0, found)
+    return computed_decimal(found.digits, 0, found)
 
 
 def _of_wholes_in_spark(types: Sequence[SqlType]) -> SqlType | None:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.facts.values import ABOVE, BaseType
-from deltafix.reactive.algebra import AnyReducer, contramap, enriched
+from deltafix.reactive.algebra import AnyReducer, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, Placed, placed
 from deltafix.sql.arrays import packed
@@ -166,7 +166,7 @@ class There:
 
 
 def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:
-    """VARIANCE and STDDEV, of numbers or of those that a DECIMAL of a scale is nearest to.
+    """VARIANCE and STDDEV, of numbers that stand for themselves times 10^-scale.
 
     The value means something where there are more than `ddof`.
     """
@@ -174,8 +174,7 @@ def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:
     def there(found: float | None) -> float:
         return math.nan if found is None else found
 
-    found = enriched(Variance(ddof=ddof, root=root), there)
-    return contramap(found, lambda value: value / 10**scale) if scale else found
+    return enriched(Variance(ddof=ddof, root=root, scale=scale), there)
 
 
 _WORD: Final = 64

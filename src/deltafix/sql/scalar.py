@@ -320,8 +320,8 @@ class Scalars:
         if scale > MOST_DIGITS:
             message = f"a DECIMAL of {scale} digits behind the point"
             raise self.statement.wrong(message, node, f"{MOST_DIGITS} are the most")
-        before += isinstance(node, exp.Round)  # 9.5 becomes 10
-        kind = computed_decimal(before + scale, scale, given)
+        before += isinstance(node, exp.Round) and count < given.scale  # 9.5 becomes 10
+        kind = computed_decimal(max(given.digits, before + scale), scale, given)
         return self.function(node, replace(function, result=lambda _: kind))
 
     def as_text(self, scalar: Scalar, beside: Sequence[Scalar], *, short: bool) -> Scalar:
