@@ -239,7 +239,7 @@ def _nearest(exact: Fraction) -> float:
     try:
         return float(exact)
     except OverflowError:
-        return math.copysign(math.inf, exact)
+        return math.inf if exact > 0 else -math.inf
 
 
 def _quantile(values: list[Fraction], share: Fraction) -> Fraction:
