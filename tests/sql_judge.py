@@ -260,7 +260,7 @@ def parametrised(statement: str) -> tuple[str, list[Any]]:
 
 
 def portable(statement: str) -> str:
-    """A statement about columns for SQLite, which has no RESTRICT of ours; what `flat` makes texts."""
+    """A statement about columns for SQLite: without RESTRICT of ours, and TEXT as `flat` has it."""
     kinds = rf"STRUCT{_IN_PARENS}(\[\])*|\w+(\[\])+|DECIMAL\(38, \d+\)"
     found = re.sub(kinds, "TEXT", statement)
     return found.replace("RESTRICT", "NO ACTION")

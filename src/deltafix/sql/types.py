@@ -4,9 +4,9 @@ A value of a nullable column is a record of one field, and NULL is `nil`; a colu
 NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine has one number of 64
 bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
 1970, a DECIMAL(p, s) its value times 10^s; of more than 18 digits, that number is a text
-(`sql.wide`). Arrays and structs are texts (`sql.arrays`), and a BLOB is its hexadecimal
-digits. Invariant: `encode` and `decode` are inverse on the values that a type has, and keep their order; `encode` is
-the one door, and refuses all others. Casts between types are `sql.casts`'.
+(`sql.wide`). Arrays and structs are texts (`sql.arrays`), and a BLOB is its hexadecimal digits.
+Invariant: `encode` and `decode` are inverse on the values that a type has, and keep their order;
+`encode` is the one door, and refuses all others. Casts between types are `sql.casts`'.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ INSERT INTO a (k, w) VALUES ({MOST}, 1), ({MOST - 1}, 2);
 INSERT INTO b VALUES (1, {MOST - 1}, 9999999999999999.99), (2, NULL, 0.02);
 CREATE VIEW v AS SELECT k, w, d FROM a WHERE w > 1;
 """
+BASED = 0x1234567890ABCDEF12
 DEFAULT = Decimal("98765432109876543210.12")
 
 
@@ -173,7 +174,7 @@ def test_json_has_all_digits() -> None:
         ("postgres", "12345678901234567890 + n", Decimal("12345678901234567891.50")),
         ("spark", "CAST(k % 100 AS INT)", 90),
         ("postgres", "CAST(k % 100 AS INT)", 90),
-        ("postgres", "CAST(CAST('0x1234567890abcdef12' AS NUMERIC(38, 0)) AS TEXT)", f"{0x1234567890ABCDEF12}"),
+        ("postgres", "CAST('0x1234567890abcdef12' AS NUMERIC(38, 0))", Decimal(BASED)),
     ],
 )  # fmt: skip
 def test_dialects_have_them_their_way(dialect: Any, query: str, found: Any) -> None:
