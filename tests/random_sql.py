@@ -19,6 +19,8 @@ __all__ = ["Case", "case_of"]
 
 INT, DOUBLE, TEXT, BOOL = "INTEGER", "DOUBLE", "TEXT", "BOOLEAN"
 DATE, TIMESTAMP, DECIMAL, BLOB = "DATE", "TIMESTAMP", "DECIMAL(6, 2)", "BLOB"
+WIDE = "DECIMAL(38, 4)"
+NUMBERS = (INT, DOUBLE, DECIMAL, WIDE)
 PORTABLE = (INT, INT, INT, TEXT, TEXT, DOUBLE, BOOL)
 INTS, TEXTS, LISTS, BLOBS = "INTEGER[]", "VARCHAR[]", "INTEGER[][]", "BLOB[]"
 STRUCT = "STRUCT(x INTEGER, y VARCHAR)"
@@ -35,6 +37,7 @@ OFFSETS = {
     INT: ("0", "1", "2"),
     DOUBLE: ("0.5", "1", "3"),
     DECIMAL: ("0.25", "1", "2.5"),
+    WIDE: ("0.0001", "1", "90000000000000000000.5"),
     DATE: ("INTERVAL '1' DAY", "INTERVAL '1' MONTH"),
     TIMESTAMP: ("INTERVAL '3' HOUR", "INTERVAL '40' DAY"),
 }
@@ -44,10 +47,12 @@ _JOINS = (0, 1, 1, 2)
 _WIDER = {
     frozenset((INT, DOUBLE)): DOUBLE,
     frozenset((DECIMAL, DOUBLE)): DOUBLE,
+    frozenset((DECIMAL, WIDE)): WIDE,
+    frozenset((INT, WIDE)): WIDE,
     frozenset((DATE, TIMESTAMP)): TIMESTAMP,
 }
 """Types that USING compares, and what it shows of a FULL JOIN."""
-NEW = (DATE, TIMESTAMP, DECIMAL, BLOB, *NESTED)
+NEW = (DATE, TIMESTAMP, DECIMAL, WIDE, BLOB, *NESTED)
 TYPES = (*PORTABLE, *NEW)
 
 
@@ -129,6 +134,8 @@ class _Maker:
             self.types, self.nan = PORTABLE, False
         elif self.nan:
             self.types = (*self.types, *(DOUBLE,) * 6)
+        elif not self.portable and self.maybe(0.4):
+            self.types = (*self.types, *(WIDE,) * 6)
 
     def name(self, word: str) -> str:
         self.names += 1
@@ -208,6 +215,10 @@ class _Maker:
             DATE: ("'2024-02-29'", "'2026-01-31'", "'2026-02-01'", "'1969-12-31'"),
             TIMESTAMP: ("'2026-01-31 00:00:00'", "'2026-01-31 10:20:30.5'", "'1969-12-31 23:59'"),
             DECIMAL: ("0", "1.50", "-2.25", "0.01", "2"),
+            WIDE: (
+                *("0", "1.5", "-2.25", "98765432109876543210.1234", "98765432109876543210.1235"),
+                *("-0.0001", "-1234567890123456789012345678.5", "2"),
+            ),
             BLOB: ("''", "'a'", "'a\\x00'", "'\\xFF'", "'\\x00'"),
             BLOBS: ("[]", "['\\xFF',NULL]", "['a','']"),
             INTS: ("[]", "[1]", "[1,2]", "[2,NULL]", "[3,1,1]"),
@@ -428,7 +439,8 @@ class _Maker:
         name, kind = self.random.choice(scope)
         if self.maybe(0.2):
             return f"{name} IS {self.random.choice(('', 'NOT '))}NULL"
-        op = self.random.choice(("=", "=", "<>", "<", ">=")[: 3 if kind in NESTED else None])
+        ops = ("=", "=", "<>", "<", ">=")
+        op = self.random.choice(ops[: 3 if kind in (*NESTED, WIDE) else None])
         # A view's column gives no literal a type in SQLite.
         value = self.value if self.portable else self.beside
         return f"{name} {op} {value(kind, required=True)}"
@@ -475,6 +487,7 @@ class _Maker:
             ]
             if not self.portable:
                 forms += [
+                    lambda: f"CAST(SIGN(CAST({again(WIDE)} AS {WIDE})) AS INTEGER)",
                     lambda: f"CAST(EXTRACT(MONTH FROM {again(DATE)}) AS INTEGER)",
                     lambda: f"CAST(({again(DATE)} - {again(DATE)}) % 1000 AS INTEGER)",
                     lambda: f"CAST(OCTET_LENGTH(CAST({again(BLOB)} AS BLOB)) AS INTEGER)",
@@ -503,6 +516,20 @@ class _Maker:
                 lambda: typed.format(f"{again()} * {self.random.choice(('0.5', '1.25', '2'))}"),
                 lambda: f"ROUND({typed.format(again())}, 1)",
                 lambda: typed.format(f"{again()} + {again(INT)}"),
+            ]
+        elif kind == WIDE:
+            forms += [
+                lambda: f"({typed.format(again())} {self.random.choice('+-')} {again()})",
+                lambda: typed.format(again(INT)),
+                lambda: typed.format(again(DECIMAL)),
+                lambda: typed.format(f"{again()} * {self.random.choice(('0.5', '1.25', '2'))}"),
+                # of fewer digits behind the point: DuckDB's COALESCE of this one would round others
+                lambda: typed.format(f"ROUND({again()}, {self.random.randint(0, 2)})"),
+                lambda: typed.format(f"{again()} + {again(DECIMAL)}"),
+                lambda: typed.format(f"{again()} % {self.random.choice(('7', '1.25'))}"),
+                lambda: f"ABS({typed.format(again())})",
+                lambda: f"(- {typed.format(again())})",
+                lambda: f"GREATEST({typed.format(again())}, {again(DECIMAL)})",
             ]
         elif kind in ARRAYS:
             of = ARRAYS[kind]
@@ -553,6 +580,7 @@ class _Maker:
                 lambda: f"REPLACE({typed.format(again())}, 'a', 'c')",
             ]
             if not self.portable:
+                forms.append(lambda: f"CAST(CAST({again(WIDE)} AS {WIDE}) AS TEXT)")
                 forms.append(lambda: f"HEX(CAST({again(BLOB)} AS BLOB))")
                 forms.append(lambda: f"CAST(CAST({again(BLOB)} AS BLOB) AS TEXT)")
                 pattern = self.random.choice(("'[ab]'", "'(a)(b?)'", "'^.'", "'B|a+'"))
@@ -1273,15 +1301,17 @@ class _Maker:
             column = f"CAST({self.expression(scope, kind, 1, inner=self.maybe(0.3))} AS {kind})"
         distinct = self.random.choice(("", "", "", "DISTINCT "))
         forms = [("COUNT(*)", INT), (f"COUNT({distinct}{column})", INT)]
-        if kind in (INT, DOUBLE, DECIMAL):
+        if kind in NUMBERS:
             forms += [
                 (f"SUM({distinct}{column})", kind),
                 (f"SUM({column})", kind),
                 (f"AVG({distinct}{column})", DOUBLE),
             ]
-            if not self.portable and not self.nan:  # of NaN DuckDB has none
+            share = self.random.choice(("0", "0.3", "0.5", "1"))
+            if kind == WIDE:
+                forms += [(f"QUANTILE_DISC({column}, {share})", kind)]
+            elif not self.portable and not self.nan:  # of NaN DuckDB has none
                 one = f"CAST({column} AS DOUBLE)"  # DuckDB's median of a DECIMAL is a DECIMAL
-                share = self.random.choice(("0", "0.3", "0.5", "1"))
                 forms += [
                     (f"STDDEV({distinct}{one})", DOUBLE),
                     (f"VAR_POP({one})", DOUBLE),
@@ -1324,10 +1354,10 @@ class _Maker:
             ("STDDEV", "VAR_POP", "COVAR", "REGR")
         ):  # of one view DuckDB has two, by their last bits
             text = f"ROUND({text}, 6)"
-        if result in (INT, DOUBLE, DECIMAL) and self.maybe(0.9):
+        if result in NUMBERS and self.maybe(0.9):
             text = f"CAST({text} AS {result})"
         else:
-            result = "OTHER" if result in (INT, DOUBLE, DECIMAL) else result
+            result = "OTHER" if result in NUMBERS else result
         return text, result if result != "OTHER" else INT
 
     # --- windows ---------------------------------------------------------------------------------
@@ -1381,14 +1411,14 @@ class _Maker:
             forms += [(f"{one}()", f"ORDER BY {some}") for one in ("PERCENT_RANK", "CUME_DIST")]
             number = self.of(scope, INT)
             forms += [(f"AVG({number or column})", framed)]
-        if kind in (INT, DOUBLE, DECIMAL):
+        if kind in NUMBERS:
             forms += [(f"SUM({column})", framed)] * 2
         if kind != BOOL:
             forms += [(f"{one}({column})", framed) for one in ("MIN", "MAX")]
         if not self.portable:
             forms += self.united(scope, column, kind, f"ORDER BY {sorts} {frame}")
             forms += [(f"COUNT(DISTINCT {column})", framed)] * (kind == INT)
-            if kind in (INT, DOUBLE, DECIMAL):
+            if kind in NUMBERS:
                 forms += [(f"SUM(DISTINCT {column})", framed)]
         call, order = self.random.choice(forms)
         if self.maybe(0.2):  # words as people write them; names and values have capitals in quotes

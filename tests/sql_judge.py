@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DifferenceError", "Judged", "play"]
 
+_ALL = Context(prec=100)
 _FAULT = "BindBuiltinScalarFunction"
 _IN_ORDER = re.compile(r" ORDER BY [^()]*\Z")
 """The end of a view that is read in an order; all that is shown is sorted by."""
@@ -47,6 +48,8 @@ _FLOATS = {
     "'inf'::DOUBLE": "9e999",
 }
 """What SQLite keeps of NaN, which it has not: a text is above its numbers, and equal to itself."""
+
+_LONG = re.compile(r"(?<![\w.'-])-?\d{16,}(?:\.\d+)?")
 
 _OUTER = re.compile(r"\b(?:RIGHT|FULL) JOIN\b")
 """SQLite 3.40 loses rows where there are two of these, and finds some that the sides of a UNION ALL
@@ -119,6 +122,8 @@ def plain(value: Any) -> Any:
     """A value as all three engines show it."""
     if isinstance(value, bool):
         return float(value)
+    if isinstance(value, Decimal) and abs(value) >= 10**14:
+        return f"{value.normalize(_ALL)}"  # exactly
     if isinstance(value, int | float | Decimal):
         number = float(value)
         return "nan" if math.isnan(number) else float(f"{number:.9g}") + 0.0
@@ -128,7 +133,10 @@ def plain(value: Any) -> Any:
 
 
 def flat(statement: str) -> str:
-    """An edit for SQLite: arrays, structs and NaN are texts, which are equal where they are."""
+    """An edit for SQLite: what it has not is a text, which is equal where that is.
+
+    Arrays, structs, NaN, and numbers of more digits than a float tells apart.
+    """
 
     def text(found: re.Match[str]) -> str:
         return "'" + found[0].replace("'", "''") + "'"
@@ -136,7 +144,7 @@ def flat(statement: str) -> str:
     found = re.sub(r"\[(?:[^][]|\[[^][]*\])*\]|\{(?:[^{}]|\{[^{}]*\})*\}", text, statement)
     for ours, theirs in _FLOATS.items():
         found = found.replace(ours, theirs)
-    return found
+    return _LONG.sub(text, found)
 
 
 def by_case(query: str) -> str:
@@ -252,8 +260,9 @@ def parametrised(statement: str) -> tuple[str, list[Any]]:
 
 
 def portable(statement: str) -> str:
-    """A statement about columns for SQLite, which has texts for arrays, and no RESTRICT of ours."""
-    found = re.sub(rf"STRUCT{_IN_PARENS}(\[\])*|\w+(\[\])+", "TEXT", statement)
+    """A statement about columns for SQLite: without RESTRICT of ours, and TEXT as `flat` has it."""
+    kinds = rf"STRUCT{_IN_PARENS}(\[\])*|\w+(\[\])+|DECIMAL\(38, \d+\)"
+    found = re.sub(kinds, "TEXT", statement)
     return found.replace("RESTRICT", "NO ACTION")
 
 

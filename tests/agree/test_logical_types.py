@@ -359,6 +359,7 @@ def _arrow(kind: Kind) -> pa.DataType:
         "timestamp": pa.timestamp("us"),
         "timestamptz": pa.timestamp("us", "Europe/Berlin"),
         "decimal(6, 2)": pa.decimal128(20, 2),
+        "decimal(30, 4)": pa.decimal128(38, 4),
         "boolean": pa.bool_(),
         "blob": pa.large_binary(),
         "number": pa.int64(),

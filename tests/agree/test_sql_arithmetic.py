@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import product
 from random import Random
 from typing import Any
@@ -30,7 +30,9 @@ COLUMNS = {
     "d": ("DECIMAL(15, 2)", ("0", "1.05", "-104949.50", "30370004.99", "9999999999999.99")),
     "e": ("DECIMAL(18, 6)", ("0.000001", "-3.5", "999999999999.999999")),
     "f": ("DECIMAL(4, 4)", ("0.0001", "-0.0700", "0.9999")),
+    "g": ("DECIMAL(38, 6)", ("0", "1", "-0.000001", "7", f"{10**32 - 1}.999999", f"-{10**31}.5")),
 }
+CASTS = ("BIGINT", "INTEGER", "DECIMAL(18, 2)", "DECIMAL(18, 2)", "DECIMAL(24, 3)")
 TEXTS = ("x", "y")
 PATTERNS = ("'x'", "'%'", "'%y%'", "'_'", "'z%'", "'%!_' ESCAPE '!'", "NULL", "y", "''")
 REALS = (0.0, 1.5, -2.25, 1e308, 5e-324, float("inf"), float("nan"))
@@ -54,7 +56,7 @@ def _expression(random: Random, depth: int) -> str:
     if kind < 0.26:
         return f"(- {one})"
     if kind < 0.34:
-        return f"CAST({one} AS {random.choice(('BIGINT', 'INTEGER', 'DECIMAL(18, 2)'))})"
+        return f"CAST({one} AS {random.choice(CASTS)})"
     if kind < 0.44:
         return f"COALESCE({one}, {two})"
     if kind < 0.52:
@@ -255,12 +257,16 @@ NUMBERS = (
     0, 1, 2**63 - 1, 2**63 - 2, -(2**63), -(2**63) + 1, 2**53, 2**53 + 1, 10**18 - 1, -5,
 )  # fmt: skip
 FRACTIONS = tuple(map(Decimal, ("0.00", "0.01", "-0.01", "9007199254740993.00", "1.50")))
+LONG = tuple(
+    map(Decimal, ("0.0000", "1", "-0.0001", f"{10**34 - 1}.9999", f"-{10**30}.5", f"{2**63}", "7"))
+)
 FLOATS = (0.0, 2.0**63, -(2.0**63), 2.0**53, 1e300, 0.5)
 
 
 def _long(random: Random) -> str:
-    """A number near to one that columns have, most often with more digits than a type has."""
-    whole = abs(random.choice((*NUMBERS, 100, 2**63, 2**64, 10**30))) + random.choice((0, 0, 1))
+    """A number near to one that columns have, often with more digits than a type has."""
+    others = (100, 2**63, 2**64, 10**30, 10**34 - 1, 10**38, 10**45)
+    whole = abs(random.choice((*NUMBERS, *others))) + random.choice((0, 0, 1))
     rest = random.choice(("", "", "", ".0", ".0000", ".00000000000000000001", ".010", ".5"))
     zeros = random.choice(("", "", "", "000"))
     return f"{random.choice(('', '-'))}{zeros}{whole}{rest}"
@@ -294,18 +300,18 @@ TESTS: tuple[tuple[str, Callable[[Any, Any], bool]], ...] = (
 def test_oracle_comparisons_with_numbers_of_any_digits_are_exact() -> None:
     """In a SELECT of rows, in a view, and of the rows that a DELETE takes; as parameters, too."""
     random, seen = Random(19), Counter[object]()
-    columns = "c BIGINT NOT NULL, n BIGINT, d DECIMAL(18, 2), f DOUBLE"
+    columns = "c BIGINT NOT NULL, n BIGINT, d DECIMAL(18, 2), f DOUBLE, w DECIMAL(38, 4)"
     rows = [
-        (id_, c, random.choice((*NUMBERS, None)), d, random.choice(FLOATS))
+        (id_, c, random.choice((*NUMBERS, None)), d, random.choice(FLOATS), random.choice(LONG))
         for id_, (c, d) in enumerate(product(NUMBERS, FRACTIONS))
     ]
     with closing(deltafix.sql.connect()) as db:
         db.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {columns})")
         db.insert("t", rows)
         for played in range(4 * EXPRESSIONS):
-            place = random.randint(1, 4)
+            place = random.randint(1, 5)
             text, test = random.choice(TESTS)
-            shown, x = _long(random), "cndf"[place - 1]
+            shown, x = _long(random), "cndfw"[place - 1]
             number: Any = Decimal(shown)
             if x == "f":
                 number = float(number)
@@ -313,8 +319,8 @@ def test_oracle_comparisons_with_numbers_of_any_digits_are_exact() -> None:
             where = text.format(x=x, n=shown)
             found = [db.execute(f"SELECT id FROM t WHERE {where}").fetchall()]
             given = [int(shown)] if "." not in shown else []
-            if x != "f" and _digits(number) <= 18:  # beside a DOUBLE it is rounded
-                given += [number, number.normalize()]
+            if x != "f" and _digits(number) <= 38:  # beside a DOUBLE it is rounded
+                given += [number, number.normalize(Context(prec=100))]
             asked = f"SELECT id FROM t WHERE {text.format(x=x, n='?')}"
             found += [db.execute(asked, [one]).fetchall() for one in given]
             seen["given"] += len(given)
@@ -358,8 +364,8 @@ def test_oracle_whole_numbers_are_bigints_to_the_last() -> None:
             assert answers[:half] == answers[half:], asked
 
 
-@pytest.mark.parametrize("shown", ["9223372036854775808", "-9223372036854775809", "9" * 6000])
-def test_a_whole_number_beyond_64_bits_is_no_value(shown: str) -> None:
+@pytest.mark.parametrize("shown", ["9" * 39, "-" + "9" * 39, "9" * 300])
+def test_a_whole_number_of_more_digits_than_a_decimal_has_is_no_value(shown: str) -> None:
     with closing(deltafix.sql.connect()) as db:
         db.execute("CREATE TABLE t (c BIGINT)")
         for query in (
@@ -367,16 +373,29 @@ def test_a_whole_number_beyond_64_bits_is_no_value(shown: str) -> None:
             f"CREATE VIEW v AS SELECT COALESCE(c, {shown}) AS x FROM t", f"SELECT [{shown}] AS x",
             f"SELECT {shown} AS x FROM t UNION ALL SELECT c FROM t",
         ):  # fmt: skip
-            with pytest.raises(deltafix.sql.DataError, match=f"{shown} is no BIGINT"):
+            with pytest.raises(deltafix.sql.DataError, match=f"{shown} is no DECIMAL"):
                 db.execute(query)
         casts = ("TRY_CAST({} AS BIGINT)", "CAST({} AS DOUBLE)", "CAST({} AS TEXT)")
         query = ", ".join(f"{cast.format(shown)} AS x{n}" for n, cast in enumerate(casts))
         assert db.execute(f"SELECT {query}").fetchall() == [(None, float(shown), shown)]
 
 
-def test_a_fraction_of_more_digits_is_a_double() -> None:
-    for shown in ("3.14159265358979323846", "-2.0000000000000000000", "9223372036854775808.0"):
+def test_a_fraction_of_more_digits_than_a_decimal_has_is_a_double() -> None:
+    for shown in ("3.14159265358979323846264338327950288419", f"-2.{'0' * 38}", f"{10**38}.5"):
         with closing(deltafix.sql.connect()) as db:
             db.execute(f"CREATE VIEW v AS SELECT {shown} AS x, 2 * {shown} AS y")
             for query in (f"SELECT {shown} AS x, 2 * {shown} AS y", "SELECT * FROM v"):
                 assert db.execute(query).fetchall() == [(float(shown), 2 * float(shown))]
+
+
+@pytest.mark.parametrize(
+    "shown", [f"{2**63}", f"-{2**63 + 1}", "9" * 38, "3.14159265358979323846", f"-{2**63}.0", "0.1"]
+)
+def test_a_number_of_more_than_64_bits_is_a_decimal(shown: str) -> None:
+    exact = Decimal(shown)
+    with closing(deltafix.sql.connect()) as db:
+        db.execute(f"CREATE VIEW v AS SELECT {shown} AS x, -({shown}) AS y, [{shown}] AS z")
+        wanted = [(exact, exact.copy_negate(), [exact])]
+        assert db.execute("SELECT * FROM v").fetchall() == wanted
+        assert db.execute(f"SELECT {shown}, -({shown}), [{shown}]").fetchall() == wanted
+        assert db.execute("SELECT ?, -?, [?]", [exact] * 3).fetchall() == wanted

@@ -25,7 +25,10 @@ DECIMALS = (
     pa.decimal32(9, 4), pa.decimal64(18, 1), pa.decimal64(18, 17), pa.decimal128(9, 4),
     pa.decimal128(38, 20), pa.decimal128(20, -2), pa.decimal256(70, 30),
 )  # fmt: skip
-KINDS = (DOUBLE, decimal_type(9, 4), decimal_type(18, 0), decimal_type(18, 18))
+KINDS = (
+    DOUBLE, decimal_type(9, 4), decimal_type(18, 0), decimal_type(18, 18), decimal_type(19, 0),
+    decimal_type(38, 20), decimal_type(38, 38), decimal_type(30, 2),
+)  # fmt: skip
 TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()))
 
 

@@ -6,6 +6,7 @@ only bytes, of which Arrow has no hexadecimal digits, are looked at one by one.
 
 from __future__ import annotations
 
+from binascii import hexlify, unhexlify
 from collections.abc import Callable
 from datetime import date
 from typing import Any, Final
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltafix.facts.logical_types import LogicalType, write_day
+from deltafix.facts.wide import as_text
 
 _ARROW: Final = {
     "boolean": pa.bool_(),
@@ -67,9 +69,9 @@ def closed(array: Any, kind: LogicalType) -> Any:
     """
     name = kind.inner
     if kind.is_decimal:
-        return unscaled(_whole(array))
+        return (_wide_texts if kind.is_wide else _unscaled)(_whole(array))
     if name == "blob":
-        return each_value(array, bytes.hex, pa.string())
+        return _each_value(array, bytes.hex, pa.string())
     if name == "boolean":
         return array.cast(pa.int8()).cast(pa.int64())
     if name in ("number", "float", "symbol"):
@@ -87,33 +89,61 @@ def opened(array: Any, kind: LogicalType) -> Any:
     """The inverse of `closed`."""
     wanted = arrow_type(kind)
     if kind.inner == "blob":
-        return each_value(array, bytes.fromhex, wanted)
+        return _each_value(array, bytes.fromhex, wanted)
     if kind.is_decimal:
-        return scaled(_whole(array), wanted)
+        return (_of_wide_texts if kind.is_wide else _scaled)(_whole(array), wanted)
     if kind.inner == "boolean":
         return pc.not_equal(array, 0)
     return (array.cast(pa.int32()) if kind.inner == "date" else array).cast(wanted)
 
 
-def each_value(array: Any, change: Callable[[Any], Any], wanted: pa.DataType) -> pa.Array:
+def _each_value(array: Any, change: Callable[[Any], Any], wanted: pa.DataType) -> pa.Array:
     """Values one by one, for what Arrow has no kernel for; NULL stays."""
     return pa.array([None if one is None else change(one) for one in array.to_pylist()], wanted)
 
 
-def unscaled(array: pa.Array) -> pa.Array:
+def _unscaled(array: pa.Array) -> pa.Array:
     """Decimals of at most 18 digits as whole numbers: the lower of their two words."""
     words = np.frombuffer(array.buffers()[1] or b"", np.int64)
     low = words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
     return pa.array(low.copy(), mask=_mask(array.is_null()))
 
 
-def scaled(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The inverse of `unscaled`."""
+def _scaled(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The inverse of `_unscaled`."""
     low = np.asarray(pc.fill_null(array, 0))
     words = np.stack([low, low >> 63], axis=1)
     valid = pa.array(~_mask(array.is_null()))
     buffers = [valid.buffers()[1], pa.py_buffer(np.ascontiguousarray(words))]
     return pa.Array.from_buffers(wanted, len(array), buffers)
+
+
+def _wide_texts(array: pa.Array) -> pa.Array:
+    """Decimals as the texts of `facts.wide`: their bytes, the first one first, the sign turned."""
+    words = np.frombuffer(array.buffers()[1] or b"", np.uint8).reshape(-1, _BYTES)
+    turned = words[array.offset : array.offset + len(array), ::-1] ^ _SIGN
+    digits = pa.py_buffer(hexlify(turned.tobytes()))
+    found = pa.Array.from_buffers(pa.binary(2 * _BYTES), len(array), [None, digits])
+    return _where_there(array, found.cast(pa.string()))
+
+
+def _of_wide_texts(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """The inverse of `_wide_texts`."""
+    found = array.fill_null(as_text(0)).cast(pa.binary()).cast(pa.binary(2 * _BYTES))
+    turned = np.frombuffer(unhexlify(found.buffers()[1] or b""), np.uint8).reshape(-1, _BYTES)
+    words = (turned[found.offset : found.offset + len(found)] ^ _SIGN)[:, ::-1]
+    buffers = [None, pa.py_buffer(words.tobytes())]
+    return _where_there(array, pa.Array.from_buffers(wanted, len(array), buffers))
+
+
+def _where_there(array: pa.Array, found: pa.Array) -> pa.Array:
+    """Values, and NULL where an array has it."""
+    return pc.if_else(array.is_valid(), found, pa.scalar(None, found.type))
+
+
+_BYTES: Final = 16
+"""Of a decimal."""
+_SIGN: Final = np.array([0x80] + [0] * (_BYTES - 1), np.uint8)
 
 
 def _mask(array: Any) -> Any:

@@ -3,11 +3,11 @@
 `boolean`, `date`, `timestamp`, `timestamptz`, `decimal(p, s)` and `blob`, as SQL has them, and of
 each, and of `number`, `float` and `symbol`, the type with a question mark whose values may be
 missing: None in Python, NULL in tables, `nil` in rules, where `[x]` opens those that are there.
-The engine holds days and microseconds since 1970, units of the last digit, 0 and 1, hexadecimal
-digits, and what may be missing as a record of one field. Invariant: `write` and `read` are inverse
-on the values that a type has and keep their order; `write` refuses all others and rounds nothing.
-`deltafix.sql.types` has the same values under SQL's names. Nothing here imports pyarrow until a
-column is asked for.
+The engine holds days and microseconds since 1970, 0 and 1, hexadecimal digits, units of the last
+digit (of more than 18 digits as the texts of `facts.wide`), and what may be missing as a record of
+one field. Invariant: `write` and `read` are inverse on the values that a type has and keep their
+order; `write` refuses all others and rounds nothing. `deltafix.sql.types` has the same values under
+SQL's names. Nothing here imports pyarrow: whole columns are `facts.logical_arrow`'s.
 """
 
 from __future__ import annotations
@@ -32,12 +32,15 @@ from deltafix.facts.values import (
     unquoted,
     valid_values,
 )
+from deltafix.facts.wide import as_number, as_text
 
-EXACT: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+DECIMALS: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 """Exact for sums and products of decimals, and rounding as SQL does where digits are cut."""
 
-MOST_DIGITS: Final = 18
-"""The digits of a decimal: what a number of 64 bits holds of any sign."""
+MOST_DIGITS: Final = 38
+"""The digits of a decimal."""
+NARROW_DIGITS: Final = 18
+"""Up to which a decimal is a number of the engine: what 64 bits hold of any sign."""
 
 OPTIONAL_BASES: Final = ("number", "float", "symbol")
 """The base types of which there is one whose values may be missing."""
@@ -90,6 +93,11 @@ class LogicalType:
     def spelled(self) -> str:
         """A constant of it in a rule."""
         return self.like if self.inner in OPTIONAL_BASES or self.is_decimal else f'"{self.like}"'
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is a decimal that the engine has as texts (`facts.wide`)."""
+        return self.digits > NARROW_DIGITS
 
     def encode(self, value: Any) -> Any:
         """The engine's value. Raises ValueError, saying what would be valid."""
@@ -212,13 +220,13 @@ def write_truth(value: Any) -> int | None:
     return int(value) if is_truth else None
 
 
-def write_decimal(digits: int, scale: int) -> Callable[[Any], int | None]:
-    """Units of the last digit of a Decimal or an int that has no more digits."""
+def write_decimal(digits: int, scale: int) -> Callable[[Any], Any]:
+    """Units of the last digit of a Decimal or an int that has no more digits, as a text if many."""
     most, one = 10**digits, 10**scale
 
     def write(value: Any) -> int | None:
         if isinstance(value, Decimal):
-            unscaled = EXACT.scaleb(value, scale)
+            unscaled = DECIMALS.scaleb(value, scale)
             if not unscaled.is_finite() or not -most < unscaled < most:
                 return None
             found = int(unscaled)
@@ -228,12 +236,18 @@ def write_decimal(digits: int, scale: int) -> Callable[[Any], int | None]:
             return found if -most < found < most else None
         return None
 
-    return write
+    def write_wide(value: Any) -> str | None:
+        found = write(value)
+        return None if found is None else as_text(found)
+
+    return write if digits <= NARROW_DIGITS else write_wide
 
 
-def read_decimal(scale: int) -> Callable[[int], Decimal]:
-    """The Decimal of units of the last digit."""
-    return lambda units: EXACT.scaleb(Decimal(units), -scale)
+def read_decimal(digits: int, scale: int) -> Callable[[Any], Decimal]:
+    """The Decimal of units of the last digit, or of their text."""
+    if digits > NARROW_DIGITS:
+        return lambda text: DECIMALS.scaleb(Decimal(as_number(text)), -scale)
+    return lambda units: DECIMALS.scaleb(Decimal(units), -scale)
 
 
 def _parse_decimal(text: str) -> Decimal | None:
@@ -297,8 +311,9 @@ def logical_type(name: str) -> LogicalType | None:
     if shown_name != name:
         return logical_type(shown_name)
     like = f"{'1' * min(digits - scale, 1) or '0'}{'.' if scale else ''}{'5' * scale}"
+    base = "number" if digits <= NARROW_DIGITS else "symbol"
     return LogicalType(
-        name, "number", write_decimal(digits, scale), read_decimal(scale), _parse_decimal,
+        name, base, write_decimal(digits, scale), read_decimal(digits, scale), _parse_decimal,
         f"a decimal.Decimal of at most {digits} digits, {scale} of them behind the point", like,
         Decimal, digits=digits, scale=scale,
     )  # fmt: skip

@@ -178,17 +178,21 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
     `ddof=0` is the population's variance, 1 the sample's; `root=True` gives the standard
     deviation. There is no cancellation, as the two sums are exact; the result is rounded once
     (twice with `root`). None where fewer than `ddof + 1` values are there. Integers and floats; NaN
-    while NaN or an infinity is among them, which are counted beside the sums.
+    while NaN or an infinity is among them, which are counted beside the sums. A number stands for
+    itself times 10^-scale.
     """
 
     initial: _Moments = (0, 0, 0, 0)
 
-    def __init__(self, of: Field = None, *, ddof: int = 0, root: bool = False) -> None:
+    def __init__(
+        self, of: Field = None, *, ddof: int = 0, root: bool = False, scale: int = 0
+    ) -> None:
         super().__init__(of)
         if ddof < 0:
             raise ReducerError(f"ddof must be 0 or more, not {ddof}")
         self.ddof = ddof
         self.root = root
+        self.scale = scale
 
     def _extend(self, acc: _Moments, value: Any, count: int) -> _Moments:
         number = value if self._get is None else self._get(value)
@@ -221,7 +225,8 @@ class Variance(_OfField, WellFormed[Any, _Moments, float | None]):
             return nan
         # var = (n Σx² - (Σx)²) / (n (n - ddof)), all of it in integers up to this division.
         spread = count * second - first * first
-        variance = ratio(spread, (count * (count - self.ddof)) << (2 * SHIFT))
+        parts = count * (count - self.ddof) * 100**self.scale
+        variance = ratio(spread, parts << (2 * SHIFT))
         return sqrt(variance) if self.root else variance
 
 

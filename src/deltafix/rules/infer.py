@@ -29,7 +29,7 @@ from deltafix.rules.functors import CONSTRAINTS, SIGNATURES
 from deltafix.rules.logical import OPERATORS, base_name, call_name, called, holds, signatures
 from deltafix.rules.schemas import Schemas
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var, Wildcard
-from deltafix.rules.walk import Leaf, body_of, map_rule
+from deltafix.rules.walk import Leaf, body_of, map_rule, subterms, terms_of
 
 CLASSES: Final[dict[str, frozenset[str]]] = {
     "numeric": frozenset(("number", "unsigned", "float")),
@@ -117,12 +117,14 @@ _WAYS: Final = {
 
 
 class _Inference:
-    def __init__(self, program: Program, schemas: Schemas, place: Span | None) -> None:
+    def __init__(
+        self, program: Program, schemas: Schemas, place: Span | None, cast_to: frozenset[str]
+    ) -> None:
         self.program = program
         self.schemas = schemas
         self.place = place
-        self.logical = schemas.logical
-        self.any = CLASSES["any"].union(schemas.constructed, schemas.logical)
+        self.logical = schemas.logical | cast_to
+        self.any = CLASSES["any"].union(schemas.constructed, self.logical)
         self.found: list[Diagnostic] = []
         constructed = schemas.constructed
         self.records = frozenset(name for name, shape in constructed.items() if "" in shape)
@@ -180,6 +182,11 @@ class _Inference:
         two.parent = one
         one.allowed, one.reason = common, reason
         return one
+
+    def _is_added(self, kind: str) -> bool:
+        """Whether the engine adds values of a logical type up: decimals that it has as numbers."""
+        found = self.program.logical(kind)
+        return found is not None and found.is_decimal and not found.is_wide
 
     def class_of(self, kind: str) -> frozenset[str]:
         """The kinds that a class of a signature, or one kind's name, stands for."""
@@ -393,7 +400,7 @@ class _Inference:
             wanted = self.class_of("same" if term.op in ("min", "max") else "numeric")
             target = self.term(term.target)
             if term.op == "sum":
-                wanted |= {kind for kind in self.logical if kind.startswith("decimal")}
+                wanted |= {kind for kind in self.logical if self._is_added(kind)}
                 self.totals[id(term)] = target
             if not isinstance(term.target, Wildcard):
                 node = Node("", wanted, f"what `{term.op}` takes")
@@ -581,7 +588,7 @@ def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[
     plain = _plain_fact(schemas, rule, program.word_size) if rule.is_fact else None
     if plain is not None:
         return Typed(plain, {}), ()
-    inference = _Inference(program, schemas, rule.span)
+    inference = _Inference(program, schemas, rule.span, _cast_to(program, rule))
     lifted = map_rule(rule, inference.lift)
     for head in lifted.heads:
         inference.formula(head)
@@ -596,6 +603,19 @@ def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[
     }
     logical = tuple(called([typed])) if inference.calls else ()
     return Typed(typed, variables, logical), tuple(inference.found)
+
+
+def _cast_to(program: Program, rule: Rule) -> frozenset[str]:
+    """The logical types that a rule casts to, which need be those of no column."""
+    found = set()
+    for part in (*rule.heads, rule.body):
+        for term in terms_of(part):
+            for one in subterms(term):
+                if isinstance(one, Call) and one.functor == "as":
+                    name = one.args[1].value if isinstance(one.args[1], Const) else ""
+                    kind = program.logical(str(name))
+                    found |= {kind.name} if kind is not None and not kind.nullable else set()
+    return frozenset(found)
 
 
 def _plain_fact(schemas: Schemas, rule: Rule, bits: int) -> Rule | None:

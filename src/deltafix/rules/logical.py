@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from deltafix.errors import FunctorError
 from deltafix.facts.logical_types import LogicalType, logical_type
 from deltafix.facts.values import fitting, logical_text, show_value
+from deltafix.facts.wide import as_number, as_text
 from deltafix.rules.ast import Attribute, FunctorDecl, Program, Rule
 from deltafix.rules.terms import Call
 from deltafix.rules.walk import subterms, terms_of
@@ -119,16 +120,22 @@ def _function(functor: str, kinds: Sequence[str]) -> Callable[..., Any]:
     if functor == "to_string":
         kind = _kind(given[0])
         return lambda held: logical_text(kind.read(held))
-    if functor in ("to_number", "to_float"):
+    if functor == "to_float":
         kind = _kind(given[0])
-        convert = int if functor == "to_number" else float
-        return lambda units: convert(kind.read(units))
-    compute = _cast(given[0], result) if functor == "as" else _COMPUTE[functor]
+        return lambda held: float(kind.read(held))
+    if functor == "to_number":
+        scale = _kind(given[0]).scale
+        compute: Callable[..., Any] = lambda units: _cut(units, 10**scale)  # noqa: E731
+    else:
+        compute = _cast(given[0], result) if functor == "as" else _COMPUTE[functor]
+    opens = [as_number if _is_wide(kind) else _itself for kind in given]
+    close = as_text if _is_wide(result) else _itself
 
     def checked(*values: Any) -> Any:
         try:
-            found = compute(*values)
-        except ValueError:
+            found = compute(*(opened(value) for opened, value in zip(opens, values, strict=True)))
+            found = close(found)
+        except (ValueError, OverflowError):
             found = None
         if found is None or not holds(result, found):
             args = ", ".join(map(_said, given, values))
@@ -137,6 +144,21 @@ def _function(functor: str, kinds: Sequence[str]) -> Callable[..., Any]:
         return found
 
     return checked
+
+
+def _cut(units: int, one: int) -> int:
+    """The whole number of units, towards zero."""
+    return units // one if units >= 0 else -(-units // one)
+
+
+def _itself(held: Any) -> Any:
+    return held
+
+
+def _is_wide(name: str) -> bool:
+    """Whether a type's numbers are texts of the engine."""
+    kind = logical_type(name)
+    return kind is not None and kind.is_wide
 
 
 def _said(kind: str, held: Any) -> str:
@@ -171,7 +193,8 @@ def _cast(given: str, wanted: str) -> Callable[[Any], Any]:
     target, source = logical_type(wanted), logical_type(given)
     if given == "symbol":
         kind = _kind(wanted)
-        return lambda text: kind.encode(kind.from_text(text))
+        opened = as_number if kind.is_wide else _itself
+        return lambda text: opened(kind.encode(kind.from_text(text)))
     if (given, wanted) == ("date", "timestamp"):
         return lambda days: days * _DAY
     if (given, wanted) == ("timestamp", "date"):

@@ -18,10 +18,10 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Final, NamedTuple
 
-from deltafix.sql.literals import LONGEST, number
+from deltafix.sql.literals import number
 from deltafix.sql.parameters import is_value, signed
 from deltafix.sql.text import Statement, Wrong, exp, statements
-from deltafix.sql.types import SqlValue
+from deltafix.sql.types import MOST_DIGITS, SqlValue
 
 __all__ = ["remembered"]
 
@@ -90,7 +90,7 @@ def _alike(text: str, dialect: str, path: str | None) -> Statement | None:
         return None
     pieces = _LITERAL.split(text)
     literals = pieces[1::2]
-    if any(len(one) > LONGEST and one[0] != "'" for one in literals):
+    if any(len(one) > MOST_DIGITS and one[0] != "'" for one in literals):
         return None  # a number of more digits than a type has is no value
     if not literals or ("''" in text and any("''" in one[1:-1] for one in literals)):
         return None

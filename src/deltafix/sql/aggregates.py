@@ -16,12 +16,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from deltafix.engine.folds.users import UserReducer
+from deltafix.facts.wide import as_number, as_text
 from deltafix.reactive.extremes import Max, Min
 from deltafix.reactive.numeric import Count, Mean, Sum
 from deltafix.rules.ast import And, Atom, Comparison, Formula, Or, conjunction
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Var
 from deltafix.sql import reducers, statistics
 from deltafix.sql.builder import NIL, Operand, Relation, absent, equal, some
+from deltafix.sql.functions import itself
 from deltafix.sql.literals import Scalar
 from deltafix.sql.text import KurtosisPop, Product, data_type, exp
 from deltafix.sql.types import (
@@ -29,6 +31,7 @@ from deltafix.sql.types import (
     BOOLEAN,
     DOUBLE,
     MOST_DIGITS,
+    NARROW_DIGITS,
     TEXT,
     Column,
     SqlType,
@@ -375,15 +378,11 @@ def _reducer(
     op, make = asked.op, formulas.builder.reducer
     found: UserReducer
     if op == "sum":
-        if kind.is_decimal:
-            found = reducers.Sum(
-                f"decimal of {MOST_DIGITS} digits, the point left out", 10**MOST_DIGITS
-            )
-            result = decimal_type(MOST_DIGITS, kind.scale)
-            return make("decimal_sum", found, "number", "number"), result
-        return make("sum", reducers.Sum("BIGINT", 1 << 63), "number", "number"), BIGINT
+        found, result = _summed(kind)
+        return make(f"sum_{kind.code}", _over(kind, found, result), kind.base, result.base), result
     if op == "mean":
-        return make(f"mean_{kind.scale}", reducers.Mean(kind.scale), "number", "float"), DOUBLE
+        found = _over(kind, reducers.Mean(kind.scale), DOUBLE)
+        return make(f"mean_{kind.scale}", found, kind.base, "float"), DOUBLE
     if op.startswith("bit_"):
         found = reducers.Bits(op.removeprefix("bit_"))
         return make(op, found, "number", "number"), BIGINT
@@ -393,7 +392,10 @@ def _reducer(
         share = _share(formulas, asked)
         continuous = op == "quantile_cont"
         descending = bool(asked.order and asked.order[0].args.get("desc"))
-        found = reducers.Quantile(share, kind.scale, continuous=continuous, descending=descending)
+        read = as_number if kind.is_wide else itself
+        found = reducers.Quantile(
+            share, kind.scale, read, continuous=continuous, descending=descending
+        )
         name = f"{op}_{share}_{kind.scale}{'_descending' * descending}"
         result = DOUBLE if continuous else kind
         return make(name, found, kind.base, result.base), result
@@ -419,7 +421,7 @@ def _reducer(
             name = "_".join((op, *map(str, ways)))
         return make(name, found, record, "symbol"), result
     if op == "product":
-        found = reducers.Product(kind.scale)
+        found = _over(kind, reducers.Product(kind.scale), DOUBLE)
         return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
     if op in _PAIRED:
         assert kind.read is not None  # noqa: S101  an array
@@ -427,8 +429,27 @@ def _reducer(
     if op in _SHAPES:
         return make(op, statistics.Shape(op), "float", "float"), DOUBLE
     ddof, root = int(op in _SAMPLES), op.startswith("deviation")
-    found = reducers.variance(ddof=ddof, root=root, scale=kind.scale)
+    found = _over(kind, reducers.variance(ddof=ddof, root=root, scale=kind.scale), DOUBLE)
     return make(f"{op}_{kind.scale}", found, kind.base, "float"), DOUBLE
+
+
+def _summed(kind: SqlType) -> tuple[reducers.Sum, SqlType]:
+    """SUM of whole numbers or decimals of a type, and the type of its value."""
+    if kind.is_integer:
+        wider = f"DECIMAL({MOST_DIGITS}, 0)"
+        return reducers.Sum("BIGINT", -1 << 63, (1 << 63) - 1, wider=wider), BIGINT
+    result = decimal_type(MOST_DIGITS if kind.is_wide else NARROW_DIGITS, kind.scale)
+    end = 10**result.digits
+    wider = "" if kind.is_wide else f"DECIMAL({MOST_DIGITS}, {kind.scale})"
+    least = 1 - end if kind.is_wide else -end  # as the engine has it: one below `-most`
+    return reducers.Sum(result.name, least, end - 1, kind.scale, wider), result
+
+
+def _over(kind: SqlType, found: UserReducer, result: SqlType) -> UserReducer:
+    """A reducer of numbers as one of the values that the engine has of a type, and gives."""
+    if not kind.is_wide:
+        return found
+    return reducers.Wide(found, as_text if result.is_wide else itself)
 
 
 def way(key: Operand | Column, node: exp.Ordered | None) -> reducers.Way:

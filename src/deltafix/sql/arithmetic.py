@@ -23,7 +23,7 @@ from deltafix.rules.terms import Call, Const, Term
 from deltafix.sql import conditions
 from deltafix.sql.builder import NIL, Operand, equal, function
 from deltafix.sql.casts import cast
-from deltafix.sql.literals import Scalar, inside, is_wide, whole
+from deltafix.sql.literals import Scalar, inside, is_beyond, whole
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, BOOLEAN, DOUBLE, NULL, Column, SqlType, decode, encode
 
@@ -67,7 +67,7 @@ def computed(formulas: Formulas, node: exp.Expr, *, tested: bool) -> Operand | N
     node = node.unnest()
     if len(list(islice(node.walk(), _LONG))) == _LONG:
         return None
-    if type(node) is exp.Cast and not is_wide(node.this):
+    if type(node) is exp.Cast and not is_beyond(node.this):
         kind = formulas.kind(node)
         inner = inside(node, kind)
         if formulas.kind(inner) == kind:
@@ -162,7 +162,7 @@ def _whole(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         kind = leaf.type
         if leaf.term == NIL:
             return _Whole(_number(0), 0, 0, present=(_number(0),))
-        if not (kind.is_integer or kind.is_decimal):
+        if not kind.is_exact:
             return None
         if leaf.nullable:
             value, there = opened(formulas, leaf)
@@ -261,7 +261,7 @@ def _real(formulas: Formulas, node: exp.Expr) -> _Whole | None:
         inner = _real(formulas, node.this)
         return None if inner is None else replace(inner, term=Call("neg", (inner.term,)))
     if type(node) is exp.Cast:
-        given = NULL if is_wide(node.this) else formulas.kind(node.this)
+        given = NULL if is_beyond(node.this) else formulas.kind(node.this)
         return _real(formulas, node.this) if given is DOUBLE or given.is_integer else None
     is_quotient = isinstance(node, exp.Div) and not node.args.get("typed")  # else 0 is an error
     if not (is_quotient or isinstance(node, tuple(_OPERATORS))):
@@ -287,7 +287,7 @@ def bound(formulas: Formulas, term: Term) -> Term:
 
 def _within(found: _Whole, kind: SqlType) -> _Whole | None:
     """A result of a type, in doubt where it is none of its values."""
-    if not (kind.is_integer or kind.is_decimal) or kind.scale < found.scale:
+    if not kind.is_exact or kind.scale < found.scale:
         return None
     found = _scaled(found, kind.scale)
     limit = _limit(kind)

@@ -327,7 +327,7 @@ class Builder:
         attributes = (Attribute("value", argument),)
         kept = found.kept if isinstance(found, There) else ""
         inner = found.inner if isinstance(found, There) else found
-        most = inner.most - 1 if isinstance(inner, Sum) else None
+        most = inner.most if isinstance(inner, Sum) else None
         scale = inner.scale if isinstance(inner, Mean) else None
         declared = FunctorDecl(name, attributes, result, most=most, scale=scale, kept=kept)
         self.reducers[name] = declared, found

@@ -21,7 +21,7 @@ from deltafix.sql.types import (
     DATE,
     DECIMALS,
     DOUBLE,
-    MOST_DIGITS,
+    NARROW_DIGITS,
     NULL,
     TEXT,
     TIMESTAMP,
@@ -326,7 +326,7 @@ def _text_to_rounded(text: str) -> int:
         exact = Decimal(_plain(_unmarked(text)))
     except (ValueError, InvalidOperation):
         raise ValueError(f"{text!r} is no whole number") from None
-    if not exact.is_finite() or exact.adjusted() > MOST_DIGITS:
+    if not exact.is_finite() or exact.adjusted() > NARROW_DIGITS:
         raise OverflowError(f"{shown(text)} is no whole number of 64 bits")
     return int(exact.to_integral_value(context=DECIMALS))
 
@@ -380,10 +380,10 @@ def _half_up(value: float) -> int:
 
 def _float_to_decimal(wanted: SqlType, dialect: str) -> Callable[[Any], Decimal]:
     """As ROUND has it in DuckDB; PostgreSQL takes 15 digits, Spark the shortest text."""
-    unit = Decimal(1).scaleb(-wanted.scale)
+    unit, unscaled = Decimal(1).scaleb(-wanted.scale), float(10**wanted.scale)
 
     def found(value: float) -> Decimal:
-        scaled = value * 10.0**wanted.scale
+        scaled = value * unscaled
         if not math.isfinite(scaled):
             raise OverflowError(f"{value} is no {wanted.name}")
         if dialect == "duckdb":

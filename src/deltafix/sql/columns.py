@@ -22,7 +22,7 @@ from deltafix.facts.values import canonical, shown
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical, python_value
 from deltafix.sql.text import Statement
-from deltafix.sql.types import MOST_DIGITS, Column, SqlType
+from deltafix.sql.types import MOST_DIGITS, NARROW_DIGITS, Column, SqlType
 
 if TYPE_CHECKING:
     from deltafix.sql.builder import Relation
@@ -146,7 +146,7 @@ def _of_values(kind: SqlType, values: Sequence[Any]) -> pa.Array | None:
     """Python values as a column of Arrow, if they are of the one type that needs no conversion."""
     wanted = arrow_type(kind)
     if kind.is_decimal:
-        wanted = pa.decimal128(MOST_DIGITS, kind.scale)
+        wanted = pa.decimal128(MOST_DIGITS if kind.is_wide else NARROW_DIGITS, kind.scale)
     elif not set(map(type, values)) <= {_PLAIN.get(kind.code), type(None)}:
         return None
     try:

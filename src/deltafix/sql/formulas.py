@@ -26,12 +26,12 @@ from deltafix.sql.scalar import Scalars
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
 from deltafix.sql.types import (
+    BEYOND,
     BIGINT,
     BOOLEAN,
     DATE,
     NULL,
     TIMESTAMP,
-    WIDE,
     Column,
     SqlType,
     common_type,
@@ -97,7 +97,7 @@ class Formulas:
                 raise self.builder.refused("* in an expression", node, "name the column")
             return self.scope.column(node)
         scalar = constant(node)
-        return None if scalar is None or scalar.type is WIDE else self.constant(node, scalar)
+        return None if scalar is None or scalar.type is BEYOND else self.constant(node, scalar)
 
     def fixed(self, node: exp.Expr) -> Operand | None:
         """An expression without columns, computed here; None for any other."""

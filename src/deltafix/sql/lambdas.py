@@ -22,7 +22,7 @@ from deltafix.sql.types import (
     SqlType,
     array_type,
     common_type,
-    decimal_type,
+    computed_decimal,
 )
 
 if TYPE_CHECKING:
@@ -171,10 +171,10 @@ def _reduced(scalars: Scalars, node: exp.Expr, body: exp.Lambda, word: str) -> S
     first = None if initial is None else scalars.compile(initial)
     kind = element if first is None else first.type
     while True:  # types only widen
-        kind = decimal_type(MOST_DIGITS, kind.scale) if kind.is_decimal else kind
+        kind = computed_decimal(MOST_DIGITS, kind.scale, kind) if kind.is_decimal else kind
         places, (made,) = _inside(scalars, body.expressions, (kind, element, BIGINT), [body.this])
         both = common_type(kind, made.type)
-        both = decimal_type(MOST_DIGITS, both.scale) if both and both.is_decimal else both
+        both = computed_decimal(MOST_DIGITS, both.scale, both) if both and both.is_decimal else both
         if both is None or (scalars.statement.dialect == "spark" and both is not kind):
             message = f"{word} that makes {made.type.name} of {kind.name}"
             raise scalars.statement.wrong(message, body, "CAST(... AS ...) one of them")

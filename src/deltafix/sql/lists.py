@@ -12,7 +12,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from deltafix.sql import times
@@ -24,6 +26,7 @@ from deltafix.sql.types import (
     BIGINT,
     BOOLEAN,
     DATE,
+    DECIMALS,
     DOUBLE,
     MOST_DIGITS,
     NULL,
@@ -32,7 +35,7 @@ from deltafix.sql.types import (
     SqlType,
     array_type,
     common_type,
-    decimal_type,
+    computed_decimal,
 )
 
 if TYPE_CHECKING:
@@ -143,18 +146,25 @@ def _extreme(choose: Callable[..., Any]) -> Callable[[_Key, _Array], Any]:
     return lambda key, array: choose((x for x in array if x is not None), key=key, default=None)
 
 
+def _total(known: Sequence[Any]) -> Any:
+    """The sum of numbers of one type, which are there: exact, or rounded once."""
+    if isinstance(known[0], float):
+        return math.fsum(known)
+    return reduce(DECIMALS.add, known) if isinstance(known[0], Decimal) else sum(known)
+
+
 def _sum(_: _Key, array: _Array) -> Any:
     known = [one for one in array if one is not None]
-    if not known:
-        return None
-    return math.fsum(known) if isinstance(known[0], float) else sum(known)
+    return _total(known) if known else None
 
 
 def _average(_: _Key, array: _Array) -> float | None:
     known = [one for one in array if one is not None]
     if not known:
         return None
-    total = math.fsum(known) if isinstance(known[0], float) else sum(known)
+    total = _total(known)
+    if isinstance(total, Decimal):
+        return float(Fraction(total) / len(known))
     return float(total / len(known))
 
 
@@ -413,7 +423,7 @@ def compiled(scalars: Scalars, node: exp.Expr) -> Scalar:
     elif result == "E":
         result = kind
     elif result == "S":
-        result = decimal_type(MOST_DIGITS, kind.scale) if kind.is_decimal else kind
+        result = computed_decimal(MOST_DIGITS, kind.scale, kind) if kind.is_decimal else kind
         result = BIGINT if result.is_integer or result is NULL else result
     assert isinstance(result, SqlType)  # noqa: S101  letters are those above
     if name is exp.Flatten:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from deltafix.sql.text import data_type, exp
 from deltafix.sql.types import (
+    BEYOND,
     BIGINT,
     BLOB,
     BOOLEAN,
@@ -26,7 +27,6 @@ from deltafix.sql.types import (
     TEXT,
     TIMESTAMP,
     TIMESTAMPTZ,
-    WIDE,
     SqlType,
     SqlValue,
     decimal_type,
@@ -57,14 +57,16 @@ def literal(value: SqlValue) -> Scalar:
         kind = NULL
     elif isinstance(value, bool):
         kind = BOOLEAN
+    elif isinstance(value, int) and fits(value, BIGINT):
+        kind = INTEGER if fits(value, INTEGER) else BIGINT
     elif isinstance(value, int):
-        kind = next((one for one in (INTEGER, BIGINT) if fits(value, one)), WIDE)
+        return literal(Decimal(value))
     elif isinstance(value, Decimal):
         _, digits, exponent = value.as_tuple()
         assert isinstance(exponent, int)  # noqa: S101  a literal is finite
         scale = max(-exponent, 0)  # none of 1E+2
         size = max(len(digits) + max(exponent, 0), scale)
-        kind = decimal_type(size, scale) if size <= MOST_DIGITS else WIDE
+        kind = decimal_type(size, scale) if size <= MOST_DIGITS else BEYOND
     elif isinstance(value, datetime):
         kind = TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
     elif isinstance(value, date):
@@ -97,14 +99,26 @@ class Given:
 
 
 def number(text: str) -> SqlValue:
-    """The value of a number as it is written: exact, but for one with an exponent."""
-    if text.isdigit() and len(text.lstrip("0")) <= LONGEST:
-        return int(text.lstrip("0") or "0")
-    return Decimal(text) if text.replace(".", "", 1).isdigit() else float(text)
+    """The value of a number as it is written: exact, but for one with an exponent.
+
+    A whole number that is none of BIGINT is a decimal.
+    """
+    if not text.replace(".", "", 1).isdigit():
+        return float(text)
+    is_whole = "." not in text and len(text.lstrip("0")) <= _DIGITS and int(text) < _END
+    return int(text) if is_whole else Decimal(text)
 
 
-LONGEST: Final = len(str(1 << 63))
-"""The digits of a whole number that is one of BIGINT, or its negative is."""
+_END: Final = 1 << 63
+_DIGITS: Final = len(str(_END))
+
+
+def negative(value: Any) -> Any:
+    """Minus a number: Python's own is rounded to 28 digits, if it is a decimal."""
+    if not isinstance(value, Decimal):
+        return -value
+    is_least = value == _END and value.as_tuple().exponent == 0  # of BIGINT
+    return -_END if is_least else value.copy_negate()
 
 
 def constant(node: exp.Expr) -> Scalar | None:
@@ -121,8 +135,7 @@ def constant(node: exp.Expr) -> Scalar | None:
     if isinstance(node, exp.Neg):
         inner = constant(node.this)
         if inner is not None and inner.type.is_numeric:
-            value = inner.compute(None)
-            return literal(value.copy_negate() if isinstance(value, Decimal) else -value)
+            return literal(negative(inner.compute(None)))
     if isinstance(node, exp.Placeholder):
         given = Given.at(node)
         if given is not None:
@@ -136,16 +149,16 @@ def whole(node: exp.Expr) -> int | None:
     return None if scalar is None or not scalar.type.is_integer else scalar.compute(None)
 
 
-def is_wide(node: exp.Expr) -> bool:
+def is_beyond(node: exp.Expr) -> bool:
     """Whether it is a number of more digits than any type has."""
     scalar = constant(node)
-    return scalar is not None and scalar.type is WIDE
+    return scalar is not None and scalar.type is BEYOND
 
 
 def is_of_no_column(node: exp.Expr) -> bool:
     """Whether a comparison is of what no column holds: how far moments are apart, long numbers."""
     sides = (node.this, node.expression)
-    return any(isinstance(one.unnest(), exp.Interval) or is_wide(one) for one in sides)
+    return any(isinstance(one.unnest(), exp.Interval) or is_beyond(one) for one in sides)
 
 
 def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
@@ -173,8 +186,8 @@ def typed(node: exp.Expr, kind: SqlType) -> exp.Expr:
     given = Given.at(inner)
     quoted = isinstance(inner, exp.Literal) and inner.is_string
     quoted = quoted or (given is not None and isinstance(given.value, str))
-    quoted = quoted and kind not in (TEXT, NULL, WIDE) and not kind.is_nested
-    if quoted or (kind is DOUBLE and is_wide(inner)):
+    quoted = quoted and kind not in (TEXT, NULL, BEYOND) and not kind.is_nested
+    if quoted or (kind is DOUBLE and is_beyond(inner)):
         return exp.Cast(this=inner.copy(), to=data_type(kind.name))
     return node
 

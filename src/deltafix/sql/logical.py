@@ -11,9 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
@@ -21,9 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltafix.facts.arrow import ARROW_TYPES, VIEWS, settled_floats, to_numpy
+from deltafix.facts.arrow import ARROW_TYPES, VIEWS, settled_floats
 from deltafix.facts.json_rows import json_object
-from deltafix.facts.logical_types import LogicalType
+from deltafix.facts.logical_arrow import closed, opened
+from deltafix.facts.logical_types import LogicalType, logical_type
 from deltafix.facts.shapes import Shape
 from deltafix.facts.values import encodable, write_value
 from deltafix.sql.arrays import Bases, packed, unpacked
@@ -40,6 +40,7 @@ from deltafix.sql.types import (
     Column,
     SqlType,
     encode,
+    logical_name,
     of_logical,
 )
 
@@ -50,10 +51,6 @@ _SHAPES: Final = {
     kind.name: {"": tuple((one.name, one.type) for one in kind.branches[0].fields)}
     for kind in NULLABLE_TYPES
 }
-_YEARS: Final = (date.min, date.max)
-"""The days that Python has, and so the engine's functions."""
-
-
 _JSON: Final = json.JSONDecoder(parse_float=Decimal, object_pairs_hook=json_object)
 
 
@@ -238,17 +235,6 @@ def _common(kind: pa.DataType) -> pa.DataType:
     return VIEWS.get(kind, kind)
 
 
-@cache
-def _bounds(kind: SqlType) -> tuple[int, int]:
-    """The smallest and largest of the engine's numbers for days and moments."""
-    if kind is DATE:
-        low, high = (encode(day, kind, nullable=False) for day in _YEARS)
-        return low, high
-    days = _bounds(DATE)
-    day = 86_400_000_000
-    return days[0] * day, (days[1] + 1) * day - 1
-
-
 def _is_binary(kind: pa.DataType) -> bool:
     """Whether a type of Arrow is one of bytes, of whichever layout."""
     return bool(
@@ -372,57 +358,18 @@ def _closed(array: pa.Array, kind: SqlType) -> pa.Array:
     """Values of the logical type's Arrow type as the engine's. Raises ValueError for odd years."""
     if kind is DOUBLE:
         return settled_floats(array)
-    if kind is TEXT:
-        return array
-    if kind is BLOB:
-        return _each_value(array, bytes.hex, pa.string())
-    if kind.is_decimal:
-        return _unscaled(array)
-    if kind is BOOLEAN:
-        return array.cast(pa.int8()).cast(pa.int64())
-    if kind is DATE:
-        array = array.cast(pa.int32())
-    done = array.cast(pa.int64())
-    if kind.is_time:
-        low, high = _bounds(kind)
-        found = pc.min_max(done).as_py()
-        if found["min"] is not None and not low <= found["min"] <= found["max"] <= high:
-            raise ValueError("a year that is not 1 to 9999")
-    return done
+    return array.cast(pa.int64()) if kind.is_integer else closed(array, _of_rules(kind))
 
 
 def _opened(array: pa.Array, kind: SqlType) -> pa.Array:
     """Bare values of the engine as those of the logical type's Arrow type."""
     if kind.is_nested:
         return _unpacked(array, kind)
-    wanted = arrow_type(kind)
-    if kind is BLOB:
-        return _each_value(array, bytes.fromhex, wanted)
-    if pa.types.is_decimal(wanted):
-        return _scaled(array, wanted)
-    if pa.types.is_date32(wanted):
-        array = array.cast(pa.int32())
-    if pa.types.is_boolean(wanted):
-        return pc.not_equal(array, 0)
-    return array.cast(wanted)
+    return array.cast(arrow_type(kind)) if kind.is_integer else opened(array, _of_rules(kind))
 
 
-def _each_value(array: pa.Array, change: Callable[[Any], Any], wanted: pa.DataType) -> pa.Array:
-    """Values one by one, for what Arrow has no kernel for; NULL stays."""
-    return pa.array([None if one is None else change(one) for one in array.to_pylist()], wanted)
-
-
-def _unscaled(array: pa.Array) -> pa.Array:
-    """Decimals of at most 18 digits as whole numbers: the lower of their two words."""
-    words = np.frombuffer(array.buffers()[1] or b"", np.int64)
-    low = words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
-    return pa.array(low.copy(), mask=to_numpy_mask(array.is_null()))
-
-
-def _scaled(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The inverse of `_unscaled`."""
-    low = to_numpy(pc.fill_null(array, 0))
-    words = np.stack([low, low >> 63], axis=1)
-    valid = pa.array(~to_numpy_mask(array.is_null()))
-    buffers = [valid.buffers()[1], pa.py_buffer(np.ascontiguousarray(words))]
-    return pa.Array.from_buffers(wanted, len(array), buffers)
+def _of_rules(kind: SqlType) -> LogicalType:
+    """The type of rules with the values of one of SQL that are there."""
+    found = logical_type(f"{logical_name(kind, nullable=False)}?")
+    assert found is not None  # noqa: S101  each has one
+    return found

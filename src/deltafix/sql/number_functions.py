@@ -26,7 +26,7 @@ from deltafix.sql.types import (
     NULL,
     SqlType,
     common_type,
-    decimal_type,
+    computed_decimal,
 )
 
 __all__ = ["NAMED", "NUMBERS", "OWN"]
@@ -38,6 +38,11 @@ def _sign(value: float) -> int:
 
 def _sign_or_nan(value: float) -> float:
     return value if math.isnan(value) else float(_sign(value))
+
+
+def _magnitude(value: Any) -> Any:
+    """ABS; Python's own rounds decimals to 28 digits."""
+    return value.copy_abs() if isinstance(value, Decimal) else abs(value)
 
 
 def _sqrt(value: Any) -> float:
@@ -266,18 +271,12 @@ def _whole(step: Callable[[Any], int]) -> Callable[[Any], Any]:
     return found
 
 
-def _with_carry(types: Sequence[SqlType]) -> SqlType | None:
-    """That of the first, with one digit more before the point of a DECIMAL: 9.5 becomes 10.0."""
+def _of_wholes(types: Sequence[SqlType]) -> SqlType | None:
+    """That of the first, of a DECIMAL one without digits behind the point: 9.5 becomes 10."""
     found = number(types)
     if found is None or not found.is_decimal:
         return found
-    return decimal_type(found.digits + 1, found.scale)
-
-
-def _of_wholes(types: Sequence[SqlType]) -> SqlType | None:
-    """That of the first, of a DECIMAL one without digits behind the point."""
-    found = _with_carry(types)
-    return decimal_type(found.digits - found.scale, 0) if found and found.is_decimal else found
+    return computed_decimal(found.digits, 0, found)
 
 
 def _of_wholes_in_spark(types: Sequence[SqlType]) -> SqlType | None:
@@ -290,14 +289,14 @@ NUMBERS: Final[dict[type, Function]] = {
     exp.Ln: Function("LN(number)", ("this",), doubles, _ln),
     exp.Exp: Function("EXP(number)", ("this",), doubles, _exp),
     exp.Pow: Function("POWER(base, exponent)", ("this", "expression"), doubles, _power, least=2),
-    exp.Abs: Function("ABS(number)", ("this",), number, abs),
+    exp.Abs: Function("ABS(number)", ("this",), number, _magnitude),
     exp.Sign: Function("SIGN(number)", ("this",), lambda t: INTEGER if number(t) else None, _sign),
     exp.Floor: Function("FLOOR(number)", ("this",), _of_wholes, _whole(math.floor)),
     exp.Ceil: Function("CEIL(number)", ("this",), _of_wholes, _whole(math.ceil)),
     exp.Round: Function(
         "ROUND(number, digits)",
         ("this", "decimals"),
-        lambda t: _with_carry(t) if len(t) == 1 or t[1].is_integer else None,
+        lambda t: number(t) if len(t) == 1 or t[1].is_integer else None,
         _round,
     ),
     exp.Trunc: Function(

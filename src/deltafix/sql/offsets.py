@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any
 
+from deltafix.facts.wide import as_number
 from deltafix.reactive.ordered import placed
 from deltafix.sql import times
 from deltafix.sql.literals import constant
@@ -28,6 +29,8 @@ _DAY = timedelta(days=1) // timedelta(microseconds=1)
 
 def measure(kind: SqlType) -> tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]:
     """What makes values of a type comparable, and what makes one that is an `offset` later so."""
+    if kind.is_wide:
+        return as_number, lambda value, by: as_number(value) + by
     if not kind.is_time:
         return placed, lambda value, by: placed(value + by)
     read, day = kind.read, kind is DATE

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.errors import SqlError
 from deltafix.sql.binary import to_text
-from deltafix.sql.literals import Given, literal
+from deltafix.sql.literals import Given, literal, negative
 from deltafix.sql.text import Statement, data_type, exp, shown_name
 from deltafix.sql.types import BIGINT, INTEGER, TIMESTAMPTZ, SqlType, SqlValue, Struct, fits
 
@@ -68,7 +68,7 @@ class Form:
             given, value = one.given, said
             kind = None
             if given is not None:
-                value = said if one.sign > 0 else -said  # type: ignore[operator]
+                value = said if one.sign > 0 else negative(said)
                 given.value = value = _in_utc(value) if type(value) is datetime else value
                 kind = None if one.is_cell else kind_of(given.value)
                 if one.is_cell:
@@ -240,7 +240,7 @@ def literal_of(statement: Statement, value: SqlValue, place: exp.Expr) -> exp.Ex
         made = written(value, statement.dialect)
     except ValueError as error:
         way_out = (
-            "give None, bool, int, float, str, bytes, date, datetime, a Decimal of 18 digits, a "
+            "give None, bool, int, float, str, bytes, date, datetime, a Decimal of 38 digits, a "
             "list, or a dict"
         )
         raise statement.wrong(str(error), None, way_out) from None

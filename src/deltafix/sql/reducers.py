@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Context
 from fractions import Fraction
 from functools import reduce
 from itertools import groupby, islice
@@ -18,7 +19,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.facts.values import ABOVE, BaseType
-from deltafix.reactive.algebra import AnyReducer, contramap, enriched
+from deltafix.facts.wide import as_number
+from deltafix.reactive.algebra import AnyReducer, enriched
 from deltafix.reactive.numeric import Variance
 from deltafix.reactive.ordered import Ordered, Placed, placed
 from deltafix.sql.arrays import packed
@@ -35,6 +37,7 @@ __all__ = [
     "There",
     "United",
     "Way",
+    "Wide",
     "array_agg",
     "ranked",
     "string_agg",
@@ -46,11 +49,16 @@ __all__ = [
 class Sum:
     """SUM of whole numbers: exact, and an error where it is no value of its type.
 
-    The engine keeps the sum itself (`FunctorDecl.most`) and asks for the error only.
+    A number stands for itself times 10^-scale. The engine keeps the sum itself
+    (`FunctorDecl.most`), if it is one of its numbers, and asks for the error only.
     """
 
     kind: str
+    least: int
     most: int
+    scale: int = 0
+    wider: str = ""
+    """A type with room for more, if there is one."""
     initial: int = 0
 
     def add(self, acc: int, value: int, /) -> int:
@@ -63,9 +71,43 @@ class Sum:
 
     def finish(self, acc: int, /) -> int:
         """The result."""
-        if not -self.most <= acc < self.most:
-            raise OverflowError(f"SUM is {acc}, which is no {self.kind}")
+        if not self.least <= acc <= self.most:
+            shown = f"{_EXACT.scaleb(acc, -self.scale):f}"
+            way_out = f"; SUM(CAST(... AS {self.wider})) has room" if self.wider else ""
+            raise OverflowError(f"SUM is {shown}, which is no {self.kind}{way_out}")
         return acc
+
+
+_EXACT: Final = Context(prec=200)
+"""For sums, which are of fewer digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """A reducer of numbers over the texts that the engine has of those of more than 64 bits.
+
+    `write` makes what the engine has of its result.
+    """
+
+    inner: UserReducer
+    write: Callable[[Any], Any]
+
+    @property
+    def initial(self) -> Any:
+        """No values."""
+        return self.inner.initial
+
+    def add(self, acc: Any, value: str, /) -> Any:
+        """With one more value."""
+        return self.inner.add(acc, as_number(value))
+
+    def remove(self, acc: Any, value: str, /) -> Any:
+        """With one value fewer."""
+        return self.inner.remove(acc, as_number(value))
+
+    def finish(self, acc: Any, /) -> Any:
+        """The result."""
+        return self.write(self.inner.finish(acc))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +166,7 @@ class There:
 
 
 def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:
-    """VARIANCE and STDDEV, of numbers or of those that a DECIMAL of a scale is nearest to.
+    """VARIANCE and STDDEV, of numbers that stand for themselves times 10^-scale.
 
     The value means something where there are more than `ddof`.
     """
@@ -132,8 +174,7 @@ def variance(*, ddof: int, root: bool, scale: int) -> AnyReducer:
     def there(found: float | None) -> float:
         return math.nan if found is None else found
 
-    found = enriched(Variance(ddof=ddof, root=root), there)
-    return contramap(found, lambda value: value / 10**scale) if scale else found
+    return enriched(Variance(ddof=ddof, root=root, scale=scale), there)
 
 
 _WORD: Final = 64
@@ -263,11 +304,20 @@ class Quantile(Kept):
     """QUANTILE_CONT and QUANTILE_DISC: interpolated exactly and rounded once, or a value there is.
 
     `share` is between 0 and 1, counted from the greatest value if `descending`; a number of
-    QUANTILE_CONT stands for itself times 10^-scale.
+    QUANTILE_CONT stands for itself times 10^-scale, or `read` makes one of what does.
     """
 
-    def __init__(self, share: Fraction, scale: int, *, continuous: bool, descending: bool) -> None:
+    def __init__(
+        self,
+        share: Fraction,
+        scale: int,
+        read: Callable[[Any], Any],
+        *,
+        continuous: bool,
+        descending: bool,
+    ) -> None:
         self.share = share
+        self.read = read
         self.unit = Fraction(1, 10**scale)
         self.continuous = continuous
         self.descending = descending
@@ -280,7 +330,7 @@ class Quantile(Kept):
             return acc[size - 1 - place if self.descending else place]
         at = (1 - self.share if self.descending else self.share) * (size - 1)
         place = math.floor(at)
-        low, high = acc[place], acc[min(place + 1, size - 1)]
+        low, high = self.read(acc[place]), self.read(acc[min(place + 1, size - 1)])
         if at == place or low == high:
             return float(low * self.unit)
         if not (math.isfinite(low) and math.isfinite(high)):

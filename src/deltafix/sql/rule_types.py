@@ -210,7 +210,8 @@ class RuleTypes:
         mine = dict(known)
         self._bind_all(body_of(term), mine, {})
         found = self._kind(term.target, mine)
-        if term.op in ("min", "max") or (found is not None and found.type.is_decimal):
+        is_sum = term.op == "sum" and found is not None and found.type.is_decimal
+        if term.op in ("min", "max") or is_sum:
             return found
         return _computed(found)
 

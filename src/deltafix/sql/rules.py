@@ -14,6 +14,7 @@ apart (days and whole numbers, say); a value of the view is one of its column's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -49,6 +50,7 @@ from deltafix.sql.types import (
     Column,
     SqlType,
     logical_name,
+    told,
     written_type,
 )
 
@@ -420,10 +422,11 @@ def _as(operand: Operand, kind: SqlType) -> Scalar:
     def compute(row: Sequence[Any]) -> Any:
         if row[0] is None:
             return None
-        held = write(row[0])
-        value = held if kind.read is None else kind.read(held)
-        if kind.write(value) != held:
-            raise ValueError(f"{held} is no {kind.name}")
+        held, value = write(row[0]), None
+        with suppress(ValueError, ArithmeticError):
+            value = held if kind.read is None else kind.read(held)
+        if value is None or kind.write(value) != held:
+            raise ValueError(f"{told(row[0])} is no {kind.name}")
         return value
 
     says = ("held as", operand.type.name, kind.name)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, partial
 from operator import itemgetter
@@ -34,23 +34,35 @@ from deltafix.sql import (
 )
 from deltafix.sql.casts import cast
 from deltafix.sql.connectives import asked
-from deltafix.sql.literals import Compute, Scalar, constant, inside, literal, strict, typed, whole
+from deltafix.sql.literals import (
+    Compute,
+    Scalar,
+    constant,
+    inside,
+    literal,
+    negative,
+    strict,
+    typed,
+    whole,
+)
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import (
+    BEYOND,
     BIGINT,
     BOOLEAN,
     DATE,
+    DECIMALS,
     DOUBLE,
     INTEGER,
     MOST_DIGITS,
     NULL,
     TEXT,
     TIMESTAMP,
-    WIDE,
     Column,
     SqlType,
     common_type,
-    decimal_type,
+    computed_decimal,
+    fits,
     written_type,
 )
 from deltafix.sql.user_functions import USER
@@ -139,7 +151,7 @@ class Scalars:
     def _compiled(self, node: exp.Expr) -> Scalar:
         found = self.leaf(node) or constant(node)
         if found is not None:
-            return found if found.type is not WIDE else self.narrowed(found, node)
+            return found if found.type is not BEYOND else self.narrowed(found, node)
         kind: Any = type(node)  # hashable, which mypy does not see of a class of classes
         method = _method(kind)
         if method is not None:
@@ -224,17 +236,17 @@ class Scalars:
     def exactly(self, node: exp.Expr) -> Scalar:
         """An expression that is compared or cast: a number of any digits, too."""
         found = constant(node)
-        if found is None or found.type is not WIDE:
+        if found is None or found.type is not BEYOND:
             return self.compile(node)
         value = Decimal(found.compute(()))
-        return Scalar(lambda _: value, WIDE, nullable=False)
+        return Scalar(lambda _: value, BEYOND, nullable=False)
 
     def narrowed(self, found: Scalar, node: exp.Expr) -> Scalar:
         """A number of more digits than any type has as a value: a fraction is a DOUBLE."""
         value = Decimal(found.compute(()))
         if value.as_tuple().exponent == 0:
-            way_out = f"as a DOUBLE it is {float(value)!r}"
-            raise self.statement.data(f"{value:f} is no BIGINT", node, way_out)
+            way_out = f"it has {MOST_DIGITS} digits at most; as a DOUBLE it is {float(value)!r}"
+            raise self.statement.data(f"{value:f} is no DECIMAL", node, way_out)
         return literal(float(value))
 
     def function(self, node: exp.Expr, function: functions.Function) -> Scalar:
@@ -292,10 +304,9 @@ class Scalars:
         """ROUND and TRUNC: a DECIMAL has so many digits behind the point then as are written."""
         function = functions.function_of(node, self.statement.dialect)
         assert function is not None  # noqa: S101  all dialects have them
-        found = self.function(node, function)
-        digits = node.args.get("decimals")
-        if not found.type.is_decimal or isinstance(digits, exp.Null):
-            return found
+        given, digits = self.compile(node.this).type, node.args.get("decimals")
+        if not given.is_decimal or isinstance(digits, exp.Null):
+            return self.function(node, function)
         count = 0 if digits is None else whole(digits)
         if count is None or isinstance(digits, exp.Placeholder):
             way_out = "write it, ROUND(x, 2), or CAST(x AS DOUBLE)"
@@ -303,13 +314,15 @@ class Scalars:
                 f"{self.statement.called(node)} of a DECIMAL to a number of digits that varies"
             )
             raise self.statement.refused(message, node, way_out)
-        before, scale = found.type.digits - found.type.scale, max(count, 0)
+        before, scale = given.digits - given.scale, max(count, 0)
         if self.statement.dialect != "postgres":
-            scale = min(scale, found.type.scale)
+            scale = min(scale, given.scale)
         if scale > MOST_DIGITS:
             message = f"a DECIMAL of {scale} digits behind the point"
             raise self.statement.wrong(message, node, f"{MOST_DIGITS} are the most")
-        return self.checked(found.compute, decimal_type(before + scale, scale), found.nullable)
+        before += isinstance(node, exp.Round) and count < given.scale  # 9.5 becomes 10
+        kind = computed_decimal(max(given.digits, before + scale), scale, given)
+        return self.function(node, replace(function, result=lambda _: kind))
 
     def as_text(self, scalar: Scalar, beside: Sequence[Scalar], *, short: bool) -> Scalar:
         """A number, a day or a moment that is put together with a text, as CAST makes it one.
@@ -398,31 +411,34 @@ class Scalars:
         return self.checked(compute, kind, left.nullable or right.nullable or safe)
 
     def exact(self, node: exp.Expr, left: Scalar, right: Scalar, kind: SqlType) -> Scalar:
-        """`+ - * %` of decimals: exact, or an error beyond 18 digits."""
+        """`+ - * %` of decimals: exact, or an error where there are more digits than the type's."""
         operate = functions.DECIMAL_ARITHMETIC.get(type(node))
         if operate is None:
             raise self.mismatch(node, left, right, "whole numbers")
+        digits, scale = kind.digits, kind.scale
         if isinstance(node, exp.Mul):
+            digits = left.type.precision + right.type.precision
             scale = left.type.scale + right.type.scale
             if scale > MOST_DIGITS:
                 message = f"a product of {scale} digits behind the point"
-                raise self.statement.wrong(message, node, "CAST(... AS DOUBLE) one side")
-            kind = decimal_type(MOST_DIGITS, scale)
+                way_out = f"{MOST_DIGITS} are the most: CAST(... AS ...) one side"
+                raise self.statement.wrong(message, node, way_out)
         elif not isinstance(node, exp.Mod):
-            kind = decimal_type(kind.digits + 1, kind.scale)
-        compute = strict(operate, left.compute, right.compute)
-        return self.checked(compute, kind, left.nullable or right.nullable)
+            digits += 1
+        kind = computed_decimal(digits, scale, left.type, right.type)
+        compute = strict(_fitting(operate, kind, node), left.compute, right.compute)
+        return Scalar(compute, kind, left.nullable or right.nullable)
 
     def by_zero(self, node: exp.Expr) -> str:
         """What division by zero gives: DuckDB's `/` infinity, PostgreSQL's an error."""
         return "error" if node.args.get("typed") else "float"
 
-    def negative(self, node: exp.Expr) -> Scalar:
+    def negated(self, node: exp.Expr) -> Scalar:
         """`-x`."""
         inner = self.compile(node.this)
         if not (inner.type.is_numeric or inner.type == NULL):
             raise self.mismatch(node, inner, inner, "numbers")
-        return self.checked(strict(lambda x: -x, inner.compute), inner.type, inner.nullable)
+        return self.checked(strict(negative, inner.compute), inner.type, inner.nullable)
 
     def comparison(self, node: exp.Expr) -> Scalar:
         """`= <> < <= > >=`, and IS [NOT] DISTINCT FROM."""
@@ -642,7 +658,7 @@ _LETTER: Final = {True: "t", False: "f"}
 _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
     tuple(functions.ARITHMETIC): Scalars.arithmetic,
     (exp.Round, exp.Trunc): Scalars.rounded,
-    exp.Neg: Scalars.negative,
+    exp.Neg: Scalars.negated,
     tuple(functions.COMPARE): Scalars.comparison,
     (exp.And, exp.Or): Scalars.both,
     exp.Not: Scalars.negation,
@@ -700,6 +716,25 @@ _NODES: Final[dict[Any, Callable[[Scalars, Any], Scalar]]] = {
 def _method(kind: Any) -> Callable[[Scalars, Any], Scalar] | None:
     """What compiles nodes of a class: asked for every node of every statement."""
     return next((method for of, method in _NODES.items() if issubclass(kind, of)), None)
+
+
+def _fitting(
+    operate: Callable[[Any, Any], Decimal], kind: SqlType, node: exp.Expr
+) -> Callable[[Any, Any], Decimal]:
+    """An operator of decimals whose result is one of a type, or an error that says of which."""
+    unit, sign = Decimal(1).scaleb(-kind.scale), functions.written(node)
+    way_out = f"CAST(... AS DECIMAL({MOST_DIGITS}, {kind.scale})) one side"
+    if kind.is_wide:
+        way_out = "CAST(... AS ...) one side, to fewer digits behind the point, or to DOUBLE"
+
+    def found(left: Any, right: Any) -> Decimal:
+        value = DECIMALS.quantize(operate(left, right), unit)
+        if not fits(value, kind):
+            whole = f"{left} {sign} {right} is {value}"
+            raise OverflowError(f"{whole}, which is no {kind.name}: {way_out}")
+        return value or abs(value)  # one zero
+
+    return found
 
 
 def _among(one: Scalar, others: Sequence[Scalar]) -> Scalar:

@@ -3,10 +3,10 @@
 A value of a nullable column is a record of one field, and NULL is `nil`; a column that cannot be
 NULL holds the bare value, so it pays nothing for NULLs elsewhere. The engine has one number of 64
 bits for what SQL tells apart: booleans are 0 and 1, dates days and timestamps microseconds since
-1970, a DECIMAL(p, s) its value times 10^s. Arrays and structs are texts (`sql.arrays`), and a BLOB
-is its hexadecimal digits. Invariant:
-`encode` and `decode` are inverse on the values that a type has, and keep their order; `encode` is
-the one door, and refuses all others. Casts between types are `sql.casts`'.
+1970, a DECIMAL(p, s) its value times 10^s; of more than 18 digits, that number is a text
+(`facts.wide`). Arrays and structs are texts (`sql.arrays`), and a BLOB is its hexadecimal digits.
+Invariant: `encode` and `decode` are inverse on the values that a type has, and keep their order;
+`encode` is the one door, and refuses all others. Casts between types are `sql.casts`'.
 """
 
 from __future__ import annotations
@@ -15,21 +15,38 @@ import decimal
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final, TypeAlias
 
 from deltafix.facts.logical import as_json
-from deltafix.facts.logical_types import LogicalType
+from deltafix.facts.logical_types import (
+    DECIMALS,
+    EPOCH,
+    EPOCH_UTC,
+    MOST_DIGITS,
+    NARROW_DIGITS,
+    LogicalType,
+    read_day,
+    read_decimal,
+    read_moment,
+    write_bytes,
+    write_day,
+    write_decimal,
+    write_moment,
+    write_truth,
+)
 from deltafix.facts.schema import Row
 from deltafix.facts.values import BaseType, encodable, plain_text
+from deltafix.facts.wide import as_text
 from deltafix.rules.ast import Attribute, Constructor, FunctorDecl, TypeDecl
 from deltafix.rules.values import NATIVE
 from deltafix.sql.arrays import packed, unpacked
 from deltafix.sql.text import Statement, exp
 
 __all__ = [
+    "BEYOND",
     "BIGINT",
     "BLOB",
     "BOOLEAN",
@@ -38,6 +55,7 @@ __all__ = [
     "DOUBLE",
     "INTEGER",
     "MOST_DIGITS",
+    "NARROW_DIGITS",
     "NATIVE_FUNCTORS",
     "NULL",
     "NULLABLE_TYPES",
@@ -45,7 +63,6 @@ __all__ = [
     "TEXT",
     "TIMESTAMP",
     "TIMESTAMPTZ",
-    "WIDE",
     "Column",
     "SqlType",
     "SqlValue",
@@ -53,6 +70,7 @@ __all__ = [
     "array_of",
     "array_type",
     "common_type",
+    "computed_decimal",
     "decimal_type",
     "decode",
     "decode_rows",
@@ -156,6 +174,21 @@ class SqlType:
         return self.digits > 0
 
     @property
+    def precision(self) -> int:
+        """How many digits the whole numbers or decimals of it have at most."""
+        return {16: 5, 32: 10, 64: 19}.get(self.bits, self.digits)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it is a DECIMAL whose values the engine has as texts."""
+        return self.base == "symbol" and self.digits > 0
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether its values are whole numbers or decimals that the engine has as numbers."""
+        return self.base == "number" and (self.bits > 0 or 0 < self.digits <= NARROW_DIGITS)
+
+    @property
     def is_numeric(self) -> bool:
         """Whether arithmetic takes its values."""
         return self.bits > 0 or self.digits > 0 or self.base == "float"
@@ -173,7 +206,8 @@ class SqlType:
     @property
     def zero(self) -> int | float | str:
         """The engine's value that stands where a column has no meaning."""
-        zeros: dict[BaseType, int | float | str] = {"float": 0.0, "symbol": ""}
+        symbol = as_text(0) if self.is_wide else ""
+        zeros: dict[BaseType, int | float | str] = {"float": 0.0, "symbol": symbol}
         return zeros.get(self.base, 0)
 
 
@@ -198,111 +232,59 @@ def _text(value: Any) -> Any:
     return value if isinstance(value, str) and (value.isascii() or encodable(value)) else None
 
 
-def _days(value: Any) -> Any:
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return value.toordinal() - _FIRST_DAY
-    return None
-
-
-def _moment(epoch: datetime) -> Callable[[Any], Any]:
-    zoned = epoch.tzinfo is not None
-    bounds = (one.replace(tzinfo=epoch.tzinfo) - epoch for one in (datetime.min, datetime.max))
-    least, most = (one // _MICROSECOND for one in bounds)
-
-    def write(value: Any) -> Any:
-        if isinstance(value, datetime) and (value.utcoffset() is not None) is zoned:
-            if getattr(value, "nanosecond", 0) != 0:
-                return None  # of pandas, whose moments have more digits
-            found = (value - epoch) // _MICROSECOND
-            return found if least <= found <= most else None  # in UTC, where it is shown
-        return None
-
-    return write
-
-
 def _one_nan(value: float) -> float:
     """The value as a float; NaN as one object, equal to itself as a key and in a row."""
     return float(value) if value == value else math.nan  # noqa: PLR0124  NaN
 
-
-_EPOCH: Final = datetime(1970, 1, 1)
-_EPOCH_UTC: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_DAY: Final = date(1970, 1, 1).toordinal()
-_MICROSECOND: Final = timedelta(microseconds=1)
 
 SMALLINT: Final = SqlType("SMALLINT", "number", "whole", _whole(16), bits=16)
 INTEGER: Final = SqlType("INTEGER", "number", "whole", _whole(32), bits=32)
 BIGINT: Final = SqlType("BIGINT", "number", "whole", _whole(64), bits=64)
 DOUBLE: Final = SqlType("DOUBLE", "float", "float", _real, _one_nan)
 TEXT: Final = SqlType("TEXT", "symbol", "text", _text)
-BOOLEAN: Final = SqlType(
-    "BOOLEAN", "number", "truth", lambda v: int(v) if isinstance(v, bool) else None, bool
-)
-DATE: Final = SqlType("DATE", "number", "days", _days, lambda v: date.fromordinal(v + _FIRST_DAY))
+BOOLEAN: Final = SqlType("BOOLEAN", "number", "truth", write_truth, bool)
+DATE: Final = SqlType("DATE", "number", "days", write_day, read_day)
 TIMESTAMP: Final = SqlType(
-    "TIMESTAMP",
-    "number",
-    "microseconds",
-    _moment(_EPOCH),
-    lambda v: _EPOCH + timedelta(microseconds=v),
+    "TIMESTAMP", "number", "microseconds", write_moment(EPOCH), read_moment(EPOCH)
 )
 TIMESTAMPTZ: Final = SqlType(
-    "TIMESTAMPTZ",
-    "number",
-    "microseconds of UTC",
-    _moment(_EPOCH_UTC),
-    lambda v: _EPOCH_UTC + timedelta(microseconds=v),
+    "TIMESTAMPTZ", "number", "microseconds of UTC", write_moment(EPOCH_UTC), read_moment(EPOCH_UTC)
 )
-BLOB: Final = SqlType(
-    "BLOB",
-    "symbol",
-    "bytes",
-    lambda v: v.hex() if isinstance(v, bytes) else None,
-    bytes.fromhex,
-)
+BLOB: Final = SqlType("BLOB", "symbol", "bytes", write_bytes, bytes.fromhex)
 NULL: Final = SqlType("NULL", "number", "nothing", lambda _: None)
 """The type of NULL where nothing else says one; it fits every type."""
 
-MOST_DIGITS: Final = 18
-"""The digits of a DECIMAL: what a number of 64 bits holds of any sign."""
-
-WIDE: Final = SqlType("DECIMAL", "number", "wide", lambda _: None, digits=MOST_DIGITS + 1)
+BEYOND: Final = SqlType("DECIMAL", "number", "beyond", lambda _: None, digits=MOST_DIGITS + 1)
 """That of numbers as they are written with more digits: they are compared and cast, exactly.
 
 No column has it, and no other expression.
 """
 
-DECIMALS: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
-"""Exact for sums and products of decimals, and rounding as SQL does where digits are cut."""
-
 
 @cache
 def decimal_type(digits: int, scale: int) -> SqlType:
-    """DECIMAL(digits, scale): one object for each, of at most 18 digits."""
+    """DECIMAL(digits, scale): one object for each, of at most 38 digits."""
     digits = min(max(digits, scale, 1), MOST_DIGITS)
-    most, one = 10**digits, 10**scale
-
-    def write(value: Any) -> int | None:
-        if isinstance(value, Decimal):
-            unscaled = DECIMALS.scaleb(value, scale)
-            if not unscaled.is_finite() or not -most < unscaled < most:
-                return None
-            found = int(unscaled)
-            return found if found == unscaled else None
-        if isinstance(value, int) and not isinstance(value, bool):
-            found = value * one
-            return found if -most < found < most else None
-        return None
-
+    is_wide = digits > NARROW_DIGITS
     return SqlType(
         f"DECIMAL({digits}, {scale})",
-        "number",
-        f"decimal {scale}",
-        write,
-        lambda value: DECIMALS.scaleb(Decimal(value), -scale),
+        "symbol" if is_wide else "number",
+        f"wide decimal {scale}" if is_wide else f"decimal {scale}",
+        write_decimal(digits, scale),
+        read_decimal(digits, scale),
         digits=digits,
         scale=scale,
     )
+
+
+def computed_decimal(digits: int, scale: int, *given: SqlType) -> SqlType:
+    """The DECIMAL that is computed of values of some types.
+
+    It has more than 18 digits only where one of them has, or where there are more behind the point:
+    what is computed of the engine's numbers is one.
+    """
+    is_wide = scale > NARROW_DIGITS or any(one.is_wide for one in given)
+    return decimal_type(digits if is_wide else min(digits, NARROW_DIGITS), scale)
 
 
 @cache
@@ -425,9 +407,9 @@ _NAMES: Final = {
 }
 _BY_NAME: Final = {kind.name: kind for kind in (*_NAMES.values(), NULL)}
 _WAY_OUT = (
-    "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, DATE, "
-    "TIMESTAMP, TIMESTAMPTZ, BLOB, arrays of these: INTEGER[], INTEGER[][], and STRUCT(a INTEGER, "
-    "b TEXT)"
+    "types are SMALLINT, INTEGER, BIGINT, DOUBLE, DECIMAL(18, 4), TEXT, VARCHAR, BOOLEAN, "
+    "DATE, TIMESTAMP, TIMESTAMPTZ, BLOB, arrays of these: INTEGER[], INTEGER[][], and STRUCT(a "
+    "INTEGER, b TEXT)"
 )
 _KEPT_AS_TEXT = "keep it as TEXT: in DuckDB's dialect x ->> '$.a' reads it; or as STRUCT(a INTEGER)"
 _INSTEAD: Final = {
@@ -438,7 +420,7 @@ _INSTEAD: Final = {
         "write TEXT: CHECK (LENGTH(a) <= 9) bounds a column, LEFT(x, 9) cuts a text",
     ),
     "DECIMAL": "write its digits: DECIMAL(18, 4)",
-    "INT128": "write BIGINT, or DECIMAL(18, 0)",
+    "INT128": f"write BIGINT, or DECIMAL({MOST_DIGITS}, 0)",
     "FLOAT": "write DOUBLE",
     **dict.fromkeys(("TINYINT", "UTINYINT"), "write SMALLINT"),
     "UUID": "keep it as TEXT",
@@ -583,13 +565,13 @@ def logical_name(kind: SqlType, *, nullable: bool) -> str:
 
 
 def holds_all(kind: SqlType, other: SqlType) -> bool:
-    """Whether a common type has room for every value of a type: a DECIMAL has no 19th digit."""
+    """Whether a common type has room for every value of a type: a DECIMAL has no 39th digit."""
     return not kind.is_decimal or _whole_digits(other) <= kind.digits - kind.scale
 
 
 def _whole_digits(kind: SqlType) -> int:
     """The digits before the point."""
-    return {16: 5, 32: 10, 64: 19}.get(kind.bits, kind.digits - kind.scale)
+    return kind.precision - kind.scale
 
 
 def fits(value: SqlValue, kind: SqlType) -> bool:

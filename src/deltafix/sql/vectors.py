@@ -16,7 +16,7 @@ import numpy as np
 from deltafix.sql.functions import COMPARE
 from deltafix.sql.literals import constant, is_of_no_column, typed
 from deltafix.sql.text import exp
-from deltafix.sql.types import BOOLEAN, DOUBLE, NULL, WIDE, SqlType, common_type
+from deltafix.sql.types import BEYOND, BOOLEAN, DOUBLE, NULL, SqlType, common_type
 
 if TYPE_CHECKING:
     from deltafix.engine.coded import Mask
@@ -66,7 +66,7 @@ def numbers(scalars: Scalars, node: exp.Expr, columns: Columns) -> Numbers:
     if node.find(exp.Column) is None:
         return _constant(scalars, node)
     kind = scalars.compile(node).type
-    if type(node) not in _ARITHMETIC or not kind.is_numeric:
+    if type(node) not in _ARITHMETIC or not kind.is_numeric or kind.is_wide:
         raise ByValueError
     sides = [numbers(scalars, one, columns) for one in (node.this, node.expression)]
     if not all(one.kind.is_numeric for one in sides):
@@ -94,7 +94,7 @@ def as_kind(one: Numbers, kind: SqlType) -> Numbers:
     """Numbers as those of another type, where each is one of its values. Raises ByValueError."""
     if kind is DOUBLE and one.kind.is_integer:
         return Numbers(DOUBLE, np.asarray(one.values).astype(np.float64), one.null)
-    if _is_exact(kind) and _is_exact(one.kind) and kind.scale >= one.kind.scale:
+    if kind.is_exact and one.kind.is_exact and kind.scale >= one.kind.scale:
         return _within(Numbers(kind, *_scaled(one, kind.scale)[1:]))
     if kind.code != one.kind.code:
         raise ByValueError
@@ -107,8 +107,8 @@ def as_kind(one: Numbers, kind: SqlType) -> Numbers:
 def _constant(scalars: Scalars, node: exp.Expr) -> Numbers:
     """The value of a node that reads no column."""
     found = constant(node)
-    scalar = scalars.compile(node) if found is None or found.type is WIDE else found
-    if scalar.type.base == "symbol" or scalar.type in (NULL, WIDE):
+    scalar = scalars.compile(node) if found is None or found.type is BEYOND else found
+    if scalar.type.base == "symbol" or scalar.type in (NULL, BEYOND):
         raise ByValueError
     try:
         value = scalar.compute(())
@@ -183,7 +183,7 @@ def _compared(scalars: Scalars, node: exp.Expr, columns: Columns) -> Numbers:
     kind = common_type(sides[0].kind, sides[1].kind)
     if kind is None:
         raise ByValueError
-    if _is_exact(sides[0].kind) and _is_exact(sides[1].kind):
+    if sides[0].kind.is_exact and sides[1].kind.is_exact:
         scale = max(side.kind.scale for side in sides)
         sides = [_scaled(side, scale) for side in sides]
     else:
@@ -192,10 +192,6 @@ def _compared(scalars: Scalars, node: exp.Expr, columns: Columns) -> Numbers:
         raise ByValueError
     found = COMPARE[type(node)](sides[0].values, sides[1].values)
     return Numbers(BOOLEAN, found, _either(sides[0].null, sides[1].null))
-
-
-def _is_exact(kind: SqlType) -> bool:
-    return kind is not WIDE and (kind.is_integer or kind.is_decimal)
 
 
 def _either(one: Mask | None, two: Mask | None) -> Mask | None:

@@ -307,6 +307,12 @@ def test_a_value_of_another_type_is_named(
         (".decl a(d: date) a(as(9999999, date)).", "DF121", "9999999 is no date"),
         (".decl a(d: dat) a(1).", "DF113", "did you mean `date`?"),
         (".decl a(d: decimal) a(1).", "DF113", "there is no type `decimal`"),
+        (
+            ".decl a(p: decimal(19, 1)) .decl b(p: decimal(19, 1)) b(sum p : { a(p) }).",
+            "DF120",
+            "`sum`",
+        ),
+        (".decl a(d: decimal(39, 6)) a(1).", "DF103", "1 to 38 digits"),
         (".decl a(d: decimal(5, 6)) a(1).", "DF103", "no more of them behind the point"),
         (".type P = [d: date] .decl a(p: P)", "DF120", "records and branches hold base types"),
         ('.pragma "word-size" "32" .decl a(d: date)', "DF120", "it takes 64 bits"),
@@ -327,6 +333,11 @@ def test_an_error_says_what_would_be_valid(rules: str, code: str, says: str) -> 
     [
         ("v(d + 1, 0) :- a(d, _).", (date.max, 0), '+("9999-12-31", 1) is no date; rolled back'),
         ("v(d, p * 10) :- a(d, p).", (date.min, 999), "*(999.0, 10) is no decimal(4, 1)"),
+        (
+            "w(to_number(as(p, decimal(38, 18)) * 10000000000000000)) :- a(_, p).",
+            (date.min, 900),
+            "to_number(",
+        ),
         ("v(d, p + p) :- a(d, p).", (date.min, 999), "+(999.0, 999.0) is no decimal(4, 1)"),
         (
             "v(d, x) :- a(d, _), x = sum p * n : { a(_, p), n = range(1, 9) }.",

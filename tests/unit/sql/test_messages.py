@@ -59,7 +59,7 @@ def test_a_function_is_called_what_the_text_calls_it(dialect: str, query: str, n
         ("SELECT QUANTILE_CONT(val, [0.25, 0.75]) FROM c", "once for each"),
         ("CREATE TABLE j (x JSON)", "keep it as TEXT"),
         ("CREATE TABLE j (x FLOAT)", "write DOUBLE"),
-        ("CREATE TABLE j (x HUGEINT)", "DECIMAL(18, 0)"),
+        ("CREATE TABLE j (x HUGEINT)", "DECIMAL(38, 0)"),
         ("CREATE TABLE j (x TIME)", "types are SMALLINT"),
         ("CREATE TABLE j AS SELECT id FROM c", "INSERT INTO ... SELECT"),
         ("CREATE FUNCTION j(x) AS x + 1", "create_function"),
