@@ -1043,9 +1043,25 @@ class _Maker:
         alias = self.name("x")
         if depth > 0 and self.maybe(0.2):
             query, columns = self.query(depth - 1)
-            return f"({query}) AS {alias}", alias, columns
+            listed, columns = self.listed(columns)
+            return f"({query}) AS {alias}{listed}", alias, columns
         table = self.random.choice(self.tables if self.chains else self.sources)
-        return f"{table.name} AS {alias}", alias, table.columns
+        listed, columns = self.listed(table.columns)
+        return f"{table.name} AS {alias}{listed}", alias, columns
+
+    def listed(self, columns: Columns) -> tuple[str, Columns]:
+        """Names behind an alias, for the first columns or for all, and the columns that it has.
+
+        A name may be one that another of them has inside.
+        """
+        if self.portable or self.chains or self.maybe(0.8):
+            return "", columns
+        count = self.random.randint(1, len(columns))
+        known, others = ([n for n, _ in part] for part in (columns[:count], columns[count:]))
+        fresh = [name for name in ("k0", "k1") if name not in (*known, *others)]
+        names = self.random.sample([*known, *fresh], count)
+        found = zip(names, columns, strict=False)
+        return f" ({', '.join(names)})", (*((n, k) for n, (_, k) in found), *columns[count:])
 
     def joined(self, depth: int) -> tuple[str, Columns]:
         text, alias, columns = self.source(depth)
@@ -1161,25 +1177,58 @@ class _Maker:
         if small and not self.portable and self.maybe(0.1):
             where += f" QUALIFY {self.window(scope, INT)} <= {self.value(INT, required=True)}"
         if small and self.maybe(0.06):
-            return self.numbered(distinct, scope, shown, f"FROM {text}{where}"), columns
+            rest = f"FROM {text}{where}"
+            return self.numbered(columns, distinct, scope, shown, rest), columns
         return f"SELECT {distinct}{', '.join(shown)} FROM {text}{where}", columns
 
-    def numbered(self, distinct: str, scope: Columns, shown: list[str], rest: str) -> str:
+    def numbered(
+        self, columns: Columns, distinct: str, scope: Columns, shown: list[str], rest: str
+    ) -> str:
         """Of a query the rows that a number does not leave out, as people rid tables of copies."""
         self.hidden = ""
         sorts = self.ordered(scope)
         part = f"PARTITION BY {self.random.choice(scope)[0]} " if self.maybe(0.7) else ""
         forms = (f"ROW_NUMBER() OVER ({part}ORDER BY {sorts})",
                  f"RANK() OVER ({part}ORDER BY {sorts.split(', ')[0]})")  # fmt: skip
-        inner = f"SELECT {distinct}{', '.join(shown)}, {self.random.choice(forms)} AS rn {rest}"
+        number = self.random.choice(forms)
+        inner = f"SELECT {distinct}{', '.join(shown)}, {number} AS rn {rest}"
+        names = [*(n for n, _ in columns), "rn"]
+        if self.maybe(0.4):  # outside `rn` is another column
+            place = self.random.choice([n for n, (_, k) in enumerate((*columns, ("", INT))) if k == INT])
+            names[place], names[-1] = names[-1], names[place]
+        alias, inside, head = self.name("q"), self.name("q"), ""
+        outside = alias
+        listed = f" ({', '.join(names)})" if names[-1] != "rn" or self.maybe(0.2) else ""
+        form = self.random.choice(("FROM", "WITH", *("AS", "WITH AS", "UNPIVOT") * 2))
+        if self.portable and form != "FROM":
+            form = "WITH"  # SQLite has no other list of names
+        if form == "FROM":
+            source = f"({inner}) AS {alias}{listed}"
+        elif form == "AS":
+            outside = self.random.choice((alias, inside))
+            source = f"(({inner}) AS {inside}{listed})" + f" AS {alias}" * (outside == alias)
+        elif form == "WITH":
+            head, source = f"WITH {alias}{listed} AS ({inner}) ", alias
+        elif form == "WITH AS":
+            head, source = f"WITH {inside} AS ({inner}) ", f"{inside} AS {alias}{listed}"
+        else:
+            pivot = "UNPIVOT INCLUDE NULLS (v FOR z IN (rn))"
+            source = f"({inner}) AS {inside} {pivot} AS {alias} "
+            source += f"({', '.join((*names[:-1], 'z', names[-1]))})"
+        near = [(t.name, n) for t in self.tables for n, k in t.columns if k == INT]
+        if near and not (self.portable or part) and number.startswith("ROW_") and self.maybe(0.5):
+            table, key = self.random.choice(near)
+            way = self.random.choice(("ASOF JOIN", "ASOF LEFT JOIN"))
+            on = f"{inside}n.{key} {self.random.choice(('>=', '<='))} {outside}.{names[-1]}"
+            source = f"{table} AS {inside}n {way} {source} ON {on}"
         tests = ("{} = 1", "{} <= 2", "2 >= {}", "{} < 3", "{} BETWEEN 1 AND 2", "{} > 1", "{} = 2",
                  "{} <= 1 OR {} = 3", "NOT {} <= 1", "1 = {} AND {} IS NOT NULL")  # fmt: skip
-        alias = self.name("q")
-        test = self.random.choice(tests).format(*[self.random.choice(("rn", f"{alias}.rn"))] * 2)
-        names = ", ".join(one.rsplit(" AS ", 1)[1] for one in shown)
-        if self.maybe(0.5):
-            return f"SELECT {names} FROM ({inner}) AS {alias} WHERE {test}"
-        return f"WITH {alias} AS ({inner}) SELECT {names} FROM {alias} WHERE {test}"
+        asked = self.random.choice(("rn", "rn", names[-1]))
+        test = self.random.choice(tests).format(
+            *[self.random.choice((asked, f"{outside}.{asked}"))] * 2
+        )
+        given = ", ".join(f"{outside}.{n} AS {c}" for n, (c, _) in zip(names, columns, strict=False))
+        return f"{head}SELECT {given} FROM {source} WHERE {test}"
 
     def by_name(self, scope: Columns, shown: list[str]) -> str:
         """A condition of what SELECT shows, by its name; a column that has the name means itself.
@@ -1201,7 +1250,7 @@ class _Maker:
         found = []
         for one in shown:
             value, name = one.rsplit(" AS ", 1)
-            kind = dict(scope).get(value)
+            kind = dict(scope).get(value) if value.count(".") < 2 else None  # not a field of one
             there = [n for n, _ in scope if n.rsplit(".", 1)[-1] == name]
             for table in self.tables if kind and not there else ():
                 e = self.name("e")
@@ -1449,10 +1498,13 @@ class _Maker:
             return query, columns
         name = self.name("w")
         names = tuple(f"k{n}" for n in range(len(columns)))
+        if self.maybe(0.5):  # a name may be one that another column has inside
+            names = tuple(self.random.sample([n for n, _ in columns], len(columns)))
         self.sources.append(Table(name, tuple(zip(names, (k for _, k in columns), strict=True))))
         outer, shown = self.select(0) if self.maybe(0.5) else self.grouped(0)
         self.sources.pop()
-        return f"WITH {name} ({', '.join(names)}) AS ({query}) {outer}", shown
+        outer = f", {outer.removeprefix('WITH ')}" if outer.startswith("WITH ") else f" {outer}"
+        return f"WITH {name} ({', '.join(names)}) AS ({query}){outer}", shown
 
     def counted(self, name: str, table: Table, names: list[str]) -> tuple[str, Columns]:
         """Paths by UNION ALL, up to a depth: every way counts."""

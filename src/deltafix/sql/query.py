@@ -35,7 +35,7 @@ SAID = "written as"
 def unwrapped(node: exp.Expr) -> exp.Expr:
     """A query without the parentheses around it."""
     while isinstance(node, exp.Subquery | exp.Paren):
-        if any(value for key, value in node.args.items() if key not in ("this", "alias")):
+        if any(value for key, value in node.args.items() if key != "this"):
             return node
         node = node.this
     return node
