@@ -12,8 +12,9 @@ exit code 1 says that some differ. Prints Markdown. Not here: joins of several t
 
 With `--scaling` it tells how an edit grows: views of more kinds over a tenth of the rows and over
 all, both in four groups, so that what costs a group is ten times as much; the edit in the middle of
-30 at each size, and a mark where it grows to more than 3 times. Answers are compared at the smaller
-size. What grows is in docs/limits.md.
+30 at each size, the rows of its delta, and a mark where it grows to more than 3 times, in brackets
+where the rows of its delta do so, too. Answers are compared at the smaller size. What grows is in
+docs/limits.md.
 """
 
 from __future__ import annotations
@@ -115,12 +116,12 @@ SCALED = {
     "joined texts": f"SELECT x, STRING_AGG(s, ',') {OVER} x ROWS 2 PRECEDING) AS r FROM t",
     "top three": f"SELECT x, g, v FROM t QUALIFY ROW_NUMBER() OVER {_TOP} <= 3",
     "numbered": f"SELECT x, n FROM (SELECT x, RANK() OVER {_TOP} AS n FROM t) AS q WHERE n < 4",
-    "recursion": "WITH RECURSIVE r (x) AS (SELECT x FROM t WHERE x < 4 UNION SELECT t.x FROM r "
-    "JOIN t ON t.x // 2 = r.x WHERE t.p > 50000) SELECT x FROM r",
+    "recursion": "WITH RECURSIVE r (x) AS (SELECT x FROM t WHERE p < 5000 UNION SELECT t.x FROM r "
+    "JOIN t ON t.x = r.x // 2 WHERE t.p > 50000) SELECT x FROM r",
     "paths": "WITH RECURSIVE r (x, y, d) AS (SELECT x, x, 0 FROM t WHERE p < 5000 UNION ALL SELECT "
     "r.x, t.x, r.d + 1 FROM r JOIN t ON t.x = r.y // 2 WHERE r.d < 3) SELECT x, y, d FROM r",
-    "using key": "WITH RECURSIVE r (x, d) USING KEY (x, MIN(d)) AS (SELECT x, p FROM t WHERE x < 4 "
-    "UNION SELECT t.x, r.d + t.p FROM r JOIN t ON t.x // 2 = r.x) SELECT x, d FROM r",
+    "using key": "WITH RECURSIVE r (x, d) USING KEY (x, MIN(d)) AS (SELECT x, p FROM t WHERE p < 5000 "
+    "UNION SELECT t.x, r.d + t.p FROM r JOIN t ON t.x = r.x // 2) SELECT x, d FROM r",
 }
 WORDS = ["special", "packages", "requests", "deposits", "accounts", "ideas", "pinto", "beans"]
 EDITS, FEWER = 60, 30
@@ -130,12 +131,16 @@ GROWS = 3
 
 
 class Figures(NamedTuple):
-    """What a kind took, processor seconds, and whether its rows were DuckDB's."""
+    """What a kind took, processor seconds, and whether its rows were DuckDB's.
+
+    `changed` are the rows of the delta of the edit in the middle.
+    """
 
     rows: int
     view: float
     duck: float
     edit: float
+    changed: float
     agrees: bool
 
 
@@ -175,18 +180,20 @@ def measured(query: str, rows: pa.Table, count: int = EDITS, *, judged: bool = T
         wanted = duck.execute(query).fetchall() if judged else []
         evaluated = clock()
         agrees = not judged or _bag(db.execute("SELECT * FROM answer").fetchall()) == _bag(wanted)
-        told, edits = db.subscribe("answer"), []
+        told, edits, sizes = db.subscribe("answer"), [], []
         for _ in range(count):
             given = [random.random(), random.randrange(10**6), random.randrange(rows.num_rows)]
             begun = clock()
             db.execute("UPDATE t SET v = ?, p = ? WHERE x = ?", given)
-            list(told)
+            deltas = list(told)
             edits.append(clock() - begun)
+            sizes.append(sum(len(one.added) + len(one.removed) for one in deltas))
             duck.execute("UPDATE t SET v = ?, p = ? WHERE x = ?", given)
         if judged:
             last = db.execute("SELECT * FROM answer").fetchall()
             agrees = agrees and _bag(last) == _bag(duck.execute(query).fetchall())
-    return Figures(int(str(found)), made - start, evaluated - asked, median(edits), agrees)
+    took = made - start, evaluated - asked, median(edits), median(sizes)
+    return Figures(int(str(found)), *took, agrees)
 
 
 def _bag(rows: list[Any]) -> Counter[Any]:
@@ -206,11 +213,14 @@ def scaling(count: int, kinds: list[str]) -> tuple[str, list[str]]:
         one = measured(SCALED[name], small, FEWER)
         other = measured(SCALED[name], large, FEWER, judged=False)
         grows = other.edit / one.edit
-        mark = "grows" if grows > GROWS else ""
-        lines.append([name, seconds(one.edit), seconds(other.edit), number(grows, "x"), mark])
+        with_delta = other.changed > GROWS * max(one.changed, 1)
+        mark = "" if grows <= GROWS else "(grows)" if with_delta else "grows"
+        changed = [number(one.changed), number(other.changed)]
+        times = [seconds(one.edit), seconds(other.edit), number(grows, "x")]
+        lines.append([name, *times, *changed, mark])
         wrong += [] if one.agrees else [name]
         print(" | ".join(lines[-1]), file=sys.stderr, flush=True)
-    head = ["kind", f"{count // 10:,} rows", f"{count:,} rows", "ratio", ""]
+    head = ["kind", f"{count // 10:,} rows", f"{count:,} rows", "ratio", "delta", "delta of all", ""]
     return table(head, lines), wrong
 
 

@@ -136,12 +136,9 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         found = _named(formulas, node)
         name = node.alias or node.name
     elif isinstance(node, exp.Subquery):
-        inside = node.this if isinstance(node.this, exp.Subquery) else exp.Subquery()
-        if isinstance(node.this, exp.Table) or inside.args.get("joins"):
-            way_out = "write the joins without parentheses"
-            raise builder.refused("a join in parentheses", node, way_out)
-        if inside.args.get("alias") or inside.args.get("pivots"):
-            return _in_parentheses(formulas, node, names)
+        item = _held(node)
+        if item is not None:
+            return _in_parentheses(formulas, node, item, names)
         mark = builder.mark()
         try:
             found = queries.relation(builder, node.this, scope.inner(alone=True))
@@ -165,11 +162,24 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
     return [atom], Source(name, columns, tuple(operands[n] for n in found.identity))
 
 
+def _held(node: exp.Subquery) -> exp.Expr | None:
+    """The item of FROM that parentheses hold, a table or what has an alias; None of a query."""
+    inside = node.this
+    while isinstance(inside, exp.Subquery):
+        if any(inside.args.get(key) for key in ("alias", "pivots", "joins")):
+            return inside
+        inside = inside.this
+    return inside if isinstance(inside, exp.Table) else None
+
+
 def _in_parentheses(
-    formulas: Formulas, node: exp.Subquery, names: list[str]
+    formulas: Formulas, node: exp.Subquery, item: exp.Expr, names: list[str]
 ) -> tuple[list[Formula], Source]:
-    """An item of FROM with its own alias in parentheses, which may have another one around them."""
-    body, found = _table(formulas, node.this)
+    """An item of FROM that parentheses hold, which may have another alias around them."""
+    if item.args.get("joins"):
+        way_out = "write the joins without parentheses"
+        raise formulas.builder.refused("a join in parentheses", node, way_out)
+    body, found = _table(formulas, item)
     shown = shown_as(formulas.scope.statement, node, names, list(found.columns))
     columns = dict(zip(shown, found.columns.values(), strict=True))
     return body, Source(node.alias or found.alias, columns, found.identity)
