@@ -79,7 +79,9 @@ KINDS = {
     "not in": "SELECT x FROM t WHERE x NOT IN (SELECT p FROM t)",
     "rollup": "SELECT g, d, SUM(p) AS r FROM t GROUP BY ROLLUP (g, d)",
 }
-_SCALARS = "like upper concat quotient ratio case hour month interval".split()
+_SCALARS = (
+    "like", "upper", "concat", "quotient", "ratio", "case", "hour", "month", "interval",
+)  # fmt: skip
 _TOP = "(PARTITION BY g ORDER BY v DESC, x)"
 SCALED = {
     **{name: query for name, query in KINDS.items() if name not in _SCALARS},
@@ -102,7 +104,8 @@ SCALED = {
     "mode": "SELECT g, MODE(p // 100000) AS r, COUNT(*) AS n FROM t GROUP BY g",
     "quantile": "SELECT g, QUANTILE_DISC(p, 0.9) AS r FROM t GROUP BY g",
     "having": "SELECT g, SUM(p) AS r FROM t GROUP BY g HAVING COUNT(*) > 10",
-    "pivot": "SELECT * FROM (SELECT g, p % 3 AS k, p FROM t) AS q PIVOT (SUM(p) FOR k IN (0, 1, 2))",
+    "pivot": "SELECT * FROM (SELECT g, p % 3 AS k, p FROM t) AS q "
+    "PIVOT (SUM(p) FOR k IN (0, 1, 2))",
     "rank": f"SELECT x, RANK() {OVER} p) AS r FROM t",
     "dense_rank": f"SELECT x, DENSE_RANK() {OVER} p // 10000) AS r FROM t",
     "percent_rank": f"SELECT x, PERCENT_RANK() {OVER} p) AS r FROM t",
@@ -120,8 +123,8 @@ SCALED = {
     "JOIN t ON t.x = r.x // 2 WHERE t.p > 50000) SELECT x FROM r",
     "paths": "WITH RECURSIVE r (x, y, d) AS (SELECT x, x, 0 FROM t WHERE p < 5000 UNION ALL SELECT "
     "r.x, t.x, r.d + 1 FROM r JOIN t ON t.x = r.y // 2 WHERE r.d < 3) SELECT x, y, d FROM r",
-    "using key": "WITH RECURSIVE r (x, d) USING KEY (x, MIN(d)) AS (SELECT x, p FROM t WHERE p < 5000 "
-    "UNION SELECT t.x, r.d + t.p FROM r JOIN t ON t.x = r.x // 2) SELECT x, d FROM r",
+    "using key": "WITH RECURSIVE r (x, d) USING KEY (x, MIN(d)) AS (SELECT x, p FROM t WHERE "
+    "p < 5000 UNION SELECT t.x, r.d + t.p FROM r JOIN t ON t.x = r.x // 2) SELECT x, d FROM r",
 }
 WORDS = ["special", "packages", "requests", "deposits", "accounts", "ideas", "pinto", "beans"]
 EDITS, FEWER = 60, 30
@@ -220,7 +223,15 @@ def scaling(count: int, kinds: list[str]) -> tuple[str, list[str]]:
         lines.append([name, *times, *changed, mark])
         wrong += [] if one.agrees else [name]
         print(" | ".join(lines[-1]), file=sys.stderr, flush=True)
-    head = ["kind", f"{count // 10:,} rows", f"{count:,} rows", "ratio", "delta", "delta of all", ""]
+    head = [
+        "kind",
+        f"{count // 10:,} rows",
+        f"{count:,} rows",
+        "ratio",
+        "delta",
+        "delta of all",
+        "",
+    ]
     return table(head, lines), wrong
 
 

@@ -1194,7 +1194,9 @@ class _Maker:
         inner = f"SELECT {distinct}{', '.join(shown)}, {number} AS rn {rest}"
         names = [*(n for n, _ in columns), "rn"]
         if self.maybe(0.4):  # outside `rn` is another column
-            place = self.random.choice([n for n, (_, k) in enumerate((*columns, ("", INT))) if k == INT])
+            place = self.random.choice(
+                [n for n, (_, k) in enumerate((*columns, ("", INT))) if k == INT]
+            )
             names[place], names[-1] = names[-1], names[place]
         alias, inside, head = self.name("q"), self.name("q"), ""
         outside = alias
@@ -1227,7 +1229,9 @@ class _Maker:
         test = self.random.choice(tests).format(
             *[self.random.choice((asked, f"{outside}.{asked}"))] * 2
         )
-        given = ", ".join(f"{outside}.{n} AS {c}" for n, (c, _) in zip(names, columns, strict=False))
+        given = ", ".join(
+            f"{outside}.{n} AS {c}" for n, (c, _) in zip(names, columns, strict=False)
+        )
         return f"{head}SELECT {given} FROM {source} WHERE {test}"
 
     def by_name(self, scope: Columns, shown: list[str]) -> str:

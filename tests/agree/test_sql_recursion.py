@@ -4,9 +4,9 @@ A step may aggregate what does not read the recursion, wherever it stands: in FR
 a column of the recursion. One that aggregates or negates the recursion is refused, as a view and as
 a SELECT alike: DuckDB answers by the rows of the step before, and no order of edits leads there.
 Sees: a row that stays, or is missing, after an edit of what a step aggregates, and a SELECT that
-answers what no view would. USING KEY with aggregates is judged by DuckDB, too, and by recursion that
-keeps all rows, of which a query around it takes the best: a key's best row that rests on itself, or
-on a row that has gone.
+answers what no view would. USING KEY with aggregates is judged by DuckDB, too, and by recursion
+that keeps all rows, of which a query around it takes the best: a key's best row that rests on
+itself, or on one that has gone.
 """
 
 from __future__ import annotations
@@ -109,10 +109,13 @@ def test_agree_a_recursion_follows_what_its_steps_aggregate(group: int) -> None:
 
 
 KEYED = (  # what is kept, the start, and a step
-    ("x, MIN(d)", "SELECT a, CAST(0 AS DOUBLE) FROM g WHERE a < 2", "SELECT g.b, r.d + g.w FROM r JOIN g ON r.x = g.a"),
+    ("x, MIN(d)", "SELECT a, CAST(0 AS DOUBLE) FROM g WHERE a < 2",
+     "SELECT g.b, r.d + g.w FROM r JOIN g ON r.x = g.a"),
     ("MIN(d), x", "SELECT k, n FROM h", "SELECT g.b, r.d + 1 FROM g JOIN recurring.r ON r.x = g.a"),
-    ("x, MAX(d)", "SELECT a, b FROM g", "SELECT g.b, LEAST(r.d, g.a) FROM r, g WHERE r.x = g.a AND r.d > 0"),
-    ("x, MAX(d)", "SELECT k, n FROM h", "SELECT h.n, GREATEST(r.d, h.k) FROM r JOIN h ON r.x = h.k"),
+    ("x, MAX(d)", "SELECT a, b FROM g",
+     "SELECT g.b, LEAST(r.d, g.a) FROM r, g WHERE r.x = g.a AND r.d > 0"),
+    ("x, MAX(d)", "SELECT k, n FROM h",
+     "SELECT h.n, GREATEST(r.d, h.k) FROM r JOIN h ON r.x = h.k"),
     ("x, MIN(d)", "SELECT k, 2 * n FROM h", "SELECT g.b, r.d * 2 FROM r LEFT JOIN g ON r.x = g.a"),
 )  # fmt: skip
 TESTED = (
@@ -126,9 +129,14 @@ def _keyed(random: Random) -> tuple[str, str]:
     said, first, step = random.choice(KEYED)
     union = random.choice(("UNION", "UNION", "UNION ALL" if "g.w" in step else "UNION"))
     bound = "r.d < 3" if union == "UNION ALL" else "r.d < 12"  # DuckDB goes every way there
-    tests = [bound if "*" in step or "+" in step else "", random.choice(TESTED[: 4 if "LEFT" in step else 5])]
+    tests = [
+        bound if "*" in step or "+" in step else "",
+        random.choice(TESTED[: 4 if "LEFT" in step else 5]),
+    ]
     if "MAX" in said:
-        tests = [one.replace("r.d < 9", "r.d > 1").replace("NOT r.d >= 8", "r.d > 0") for one in tests]
+        tests = [
+            one.replace("r.d < 9", "r.d > 1").replace("NOT r.d >= 8", "r.d > 0") for one in tests
+        ]
     where = "".join(f" AND {one}" for one in tests if one)
     step = f"{step}{where}" if " WHERE " in step else step + where.replace("AND", "WHERE", 1)
     fold = "MIN" if "MIN" in said else "MAX"
@@ -155,7 +163,11 @@ def test_agree_using_key_keeps_the_best_of_all_rows(group: int) -> None:
         outer = random.choice(("SELECT x, d FROM r", "SELECT d, COUNT(x) AS n FROM r GROUP BY d"))
         changed += changes_followed(TABLES, keyed + outer, edits)
         with deltafix.sql.connect() as db:  # what ARG_MIN has, DuckDB decides by the order of steps
-            for one in (*TABLES, f"CREATE VIEW v AS {keyed} SELECT * FROM r", f"CREATE VIEW w AS {every}"):
+            for one in (
+                *TABLES,
+                f"CREATE VIEW v AS {keyed} SELECT * FROM r",
+                f"CREATE VIEW w AS {every}",
+            ):
                 db.execute(one)
             for edit in edits:
                 db.execute(edit)
@@ -165,9 +177,19 @@ def test_agree_using_key_keeps_the_best_of_all_rows(group: int) -> None:
 
 
 def test_agree_using_key_keeps_texts_floats_days_and_truths() -> None:
-    table = "CREATE TABLE e (a INTEGER, b INTEGER, s TEXT, f DOUBLE, t DATE NOT NULL, k INTEGER NOT NULL)"
+    table = (
+        "CREATE TABLE e (a INTEGER, b INTEGER, s TEXT, f DOUBLE, t DATE NOT NULL, "
+        "k INTEGER NOT NULL)"
+    )
     random = Random("kept")
-    values = ("NULL, NULL", "'a', 0.5", "'B', 'nan'::DOUBLE", "'é', -0.0", "'', 'inf'::DOUBLE", "'😀', 0.0")
+    values = (
+        "NULL, NULL",
+        "'a', 0.5",
+        "'B', 'nan'::DOUBLE",
+        "'é', -0.0",
+        "'', 'inf'::DOUBLE",
+        "'😀', 0.0",
+    )
     edits = []
     for _ in range(14):
         a, b, k = random.choices((0, 1, 2, 3, 4), k=3)
@@ -176,7 +198,8 @@ def test_agree_using_key_keeps_texts_floats_days_and_truths() -> None:
         edits += [f"DELETE FROM e WHERE a = {random.randrange(5)}"] * (random.random() < 0.3)
     changed = 0
     for key, first, step in (
-        ("x, MIN(d)", "SELECT a, s", "SELECT e.b, r.d"), ("x, MAX(d)", "SELECT a, s", "SELECT e.b, r.d"),
+        ("x, MIN(d)", "SELECT a, s", "SELECT e.b, r.d"),
+        ("x, MAX(d)", "SELECT a, s", "SELECT e.b, r.d"),
         ("x, MIN(d)", "SELECT a, f", "SELECT e.b, r.d + e.f"),
         ("x, MAX(d)", "SELECT a, f", "SELECT e.b, GREATEST(r.d, e.f)"),
         ("x, MAX(d)", "SELECT a, t", "SELECT e.b, GREATEST(e.t, r.d)"),

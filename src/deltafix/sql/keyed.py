@@ -19,11 +19,11 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Final
 
+from deltafix.rules.ast import Formula
 from deltafix.sql import query as queries
 from deltafix.sql.builder import Builder, Operand, Relation, equal, some
 from deltafix.sql.connectives import conditions
 from deltafix.sql.literals import constant
-from deltafix.sql.ranking import Rows
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
 from deltafix.sql.types import TEXT, Column
@@ -109,48 +109,64 @@ def keyed(
 
 def _said(builder: Builder, cte: exp.CTE, names: Sequence[str]) -> _Key:
     """What USING KEY says. Raises SqlProgrammingError, SqlRefusedError."""
+    statement = builder.statement
     keys: list[str] = []
     kept: dict[str, exp.Expr] = {}
     for node in cte.args["key_expressions"]:
-        call = node.unalias()
-        column = call.this if isinstance(call, exp.AggFunc) else call
-        if type(call) in _WAYS and not isinstance(column, exp.Column):
-            message = "an aggregate in USING KEY is of a column"
-            raise builder.statement.wrong(message, node, "compute it in the sides of UNION")
-        name = column.name
-        if not isinstance(call, exp.Identifier) and type(call) not in _WAYS:
-            way_out = "keep MIN, MAX, BOOL_AND, BOOL_OR, ARG_MIN or ARG_MAX: no order decides these"
-            what = f"{builder.statement.called(call).upper()} in USING KEY"
-            raise builder.refused(what, node, way_out)
+        name, call = _part(builder, node)
         if name not in names:
-            raise builder.statement.unknown("column", name, names, node)
-        if name in keys or name in kept or (node is not call and node.alias != name):
+            raise statement.unknown("column", name, names, node)
+        if name in keys or name in kept or node.alias not in ("", name):
             message = f"USING KEY names {name!r} twice, or another column by it"
-            raise builder.statement.wrong(message, node, "name each column once")
-        if call is column:
+            raise statement.wrong(message, node, "name each column once")
+        if call is None:
             keys.append(name)
         else:
             kept[name] = call
     if not keys:
         message = "USING KEY without a key"
-        raise builder.statement.wrong(message, cte.args["key_expressions"][0], "name a column")
-    lost = [name for name in names if name not in keys and name not in kept]
+        raise statement.wrong(message, cte.args["key_expressions"][0], "name a column")
+    found = _Key(cte, names, keys, kept)
+    _require_kept(builder, found)
+    return found
+
+
+def _part(builder: Builder, node: exp.Expr) -> tuple[str, exp.Expr | None]:
+    """The column that a part of USING KEY names, and the aggregate that it keeps of it."""
+    call = node.unalias()
+    if isinstance(call, exp.Identifier):
+        return call.name, None
+    if type(call) not in _WAYS:
+        way_out = "keep MIN, MAX, BOOL_AND, BOOL_OR, ARG_MIN or ARG_MAX: no order decides these"
+        what = f"{builder.statement.called(call).upper()} in USING KEY"
+        raise builder.refused(what, node, way_out)
+    if not isinstance(call.this, exp.Column):
+        message = "an aggregate in USING KEY is of a column"
+        raise builder.statement.wrong(message, node, "compute it in the sides of UNION")
+    return call.this.name, call
+
+
+def _require_kept(builder: Builder, key: _Key) -> None:
+    """Refuse a column whose last row counts, and ARG_MIN by what is not kept by MIN."""
+    kept = key.kept
+    lost = [name for name in key.names if name not in key.keys and name not in kept]
     if lost:
-        parts = [*keys, *(f"MIN({name})" for name in lost), *(one.sql() for one in kept.values())]
+        least = (f"MIN({name})" for name in lost)
+        parts = [*key.keys, *least, *(one.sql() for one in kept.values())]
         way_out = f"say which value stays: USING KEY ({', '.join(parts)}), or MAX, ARG_MIN, ARG_MAX"
         what = f"USING KEY that keeps the last {lost[0]}, which follows from the order of steps,"
-        raise builder.refused(what, cte.args["key_expressions"][0], way_out)
-    for name, call in kept.items():
-        if isinstance(call, _BY):
-            by = call.args.get("expression")
-            other = kept.get(by.name) if isinstance(by, exp.Column) else None
-            if other is None or isinstance(other, _BY) or _WAYS[type(other)] != _WAYS[type(call)]:
-                fit = "MIN" if isinstance(call, exp.ArgMin) else "MAX"
-                said = by.sql() if isinstance(by, exp.Expr) else "d"
-                way_out = f"keep {fit}({said}) beside it"
-                what = f"this {builder.statement.called(call).upper()} in USING KEY"
-                raise builder.refused(what, call, way_out)
-    return _Key(cte, names, keys, kept)
+        raise builder.refused(what, key.cte.args["key_expressions"][0], way_out)
+    for call in kept.values():
+        by = call.args.get("expression") if isinstance(call, _BY) else call.this
+        other = kept.get(by.name) if isinstance(by, exp.Column) else None
+        fits = other is not None and (
+            not isinstance(other, _BY) and _WAYS[type(other)] == _WAYS[type(call)]
+        )
+        if isinstance(call, _BY) and not fits:
+            fit = "MIN" if isinstance(call, exp.ArgMin) else "MAX"
+            said = by.sql() if isinstance(by, exp.Expr) else "d"
+            what = f"this {builder.statement.called(call).upper()} in USING KEY"
+            raise builder.refused(what, call, f"keep {fit}({said}) beside it")
 
 
 # --- steps ---------------------------------------------------------------------------------------
@@ -168,44 +184,52 @@ class _Step:
         self._builder, self._key = builder, key
         query = queries.unwrapped(side)
         tables = [one for one in query.find_all(exp.Table) if one.name == key.name]
-        items = [query.args["from_"].this] if query.args.get("from_") else []
-        joins = query.args.get("joins") or ()
-        items += [join.this for join in joins]
         if not isinstance(query, exp.Select) or len(tables) != 1:
             way_out = f"write a SELECT that reads {key.name} once; the best values are kept anyway"
             raise builder.refused("this step of USING KEY", tables[-1] if tables else side, way_out)
+        self._require_plain(query)
+        self._require_inner(query, tables[0])
+        self.select = query.copy()
+        builder.alive.append(self.select)
+        self._alias = ""
+        for table in self.select.find_all(exp.Table):
+            if table.name == key.name:
+                table.set("db", None)
+                self._alias = table.alias_or_name
+        self.read = [name for name in key.kept if any(self._columns(self.select, name))]
+
+    def _require_plain(self, query: exp.Select) -> None:
+        """Refuse what looks at several rows at once, and a `*`, which reads all columns."""
         beyond = {word: query.args.get(key) for key, word in _BEYOND.items()}
         distinct = query.args.get("distinct")
         beyond["DISTINCT ON"] = distinct.args.get("on") if distinct is not None else None
         for word, node in beyond.items():
             if node:
                 way_out = "leave it out: USING KEY keeps the best row of each key"
-                raise builder.refused(f"{word} in a step of USING KEY", node, way_out)
-        for place, item in enumerate(items):
-            outer = [join for join in joins[max(place - 1, 0) :] if join.side in ("RIGHT", "FULL")]
-            own = joins[place - 1] if place else None
-            is_inner = own is None or (
-                not own.side and not own.args.get("method") and own.kind in ("", "INNER", "CROSS")
-            )
-            if item is tables[0] and is_inner and not outer:
-                break
-        else:
-            way_out = f"write {key.name} first in FROM, or in an inner join"
-            raise builder.refused(f"{key.name} in this place of a step", tables[0], way_out)
-        self.select = query.copy()
-        builder.alive.append(self.select)
-        for table in self.select.find_all(exp.Table):
-            if table.name == key.name:
-                table.set("db", None)
-                self._alias = table.alias_or_name
-                alias = table.args.get("alias")
-                if alias is not None and alias.columns:
-                    way_out = "name the columns in WITH alone"
-                    raise builder.refused("other names of the columns in a step", table, way_out)
-        for node in self.select.walk():
-            if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
-                raise builder.refused("* in a step of USING KEY", node, "name the columns")
-        self.read = [name for name in key.kept if any(self._columns(self.select, name))]
+                raise self._builder.refused(f"{word} in a step of USING KEY", node, way_out)
+        for node in query.find_all(exp.Star):
+            if not isinstance(node.parent, exp.Count):
+                what = "* in a step of USING KEY"
+                raise self._builder.refused(what, node, "name the columns")
+
+    def _require_inner(self, query: exp.Select, table: exp.Table) -> None:
+        """Refuse a place of the expression in which another row of it may be one row less."""
+        name, joins = self._key.name, query.args.get("joins") or ()
+        alias = table.args.get("alias")
+        if alias is not None and alias.columns:
+            way_out = "name the columns in WITH alone"
+            raise self._builder.refused("other names of the columns in a step", table, way_out)
+        own = next((place for place, join in enumerate(joins) if join.this is table), -1)
+        is_first = query.args["from_"].this is table
+        mine = joins[own : own + 1] if own >= 0 else ()
+        is_inner = not any(
+            one.side or one.args.get("method") or one.kind not in ("", "INNER", "CROSS")
+            for one in mine
+        )
+        outer = any(one.side in ("RIGHT", "FULL") for one in joins[own + 1 :])
+        if outer or not (is_first or (own >= 0 and is_inner)):
+            way_out = f"write {name} first in FROM, or in an inner join"
+            raise self._builder.refused(f"{name} in this place of a step", table, way_out)
 
     def _columns(self, node: exp.Expr, name: str) -> Iterator[exp.Expr]:
         """Where a column of the expression is read, or may be."""
@@ -223,7 +247,9 @@ class _Step:
         key, known = self._key, {one.name: one for one in columns}
         for name in self.read:
             if isinstance(key.kept[name], _BY):
-                way_out = f"read {name} in the query around; in a step its best row is not known yet"
+                way_out = (
+                    f"read {name} in the query around; in a step its best row is not known yet"
+                )
                 node = next(self._columns(self.select, name))
                 raise self._builder.refused(f"a step that reads {name}", node, way_out)
         where = self.select.args.get("where")
@@ -253,7 +279,9 @@ class _Step:
         what = f"a step whose {name} is not as good where {said} is better"
         if not name:
             what = f"a condition that a better {said} may make false"
-        way_out = "better values must lead to better ones: +, -, LEAST, GREATEST, and < of MIN, > of MAX"
+        way_out = (
+            "better values must lead to better ones: +, -, LEAST, GREATEST, and < of MIN, > of MAX"
+        )
         raise self._builder.refused(what, node, way_out)
 
 
@@ -275,7 +303,9 @@ class _Way:
             return self.of(node.this)
         if isinstance(node, exp.Neg | exp.Not):
             return self._seen(node) if _is_null(node.this) else _turned(self.of(node.this))
-        if isinstance(node, exp.Add | exp.And | exp.Or | exp.GT | exp.GTE | exp.Sub | exp.LT | exp.LTE):
+        if isinstance(
+            node, exp.Add | exp.And | exp.Or | exp.GT | exp.GTE | exp.Sub | exp.LT | exp.LTE
+        ):
             return self._pair(node)
         if isinstance(node, exp.Mul | exp.Div | exp.IntDiv):
             return self._scaled(node)
@@ -311,7 +341,9 @@ class _Way:
         return _SOME if self.of(node.this.this) is None else 1
 
     def _numbers(self, node: exp.Cast) -> bool:
-        kinds = [self.columns[one.name].type for one in node.find_all(exp.Column) if self.reads(one)]
+        kinds = [
+            self.columns[one.name].type for one in node.find_all(exp.Column) if self.reads(one)
+        ]
         to = node.to.this.name
         wide = ("INT", "BIGINT", "HUGEINT", "INT128", "DOUBLE", "FLOAT", "DECIMAL", "SMALLINT")
         return to in wide and all(one.is_numeric for one in kinds)
@@ -357,12 +389,15 @@ def _best(builder: Builder, key: _Key, found: Relation, name: str) -> Relation:
     if kind.base not in ("number", "float") and kind is not TEXT:
         way_out = "keep a number, a text, a day or a moment"
         raise builder.refused(f"USING KEY that keeps {kind.name}", key.kept[name], way_out)
-    made = builder.relation([*(columns[one] for one in key.keys), Column(name, kind, nullable=False)])
+    made = builder.relation(
+        [*(columns[one] for one in key.keys), Column(name, kind, nullable=False)]
+    )
     made = replace(made, kept="min" if key.way(name) < 0 else "max")
     builder.relations[-1] = made
     atom, operands = builder.bind(found)
     there = dict(zip(columns, operands, strict=True))
-    value, body = there[name], [atom]
+    value = there[name]
+    body: list[Formula] = [atom]
     term = value.term
     if value.nullable:
         term = builder.fresh(name)
@@ -384,11 +419,13 @@ def _show(
         atom, operands = builder.bind(found)
         there: dict[str, Operand] = dict(zip(columns, operands, strict=True))
         shown = {name: there[name] for name in key.keys}
-        body: list[Any] = [] if any(chosen) else [atom]
+        body: list[Formula] = [] if any(chosen) else [atom]
         for is_known, one in zip(chosen, best, strict=True):
             if is_known:
                 match, values = builder.bind(one)
-                pairs = zip(match.args, (*(there[name] for name in key.keys), values[-1]), strict=True)
+                pairs = zip(
+                    match.args, (*(there[name] for name in key.keys), values[-1]), strict=True
+                )
                 body.append(replace(match, args=tuple(operand.term for _, operand in pairs)))
                 shown[one.columns[-1].name] = values[-1]
         outputs = [shown.get(one.name) or queries.blank(one) for one in found.columns]
@@ -414,4 +451,6 @@ def _grouped(builder: Builder, key: _Key, found: Relation, scope: Scope) -> Rela
         group=exp.Group(expressions=[exp.column(name, quoted=True) for name in key.keys]),
     )
     builder.alive.append(whole)
-    return queries.relation(builder, whole, Scope(scope.statement, scope.ctes).with_cte(table, found))
+    return queries.relation(
+        builder, whole, Scope(scope.statement, scope.ctes).with_cte(table, found)
+    )

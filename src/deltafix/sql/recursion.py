@@ -43,9 +43,9 @@ def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
         keys = next((k for name in circle if (k := ctes[name].args.get("key_expressions"))), None)
         if keys:
             _require_keyed(builder, circle, keys[0], is_recursive=is_recursive)
-            one = _member(builder, cte, {cte.alias: cte})
+            alone = _member(builder, cte, {cte.alias: cte})
             outer = Scope(scope.statement, scope.ctes)
-            found = {cte.alias: keyed(builder, cte, one.first, one.again, outer)}
+            found = {cte.alias: keyed(builder, cte, alone.first, alone.again, outer)}
         elif is_recursive:
             ordered = {name: ctes[name] for name in ctes if name in circle}
             found = _recursive(builder, ordered, scope)

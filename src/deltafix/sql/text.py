@@ -664,7 +664,9 @@ def _parser(base: type[Parser]) -> type[Parser]:
             return found
 
         def _parse_wrapped_id_vars(self, optional: bool = False) -> Any:
-            words = [one.text.upper() for one in self._tokens[max(self._index - 2, 0) : self._index]]
+            words = [
+                one.text.upper() for one in self._tokens[max(self._index - 2, 0) : self._index]
+            ]
             if words != ["USING", "KEY"]:
                 return super()._parse_wrapped_id_vars(optional)
             return self._parse_wrapped_csv(

@@ -14,7 +14,9 @@ STEP = "SELECT e.b, r.d + e.w FROM r JOIN e ON e.a = r.x"
 
 
 def _query(key: str = "x, MIN(d)", step: str = STEP) -> str:
-    return f"WITH RECURSIVE r (x, d) USING KEY ({key}) AS (SELECT 1, 0 UNION {step}) SELECT * FROM r"
+    return (
+        f"WITH RECURSIVE r (x, d) USING KEY ({key}) AS (SELECT 1, 0 UNION {step}) SELECT * FROM r"
+    )
 
 
 def _error(query: str, dialect: str = "duckdb") -> deltafix.sql.Error:
@@ -133,7 +135,9 @@ def test_a_view_goes_on_from_its_state_folder_and_has_proofs(tmp_path: Path) -> 
         db.execute("INSERT INTO e VALUES (1, 2, 5), (2, 3, 1), (1, 3, 9), (3, 1, 1)")
     with closing(deltafix.sql.connect(tmp_path / "s")) as db:
         assert db.execute("SELECT * FROM v").fetchall() == [(1, 0), (2, 5), (3, 6)]
-        proof = "\n".join(str(one) for one, in db.execute("EXPLAIN WHY SELECT * FROM v WHERE x = 3"))
+        proof = "\n".join(
+            str(one) for (one,) in db.execute("EXPLAIN WHY SELECT * FROM v WHERE x = 3")
+        )
         assert "e: a = 1 AND b = 2 AND w = 5" in proof
         assert "e: a = 2 AND b = 3 AND w = 1" in proof
         db.execute("DELETE FROM e WHERE w = 5")
