@@ -93,14 +93,15 @@ def case_of(
     arrays: bool = True,
     schemas: bool = True,
     correlated: bool = False,
+    numbered: bool = False,
 ) -> Case:
     """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
 
-    With `correlated` views are aggregates of subqueries that read the query around. Without
-    `arrays` no column is one; without `schemas` there are no foreign keys, and no table changes.
+    With `correlated` views are aggregates of subqueries that read the query around, with
+    `numbered` those rows of a query that a number leaves, under any names. Without `arrays` no column is one; without `schemas` there are no foreign keys, and no table changes.
     """
     maker = _Maker(Random(seed), chains, arrays, schemas)
-    maker.correlated = correlated
+    maker.correlated, maker.numbers = correlated, numbered
     return maker.case(views, transactions)
 
 
@@ -112,7 +113,7 @@ class _Maker:
         self.sources: list[Table] = []
         self.names = 0
         self.joins = _JOINS
-        self.correlated = False
+        self.correlated = self.numbers = False
         self.hidden = ""
         """A column that the query just made may be sorted by, though it need not show it."""
         # without what SQLite has not, in most cases: views that read others would be lost with them
@@ -144,7 +145,10 @@ class _Maker:
         self.sources = list(self.tables)
         made = []
         for n in range(views):
-            query, columns = self.aggregated() if self.correlated else self.query(2)
+            if self.numbers:
+                query, columns = self.select(0, (INT, *self.random.choices(self.types, k=n % 3)))
+            else:
+                query, columns = self.aggregated() if self.correlated else self.query(2)
             name = f"v{n}"
             if self.maybe(0.3) and not re.search(r"ORDER BY|LIMIT|OFFSET", query):
                 query += f" ORDER BY {self.sorted_by_hidden()}{self.ordered(columns)}"
@@ -1176,7 +1180,7 @@ class _Maker:
             where = f"{where} AND {named}" if where else f" WHERE {named}"
         if small and not self.portable and self.maybe(0.1):
             where += f" QUALIFY {self.window(scope, INT)} <= {self.value(INT, required=True)}"
-        if small and self.maybe(0.06):
+        if (small and self.maybe(0.06)) or self.numbers:
             rest = f"FROM {text}{where}"
             return self.numbered(columns, distinct, scope, shown, rest), columns
         return f"SELECT {distinct}{', '.join(shown)} FROM {text}{where}", columns
@@ -1187,13 +1191,16 @@ class _Maker:
         """Of a query the rows that a number does not leave out, as people rid tables of copies."""
         self.hidden = ""
         sorts = self.ordered(scope)
-        part = f"PARTITION BY {self.random.choice(scope)[0]} " if self.maybe(0.7) else ""
+        keys = [(t.name, n) for t in self.tables for n, k in t.columns if k == INT]
+        near = self.random.choice(keys) if keys and not self.portable and self.maybe(0.25) else None
+        is_parted = self.maybe(0.7) and near is None  # no two rows are as near as each other
+        part = f"PARTITION BY {self.random.choice(scope)[0]} " if is_parted else ""
         forms = (f"ROW_NUMBER() OVER ({part}ORDER BY {sorts})",
                  f"RANK() OVER ({part}ORDER BY {sorts.split(', ')[0]})")  # fmt: skip
-        number = self.random.choice(forms)
+        number = self.random.choice(forms) if near is None else forms[0]
         inner = f"SELECT {distinct}{', '.join(shown)}, {number} AS rn {rest}"
         names = [*(n for n, _ in columns), "rn"]
-        if self.maybe(0.4):  # outside `rn` is another column
+        if self.maybe(0.5):  # outside `rn` is another column
             place = self.random.choice(
                 [n for n, (_, k) in enumerate((*columns, ("", INT))) if k == INT]
             )
@@ -1217,18 +1224,17 @@ class _Maker:
             pivot = "UNPIVOT INCLUDE NULLS (v FOR z IN (rn))"
             source = f"({inner}) AS {inside} {pivot} AS {alias} "
             source += f"({', '.join((*names[:-1], 'z', names[-1]))})"
-        near = [(t.name, n) for t in self.tables for n, k in t.columns if k == INT]
-        if near and not (self.portable or part) and number.startswith("ROW_") and self.maybe(0.5):
-            table, key = self.random.choice(near)
+        if near is not None:
+            table, key = near
             way = self.random.choice(("ASOF JOIN", "ASOF LEFT JOIN"))
-            on = f"{inside}n.{key} {self.random.choice(('>=', '<='))} {outside}.{names[-1]}"
+            on = f"{inside}n.{key} {self.random.choice(('>=', '>=', '<='))} {outside}.{names[-1]}"
             source = f"{table} AS {inside}n {way} {source} ON {on}"
         tests = ("{} = 1", "{} <= 2", "2 >= {}", "{} < 3", "{} BETWEEN 1 AND 2", "{} > 1", "{} = 2",
                  "{} <= 1 OR {} = 3", "NOT {} <= 1", "1 = {} AND {} IS NOT NULL")  # fmt: skip
-        asked = self.random.choice(("rn", "rn", names[-1]))
-        test = self.random.choice(tests).format(
-            *[self.random.choice((asked, f"{outside}.{asked}"))] * 2
-        )
+        asked = self.random.choice(("rn", "rn", names[-1]) if near is None else names[-1:])
+        if near is not None or self.maybe(0.5):
+            asked = f"{outside}.{asked}"
+        test = self.random.choice(tests).format(asked, asked)
         given = ", ".join(
             f"{outside}.{n} AS {c}" for n, (c, _) in zip(names, columns, strict=False)
         )
