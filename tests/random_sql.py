@@ -98,7 +98,8 @@ def case_of(
     """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
 
     With `correlated` views are aggregates of subqueries that read the query around, with
-    `numbered` those rows of a query that a number leaves, under any names. Without `arrays` no column is one; without `schemas` there are no foreign keys, and no table changes.
+    `numbered` those rows of a query that a number leaves, under any names. Without `arrays` no
+    column is one; without `schemas` there are no foreign keys, and no table changes.
     """
     maker = _Maker(Random(seed), chains, arrays, schemas)
     maker.correlated, maker.numbers = correlated, numbered

@@ -134,7 +134,7 @@ def test_oracle_correlated_aggregates_count_a_row_once_whatever_decides_about_it
 
 
 def test_oracle_numbers_are_those_that_are_asked_for_whatever_they_are_called() -> None:
-    """A number that nobody asks for is not computed: which one that is, aliases and joins decide."""
+    """A number that nobody asks for is not computed: which that is, aliases and joins decide."""
     changed = renamed = nearest = 0
     for seed in range(16):
         _vary(seed)
