@@ -41,7 +41,9 @@ from deltafix.sql.reducers import Mean, Sum, There
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, decode, encode
 
-__all__ = ["FALSE", "NIL", "TRUE", "Builder", "Operand", "Relation", "absent", "equal", "some"]
+__all__ = [
+    "FALSE", "NIL", "TRUE", "Builder", "Operand", "Relation", "absent", "blank", "equal", "some",
+]  # fmt: skip
 
 TRUE: Formula = And(())
 FALSE: Formula = Or(())
@@ -111,6 +113,13 @@ def equal(left: Term, right: Term) -> Formula:
 def some(term: Term, kind: SqlType) -> Term:
     """A value in a nullable place: a record of one field. As a pattern it does not match NULL."""
     return Call(f"[nullable_{kind.base}]", (term,))
+
+
+def blank(operand: Operand | Column) -> Operand:
+    """What stands in the place of an operand that has no meaning."""
+    if operand.nullable:
+        return Operand(NIL, operand.type, nullable=True)
+    return Operand(Const(operand.type.zero, operand.type.base), operand.type, nullable=False)
 
 
 def absent(formula: Formula) -> Formula:

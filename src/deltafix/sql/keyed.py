@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from deltafix.rules.ast import Formula
 from deltafix.sql import query as queries
-from deltafix.sql.builder import Builder, Operand, Relation, equal, some
+from deltafix.sql.builder import Builder, Operand, Relation, blank, equal, some
 from deltafix.sql.connectives import conditions
 from deltafix.sql.literals import constant
 from deltafix.sql.scope import Scope
@@ -428,7 +428,7 @@ def _show(
                 )
                 body.append(replace(match, args=tuple(operand.term for _, operand in pairs)))
                 shown[one.columns[-1].name] = values[-1]
-        outputs = [shown.get(one.name) or queries.blank(one) for one in found.columns]
+        outputs = [shown.get(one.name) or blank(one) for one in found.columns]
         builder.head(seen, outputs, body)
 
 
