@@ -1,6 +1,7 @@
 """What a view of each kind costs a row when it is made, and an edit after, beside DuckDB.
 
     python -m bench.sql_views [--rows 100000] [--kinds limit,median]
+    python -m bench.sql_views --scaling [--rows 100000]
 
 One table of so many rows, groups of ten; nothing is NULL. *View* is CREATE MATERIALIZED VIEW over
 the loaded table, planned for and its rows counted, in processor seconds a row; *DuckDB* is one
@@ -8,6 +9,12 @@ evaluation of its query by one thread, *view / DuckDB* their ratio; *edit* is an
 with its delta, the one in the middle of 60. Answers are compared before and after the edits, and
 exit code 1 says that some differ. Prints Markdown. Not here: joins of several tables
 (`bench.tpch`), the load of the table.
+
+With `--scaling` it tells how an edit grows: views of more kinds over a tenth of the rows and over
+all, both in four groups, so that what costs a group is ten times as much; the edit in the middle of
+30 at each size, the rows of its delta, and a mark where it grows to more than 3 times, in brackets
+where the rows of its delta do so, too. Answers are compared at the smaller size. What grows is in
+docs/limits.md.
 """
 
 from __future__ import annotations
@@ -72,29 +79,83 @@ KINDS = {
     "not in": "SELECT x FROM t WHERE x NOT IN (SELECT p FROM t)",
     "rollup": "SELECT g, d, SUM(p) AS r FROM t GROUP BY ROLLUP (g, d)",
 }
+_SCALARS = (
+    "like", "upper", "concat", "quotient", "ratio", "case", "hour", "month", "interval",
+)  # fmt: skip
+_TOP = "(PARTITION BY g ORDER BY v DESC, x)"
+SCALED = {
+    **{name: query for name, query in KINDS.items() if name not in _SCALARS},
+    "projection": "SELECT x, p * 2 AS r FROM t",
+    "filter": "SELECT x, v FROM t WHERE p < 500000",
+    "distinct": "SELECT DISTINCT p // 1000 AS r FROM t",
+    "union": "SELECT p // 10 AS r FROM t UNION SELECT x FROM t",
+    "except all": "SELECT p // 10 AS r FROM t EXCEPT ALL SELECT x FROM t",
+    "inner join": "SELECT a.x, b.v FROM t AS a JOIN t AS b ON b.x = a.p // 10",
+    "full join": "SELECT a.x, b.x AS y FROM t AS a FULL JOIN t AS b ON a.x = b.p // 10",
+    "exists": "SELECT x FROM t WHERE EXISTS (SELECT 1 FROM t AS u WHERE u.p = t.x)",
+    "all": "SELECT x FROM t WHERE v >= ALL (SELECT v FROM t AS u WHERE u.p // 10 = t.x)",
+    "scalar subquery": "SELECT x, (SELECT SUM(u.v) FROM t AS u WHERE u.p // 10 = t.x) AS r FROM t",
+    "of the whole": "SELECT x FROM t WHERE v > (SELECT MAX(v) FROM t) - 0.001",
+    "lateral": "SELECT t.x, l.v FROM t, LATERAL (SELECT u.v FROM t AS u WHERE u.p // 10 = t.x "
+    "ORDER BY u.v, u.x LIMIT 1) AS l",
+    "count": "SELECT COUNT(*) AS n FROM t WHERE p > 100",
+    "avg": "SELECT g, AVG(v) AS r FROM t GROUP BY g",
+    "min, max": "SELECT g, MIN(v) AS a, MAX(p) AS b FROM t GROUP BY g",
+    "mode": "SELECT g, MODE(p // 100000) AS r, COUNT(*) AS n FROM t GROUP BY g",
+    "quantile": "SELECT g, QUANTILE_DISC(p, 0.9) AS r FROM t GROUP BY g",
+    "having": "SELECT g, SUM(p) AS r FROM t GROUP BY g HAVING COUNT(*) > 10",
+    "pivot": "SELECT * FROM (SELECT g, p % 3 AS k, p FROM t) AS q "
+    "PIVOT (SUM(p) FOR k IN (0, 1, 2))",
+    "rank": f"SELECT x, RANK() {OVER} p) AS r FROM t",
+    "dense_rank": f"SELECT x, DENSE_RANK() {OVER} p // 10000) AS r FROM t",
+    "percent_rank": f"SELECT x, PERCENT_RANK() {OVER} p) AS r FROM t",
+    "cume_dist": f"SELECT x, CUME_DIST() {OVER} p) AS r FROM t",
+    "ntile": f"SELECT x, NTILE(4) {OVER} p, x) AS r FROM t",
+    "first_value": f"SELECT x, FIRST_VALUE(p) {OVER} x) AS r FROM t",
+    "running max": f"SELECT x, MAX(p) {OVER} x) AS r FROM t",
+    "of both sides": f"SELECT x, SUM(p) {OVER} x ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING "
+    "EXCLUDE CURRENT ROW) AS r FROM t",
+    "distinct window": f"SELECT x, COUNT(DISTINCT p % 7) {OVER} x ROWS 9 PRECEDING) AS r FROM t",
+    "joined texts": f"SELECT x, STRING_AGG(s, ',') {OVER} x ROWS 2 PRECEDING) AS r FROM t",
+    "top three": f"SELECT x, g, v FROM t QUALIFY ROW_NUMBER() OVER {_TOP} <= 3",
+    "numbered": f"SELECT x, n FROM (SELECT x, RANK() OVER {_TOP} AS n FROM t) AS q WHERE n < 4",
+    "recursion": "WITH RECURSIVE r (x) AS (SELECT x FROM t WHERE p < 5000 UNION SELECT t.x FROM r "
+    "JOIN t ON t.x = r.x // 2 WHERE t.p > 50000) SELECT x FROM r",
+    "paths": "WITH RECURSIVE r (x, y, d) AS (SELECT x, x, 0 FROM t WHERE p < 5000 UNION ALL SELECT "
+    "r.x, t.x, r.d + 1 FROM r JOIN t ON t.x = r.y // 2 WHERE r.d < 3) SELECT x, y, d FROM r",
+    "using key": "WITH RECURSIVE r (x, d) USING KEY (x, MIN(d)) AS (SELECT x, p FROM t WHERE "
+    "p < 5000 UNION SELECT t.x, r.d + t.p FROM r JOIN t ON t.x = r.x // 2) SELECT x, d FROM r",
+}
 WORDS = ["special", "packages", "requests", "deposits", "accounts", "ideas", "pinto", "beans"]
-EDITS = 60
+EDITS, FEWER = 60, 30
+GROUPS = 4
+GROWS = 3
+"""How many times as much an edit may cost where there are ten times the rows."""
 
 
 class Figures(NamedTuple):
-    """What a kind took, processor seconds, and whether its rows were DuckDB's."""
+    """What a kind took, processor seconds, and whether its rows were DuckDB's.
+
+    `changed` are the rows of the delta of the edit in the middle.
+    """
 
     rows: int
     view: float
     duck: float
     edit: float
+    changed: float
     agrees: bool
 
 
-def generated(count: int) -> pa.Table:
-    """The table's rows."""
+def generated(count: int, groups: int | None = None) -> pa.Table:
+    """The table's rows, in groups of ten or in so many."""
     random = Random(1)
     begin = dt.datetime(2020, 1, 1)
     moments = [begin + dt.timedelta(seconds=random.randrange(10**8)) for _ in range(count)]
     return pa.table(
         {
             "x": range(count),
-            "g": [random.randrange(max(count // 10, 1)) for _ in range(count)],
+            "g": [random.randrange(groups or max(count // 10, 1)) for _ in range(count)],
             "s": [f"{' '.join(random.choices(WORDS, k=5))} {n % 1000}" for n in range(count)],
             "v": [random.random() for _ in range(count)],
             "p": [random.randrange(10**6) for _ in range(count)],
@@ -104,8 +165,8 @@ def generated(count: int) -> pa.Table:
     )
 
 
-def measured(query: str, rows: pa.Table) -> Figures:
-    """Make the view, edit and compare."""
+def measured(query: str, rows: pa.Table, count: int = EDITS, *, judged: bool = True) -> Figures:
+    """Make the view, edit and compare, if it is to be `judged`."""
     clock, random = time.process_time, Random(2)
     with deltafix.sql.connect() as db, duckdb.connect(config={"threads": 1}) as duck:
         for engine in (db, duck):
@@ -119,20 +180,23 @@ def measured(query: str, rows: pa.Table) -> Figures:
         made = clock()
         gc.collect()  # what a view leaves behind is no time of DuckDB's
         asked = clock()
-        wanted = duck.execute(query).fetchall()
+        wanted = duck.execute(query).fetchall() if judged else []
         evaluated = clock()
-        agrees = _bag(db.execute("SELECT * FROM answer").fetchall()) == _bag(wanted)
-        told, edits = db.subscribe("answer"), []
-        for _ in range(EDITS):
+        agrees = not judged or _bag(db.execute("SELECT * FROM answer").fetchall()) == _bag(wanted)
+        told, edits, sizes = db.subscribe("answer"), [], []
+        for _ in range(count):
             given = [random.random(), random.randrange(10**6), random.randrange(rows.num_rows)]
             begun = clock()
             db.execute("UPDATE t SET v = ?, p = ? WHERE x = ?", given)
-            list(told)
+            deltas = list(told)
             edits.append(clock() - begun)
+            sizes.append(sum(len(one.added) + len(one.removed) for one in deltas))
             duck.execute("UPDATE t SET v = ?, p = ? WHERE x = ?", given)
-        last = db.execute("SELECT * FROM answer").fetchall()
-        agrees = agrees and _bag(last) == _bag(duck.execute(query).fetchall())
-    return Figures(int(str(found)), made - start, evaluated - asked, median(edits), agrees)
+        if judged:
+            last = db.execute("SELECT * FROM answer").fetchall()
+            agrees = agrees and _bag(last) == _bag(duck.execute(query).fetchall())
+    took = made - start, evaluated - asked, median(edits), median(sizes)
+    return Figures(int(str(found)), *took, agrees)
 
 
 def _bag(rows: list[Any]) -> Counter[Any]:
@@ -142,16 +206,52 @@ def _bag(rows: list[Any]) -> Counter[Any]:
     return Counter(shown)
 
 
+def scaling(count: int, kinds: list[str]) -> tuple[str, list[str]]:
+    """How edits grow from a tenth of the rows to all, as a table; the kinds that were wrong."""
+    small, large = (generated(one, GROUPS) for one in (count // 10, count))
+    measured(KINDS["sum"], small.slice(0, 100))
+    lines, wrong = [], []
+    for name in kinds:
+        measured(SCALED[name], small.slice(0, 100))
+        one = measured(SCALED[name], small, FEWER)
+        other = measured(SCALED[name], large, FEWER, judged=False)
+        grows = other.edit / one.edit
+        with_delta = other.changed > GROWS * max(one.changed, 1)
+        mark = "" if grows <= GROWS else "(grows)" if with_delta else "grows"
+        changed = [number(one.changed), number(other.changed)]
+        times = [seconds(one.edit), seconds(other.edit), number(grows, "x")]
+        lines.append([name, *times, *changed, mark])
+        wrong += [] if one.agrees else [name]
+        print(" | ".join(lines[-1]), file=sys.stderr, flush=True)
+    head = [
+        "kind",
+        f"{count // 10:,} rows",
+        f"{count:,} rows",
+        "ratio",
+        "delta",
+        "delta of all",
+        "",
+    ]
+    return table(head, lines), wrong
+
+
 def main() -> int:
     """Measure, print, and say by the exit code whether every view was right."""
     parser = argparse.ArgumentParser(prog="python -m bench.sql_views", description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--kinds", default=",".join(KINDS))
+    parser.add_argument("--kinds")
+    parser.add_argument("--scaling", action="store_true", help="how edits grow with the rows")
     given = parser.parse_args()
+    kinds = given.kinds.split(",") if given.kinds else [*(SCALED if given.scaling else KINDS)]
+    if given.scaling:
+        found, wrong = scaling(given.rows, kinds)
+        print(f"Edits, processor seconds, {GROUPS} groups; load {os.getloadavg()[0]:.1f}.\n")
+        print(found)
+        return _said(wrong)
     rows = generated(given.rows)
     measured(KINDS["sum"], rows.slice(0, 100))
     lines, wrong = [], []
-    for name in given.kinds.split(","):
+    for name in kinds:
         measured(KINDS[name], rows.slice(0, 100))  # its modules, and DuckDB's, are loaded
         one = measured(KINDS[name], rows)
         each = [one.view / given.rows, one.duck / given.rows]
@@ -161,6 +261,11 @@ def main() -> int:
         print(" | ".join(lines[-1]), file=sys.stderr, flush=True)
     print(f"{given.rows:,} rows, processor seconds a row; load {os.getloadavg()[0]:.1f}.\n")
     print(table(["kind", "rows", "view", "DuckDB", "view / DuckDB", "edit"], lines))
+    return _said(wrong)
+
+
+def _said(wrong: list[str]) -> int:
+    """The exit code, for the kinds whose answers were wrong."""
     if wrong:
         print(f"views that differ from DuckDB's: {', '.join(wrong)}", file=sys.stderr)
     return int(bool(wrong))

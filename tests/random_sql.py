@@ -98,14 +98,16 @@ def case_of(
     arrays: bool = True,
     schemas: bool = True,
     correlated: bool = False,
+    numbered: bool = False,
 ) -> Case:
     """The case of a seed; with `chains` the joins of a view are three LEFT JOINs of tables.
 
-    With `correlated` views are aggregates of subqueries that read the query around. Without
-    `arrays` no column is one; without `schemas` there are no foreign keys, and no table changes.
+    With `correlated` views are aggregates of subqueries that read the query around, with
+    `numbered` those rows of a query that a number leaves, under any names. Without `arrays` no
+    column is one; without `schemas` there are no foreign keys, and no table changes.
     """
     maker = _Maker(Random(seed), chains, arrays, schemas)
-    maker.correlated = correlated
+    maker.correlated, maker.numbers = correlated, numbered
     return maker.case(views, transactions)
 
 
@@ -117,7 +119,7 @@ class _Maker:
         self.sources: list[Table] = []
         self.names = 0
         self.joins = _JOINS
-        self.correlated = False
+        self.correlated = self.numbers = False
         self.hidden = ""
         """A column that the query just made may be sorted by, though it need not show it."""
         # without what SQLite has not, in most cases: views that read others would be lost with them
@@ -151,7 +153,10 @@ class _Maker:
         self.sources = list(self.tables)
         made = []
         for n in range(views):
-            query, columns = self.aggregated() if self.correlated else self.query(2)
+            if self.numbers:
+                query, columns = self.select(0, (INT, *self.random.choices(self.types, k=n % 3)))
+            else:
+                query, columns = self.aggregated() if self.correlated else self.query(2)
             name = f"v{n}"
             if self.maybe(0.3) and not re.search(r"ORDER BY|LIMIT|OFFSET", query):
                 query += f" ORDER BY {self.sorted_by_hidden()}{self.ordered(columns)}"
@@ -1071,9 +1076,25 @@ class _Maker:
         alias = self.name("x")
         if depth > 0 and self.maybe(0.2):
             query, columns = self.query(depth - 1)
-            return f"({query}) AS {alias}", alias, columns
+            listed, columns = self.listed(columns)
+            return f"({query}) AS {alias}{listed}", alias, columns
         table = self.random.choice(self.tables if self.chains else self.sources)
-        return f"{table.name} AS {alias}", alias, table.columns
+        listed, columns = self.listed(table.columns)
+        return f"{table.name} AS {alias}{listed}", alias, columns
+
+    def listed(self, columns: Columns) -> tuple[str, Columns]:
+        """Names behind an alias, for the first columns or for all, and the columns that it has.
+
+        A name may be one that another of them has inside.
+        """
+        if self.portable or self.chains or self.maybe(0.8):
+            return "", columns
+        count = self.random.randint(1, len(columns))
+        known, others = ([n for n, _ in part] for part in (columns[:count], columns[count:]))
+        fresh = [name for name in ("k0", "k1") if name not in (*known, *others)]
+        names = self.random.sample([*known, *fresh], count)
+        found = zip(names, columns, strict=False)
+        return f" ({', '.join(names)})", (*((n, k) for n, (_, k) in found), *columns[count:])
 
     def joined(self, depth: int) -> tuple[str, Columns]:
         text, alias, columns = self.source(depth)
@@ -1188,26 +1209,65 @@ class _Maker:
             where = f"{where} AND {named}" if where else f" WHERE {named}"
         if small and not self.portable and self.maybe(0.1):
             where += f" QUALIFY {self.window(scope, INT)} <= {self.value(INT, required=True)}"
-        if small and self.maybe(0.06):
-            return self.numbered(distinct, scope, shown, f"FROM {text}{where}"), columns
+        if (small and self.maybe(0.06)) or self.numbers:
+            rest = f"FROM {text}{where}"
+            return self.numbered(columns, distinct, scope, shown, rest), columns
         return f"SELECT {distinct}{', '.join(shown)} FROM {text}{where}", columns
 
-    def numbered(self, distinct: str, scope: Columns, shown: list[str], rest: str) -> str:
+    def numbered(
+        self, columns: Columns, distinct: str, scope: Columns, shown: list[str], rest: str
+    ) -> str:
         """Of a query the rows that a number does not leave out, as people rid tables of copies."""
         self.hidden = ""
         sorts = self.ordered(scope)
-        part = f"PARTITION BY {self.random.choice(scope)[0]} " if self.maybe(0.7) else ""
+        keys = [(t.name, n) for t in self.tables for n, k in t.columns if k == INT]
+        near = self.random.choice(keys) if keys and not self.portable and self.maybe(0.25) else None
+        is_parted = self.maybe(0.7) and near is None  # no two rows are as near as each other
+        part = f"PARTITION BY {self.random.choice(scope)[0]} " if is_parted else ""
         forms = (f"ROW_NUMBER() OVER ({part}ORDER BY {sorts})",
                  f"RANK() OVER ({part}ORDER BY {sorts.split(', ')[0]})")  # fmt: skip
-        inner = f"SELECT {distinct}{', '.join(shown)}, {self.random.choice(forms)} AS rn {rest}"
+        number = self.random.choice(forms) if near is None else forms[0]
+        inner = f"SELECT {distinct}{', '.join(shown)}, {number} AS rn {rest}"
+        names = [*(n for n, _ in columns), "rn"]
+        if self.maybe(0.5):  # outside `rn` is another column
+            place = self.random.choice(
+                [n for n, (_, k) in enumerate((*columns, ("", INT))) if k == INT]
+            )
+            names[place], names[-1] = names[-1], names[place]
+        alias, inside, head = self.name("q"), self.name("q"), ""
+        outside = alias
+        listed = f" ({', '.join(names)})" if names[-1] != "rn" or self.maybe(0.2) else ""
+        form = self.random.choice(("FROM", "WITH", *("AS", "WITH AS", "UNPIVOT") * 2))
+        if self.portable and form != "FROM":
+            form = "WITH"  # SQLite has no other list of names
+        if form == "FROM":
+            source = f"({inner}) AS {alias}{listed}"
+        elif form == "AS":
+            outside = self.random.choice((alias, inside))
+            source = f"(({inner}) AS {inside}{listed})" + f" AS {alias}" * (outside == alias)
+        elif form == "WITH":
+            head, source = f"WITH {alias}{listed} AS ({inner}) ", alias
+        elif form == "WITH AS":
+            head, source = f"WITH {inside} AS ({inner}) ", f"{inside} AS {alias}{listed}"
+        else:
+            pivot = "UNPIVOT INCLUDE NULLS (v FOR z IN (rn))"
+            source = f"({inner}) AS {inside} {pivot} AS {alias} "
+            source += f"({', '.join((*names[:-1], 'z', names[-1]))})"
+        if near is not None:
+            table, key = near
+            way = self.random.choice(("ASOF JOIN", "ASOF LEFT JOIN"))
+            on = f"{inside}n.{key} {self.random.choice(('>=', '>=', '<='))} {outside}.{names[-1]}"
+            source = f"{table} AS {inside}n {way} {source} ON {on}"
         tests = ("{} = 1", "{} <= 2", "2 >= {}", "{} < 3", "{} BETWEEN 1 AND 2", "{} > 1", "{} = 2",
                  "{} <= 1 OR {} = 3", "NOT {} <= 1", "1 = {} AND {} IS NOT NULL")  # fmt: skip
-        alias = self.name("q")
-        test = self.random.choice(tests).format(*[self.random.choice(("rn", f"{alias}.rn"))] * 2)
-        names = ", ".join(one.rsplit(" AS ", 1)[1] for one in shown)
-        if self.maybe(0.5):
-            return f"SELECT {names} FROM ({inner}) AS {alias} WHERE {test}"
-        return f"WITH {alias} AS ({inner}) SELECT {names} FROM {alias} WHERE {test}"
+        asked = self.random.choice(("rn", "rn", names[-1]) if near is None else names[-1:])
+        if near is not None or self.maybe(0.5):
+            asked = f"{outside}.{asked}"
+        test = self.random.choice(tests).format(asked, asked)
+        given = ", ".join(
+            f"{outside}.{n} AS {c}" for n, (c, _) in zip(names, columns, strict=False)
+        )
+        return f"{head}SELECT {given} FROM {source} WHERE {test}"
 
     def by_name(self, scope: Columns, shown: list[str]) -> str:
         """A condition of what SELECT shows, by its name; a column that has the name means itself.
@@ -1229,7 +1289,7 @@ class _Maker:
         found = []
         for one in shown:
             value, name = one.rsplit(" AS ", 1)
-            kind = dict(scope).get(value)
+            kind = dict(scope).get(value) if value.count(".") < 2 else None  # not a field of one
             there = [n for n, _ in scope if n.rsplit(".", 1)[-1] == name]
             for table in self.tables if kind and not there else ():
                 e = self.name("e")
@@ -1479,10 +1539,13 @@ class _Maker:
             return query, columns
         name = self.name("w")
         names = tuple(f"k{n}" for n in range(len(columns)))
+        if self.maybe(0.5):  # a name may be one that another column has inside
+            names = tuple(self.random.sample([n for n, _ in columns], len(columns)))
         self.sources.append(Table(name, tuple(zip(names, (k for _, k in columns), strict=True))))
         outer, shown = self.select(0) if self.maybe(0.5) else self.grouped(0)
         self.sources.pop()
-        return f"WITH {name} ({', '.join(names)}) AS ({query}) {outer}", shown
+        outer = f", {outer.removeprefix('WITH ')}" if outer.startswith("WITH ") else f" {outer}"
+        return f"WITH {name} ({', '.join(names)}) AS ({query}){outer}", shown
 
     def counted(self, name: str, table: Table, names: list[str]) -> tuple[str, Columns]:
         """Paths by UNION ALL, up to a depth: every way counts."""

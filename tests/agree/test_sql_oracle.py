@@ -133,6 +133,22 @@ def test_oracle_correlated_aggregates_count_a_row_once_whatever_decides_about_it
     assert changed > 100
 
 
+def test_oracle_numbers_are_those_that_are_asked_for_whatever_they_are_called() -> None:
+    """A number that nobody asks for is not computed: which that is, aliases and joins decide."""
+    changed = renamed = nearest = 0
+    for seed in range(16):
+        _vary(seed)
+        case = case_of(seed, views=8, transactions=3, arrays=False, schemas=False, numbered=True)
+        renamed += len(re.findall(r"\((?:c\d, )*rn, [^()]*\)", case.script()))
+        nearest += case.script().count("ASOF")
+        judged = play(case)
+        assert not judged.refused
+        changed += judged.changed
+    assert renamed > 10
+    assert nearest > 5
+    assert changed > 60
+
+
 @pytest.mark.parametrize("group", range(3))
 def test_oracle_random_sql_goes_on_from_its_state_folder(group: int, tmp_path: Path) -> None:
     total = Judged()

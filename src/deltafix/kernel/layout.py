@@ -141,7 +141,6 @@ N_VARS = 186  # variables that there is room for
 ASK_CALLS = 187  # cells of calls that are collected before they are answered
 ASK_AHEAD = 188  # rows looked at until then: as many may be looked at in vain
 S_START = 189  # the variant that the rule at hand is evaluated by from scratch
-ASKING_KEPT = 190  # where the phase stood (`ask`), cell by cell
 # lanes, which evaluate the rows of a phase side by side (`lanes`)
 LANES = 210  # how many there are; 0: none, rows are taken one after another
 SHARE_FROM = 211  # rows of a phase at hand from which they are called
@@ -173,6 +172,7 @@ S_FIRST = 236  # of a lane's part: where the round begins, and what lies between
 S_SKIP = 237
 PARTS_FROM = 238  # rows of a relation from which its late indexes are filled part by part
 SCANS = 239  # times that the epoch looked through all rows, and filled a part, instead
+ASKING_KEPT = 240  # where the phase stood when it began to collect calls (`ask`), cell by cell
 HEADER_CELLS = 512
 
 # scratch words right behind the header

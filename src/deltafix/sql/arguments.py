@@ -78,7 +78,7 @@ READ: Final[dict[type[exp.Expr], frozenset[str]]] = {
         ((exp.UniqueColumnConstraint,), "this include"),
         # queries
         ((exp.Alias, exp.PivotAlias), "this alias"),
-        ((exp.CTE,), "this alias materialized"),
+        ((exp.CTE,), "this alias materialized key_expressions"),
         ((exp.Cube, exp.Rollup, exp.Tuple), "expressions"),
         ((exp.Distinct,), "expressions on"),
         ((exp.Except, exp.Intersect), _SET),
@@ -193,7 +193,6 @@ _WORDS: Final = {
     "db": "a schema's name",
     "expressions": "more arguments",
     "from_first": "FROM LAST",
-    "key_expressions": "USING KEY",
     "laterals": "LATERAL VIEW",
     "locks": "FOR UPDATE",
     "sample": "TABLESAMPLE",
@@ -208,8 +207,6 @@ _WAYS_OUT: Final = {
     "grouping_sets": "write GROUP BY GROUPING SETS (...)",
     "format": "dates are written 2026-01-31",
     "laterals": "join with a subquery",
-    "key_expressions": "write UNION with a bound on a column (WHERE d < 100), and MIN of it in the "
-    "query around",
     "search": "leave it out: UNION ends where rows repeat",
     "percent": "write LIMIT and a number",
     "step": "UNNEST WITH ORDINALITY, and take the places by their numbers",
@@ -231,10 +228,20 @@ def unread(tree: exp.Expr, beside: Collection[str] = ()) -> Unread | None:
     for node in tree.walk():
         kind: Any = type(node)
         read = READ.get(kind)
+        if read is not None and _is_recurring(node):
+            read |= {"db"}
         found = None if read is None else other_than(node, read, beside)
         if found is not None:
             return found
     return None
+
+
+def _is_recurring(node: exp.Expr) -> bool:
+    """Whether it is `recurring.p`, in an expression p with USING KEY (`sql.keyed`)."""
+    if not isinstance(node, exp.Table) or node.db.lower() != "recurring":
+        return False
+    cte = node.find_ancestor(exp.CTE)
+    return cte is not None and bool(cte.args.get("key_expressions"))
 
 
 def other_than(

@@ -19,12 +19,12 @@ from deltafix.reactive.ordered import Ordered, Placed
 from deltafix.rules.ast import Formula
 from deltafix.rules.terms import Const
 from deltafix.sql.aggregates import way
-from deltafix.sql.builder import Operand, Relation
+from deltafix.sql.builder import Operand, Relation, blank
 from deltafix.sql.connectives import conditions
 from deltafix.sql.formulas import Formulas
-from deltafix.sql.partitions import SMALL, TOP
+from deltafix.sql.partitions import TOP
 from deltafix.sql.ranking import folded
-from deltafix.sql.reducers import Way, ranked
+from deltafix.sql.reducers import SMALL, Way, ranked
 from deltafix.sql.scope import Scope, Source
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT, Column, common_type
@@ -149,7 +149,7 @@ class Nearest:
         source = builder.relation([*keys, Column("side", BIGINT, nullable=False), *payload])
         zero, one_ = (Operand(Const(n, "number"), BIGINT, nullable=False) for n in (0, 1))
         builder.head(source, [*sides[1], zero, *shown], rows.body)
-        builder.head(source, [*sides[0], one_, *map(_blank, shown)], asked.body)
+        builder.head(source, [*sides[0], one_, *map(blank, shown)], asked.body)
         *group, at = keys
         literals: list[Formula] = []
         groups: list[Operand] = []
@@ -167,12 +167,6 @@ class Nearest:
         made = builder.relation([*keys, *payload])
         builder.head(made, [*groups, *found], literals)
         return made
-
-
-def _blank(operand: Operand) -> Operand:
-    from deltafix.sql.query import blank  # noqa: PLC0415  the two need each other
-
-    return blank(operand)
 
 
 class _Sides(NamedTuple):

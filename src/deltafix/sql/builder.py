@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import add, itemgetter, or_
 from typing import Any
@@ -41,7 +41,9 @@ from deltafix.sql.reducers import Mean, Sum, There
 from deltafix.sql.text import Statement, exp
 from deltafix.sql.types import NULL, Column, SqlType, decode, encode
 
-__all__ = ["FALSE", "NIL", "TRUE", "Builder", "Operand", "Relation", "absent", "equal", "some"]
+__all__ = [
+    "FALSE", "NIL", "TRUE", "Builder", "Operand", "Relation", "absent", "blank", "equal", "some",
+]  # fmt: skip
 
 TRUE: Formula = And(())
 FALSE: Formula = Or(())
@@ -72,6 +74,7 @@ class Relation:
         indexes: positions by which rows are looked up whatever the rules need.
         of: the view that it is a part of.
         renamed: what the table is called now, where a text has the name it had.
+        kept: "min" or "max" where of rows that have all but the last column alike one stays.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Relation:
     indexes: tuple[tuple[int, ...], ...] = ()
     of: str = ""
     renamed: str = ""
+    kept: str = ""
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
@@ -92,6 +96,8 @@ class Relation:
         """The engine's declaration."""
         shown = [column.attribute(column.name) for column in self.columns]
         hidden = [column.attribute(f"~{n}") for n, column in enumerate(self.hidden)]
+        if self.kept:
+            shown[-1] = replace(shown[-1], join=self.kept)
         indexes = (tuple(shown[place].name for place in places) for places in self.indexes)
         key = self.identity if len(self.identity) < len(self.all_columns) else ()
         return RelationDecl(
@@ -107,6 +113,13 @@ def equal(left: Term, right: Term) -> Formula:
 def some(term: Term, kind: SqlType) -> Term:
     """A value in a nullable place: a record of one field. As a pattern it does not match NULL."""
     return Call(f"[nullable_{kind.base}]", (term,))
+
+
+def blank(operand: Operand | Column) -> Operand:
+    """What stands in the place of an operand that has no meaning."""
+    if operand.nullable:
+        return Operand(NIL, operand.type, nullable=True)
+    return Operand(Const(operand.type.zero, operand.type.base), operand.type, nullable=False)
 
 
 def absent(formula: Formula) -> Formula:

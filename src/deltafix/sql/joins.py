@@ -23,7 +23,7 @@ from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
 from deltafix.sql.connectives import conditions, is_test
 from deltafix.sql.elsewhere import FROM_FILES
 from deltafix.sql.formulas import Formulas
-from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source
+from deltafix.sql.scope import OUTER, CorrelatedError, Scope, Source, shown_as
 from deltafix.sql.text import cells_of, exp
 from deltafix.sql.types import BIGINT, Column, common_type
 from deltafix.sql.unnest import elements, unnested
@@ -136,9 +136,9 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         found = _named(formulas, node)
         name = node.alias or node.name
     elif isinstance(node, exp.Subquery):
-        if isinstance(node.this, exp.Table):
-            way_out = "write the joins without parentheses"
-            raise builder.refused("a join in parentheses", node, way_out)
+        item = _held(node)
+        if item is not None:
+            return _in_parentheses(formulas, node, item, names)
         mark = builder.mark()
         try:
             found = queries.relation(builder, node.this, scope.inner(alone=True))
@@ -157,9 +157,32 @@ def _table(formulas: Formulas, node: exp.Expr) -> tuple[list[Formula], Source]:
         way_out = "FROM takes tables, views, subqueries, VALUES and UNNEST"
         raise builder.refused(f"{node.key.upper()} in FROM", node, way_out)
     atom, operands = builder.bind(found)
-    shown = _shown(scope, node, names, [column.name for column in found.columns])
+    shown = shown_as(scope.statement, node, names, [one.name for one in found.columns])
     columns = dict(zip(shown, operands, strict=False))
     return [atom], Source(name, columns, tuple(operands[n] for n in found.identity))
+
+
+def _held(node: exp.Subquery) -> exp.Expr | None:
+    """The item of FROM that parentheses hold, a table or what has an alias; None of a query."""
+    inside = node.this
+    while isinstance(inside, exp.Subquery):
+        if any(inside.args.get(key) for key in ("alias", "pivots", "joins")):
+            return inside
+        inside = inside.this
+    return inside if isinstance(inside, exp.Table) else None
+
+
+def _in_parentheses(
+    formulas: Formulas, node: exp.Subquery, item: exp.Expr, names: list[str]
+) -> tuple[list[Formula], Source]:
+    """An item of FROM that parentheses hold, which may have another alias around them."""
+    if item.args.get("joins"):
+        way_out = "write the joins without parentheses"
+        raise formulas.builder.refused("a join in parentheses", node, way_out)
+    body, found = _table(formulas, item)
+    shown = shown_as(formulas.scope.statement, node, names, list(found.columns))
+    columns = dict(zip(shown, found.columns.values(), strict=True))
+    return body, Source(node.alias or found.alias, columns, found.identity)
 
 
 def _pivoted(formulas: Formulas, pivot: exp.Pivot) -> Relation:
@@ -179,14 +202,6 @@ def _pivoted(formulas: Formulas, pivot: exp.Pivot) -> Relation:
         raise builder.refused("a column of the query around a PIVOT", error.node, way_out) from None
 
 
-def _shown(scope: Scope, node: exp.Expr, names: list[str], shown: list[str]) -> list[str]:
-    """The names of an item's columns, the first of which an alias may give."""
-    if len(names) > len(shown):
-        message = f"{len(names)} names for {len(shown)} columns"
-        raise scope.statement.wrong(message, node, "give each column one name")
-    return [*names, *shown[len(names) :]]
-
-
 def _lateral(
     formulas: Formulas, node: exp.Lateral | exp.Subquery, names: list[str]
 ) -> tuple[list[Formula], Source]:
@@ -199,7 +214,7 @@ def _lateral(
         query = _selected(query.this)
         formulas.builder.alive.append(query)
     body, outputs, identity = lateral(formulas, query)
-    shown = _shown(formulas.scope, node, names, [name for name, _ in outputs])
+    shown = shown_as(formulas.scope.statement, node, names, [name for name, _ in outputs])
     columns = dict(zip(shown, (one for _, one in outputs), strict=True))
     return body, Source(node.alias or formulas.builder.fresh("lateral").name, columns, identity)
 
@@ -224,6 +239,9 @@ def _named(formulas: Formulas, node: exp.Table) -> Relation:
         if node.this.sql().lower().startswith("read_"):
             way_out = FROM_FILES
         raise builder.refused("a table function", node, way_out)
+    if node.db:  # of the expression itself `sql.keyed` has taken it
+        way_out = "write the name of the table alone"
+        raise builder.refused(f"{node.db}.{node.name} here", node, way_out)
     known = {**builder.tables, **scope.ctes}
     found = known.get(node.name)
     if found is None:

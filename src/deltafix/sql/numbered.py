@@ -53,15 +53,17 @@ def numbered(root: exp.Expr) -> Mapping[int, Mapping[str, int]]:
         if clause is None:
             continue
         sources: dict[str, exp.Select] = {}
-        items = [clause.this, *(join.this for join in select.args.get("joins") or ())]
+        joins = select.args.get("joins") or ()
+        items = [clause.this, *(join.this for join in joins)]
+        nearest = [join.this for join in joins if join.args.get("method")]
         for item in items:
             inner = item.this if isinstance(item, exp.Subquery) else None
             if isinstance(item, exp.Table) and not item.db:
                 once = read[item.name] == 1 == twice[item.name]
                 inner = named.get(item.name) if once else None
-            if _renames(item):
+            if _renames(item) or any(item is one for one in nearest):
                 inner = None
-            while isinstance(inner, exp.Subquery | exp.Paren):
+            while isinstance(inner, exp.Subquery | exp.Paren) and not _renames(inner):
                 inner = inner.this
             if isinstance(inner, exp.Select) and _is_whole(inner):
                 sources[item.alias_or_name] = inner

@@ -22,12 +22,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from deltafix.engine.folds.users import Changes, Gathers, Several, UserReducer
 from deltafix.reactive.ordered import Ordered, Placed, placed
-from deltafix.sql.reducers import Way, ranked
+from deltafix.sql.reducers import SMALL, Way, ranked
 
-__all__ = ["SMALL", "TOP", "Bounds", "Function", "Partition", "Windowed"]
+__all__ = ["TOP", "Bounds", "Function", "Partition", "Windowed"]
 
-SMALL = 64
-"""How many rows are walked sooner than looked for."""
 _NEAR: Final = 8
 """How many rows on either side are looked at first."""
 

@@ -15,7 +15,7 @@ from deltafix.rules.ast import And, Atom, Comparison, Or
 from deltafix.rules.terms import Aggregate, Call, Const, Term, Wildcard
 from deltafix.sql import joins, recursion, windows
 from deltafix.sql.aggregates import Wanted, aggregates_of, fold, wanted
-from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, equal
+from deltafix.sql.builder import NIL, Builder, Operand, Relation, absent, blank, equal
 from deltafix.sql.formulas import Formulas
 from deltafix.sql.grouping import NUMBER, grouping
 from deltafix.sql.numbered import most_of, numbered
@@ -35,7 +35,7 @@ SAID = "written as"
 def unwrapped(node: exp.Expr) -> exp.Expr:
     """A query without the parentheses around it."""
     while isinstance(node, exp.Subquery | exp.Paren):
-        if any(value for key, value in node.args.items() if key not in ("this", "alias")):
+        if any(value for key, value in node.args.items() if key != "this"):
             return node
         node = node.this
     return node
@@ -516,10 +516,3 @@ def _by_name(builder: Builder, sides: Sequence[exp.Expr], parts: Sequence[Rows])
         replace(part, outputs=[(name, mine.get(name, none)) for name in names])
         for part, mine in zip(parts, there, strict=True)
     ]
-
-
-def blank(operand: Operand | Column) -> Operand:
-    """What stands in the place of an operand that has no meaning."""
-    if operand.nullable:
-        return Operand(NIL, operand.type, nullable=True)
-    return Operand(Const(operand.type.zero, operand.type.base), operand.type, nullable=False)

@@ -16,6 +16,7 @@ from deltafix.rules.strata import components
 from deltafix.sql import endings
 from deltafix.sql import query as queries
 from deltafix.sql.builder import Builder, Relation
+from deltafix.sql.keyed import RECURRING, keyed
 from deltafix.sql.ranking import Rows
 from deltafix.sql.scope import Scope
 from deltafix.sql.text import exp
@@ -38,7 +39,14 @@ def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
     reads = _reads(builder, scope, ctes, recursive=bool(clause.args.get("recursive")))
     for circle in components(reads):
         cte = ctes[circle[0]]
-        if len(circle) > 1 or cte.alias in reads[cte.alias]:
+        is_recursive = len(circle) > 1 or cte.alias in reads[cte.alias]
+        keys = next((k for name in circle if (k := ctes[name].args.get("key_expressions"))), None)
+        if keys:
+            _require_keyed(builder, circle, keys[0], is_recursive=is_recursive)
+            alone = _member(builder, cte, {cte.alias: cte})
+            outer = Scope(scope.statement, scope.ctes)
+            found = {cte.alias: keyed(builder, cte, alone.first, alone.again, outer)}
+        elif is_recursive:
             ordered = {name: ctes[name] for name in ctes if name in circle}
             found = _recursive(builder, ordered, scope)
         else:
@@ -49,12 +57,28 @@ def with_ctes(builder: Builder, query: exp.Expr, scope: Scope) -> Scope:
     return scope
 
 
+def _require_keyed(
+    builder: Builder, circle: Sequence[str], node: exp.Expr, *, is_recursive: bool
+) -> None:
+    """Raise SqlRefusedError for USING KEY where it is not DuckDB's."""
+    if builder.statement.dialect != "duckdb":
+        raise builder.refused("USING KEY, which DuckDB alone has,", node, "GROUP BY it outside")
+    if len(circle) > 1:
+        what = f"USING KEY in {' and '.join(sorted(circle))}, which read each other,"
+        raise builder.refused(what, node, "leave it out, and GROUP BY the key outside")
+    if not is_recursive:
+        way_out = f"read {circle[0]} on one side of UNION, or GROUP BY the key"
+        raise builder.refused(f"USING KEY of {circle[0]}, which is not recursive,", node, way_out)
+
+
 def _names(cte: exp.CTE) -> list[str]:
     return [column.name for column in cte.args["alias"].columns]
 
 
 def _mentions(node: exp.Expr, names: Container[str]) -> bool:
-    return any(table.name in names and not table.db for table in node.find_all(exp.Table))
+    return any(
+        table.name in names and table.db in ("", RECURRING) for table in node.find_all(exp.Table)
+    )
 
 
 def _reads(

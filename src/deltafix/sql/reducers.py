@@ -26,6 +26,7 @@ from deltafix.reactive.ordered import Ordered, Placed, placed
 from deltafix.sql.arrays import packed
 
 __all__ = [
+    "SMALL",
     "Bits",
     "First",
     "Kept",
@@ -339,8 +340,8 @@ class Quantile(Kept):
         return float(exact * self.unit)
 
 
-_MANY: Final = 64
-"""By how much a change is smaller than what it changes if all is not counted anew."""
+SMALL = 64
+"""By how much a change is smaller than what it changes if that is not walked, or made anew."""
 _Counts: TypeAlias = tuple[Ordered[Any], Ordered[Any]]
 
 
@@ -369,13 +370,13 @@ class Mode(Gathers):
 
     def add_all(self, acc: _Counts, values: list[Any], /) -> _Counts:
         """With these values, too. O(all values) where these are many."""
-        if len(values) * _MANY < len(acc[0]):
+        if len(values) * SMALL < len(acc[0]):
             return reduce(self.add, values, acc)
         return self._counted(acc[0].with_all(values))
 
     def remove_all(self, acc: _Counts, values: list[Any], /) -> _Counts:
         """Without these values. As `add_all`."""
-        if len(values) * _MANY < len(acc[0]):
+        if len(values) * SMALL < len(acc[0]):
             return reduce(self.remove, values, acc)
         return self._counted(acc[0].without_all(values))
 

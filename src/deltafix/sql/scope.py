@@ -14,7 +14,7 @@ from typing import Final
 from deltafix.sql.builder import Operand, Relation
 from deltafix.sql.text import Statement, exp
 
-__all__ = ["OUTER", "CorrelatedError", "Scope", "Source", "outer_column"]
+__all__ = ["OUTER", "CorrelatedError", "Scope", "Source", "outer_column", "shown_as"]
 
 OUTER: Final = "~outer"
 """The name of the source that has what a query that stands alone reads of the query around it."""
@@ -23,6 +23,24 @@ OUTER: Final = "~outer"
 def outer_column(place: int) -> exp.Column:
     """A column of that source."""
     return exp.column(f"{OUTER}{place}", OUTER)
+
+
+def shown_as(
+    statement: Statement, node: exp.Expr, names: Sequence[str], columns: Sequence[str]
+) -> list[str]:
+    """The names of the columns of an item of FROM, the first of which an alias may give.
+
+    Raises SqlProgrammingError for more names than columns, and for two columns of one name.
+    """
+    if len(names) > len(columns):
+        message = f"{len(names)} names for {len(columns)} columns"
+        raise statement.wrong(message, node, "give each column one name")
+    found = [*names, *columns[len(names) :]]
+    for place, one in enumerate(found):
+        if one in found[:place]:
+            message = f"two columns are called {one!r}"
+            raise statement.wrong(message, node, "give all columns names behind the alias")
+    return found
 
 
 class CorrelatedError(Exception):

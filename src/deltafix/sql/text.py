@@ -590,7 +590,7 @@ def _parser(base: type[Parser]) -> type[Parser]:
     Parameters and NULL have their places, which it does not note, and places in arrays are as they
     are written, with the number of the first as `offset`: it counts from 0 those that it takes for
     numbers. The text of an INTERVAL stays: it takes the first number and word in it for the whole.
-    RULES and a text may stand for the query of a view.
+    RULES and a text may stand for the query of a view, and aggregates in USING KEY.
     """
 
     class Strict(base):  # type: ignore[misc,valid-type]  # a class that is known when it is asked for
@@ -662,6 +662,16 @@ def _parser(base: type[Parser]) -> type[Parser]:
                 found.set("this", this)
                 found.set("unit", None)
             return found
+
+        def _parse_wrapped_id_vars(self, optional: bool = False) -> Any:
+            words = [
+                one.text.upper() for one in self._tokens[max(self._index - 2, 0) : self._index]
+            ]
+            if words != ["USING", "KEY"]:
+                return super()._parse_wrapped_id_vars(optional)
+            return self._parse_wrapped_csv(
+                lambda: self._parse_alias(self._parse_function() or self._parse_id_var())
+            )
 
         def _parse_alter_table_add(self) -> Any:
             if self._match_text_seq("CHECK", advance=False):

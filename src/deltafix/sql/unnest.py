@@ -14,7 +14,7 @@ from deltafix.rules.terms import Call, Const
 from deltafix.sql.aggregates import AGGREGATE
 from deltafix.sql.builder import Operand, equal
 from deltafix.sql.literals import Scalar
-from deltafix.sql.scope import Source
+from deltafix.sql.scope import Source, shown_as
 from deltafix.sql.text import exp
 from deltafix.sql.types import BIGINT
 
@@ -45,11 +45,8 @@ def elements(formulas: Formulas, item: exp.Expr, node: exp.Unnest) -> tuple[list
     if len(named) < len(arrays) > 1:
         message = f"UNNEST of {len(arrays)} arrays, with names for {len(named)}"
         raise scope.statement.wrong(message, item, "name the elements of each: AS u (x, y)")
-    shown = [name] * len(arrays) + ["ordinality"] * bool(numbered)
-    if len(named) > len(shown):
-        message = f"{len(named)} names for {len(shown)} columns"
-        raise scope.statement.wrong(message, item, "give each column one name")
-    shown[: len(named)] = named
+    given = [name] * len(arrays) + ["ordinality"] * bool(numbered)
+    shown = shown_as(scope.statement, item, named, given)
     if numbered:
         first = Scalar(lambda row: row[0] + 1, BIGINT, nullable=False)
         columns.append(builder.apply(first, [place], inner.body))

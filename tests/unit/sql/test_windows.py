@@ -191,6 +191,12 @@ def test_oracle_aggregates_in_qualify_and_in_named_windows_alone(query: str) -> 
         "SELECT k, rn FROM q WHERE rn = 2",
         "WITH q AS (SELECT ROW_NUMBER() OVER (ORDER BY id) AS rn, a AS k FROM t) "
         "SELECT k, rn FROM q AS r (k, rn) WHERE rn = 2",
+        "SELECT k, rn FROM ((SELECT ROW_NUMBER() OVER (ORDER BY id) AS rn, a AS k FROM t) "
+        "AS q (k, rn)) AS p WHERE rn = 2",
+        "SELECT q.k, rn FROM ((SELECT ROW_NUMBER() OVER (ORDER BY id) AS rn, a AS k FROM t) "
+        "AS q (k, rn)) WHERE rn = 2",
+        "SELECT t.id, q.rn FROM t ASOF LEFT JOIN (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS rn "
+        "FROM t) AS q ON t.id > q.id WHERE q.rn <= 1",
     ],
 )
 def test_a_number_that_has_another_name_outside_is_not_what_is_asked_for(
