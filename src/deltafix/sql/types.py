@@ -294,6 +294,11 @@ No column has it, and no other expression.
 DECIMALS: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 """Exact for sums and products of decimals, and rounding as SQL does where digits are cut."""
 
+_UNROUNDED: Final = decimal.Context(
+    prec=80, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow]
+)
+"""An error where a digit would be cut: a text may have any number of them."""
+
 
 @cache
 def decimal_type(digits: int, scale: int) -> SqlType:
@@ -303,7 +308,10 @@ def decimal_type(digits: int, scale: int) -> SqlType:
 
     def write(value: Any) -> int | None:
         if isinstance(value, Decimal):
-            unscaled = DECIMALS.scaleb(value, scale)
+            try:
+                unscaled = _UNROUNDED.scaleb(value, scale)
+            except ArithmeticError:
+                return None
             if not unscaled.is_finite() or not -most < unscaled < most:
                 return None
             found = int(unscaled)
