@@ -399,7 +399,8 @@ class _Maker:
         values = ", ".join(f"({row})" for row in by_key.values())
         free = [n for n, _ in table.columns if n not in {*table.key, *table.ruled}]
         kinds = dict(table.columns)
-        if form in ("ignore", "replace") and not table.constraints:
+        # of a table that is all key DuckDB's REPLACE returns nothing, and SQLite's the row
+        if (form == "ignore" or (form == "replace" and free)) and not table.constraints:
             return f"INSERT OR {form.upper()} INTO {table.name} VALUES {values}"
         if form == "update" and free:
             scope = tuple(

@@ -37,6 +37,11 @@ from deltafix.facts.wide import as_number, as_text
 DECIMALS: Final = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
 """Exact for sums and products of decimals, and rounding as SQL does where digits are cut."""
 
+_UNROUNDED: Final = decimal.Context(
+    prec=80, traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow]
+)
+"""An error where a digit would be cut: a text may have any number of them."""
+
 MOST_DIGITS: Final = 38
 """The digits of a decimal."""
 NARROW_DIGITS: Final = 18
@@ -226,7 +231,10 @@ def write_decimal(digits: int, scale: int) -> Callable[[Any], Any]:
 
     def write(value: Any) -> int | None:
         if isinstance(value, Decimal):
-            unscaled = DECIMALS.scaleb(value, scale)
+            try:
+                unscaled = _UNROUNDED.scaleb(value, scale)
+            except ArithmeticError:
+                return None
             if not unscaled.is_finite() or not -most < unscaled < most:
                 return None
             found = int(unscaled)

@@ -390,7 +390,10 @@ def _float_to_decimal(wanted: SqlType, dialect: str) -> Callable[[Any], Decimal]
             exact = Decimal(_half_up(scaled)).scaleb(-wanted.scale, DECIMALS)
         else:
             text = f"{value:.15g}" if dialect == "postgres" else repr(value)
-            exact = DECIMALS.quantize(Decimal(text), unit)
+            try:
+                exact = DECIMALS.quantize(Decimal(text), unit)
+            except InvalidOperation:
+                raise OverflowError(f"{value} is no {wanted.name}") from None
         if not fits(exact, wanted):
             raise OverflowError(f"{value} is no {wanted.name}")
         return exact

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
-from decimal import Decimal
+from decimal import Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,9 @@ MOMENTS = {
     TIMESTAMPTZ: st.datetimes(timezones=st.just(UTC)),
     decimal_type(8, 2): st.decimals("-999999.99", "999999.99", places=2),
     decimal_type(18, 18): st.decimals(-1, 1, places=18).filter(lambda value: abs(value) < 1),
+    decimal_type(38, 2): st.integers(1 - 10**38, 10**38 - 1).map(
+        lambda whole: Context(prec=40).scaleb(whole, -2)
+    ),
 }
 
 

@@ -6,6 +6,7 @@ that they go through in `test_doors.py`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from decimal import Decimal
@@ -16,7 +17,8 @@ import pytest
 
 import deltafix.sql
 from deltafix.facts.wide import as_number, as_text
-from deltafix.sql.types import Column, decimal_type
+from deltafix.sql.casts import from_text
+from deltafix.sql.types import Column, SqlType, decimal_type
 from deltafix.web.json_values import read_sql, write_sql
 
 MOST = 10**38 - 1
@@ -183,3 +185,23 @@ def test_dialects_have_them_their_way(dialect: Any, query: str, found: Any) -> N
         db.execute("INSERT INTO t VALUES (12345678901234567890.0123456789, 1.5)")
         ((value,),) = rows(db, f"SELECT {query} FROM t")
         assert repr(value) == repr(found)
+
+
+@pytest.mark.parametrize("kind", [decimal_type(8, 2), decimal_type(38, 2)], ids=str)
+def test_no_door_cuts_the_last_of_many_digits(kind: SqlType) -> None:
+    whole = f"1.{'0' * 100}"
+    assert from_text(whole, kind) == 1
+    for text in (f"{whole}1", "1e999999", "1e-999999", "9" * 120):
+        with pytest.raises(OverflowError, match=f"is no {re.escape(kind.name)}"):
+            from_text(text, kind)
+        assert not kind.holds(Decimal(text))
+    assert not kind.holds(Decimal("sNaN"))
+
+
+def test_a_float_beyond_every_decimal_is_told_in_each_dialect() -> None:
+    for dialect in ("duckdb", "postgres"):
+        with closing(deltafix.sql.connect(dialect=dialect)) as db:  # type: ignore[arg-type]
+            for kind in ("DECIMAL(8, 2)", "DECIMAL(38, 2)"):
+                query = f"SELECT CAST(CAST(1e300 AS DOUBLE PRECISION) AS {kind})"
+                with pytest.raises(deltafix.sql.DataError, match=r"1e\+300 is no DECIMAL"):
+                    db.execute(query)
