@@ -14,7 +14,7 @@ from random import Random
 
 from random_extended import extended
 
-__all__ = ["CORNERS", "FAR", "NUMBERS", "SYMBOLS", "Body", "Generator", "Relation"]
+__all__ = ["CORNERS", "FAR", "NUMBERS", "SYMBOLS", "Body", "Generator", "Relation", "asked"]
 
 SYMBOLS = ("a", "b", "c", "d")
 NUMBERS = range(5)
@@ -80,6 +80,32 @@ class Body:
         name = f"{ {'symbol': 's', 'float': 'f'}.get(kind, 'x') }{self.fresh}"
         self.bound[kind].append(name)
         return name
+
+
+def asked(rng: Random) -> str:
+    """Rules of one relation whose heads Python computes: a load stops for values in each.
+
+    What it looks at ahead of a stop is up to the next rule, whose tests are not this one's.
+    """
+    inputs = {"word": 1, "pair": 2, "other": 2}
+    lines = [
+        f".decl {name}({', '.join(f'c{n}: symbol' for n in range(width))})\n.input {name}"
+        for name, width in inputs.items()
+    ]
+    lines.append(".decl asked(t: symbol)\n.output asked")
+    for _ in range(rng.randint(2, 4)):
+        atoms, names = [], []
+        for number in range(rng.choice((1, 2, 2))):
+            name = rng.choice([*inputs])
+            args = [f"t{number}{place}" for place in range(inputs[name])]
+            names += args
+            atoms.append(f"{name}({', '.join(args)})")
+        op = rng.choice(("=", "!=", "!="))
+        tests = [f'{rng.choice(names)} {op} "{text}"' for text in rng.sample(SYMBOLS, 2)]
+        body = ", ".join([*atoms, *rng.sample(tests, rng.choice((0, 0, 1, 2)))])
+        other = rng.choice([*names, '"-"'])
+        lines.append(f"asked(cat({rng.choice(names)}, {other})) :- {body}.")
+    return "\n".join(lines) + "\n"
 
 
 class Generator:

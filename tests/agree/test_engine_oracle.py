@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 from tests.derivation_counts import derivation_counts
 from tests.oracle import evaluate
+from tests.random_rules import asked
 from tests.strategies import FEATURES, FOLDS, REDUCERS, random_program, random_script, replay
 
 import deltafix
@@ -181,3 +182,22 @@ def test_agree_one_epoch_of_many_changes_equals_many_epochs_of_one(strategy: str
                 assert parts == tx.delta
                 for name in whole.schemas:
                     assert split.rows(name) == whole.rows(name)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_oracle_a_load_that_stops_for_functors_of_several_rules(seed):
+    for number in range(60):
+        rng = Random(f"asked {seed} {number}")
+        program = deltafix.Program.parse(asked(rng))
+        script = random_script(rng, program, 3, 8)
+        with deltafix.connect(program) as at_once, deltafix.connect(program) as one_by_one:
+            for edits, inputs in zip(script, replay(program, script), strict=True):
+                with at_once.transaction() as tx:
+                    for sign, name, row in edits:
+                        (tx.insert if sign == "+" else tx.delete)(name, [row])
+                for sign, name, row in edits:
+                    with one_by_one.transaction() as tx:
+                        (tx.insert if sign == "+" else tx.delete)(name, [row])
+                expected = evaluate(program, inputs)["asked"]
+                assert {*at_once.rows("asked")} == expected, str(program)
+                assert {*one_by_one.rows("asked")} == expected, str(program)

@@ -187,7 +187,9 @@ def test_dialects_have_them_their_way(dialect: Any, query: str, found: Any) -> N
         assert repr(value) == repr(found)
 
 
-@pytest.mark.parametrize("kind", [decimal_type(8, 2), decimal_type(38, 2)], ids=str)
+@pytest.mark.parametrize(
+    "kind", [decimal_type(8, 2), decimal_type(38, 2)], ids=lambda kind: kind.name
+)
 def test_no_door_cuts_the_last_of_many_digits(kind: SqlType) -> None:
     whole = f"1.{'0' * 100}"
     assert from_text(whole, kind) == 1
