@@ -44,8 +44,9 @@ from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import And, Atom, Formula, Program, Rule, conjunction
 from deltafix.rules.check import typed
 from deltafix.rules.functors import CONSTRAINTS, INFIX
-from deltafix.rules.logical import functor_kinds
+from deltafix.rules.logical import functor_kinds, told
 from deltafix.rules.passes.magic import executable
+from deltafix.rules.schemas import row_schemas
 from deltafix.rules.show import show_formula, show_rule, show_term
 from deltafix.rules.terms import Term, Var
 from deltafix.rules.walk import Leaf, map_rule, occurrences
@@ -124,7 +125,13 @@ class Words:
         self.merges: dict[str, Merge] = {
             one.name: one.merge for one in plan.relations if one.merge is not None
         }
-        self.rules = written_rules(program if run is checked.program else checked.program, run)
+        # Without inlining and demand the rules that run are the program's, one by one.
+        self.rules = written_rules(checked.program, run)
+        if checked.program is not program:  # without logical types, which users have
+            if run is checked.program:
+                self.rules = [show_rule(rule) for rule in program.rules]
+            else:
+                self.rules = [_as_written(told(rule, self._written_columns)) for rule in run.rules]
         self.strata: dict[str, int] = {}
         self.folds: dict[str, Fold] = {}
         self.falling: set[str] = set()
@@ -160,7 +167,8 @@ class Words:
         """
         found = _WORDS.get(db)
         if found is None or found.plan is not db.plan or found._codes is not db._codes:
-            found = _WORDS[db] = cls(db.program, db.plan, db._codes, db.schemas)
+            schemas = {} if db._physical else row_schemas(db.program)
+            found = _WORDS[db] = cls(db.program, db.plan, db._codes, schemas)
         return found
 
     def _plain(self) -> frozenset[str]:
@@ -239,8 +247,9 @@ class Words:
     def _typed_columns(self, relation: str) -> Sequence[LogicalType | None]:
         if not any(schema.has_logical for schema in self.schemas.values()):
             return ()
-        schema = self.schemas.get(self.names[relation])
-        if schema is not None and len(schema.columns) == len(self.types[relation]):
+        schema = self.schemas.get(self.names.get(relation, relation))
+        types = self.types.get(relation)  # none of one that is computed on demand
+        if schema is not None and (types is None or len(schema.columns) == len(types)):
             return [column.of for column in schema.columns]
         fold = self.folds.get(relation)
         if fold is not None:
@@ -253,6 +262,11 @@ class Words:
             kinds = self._logical_types(clause)
             return [kinds.get(arg) if isinstance(arg, Slot) else None for arg in clause.args]
         return ()
+
+    def _written_columns(self, relation: str) -> Sequence[LogicalType | None]:
+        """The logical types of a relation's columns, by its name in the program that runs."""
+        schema = self.schemas.get(as_written(relation))
+        return () if schema is None else [column.of for column in schema.columns]
 
     def values(self, derivation: Derivation) -> dict[Slot, Value]:
         """The value of each variable of a derivation."""
@@ -524,7 +538,7 @@ def as_written(relation: str) -> str:
 
 def written_rules(program: Program, run: Program) -> list[str]:
     """The text of each rule of the program that runs, in its order."""
-    if run is program or program.kinds != run.kinds:
+    if run is program:
         return [show_rule(rule) for rule in program.rules]
     return [_as_written(rule) for rule in run.rules]
 

@@ -20,9 +20,19 @@ from deltafix.errors import FunctorError
 from deltafix.facts.logical_types import LogicalType, logical_type
 from deltafix.facts.values import fitting, logical_text, show_value
 from deltafix.facts.wide import as_number, as_text
-from deltafix.rules.ast import Attribute, FunctorDecl, Program, Rule
-from deltafix.rules.terms import Call
-from deltafix.rules.walk import subterms, terms_of
+from deltafix.rules.ast import (
+    Atom,
+    Attribute,
+    Comparison,
+    Formula,
+    FunctorDecl,
+    Not,
+    Program,
+    Rule,
+    conjunction,
+)
+from deltafix.rules.terms import Call, Const, Term, Var
+from deltafix.rules.walk import subterms, terms_of, uses
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -244,6 +254,58 @@ def base_name(program: Program, name: str) -> str:
     """A type's name in the program without logical types."""
     kind = program.logical(program.kind(name))
     return name if kind is None else kind.base
+
+
+def told(rule: Rule, columns: Callable[[str], Sequence[LogicalType | None]]) -> Rule:
+    """A rule without logical types with its constants and functors as users write them.
+
+    `columns` gives the logical types of a relation's columns, none if it has none.
+    """
+    kinds: dict[str, LogicalType] = {}
+    for atom, _ in uses(conjunction((*rule.heads, rule.body))):
+        for arg, kind in zip(atom.args, columns(atom.relation), strict=False):
+            _note(arg, kind, kinds)
+
+    def formula(one: Formula) -> Formula:
+        if isinstance(one, Atom):
+            of = columns(one.relation) or [None] * len(one.args)
+            return replace(one, args=tuple(map(_told, one.args, of)))
+        if isinstance(one, Comparison):
+            sides = (
+                kinds.get(side.name) for side in (one.left, one.right) if isinstance(side, Var)
+            )
+            kind = next((found for found in sides if found is not None), None)
+            return replace(one, left=_told(one.left, kind), right=_told(one.right, kind))
+        if isinstance(one, Not):
+            return replace(one, body=formula(one.body))
+        return replace(one, parts=tuple(map(formula, one.parts)))
+
+    heads = tuple(replace(head, args=formula(head).args) for head in rule.heads)  # type: ignore[union-attr]
+    return replace(rule, heads=heads, body=formula(rule.body))
+
+
+def _note(term: Term, kind: LogicalType | None, kinds: dict[str, LogicalType]) -> None:
+    """What a pattern in a column of a type says of its variables."""
+    if isinstance(term, Var) and kind is not None:
+        kinds.setdefault(term.name, kind)
+    elif isinstance(term, Call) and kind is not None and kind.nullable and len(term.args) == 1:
+        _note(term.args[0], logical_type(kind.inner), kinds)
+
+
+def _told(term: Term, kind: LogicalType | None) -> Term:
+    """A term in the place of a value of a type."""
+    if isinstance(term, Const) and kind is not None and term.value is not None:
+        return replace(term, value=kind.read(term.value))
+    if not isinstance(term, Call):
+        return term
+    signature = functor_kinds(term.functor)
+    if signature is not None:
+        functor, names = signature
+        args = tuple(map(_told, term.args, map(logical_type, names)))
+        more = (Const(names[-1], "symbol"),) if functor == "as" else ()
+        return replace(term, functor=functor, args=(*args, *more))
+    inner = logical_type(kind.inner) if kind is not None and kind.nullable else None
+    return replace(term, args=tuple(_told(arg, inner) for arg in term.args))
 
 
 def called(rules: Sequence[Rule]) -> dict[str, None]:

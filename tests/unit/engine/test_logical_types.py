@@ -443,6 +443,34 @@ def test_a_proof_shows_values_of_users(warm_kernel: None) -> None:
         assert db.derivation_count("days", ("ann", 10)) == 1
 
 
+def test_proofs_of_what_is_kept_and_of_what_is_asked_for(warm_kernel: None) -> None:
+    text = """
+    .decl a(n: symbol, d: date)
+    .decl best(n: symbol, d: date)
+    best(n, d) :- a(n, d).
+    best(n, d) <= best(n, e) :- e > d.
+    .decl one(n: symbol, d: date) choice-domain n
+    one(n, d) :- a(n, d).
+    .decl old(n: symbol, d: date?) magic
+    old(n, [d + 1]) :- a(n, d), d < "2026-01-01".
+    .decl q(n: symbol)
+    q(n) :- old(n, ["2025-01-02"]).
+    .output q
+    """
+    with deltafix.connect(text) as db:
+        with db.transaction() as tx:
+            tx.insert("a", [("x", date(2026, 1, 1)), ("x", date(2025, 1, 1))])
+        assert db.rows("q") == [("x",)]
+        assert 'another best("x", e) with e > "2026-01-01"' in str(
+            db.why('best("x", "2026-01-01")')
+        )
+        assert 'keeps one("x", "2025-01-01") instead' in str(db.why_not('one("x", "2026-01-01")'))
+        said = str(db.why('q("x")'))
+        assert '[q(n) :- old(n, ["2025-01-02"]).]' in said
+        assert 'old("x", "2025-01-02")  [old(n, [d + 1]) :- a(n, d), d < "2026-01-01".]' in said
+        assert '"2025-01-01" + 1 = "2025-01-02"' in said
+
+
 def test_a_type_of_the_program_has_its_own_name(warm_kernel: None) -> None:
     text = '.type date <: symbol .decl a(d: date) .decl b(d: date) a("x"). b(d) :- a(d).'
     with deltafix.connect(text) as db:
