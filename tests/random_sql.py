@@ -1208,9 +1208,10 @@ class _Maker:
             named = self.random.choice(within)
         if named and self.maybe(0.15):
             where = f"{where} AND {named}" if where else f" WHERE {named}"
-        if small and not self.portable and self.maybe(0.1):
+        follows = not any(" OVER " in one for one in shown)  # of equal rows any may be left out
+        if small and not self.portable and self.maybe(0.1) and follows:
             where += f" QUALIFY {self.window(scope, INT)} <= {self.value(INT, required=True)}"
-        if (small and self.maybe(0.06)) or self.numbers:
+        if (small and self.maybe(0.06) and follows) or self.numbers:
             rest = f"FROM {text}{where}"
             return self.numbered(columns, distinct, scope, shown, rest), columns
         return f"SELECT {distinct}{', '.join(shown)} FROM {text}{where}", columns

@@ -18,7 +18,6 @@ MAX_ALTERNATIVES: Final = 4096
 """Alternatives of one body; `(a ; b), (c ; d), …` doubles with every group."""
 
 Leaf: TypeAlias = Var | Wildcard | Const
-Calls: TypeAlias = "Callable[[Call | Aggregate], Term] | None"
 _LEAVES: Final = (Wildcard, Const)
 _WITH_ARGS: Final = (Atom, Call)
 _WITH_PARTS: Final = (And, Or)
@@ -165,7 +164,11 @@ def inside(disjunction: Or) -> tuple[tuple[Formula, ...], ...]:
     return tuple(case for part in disjunction.parts for case in alternatives(part))
 
 
-def map_term(term: Term, leaf: Callable[[Leaf], Term], call: Calls = None) -> Term:
+def map_term(
+    term: Term,
+    leaf: Callable[[Leaf], Term],
+    call: Callable[[Call | Aggregate], Term] | None = None,
+) -> Term:
     """The same term with every variable, wildcard and constant replaced.
 
     `call` rewrites calls and aggregates themselves, before their arguments are looked at; what it
@@ -188,7 +191,11 @@ def map_term(term: Term, leaf: Callable[[Leaf], Term], call: Calls = None) -> Te
     return leaf(term)
 
 
-def map_formula(formula: Formula, leaf: Callable[[Leaf], Term], call: Calls = None) -> Formula:
+def map_formula(
+    formula: Formula,
+    leaf: Callable[[Leaf], Term],
+    call: Callable[[Call | Aggregate], Term] | None = None,
+) -> Formula:
     """The same formula with every variable, wildcard and constant replaced."""
     if isinstance(formula, Atom):
         return replace(formula, args=tuple(map_term(arg, leaf, call) for arg in formula.args))
@@ -200,7 +207,11 @@ def map_formula(formula: Formula, leaf: Callable[[Leaf], Term], call: Calls = No
     return replace(formula, parts=tuple(map_formula(part, leaf, call) for part in formula.parts))
 
 
-def map_rule(rule: Rule, leaf: Callable[[Leaf], Term], call: Calls = None) -> Rule:
+def map_rule(
+    rule: Rule,
+    leaf: Callable[[Leaf], Term],
+    call: Callable[[Call | Aggregate], Term] | None = None,
+) -> Rule:
     """The same rule with every variable, wildcard and constant replaced."""
     heads = []
     for head in rule.heads:
