@@ -307,7 +307,7 @@ class Maintained:
             return statement.error(SqlProgrammingError, TOO_DEEP[0], None, TOO_DEEP[1])
         if (
             isinstance(error, FunctorError)
-            and isinstance(cause, ArithmeticError | ValueError)
+            and isinstance(cause, ArithmeticError | ValueError | None)
             and not isinstance(cause, SqlError)
         ):
             called = error.values.get("functor")
@@ -317,7 +317,8 @@ class Maintained:
                 if called in view.builder.functions
             )
             caller = next(callers, None)
-            said = str(cause) if caller is None else f"{cause}, in view {caller!r}"
+            said = str(cause or error).removesuffix("; rolled back")  # without one, of rules
+            said = said if caller is None else f"{said}, in view {caller!r}"
             if not self._open:
                 return statement.data(f"{said}; the transaction was rolled back")
             if self._aborted is not None:

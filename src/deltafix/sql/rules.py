@@ -447,15 +447,17 @@ def _attribute_type(kind: Kind | None) -> str:
 
 def _erased(rule: Rule, typed: Rule) -> Rule:
     """A rule without values of logical types, as it was written if it has none."""
-    if not called([typed]) and _constants(rule) == _constants(typed):
+    if not called([typed]) and _typed(rule) == _typed(typed):
         return rule
     return map_rule(typed, _untyped_nil, _untyped_record)
 
 
-def _constants(rule: Rule) -> list[Value]:
+def _typed(rule: Rule) -> list[Value]:
+    """What inference says of a rule's values besides functors: constants, bounds of sums."""
     parts = (rule.heads[0], rule.body)
-    terms = (one for part in parts for term in terms_of(part) for one in subterms(term))
-    return [one.value for one in terms if isinstance(one, Const)]
+    terms = [one for part in parts for term in terms_of(part) for one in subterms(term)]
+    constants = [one.value for one in terms if isinstance(one, Const)]
+    return [*constants, *(one.most for one in terms if isinstance(one, Aggregate))]
 
 
 def _untyped_nil(leaf: Leaf) -> Term:

@@ -331,3 +331,30 @@ def test_a_program_names_parts_by_all_that_they_follow_from() -> None:
     parts = [found - {"edge", "there", "v"} for found in names]
     assert len(parts[0]) == len(parts[1]) == 2
     assert not parts[0] & parts[1]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "s(sum r : { t(_, [r]) }).",
+        "s(x) :- x = sum r : { t(_, [r]) }.",
+        "part(1, sum r : { t(_, [r]) }). s(x) :- part(_, x).",
+        "s(x) :- x = max y : { y = sum r : { t(_, [r]) } }.",
+        "s(r + r) :- t(1, [r]).",
+    ],
+)
+@pytest.mark.parametrize("digits", [10, 18])
+def test_what_rules_compute_beyond_a_decimal_is_an_error_of_sql(rule: str, digits: int) -> None:
+    """A bound of a sum that no functor or constant stands beside was lost: rows were wrong."""
+    most, kind = Decimal("9" * digits).scaleb(-2), f"DECIMAL({digits}, 2)"
+    with closing(deltafix.sql.connect()) as db:
+        db.execute(f"CREATE TABLE t (i INTEGER NOT NULL, r {kind})")
+        db.execute(f"CREATE VIEW s (x) AS RULES $$ {rule} $$")
+        db.insert("t", [(1, Decimal("0.25"))])
+        before = db.execute("SELECT * FROM s").fetchall()
+        with pytest.raises(deltafix.sql.DataError, match=r"units of the last digit|is no decimal"):
+            db.insert("t", [(1, most), (2, most)])
+        assert db.execute("SELECT * FROM s").fetchall() == before
+        db.insert("t", [(2, Decimal("0.50"))])
+        first, total = Decimal("0.50"), Decimal("0.75")
+        assert db.execute("SELECT * FROM s").fetchall() == [(first if "r + r" in rule else total,)]
