@@ -133,7 +133,8 @@ class LogicalType:
             return None
         found = self.parse(text)
         if found is None or self.write(found) is None:
-            raise ValueError(f"{self.name} is written like {self.like}")
+            missing = " or nil" if self.nullable else ""
+            raise ValueError(f"{self.name} is written like {self.like}{missing}")
         return found
 
     def to_json(self, value: Any) -> Any:

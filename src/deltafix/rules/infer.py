@@ -70,7 +70,11 @@ def advice(program: Program, left: Node, right: Node) -> str:
     one, two = left.root().allowed, right.root().allowed
     logical = [kind for kind in map(program.logical, sorted(one | two)) if kind is not None]
     if logical:
-        likes = (f"{kind.name} is written like {kind.spelled}" for kind in logical)
+        likes = (
+            f"{kind.name} is written like "
+            + (f"[{kind.spelled}] or nil" if kind.nullable else kind.spelled)
+            for kind in logical
+        )
         return "; ".join(likes) + "; `as` casts"
     if (one | two).difference(BASES):
         return "values of a constructed type fit that type only"

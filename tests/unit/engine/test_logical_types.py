@@ -275,6 +275,7 @@ def test_a_value_of_another_type_is_named(
     ("rules", "code", "says"),
     [
         ('.decl b(d: date) b("2026-02-30").', "DF120", 'date is written like "2026-01-31"'),
+        ('.decl b(d: date?) b("2026-02-03").', "DF120", 'date? is written like ["2026-01-31"] or'),
         (".decl a(d: date) .decl b(d: date) b(d + e) :- a(d), a(e).", "DF120", "days are added"),
         (".decl a(d: date) .decl b(d: number) b(d) :- a(d).", "DF120", "`d` cannot be both number"),
         (
