@@ -10,10 +10,10 @@ here stores, interns or sorts rows, and nothing here imports numpy or pyarrow.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import EllipsisType
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.errors import FactError, TypeMismatchError, UnknownRelationError
@@ -257,25 +257,11 @@ class Schema:
 
         Raises ValueError for a value that is none of its column's.
         """
-        found = [*rows]
-        if self.logical:
-            for number, row in enumerate(found):
-                values = list(row)
-                for place, kind in self.logical:
-                    values[place] = kind.encode(values[place])
-                found[number] = tuple(values)
-        return found
+        return _changed(rows, [(place, kind.encode) for place, kind in self.logical])
 
     def decoded(self, rows: Iterable[Row]) -> list[Row]:
         """The inverse of `encoded`."""
-        found = [*rows]
-        if self.logical:
-            for number, row in enumerate(found):
-                values = list(row)
-                for place, kind in self.logical:
-                    values[place] = kind.decode(values[place])
-                found[number] = tuple(values)
-        return found
+        return _changed(rows, [(place, kind.decode) for place, kind in self.logical])
 
     def as_row(self, row: object, index: int | None = None) -> Row:
         """The tuple that a row is: as it is, of a list, or of a dataclass with these columns.
@@ -323,6 +309,18 @@ class Schema:
         }
         inside = ", ".join(samples.get(base, "1") for base in self.types)
         return f"({inside},)" if self.arity == 1 else f"({inside})"
+
+
+def _changed(rows: Iterable[Row], changes: Sequence[tuple[int, Callable[[Any], Any]]]) -> list[Row]:
+    """Rows with the values at some places changed."""
+    found = [*rows]
+    if changes:
+        for number, row in enumerate(found):
+            values = list(row)
+            for place, change in changes:
+                values[place] = change(values[place])
+            found[number] = tuple(values)
+    return found
 
 
 def _type_name(column: Column) -> str:

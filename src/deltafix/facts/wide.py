@@ -3,9 +3,9 @@
 The engine's number has 64 bits; one of 38 digits, of which a DECIMAL is, has 127 and a sign. It is
 written as 32 hexadecimal digits, the least number as 32 zeros; so equality, joins, groups, keys,
 MIN and ORDER BY are what they are for text, and only what computes reads them. Digits of the base
-ten would be as good, but these are the bytes of Arrow's decimals (`sql.logical`). Invariant:
-`as_text` and `as_number` are inverse on numbers of 128 bits, and of two texts the lesser is of the
-lesser number. Which types have such values is said in `sql.types`.
+ten would be as good, but these are the bytes of Arrow's decimals (`facts.logical_arrow`).
+Invariant: `as_text` and `as_number` are inverse on numbers of 128 bits, and of two texts the lesser
+is of the lesser number. Which types have such values is said in `facts.logical_types`.
 """
 
 from __future__ import annotations
