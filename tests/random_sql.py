@@ -1550,14 +1550,17 @@ class _Maker:
         return f"WITH {name} ({', '.join(names)}) AS ({query}){outer}", shown
 
     def counted(self, name: str, table: Table, names: list[str]) -> tuple[str, Columns]:
-        """Paths by UNION ALL, up to a depth: every way counts."""
+        """Paths by UNION ALL, up to a depth, or as far as they lead up: every way counts."""
         one, two = self.random.sample(names, 2)
-        kind = self.random.choice(("JOIN", "JOIN", "LEFT JOIN"))
+        kind, bound = self.random.choice((
+            ("JOIN", f"{name}.d < 2"), ("LEFT JOIN", f"{name}.d < 2"),
+            ("JOIN", f"g.{one} < g.{two} AND {name}.y < 3"),
+        ))  # fmt: skip
         query = (
             f"WITH RECURSIVE {name}(x, y, n, d) AS (SELECT {one}, {two}, {one} + 1, 0 FROM "
             f"{table.name} UNION ALL SELECT {name}.x, g.{two}, {name}.n * 2 + g.{one}, "
             f"{name}.d + 1 FROM {name} {kind} {table.name} AS g ON {name}.y = g.{one} "
-            f"WHERE {name}.d < 2) "
+            f"WHERE {bound}) "
         )
         columns = (("x", INT), ("y", INT), ("n", INT), ("d", INT))
         kept, self.sources, self.joins = self.sources, [Table(name, columns)], (0,)

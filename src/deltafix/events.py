@@ -21,7 +21,8 @@ class EpochReport:
         retracted: facts of recursive strata taken down, for good or not.
         revived: retracted facts that held by another derivation after all.
         reranked: facts whose rank moved.
-        abandoned: strata whose wave cost more than recomputing them, and which were recomputed.
+        abandoned: strata that were recomputed: their wave cost more than that, or joined rows that
+            do not hold with a value that has no result.
         taken: facts that became true one at a time in recursive strata.
         changed: rows whose truth differs from before, given and derived.
         probed: rows looked at while joining.

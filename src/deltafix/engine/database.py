@@ -18,6 +18,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, overload
 
+import numpy as np
+
 from deltafix.collector import held_back
 from deltafix.diagnostics import suggest
 from deltafix.doing import tell
@@ -35,6 +37,7 @@ from deltafix.engine.run import (
     Limits,
     Run,
     between,
+    is_in_doubt,
     set_budget,
     stopped,
 )
@@ -44,7 +47,7 @@ from deltafix.engine.store import relation_cell
 from deltafix.engine.tables import Tables
 from deltafix.engine.transaction import Transaction
 from deltafix.engine.watch import Watch, Watchers
-from deltafix.errors import BudgetError, TransactionError
+from deltafix.errors import BudgetError, FunctorError, TransactionError
 from deltafix.facts.delta import Delta
 from deltafix.facts.relation_delta import RelationDelta, html_table
 from deltafix.facts.schema import Row, Schema
@@ -52,7 +55,7 @@ from deltafix.facts.typed import R
 from deltafix.facts.values import require_callback
 from deltafix.kernel import layout as at
 from deltafix.kernel.arena import Arena
-from deltafix.kernel.entries import commit, rollback
+from deltafix.kernel.entries import commit, delete_rows, insert_rows, rollback
 from deltafix.plan.build import prepared
 from deltafix.plan.cache import Cache
 from deltafix.plan.normalize import Core
@@ -507,6 +510,30 @@ class Database(Reading):
             self._run.epoch(self.budget)
         except BudgetError as error:
             raise stopped(self._arena, self._linked, error) from None
+        except FunctorError:
+            if self._rules is not None or not is_in_doubt(self._arena):
+                raise
+            self._recompute()
+
+    def _recompute(self) -> None:
+        """Run the epoch from its start again, with nothing retracted in it: all rows hold."""
+        arena = self._arena
+        edits = given_changes(arena, self._given)
+        with self._gate:
+            rollback(arena.words, arena.cells)
+            self._strata.undo()
+        for edit in edits:
+            change = insert_rows if edit.added else delete_rows
+            codes = np.ascontiguousarray(edit.codes).reshape(-1)
+            number = self._linked.given(edit.schema.relation)
+            change(arena.words, arena.cells, codes, number, len(edit.codes))
+        schedule = arena.cells[at.SCHEDULE]
+        arena.cells[at.SCHEDULE] = at.RECOMPUTE
+        try:
+            self._run.epoch(self.budget)
+        finally:
+            arena.cells[at.SCHEDULE] = schedule
+        arena.cells[at.C_ABANDONED] += 1
 
     def _first_epoch(self) -> None:
         """Run every rule from scratch, the text's facts too."""

@@ -78,6 +78,20 @@ def stratum_of(arena: Arena) -> int:
     return int(arena.cells[at.S_STRATUM]) - int(arena.cells[at.S_PHASE] == -1)
 
 
+def is_in_doubt(arena: Arena) -> bool:
+    """Whether a run that a functor's error ended may have called it of a row that goes.
+
+    While a recursion is retracted, what is newly given is joined with rows that nobody knows to
+    hold (SAVE, WAVE); where inserts come first, in all phases. Everywhere else rows do hold.
+    """
+    cells = arena.cells
+    doubtful = (
+        cells[at.S_PHASE] % 16 in (at.PHASE_SAVE, at.PHASE_WAVE)
+        or cells[at.STRATEGY] == at.INSERTS_FIRST
+    )
+    return bool(cells[at.RECURSIVE] and doubtful)
+
+
 class Run:
     """One epoch of the kernel, from `maintain` to its end.
 

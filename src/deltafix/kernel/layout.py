@@ -417,6 +417,12 @@ STATE_MID = 3  # both: the old state less what was deleted
 # strategies
 WAVEFRONT, LOCAL, DELETES_FIRST, INSERTS_FIRST, DRED, RECOMPUTE = range(6)
 
+# Phases of a stratum's epoch, in S_PHASE; what they do: `maintain`.
+(
+    PHASE_GIVEN_OUT, PHASE_DESTROY, PHASE_SAVE, PHASE_WAVE, PHASE_GIVEN_IN, PHASE_CREATE,
+    PHASE_TAKE, PHASE_WIPE, PHASE_FULL, PHASE_LOOK,
+) = range(1, 11)  # fmt: skip
+
 # errors
 ERR_NONE, ERR_MEMORY, ERR_ROWS, ERR_ROUNDS, ERR_CANCEL, ERR_SUPPORT = range(6)
 # results of a run, or of one step of it: ASK for a functor's value, OUTSIDE for a whole stratum,

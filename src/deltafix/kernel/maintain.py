@@ -40,7 +40,6 @@ from deltafix.kernel.wave import follow, next_suspect
 RECOMPUTATION = 0x798  # WIPE, FULL, TAKE
 AGAIN = 0x7A4  # WAVE, LOOK, TAKE
 GAINS = 0x76  # CREATE, TAKE: nothing can be lost any more
-(GIVEN_OUT, DESTROY, SAVE, WAVE, GIVEN_IN, CREATE, TAKE, WIPE, FULL, LOOK) = range(1, 11)
 
 
 @kernel("i:ALPi")
@@ -65,7 +64,7 @@ def script_of(A, L, P, t):
     if P[t + at.T_FRESH] == 0 and edited == 0 and changed == 0:
         return np.int64(0)
     if P[t + at.T_NLOWER] == 0 and P[t + at.T_NCONST] == 0 and not P[t + at.T_RECURSIVE]:
-        return np.int64(GIVEN_OUT)  # given rows only: nothing to derive
+        return np.int64(at.PHASE_GIVEN_OUT)  # given rows only: nothing to derive
     strategy = L[at.STRATEGY]
     if P[t + at.T_FRESH] or strategy == at.RECOMPUTE or (holds == 0 and changed * 2 > below):
         return np.int64(RECOMPUTATION)
@@ -83,15 +82,15 @@ def set_states(L):
     strategy = L[at.STRATEGY]
     before = np.int64(at.STATE_NEW)
     after = np.int64(at.STATE_NEW)
-    if phase == DESTROY:
+    if phase == at.PHASE_DESTROY:
         before = np.int64(at.STATE_NEW if strategy == at.INSERTS_FIRST else at.STATE_MID)
         after = np.int64(at.STATE_UNION if strategy == at.INSERTS_FIRST else at.STATE_OLD)
-    elif phase == SAVE or phase == CREATE:
+    elif phase == at.PHASE_SAVE or phase == at.PHASE_CREATE:
         before = np.int64(at.STATE_OLD if strategy == at.INSERTS_FIRST else at.STATE_MID)
         after = np.int64(at.STATE_UNION if strategy == at.INSERTS_FIRST else at.STATE_NEW)
-    elif phase == WAVE and (strategy == at.DELETES_FIRST or strategy == at.DRED):
+    elif phase == at.PHASE_WAVE and (strategy == at.DELETES_FIRST or strategy == at.DRED):
         before = after = np.int64(at.STATE_MID)
-    elif phase == TAKE and strategy == at.INSERTS_FIRST and L[at.S_PHASE] >= 16:
+    elif phase == at.PHASE_TAKE and strategy == at.INSERTS_FIRST and L[at.S_PHASE] >= 16:
         before = after = np.int64(at.STATE_UNION)
     L[at.S_BEFORE] = before
     L[at.S_AFTER] = after
@@ -165,8 +164,8 @@ def _batch(L, P, t):
         L[at.BATCH] == 0
         and made >= L[at.BATCH_FROM]
         and (
-            L[at.S_PHASE] == TAKE
-            or L[at.S_PHASE] % 16 == FULL
+            L[at.S_PHASE] == at.PHASE_TAKE
+            or L[at.S_PHASE] % 16 == at.PHASE_FULL
             or (L[at.S_PHASE] == GAINS and L[at.S_MODE] == at.MODE_CREATE)
         )
         and not P[t + at.T_BEST]
@@ -186,15 +185,15 @@ def _count_batches(A, L, P, t):
 def _next_task(A, L, P, t):
     """Find the next task of the phase at hand. 0: the phase is over. 2: lanes go on with it."""
     phase = L[at.S_PHASE] % 16
-    if phase == GIVEN_OUT:
+    if phase == at.PHASE_GIVEN_OUT:
         given_out(A, L, P, t)
-    elif phase == DESTROY:
+    elif phase == at.PHASE_DESTROY:
         return next_below(A, L, P, t, at.MODE_DESTROY, 0)
-    elif phase == SAVE:
+    elif phase == at.PHASE_SAVE:
         if L[at.HEAP + 1] > 0:
             L[at.S_MODE] = at.MODE_REST
             return next_below(A, L, P, t, at.MODE_SAVE, 1)
-    elif phase == WAVE:
+    elif phase == at.PHASE_WAVE:
         # A later wave repairs what a recomputation displaced: giving it up would never end.
         if L[at.HEAP + 1] > 0 and L[at.S_PHASE] != AGAIN and is_hopeless(L, P, t):
             L[at.C_ABANDONED] += 1
@@ -203,12 +202,12 @@ def _next_task(A, L, P, t):
             L[at.S_PHASE] = RECOMPUTATION * 16
             return np.int64(0)
         return next_suspect(A, L, P, t)
-    elif phase == GIVEN_IN:
+    elif phase == at.PHASE_GIVEN_IN:
         given_in(A, L, P, t)
-    elif phase == CREATE:
+    elif phase == at.PHASE_CREATE:
         _batch(L, P, t)
         return next_below(A, L, P, t, L[at.S_MODE], 1)
-    elif phase == TAKE:
+    elif phase == at.PHASE_TAKE:
         _batch(L, P, t)
         if L[at.RECURSIVE] and is_shared(L, P, t, L[at.Q + 1] - L[at.S_HEAD]):
             return np.int64(2)
@@ -217,16 +216,16 @@ def _next_task(A, L, P, t):
         if L[at.BATCH]:
             _count_batches(A, L, P, t)
             return next_created(A, L, P, t) if L[at.RECURSIVE] else np.int64(0)
-    elif phase == WIPE:
+    elif phase == at.PHASE_WIPE:
         L[at.S_FULL] = 1
         L[at.S_WORK] = work_done(L)
         wipe(A, L, P, t)
-    elif phase == FULL:
+    elif phase == at.PHASE_FULL:
         _batch(L, P, t)
         if L[at.S_ROW] > 0 and is_shared(L, P, t, rows_left(L, P, t)):
             return np.int64(2)
         return next_full(A, L, P, t)
-    elif phase == LOOK:
+    elif phase == at.PHASE_LOOK:
         return next_open(A, L, P, t)
     return np.int64(0)
 
@@ -237,10 +236,12 @@ def _next_asking(A, L, P, t):
     if L[at.ERROR] != 0:
         return np.int64(0)
     phase = L[at.S_PHASE] % 16
-    if phase == FULL:  # the next rule may be evaluated from elsewhere when its turn has come
+    if (
+        phase == at.PHASE_FULL
+    ):  # the next rule may be evaluated from elsewhere when its turn has come
         item = L[at.S_ITEM]
         return np.int64(next_full(A, L, P, t) != 0 and L[at.S_ITEM] == item)
-    return next_below(A, L, P, t, L[at.T_MODE], np.int64(phase != DESTROY))
+    return next_below(A, L, P, t, L[at.T_MODE], np.int64(phase != at.PHASE_DESTROY))
 
 
 @kernel("i:LPi")
@@ -324,7 +325,7 @@ def _advance(A, L, P):
             if found:
                 return np.int64(at.GO)
             # Displaced rows leave suspects behind: another wave, until there are none.
-            again = P[t + at.T_BEST] and L[at.S_PHASE] == TAKE and L[at.HEAP + 1] > 0
+            again = P[t + at.T_BEST] and L[at.S_PHASE] == at.PHASE_TAKE and L[at.HEAP + 1] > 0
             L[at.S_PHASE] = AGAIN if again else L[at.S_PHASE] // 16
             set_states(L)
         if L[at.BATCH]:
@@ -382,7 +383,12 @@ def maintain(A, L, P):
                 if L[at.ASKED] < 0:
                     return np.int64(at.YIELD)
                 phase = L[at.S_PHASE] % 16
-                if phase != DESTROY and phase != SAVE and phase != CREATE and phase != FULL:
+                if (
+                    phase != at.PHASE_DESTROY
+                    and phase != at.PHASE_SAVE
+                    and phase != at.PHASE_CREATE
+                    and phase != at.PHASE_FULL
+                ):
                     return np.int64(at.ASK)
                 begin_asking(A, L)
         if L[at.ASKING]:

@@ -1,63 +1,195 @@
 """WITH RECURSIVE ... UNION ALL: that it ends, and what tells its rows apart.
 
-UNION ALL counts every way in which a row is found, so a cycle in the data would count for ever.
-It is taken where a column shows that it ends: one that every step raises by a constant and that a
-condition bounds. A row's key is its path: a digest of the rows that each step read. Invariant:
-the same path has the same digest in every process and after every start, so rows in shards and in
-states are told apart as they were; different paths have different ones (160 bits of BLAKE2).
+UNION ALL counts every way in which a row is found, so a cycle in the data counts for ever. Where a
+column shows that it ends, one that every step raises by a constant and a condition bounds, nothing
+else is asked. Elsewhere each row's path says where it has been, and a row that is where its path
+was before is an error: its steps would come back again and again. Where it is, the columns that
+decide its next steps say; a depth that is only counted does not.
+
+A row's key is its path: a digest of the rows that each step read. Invariant: the same path has the
+same digest in every process and after every start, so rows in shards and in states are told apart
+as they were; different paths have different ones (160 bits of BLAKE2). A recursion that ends is
+never refused, and one that does not is found out within three laps of a cycle: the last places and
+one at a power of two are remembered (R. P. Brent, "An improved Monte Carlo factorization
+algorithm", BIT 20, 1980, https://doi.org/10.1007/BF01933190), or after `MOST_STEPS` steps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from deltafix.rules.ast import Atom
+from deltafix.sql.builder import Operand
 from deltafix.sql.connectives import conditions
 from deltafix.sql.literals import Scalar, constant
 from deltafix.sql.text import exp
 from deltafix.sql.types import TEXT
 
 if TYPE_CHECKING:
-    from deltafix.sql.builder import Builder
+    from deltafix.sql.builder import Builder, Relation
+    from deltafix.sql.ranking import Rows
 
-__all__ = ["path_of", "require_end"]
+__all__ = [
+    "MOST_STEPS", "deciding", "is_bounded", "path_of", "require_recurring", "watched_path_of",
+]  # fmt: skip
+
+MOST_STEPS: Final = 100_000
+"""Steps of a recursion that no bound ends: what it counts is another value in each of them."""
+_READ_BY_NAME: Final = ("expressions", "from_", "joins", "where", "laterals", "kind")
+"""Parts of a SELECT that read no column by its position."""
+_LATELY: Final = 8
+"""Places of a path that are remembered: a shorter cycle is found out in its first lap."""
 
 
-def path_of(side: int) -> Scalar:
-    """The digest of a path by what a side of the recursion read."""
+def path_of(builder: Builder, side: int, part: Rows) -> Operand:
+    """The path of a row by what a side of the recursion read; what computes it goes to its body."""
 
     def compute(row: Sequence[Any]) -> str:
-        return blake2b(repr((side, *row)).encode(), digest_size=20).hexdigest()
+        return _digest((side, *row), 20)
 
-    return Scalar(compute, TEXT, nullable=False)
+    return builder.apply(Scalar(compute, TEXT, nullable=False), _key(part), part.body)
 
 
-def require_end(
-    builder: Builder, steps: Sequence[exp.Expr], name: str, names: Sequence[str]
+def watched_path_of(
+    builder: Builder, side: int, part: Rows, relation: Relation, *, places: Sequence[int], name: str
+) -> Operand:
+    """The same, for a recursion that is not bounded: computing it raises where it does not end.
+
+    `places` are the columns that decide its next steps. A path is a count of its steps, the place
+    at the last power of two among them, the last places, and the digest.
+    """
+    key = _key(part)
+    before = _recurring(part, relation)
+    where = [part.outputs[place][1] for place in places]
+    names = [relation.columns[place].name for place in places]
+    size = len(where)
+
+    def compute(row: Sequence[Any]) -> str:
+        values = row[len(row) - size :]
+        here, digest = _digest(values, 8), _digest((side, *row[: len(row) - size]), 20)
+        if before is None:
+            return f"0 {here} {here} {digest}"
+        steps, anchor, lately, _ = row[0].split(" ")
+        count, last = int(steps) + 1, lately.split(",")
+        if here == anchor or here in last:
+            raise ValueError(_never(name, f"comes back to {_shown(names, values)}"))
+        if count >= MOST_STEPS:
+            raise ValueError(_never(name, f"is at {_shown(names, values)} after {count:,} steps"))
+        if not count & (count - 1):
+            anchor = here
+        return f"{count} {anchor} {','.join([*last, here][-_LATELY:])} {digest}"
+
+    path = [] if before is None else [Operand(before.args[-1], TEXT, nullable=False)]
+    scalar = Scalar(compute, TEXT, nullable=False, partial=True)
+    return builder.apply(scalar, [*path, *key, *where], part.body)
+
+
+def require_recurring(
+    builder: Builder, step: exp.Expr, part: Rows, relation: Relation, name: str
 ) -> None:
-    """Refuse a recursion by UNION ALL that no column shows to end. Raises SqlRefusedError."""
-    bounded = [_rising(builder, step, name, names) for step in steps]
-    if not set.intersection(*bounded):
-        way_out = (
-            f"count the steps: a column depth, 1 at first and {name}.depth + 1 in each step, with "
-            f"WHERE {name}.depth < 100; or write UNION, which ends where rows repeat"
-        )
-        raise builder.refused("a recursion by UNION ALL that may not end", steps[0], way_out)
+    """Raise SqlRefusedError for a step that does not join the recursion itself."""
+    if _recurring(part, relation) is None:
+        way_out = f"read {name} in the step's own FROM or JOIN; or write UNION"
+        raise builder.refused("this step of a recursion by UNION ALL", step, way_out)
+
+
+def _recurring(part: Rows, relation: Relation) -> Atom | None:
+    """What a step reads of the recursion; None of a side to begin with."""
+    atoms = (one for one in part.body if isinstance(one, Atom) and one.relation == relation.name)
+    return next(atoms, None)
+
+
+def _key(part: Rows) -> list[Operand]:
+    return [one for _, one in part.outputs] if part.identity is None else part.identity
+
+
+def _digest(values: Sequence[Any], size: int) -> str:
+    return blake2b(repr(tuple(values)).encode(), digest_size=size).hexdigest()
+
+
+def _shown(names: Sequence[str], values: Sequence[Any]) -> str:
+    if not names:
+        return "where it began, whatever its rows are"
+    return ", ".join(f"{name} = {value}" for name, value in zip(names, values, strict=True))
+
+
+def _never(name: str, where: str) -> str:
+    return (
+        f"the recursion {name} by UNION ALL does not end: it {where}; write UNION, or bound a "
+        "column that every step raises"
+    )
+
+
+def is_bounded(
+    builder: Builder, steps: Sequence[exp.Expr], name: str, names: Sequence[str]
+) -> bool:
+    """Whether a column shows that a recursion by UNION ALL ends. Raises SqlRefusedError."""
+    return bool(set.intersection(*(_rising(builder, step, name, names) for step in steps)))
+
+
+def deciding(steps: Sequence[exp.Expr], name: str, names: Sequence[str]) -> set[int]:
+    """The columns, by position, that decide which rows the next steps find. Perhaps too many.
+
+    All but those that no step reads, other than in what it shows of such columns.
+    """
+    selects = [_select(step) for step in steps]
+    every = set(range(len(names)))
+    if any(_reads_in_other_words(select, name, len(names)) for select in selects):
+        return every
+    idle = set(every)
+    while True:
+        read = set[str]()
+        for select in selects:
+            shown = {id(select.expressions[place]) for place in idle}
+            nodes = select.walk(prune=lambda node, shown=shown: id(node) in shown)
+            read |= {
+                node.name
+                for node in nodes
+                if isinstance(node, exp.Column) and id(node) not in shown
+            }
+        still = {
+            place
+            for place in idle
+            if read.isdisjoint({names[place], *(one.expressions[place].alias for one in selects)})
+        }
+        if still == idle:
+            return every - idle
+        idle = still
+
+
+def _reads_in_other_words(select: exp.Select, name: str, width: int) -> bool:
+    """Whether a step may read columns of the recursion by other names than theirs, or by none."""
+    (table,) = (table for table in select.find_all(exp.Table) if table.name == name)
+    whole = {name, table.alias_or_name}
+    return (
+        len(select.expressions) != width
+        or bool(table.alias_column_names)
+        or any(value for part, value in select.args.items() if value and part not in _READ_BY_NAME)
+        or any(join.args.get("using") or join.method for join in select.find_all(exp.Join))
+        or select.find(exp.Star, exp.Columns) is not None
+        or any(column.name in whole for column in select.find_all(exp.Column))
+    )
+
+
+def _select(step: exp.Expr) -> Any:
+    while isinstance(step, exp.Paren | exp.Subquery):
+        step = step.this
+    return step
 
 
 def _rising(builder: Builder, step: exp.Expr, name: str, names: Sequence[str]) -> set[int]:
     """The columns that a step raises by a constant under a bound, by position."""
-    while isinstance(step, exp.Paren | exp.Subquery):
-        step = step.this
-    reads = [table for table in step.find_all(exp.Table) if table.name == name]
-    if not isinstance(step, exp.Select) or len(reads) != 1 or step.args.get("distinct"):
+    select = _select(step)
+    reads = [table for table in select.find_all(exp.Table) if table.name == name]
+    if not isinstance(select, exp.Select) or len(reads) != 1 or select.args.get("distinct"):
         way_out = f"write a SELECT that reads {name} once, without DISTINCT; or write UNION"
         raise builder.refused("this step of a recursion by UNION ALL", step, way_out)
     alias = reads[0].alias_or_name
-    bounds = set(_bounded(step, alias))
+    bounds = set(_bounded(select, alias))
     found = set()
-    for place, shown in enumerate(step.expressions):
+    for place, shown in enumerate(select.expressions):
         node = shown.unalias()
         if isinstance(node, exp.Add) and place < len(names):
             more = constant(node.expression)

@@ -105,6 +105,7 @@ class _Member:
         first: the sides of it that read none of them, `starts` once they are made.
         again: those that do.
         columns: what it has, once that is known of a side.
+        deciding: of a UNION ALL that no column bounds, those that decide whether it ends.
     """
 
     cte: exp.CTE
@@ -114,6 +115,7 @@ class _Member:
     again: list[exp.Expr]
     starts: list[Rows] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)
+    deciding: list[int] | None = None
 
     def widen(self, builder: Builder, parts: Sequence[Rows]) -> bool:
         """Take in the columns of sides; whether that makes its own others."""
@@ -140,7 +142,9 @@ def _recursive(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> d
         if one.starts:
             one.widen(builder, one.starts)
         if not one.distinct:
-            endings.require_end(builder, one.again, name, [column.name for column in one.columns])
+            names = [column.name for column in one.columns]
+            if not endings.is_bounded(builder, one.again, name, names):
+                one.deciding = sorted(endings.deciding(one.again, name, names))
     while True:
         mark = builder.mark()
         found = {
@@ -169,12 +173,20 @@ def _recursive(builder: Builder, ctes: Mapping[str, exp.CTE], scope: Scope) -> d
     if unknown:
         raise _endless(builder, ctes, next(name for name in members if name in unknown))
     for name, one in members.items():
+        relation = found[name]
+        if one.deciding is not None:
+            for side, part in zip(one.again, steps[name], strict=True):
+                endings.require_recurring(builder, side, part, relation, name)
         for number, part in enumerate((*one.starts, *steps[name])):
             outputs = [operand for _, operand in part.outputs]
-            if not one.distinct:
-                key = outputs if part.identity is None else part.identity
-                outputs.append(builder.apply(endings.path_of(number), key, part.body))
-            builder.head(found[name], outputs, part.body)
+            if one.deciding is not None:
+                watched = endings.watched_path_of(
+                    builder, number, part, relation, places=one.deciding, name=name
+                )
+                outputs.append(watched)
+            elif not one.distinct:
+                outputs.append(endings.path_of(builder, number, part))
+            builder.head(relation, outputs, part.body)
     return found
 
 
