@@ -365,8 +365,10 @@ class _Play:
     def view(self, name: str, query: str) -> None:
         """Make a view everywhere."""
         # DuckDB itself has no meaning for some; it does not look at what an unused WITH reads
-        gone = [one for one in self.views if one not in self.kept and f"FROM {one} " in query]
-        if gone or not made(self.duck, name, query):
+        gone = (one for one in self.views if one not in self.kept)
+        if any(re.search(rf"\b{one}\b", query) for one in gone):
+            return
+        if not made(self.duck, name, query):
             return
         try:
             self.db.execute(f"CREATE MATERIALIZED VIEW {name} AS {query}")

@@ -93,7 +93,8 @@ class Upsert:
                     message = f"two rows of the statement have one key; the second is {shown}"
                     raise statement.integrity(message, "insert each key once")
                 continue
-            seen.update(mine)
+            if there is None or self.places:  # a row that is left out holds no key
+                seen.update(mine)
             if there is None:
                 added.append(row)
             elif self.places:
