@@ -64,8 +64,8 @@ class Analysis:
 
     def reads(self, path: str) -> bool:
         """Whether a file of this name is one of its sources."""
-        whole = {one.rpartition("/")[2] for one in self.whole[:1]}
-        return path.endswith(self.suffixes) or path in whole
+        names = {name.rpartition("/")[2] for name in self.whole[:1]}
+        return path.endswith(self.suffixes) or path in names
 
     def load_program(self) -> Program:
         """The rules, checked; the same object each time."""
@@ -73,7 +73,7 @@ class Analysis:
 
     def tree(self, path: Path, exclude: Sequence[str] = ()) -> Tree:
         """The files it reads of a folder, or a single file. Raises SourceError if it is neither."""
-        if self.whole and all((path / one).exists() for one in self.whole):
+        if self.whole and all((path / name).exists() for name in self.whole):
             path /= self.whole[0]
         return Tree.at(path, exclude, suffixes=self.suffixes, project=self.project, bare=self.bare)
 

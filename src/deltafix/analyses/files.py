@@ -87,11 +87,11 @@ class Tree:
 
         Raises SourceError where the folder, or its one file, is gone or cannot be read.
         """
-        found: dict[str, Stamp] = {}
+        stamps: dict[str, Stamp] = {}
         skipped: dict[str, str] = {}
         if self.only is not None:
             try:
-                found[self.only] = _stamp((self.root / self.only).stat())
+                stamps[self.only] = _stamp((self.root / self.only).stat())
             except OSError as error:
                 raise _unread(self.root / self.only, error) from None
         else:
@@ -100,14 +100,14 @@ class Tree:
                     if entry.is_symlink() and not self._inside(entry.path):
                         skipped[path] = "a link out of the folder"
                     elif entry.is_file():
-                        found[path] = _stamp(entry.stat())
+                        stamps[path] = _stamp(entry.stat())
                 except OSError as error:  # gone between the listing and the look
                     skipped[path] = error.strerror or str(error)
-        for project in () if any(map(self._is_project, found)) else self._project_above():
+        for project in () if any(map(self._is_project, stamps)) else self._project_above():
             with suppress(OSError):  # gone since
                 above = os.path.relpath(project, self.root).replace(os.sep, "/")
-                found[above] = _stamp(project.stat())
-        return Scan(dict(sorted(found.items())), dict(sorted(skipped.items())))
+                stamps[above] = _stamp(project.stat())
+        return Scan(dict(sorted(stamps.items())), dict(sorted(skipped.items())))
 
     def holds(self, path: str) -> bool:
         """Whether a file of this path would be analysed, if the folder had it; reads nothing."""
@@ -193,9 +193,9 @@ class Tree:
             if (folder / ".git").exists() or folder.parent == folder:
                 break
             folder = folder.parent
-            there = [folder / name for name in self.project if (folder / name).is_file()]
-            if there:
-                return there
+            present = [folder / name for name in self.project if (folder / name).is_file()]
+            if present:
+                return present
         return []
 
 

@@ -91,7 +91,7 @@ class Table:
         """(start, end, label) of each row of a table that has `edge`."""
         start, end = self.edge or ((), ())
         names = self.schema.names
-        ends = [[names.index(one) for one in side] for side in (start, end)]
+        ends = [[names.index(column) for column in side] for side in (start, end)]
         rest = [at for at, name in enumerate(names) if name not in {*start, *end}]
         for row in self.rows:
             first, second = (tuple(write_value(row[at]) for at in side) for side in ends)
@@ -114,7 +114,7 @@ def write_tables(
     if form == "html":
         return f"{_page(tables, title)}\n"
     if len(tables) != 1:
-        names = ", ".join(one.schema.relation for one in tables)
+        names = ", ".join(table.schema.relation for table in tables)
         raise FormatError(f"{form} has one view, and these are {len(tables)}: {names}; name one")
     (table,) = tables
     if form not in table.formats():
@@ -132,8 +132,8 @@ def write_tables(
         pq.write_table(table_from_rows(table.schema, table.rows), sink)
         return sink.getvalue()
     text = {"csv": _csv, "dot": _dot, "mermaid": _mermaid}
-    told = _results(table, title, folder) if form == "sarif" else text[form](table)
-    return f"{told}\n"
+    body = _results(table, title, folder) if form == "sarif" else text[form](table)
+    return f"{body}\n"
 
 
 def _csv(table: Table) -> str:
@@ -154,12 +154,12 @@ def _page(tables: Sequence[Table], title: str) -> str:
     )
     parts = [
         html_table(
-            f"{one.schema.relation}: {len(one.rows):,}",
-            one.schema.names,
-            (map(write_value, row) for row in one.rows),
+            f"{table.schema.relation}: {len(table.rows):,}",
+            table.schema.names,
+            (map(write_value, row) for row in table.rows),
             0,
         )
-        for one in tables
+        for table in tables
     ]
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -181,10 +181,10 @@ def markdown_code(text: str) -> str:
     flat = " ".join(text.split())
     if not flat:
         return ""
-    said = (flat if len(flat) <= _CELL else f"{flat[: _CELL - 1]}…").replace("|", "\\|")
-    fence = "`" * (max(map(len, re.findall("`+", said)), default=0) + 1)
-    space = " " if "`" in said else ""
-    return f"{fence}{space}{said}{space}{fence}"
+    cell = (flat if len(flat) <= _CELL else f"{flat[: _CELL - 1]}…").replace("|", "\\|")
+    fence = "`" * (max(map(len, re.findall("`+", cell)), default=0) + 1)
+    space = " " if "`" in cell else ""
+    return f"{fence}{space}{cell}{space}{fence}"
 
 
 # -- graphs ------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def _graph(table: Table) -> tuple[dict[_Node, int], dict[tuple[_Node, _Node, str
     """The nodes with a number each, and the edges, each once; in the order of the rows."""
     edges = dict.fromkeys(table.edges())
     ends = (node for start, end, _ in edges for node in (start, end))
-    nodes = dict.fromkeys([*((one,) for one in table.nodes), *ends])
+    nodes = dict.fromkeys([*((node,) for node in table.nodes), *ends])
     return {node: number for number, node in enumerate(nodes)}, edges
 
 
@@ -203,8 +203,8 @@ def _dot(table: Table) -> str:
     lines = ["digraph {", "  rankdir=LR;", "  node [shape=box];"]
     lines += [f"  n{at} [label={_dot_text('.'.join(node))}];" for node, at in nodes.items()]
     for start, end, label in edges:
-        said = f" [label={_dot_text(label)}]" if label else ""
-        lines.append(f"  n{nodes[start]} -> n{nodes[end]}{said};")
+        attribute = f" [label={_dot_text(label)}]" if label else ""
+        lines.append(f"  n{nodes[start]} -> n{nodes[end]}{attribute};")
     return "\n".join([*lines, "}"])
 
 
@@ -227,13 +227,13 @@ def _mermaid(table: Table) -> str:
     lines = ["flowchart LR"]
     lines += [f'  n{at}["{_mermaid_text(".".join(node))}"]' for node, at in nodes.items()]
     for start, end, label in edges:
-        said = f'|"{_mermaid_text(label)}"|' if label else ""
-        lines.append(f"  n{nodes[start]} -->{said} n{nodes[end]}")
+        attribute = f'|"{_mermaid_text(label)}"|' if label else ""
+        lines.append(f"  n{nodes[start]} -->{attribute} n{nodes[end]}")
     return "\n".join(lines)
 
 
 def _mermaid_text(text: str) -> str:
-    return _MERMAID.sub(lambda found: f"#{ord(found[0])};", text) or " "
+    return _MERMAID.sub(lambda match: f"#{ord(match[0])};", text) or " "
 
 
 # -- SARIF -------------------------------------------------------------------------------------
@@ -244,15 +244,15 @@ def _results(table: Table, title: str, folder: str) -> str:
     results = []
     for row, places in zip(table.rows, table.places or (), strict=True):
         text = show_row(name, row)
-        found = [location(folder, *place) for place in places]
-        related = {"relatedLocations": found[1:]} if found[1:] else {}
+        locations = [location(folder, *place) for place in places]
+        related = {"relatedLocations": locations[1:]} if locations[1:] else {}
         results.append(
             {
                 "ruleId": name,
                 "ruleIndex": 0,
                 "level": "note",
                 "message": {"text": text},
-                "locations": found[:1],
+                "locations": locations[:1],
                 "partialFingerprints": {"row/v1": text},
                 **related,
             }

@@ -67,13 +67,13 @@ class Repository:
         """The repository that `folder` is in. Raises HistoryError if it is in none."""
         if not folder.is_dir():
             raise HistoryError(f"{folder} is not a folder", folder=str(folder))
-        told = _git(folder, "rev-parse", "--show-toplevel", "--show-prefix")
-        if told.returncode:
+        completed = _git(folder, "rev-parse", "--show-toplevel", "--show-prefix")
+        if completed.returncode:
             raise HistoryError(
-                f"{folder} is not in a git repository with a working tree: {_complaint(told)}",
+                f"{folder} is not in a git repository with a working tree: {_complaint(completed)}",
                 folder=str(folder),
             )
-        top, prefix, *_ = (os.fsdecode(told.stdout) + "\n").split("\n")
+        top, prefix, *_ = (os.fsdecode(completed.stdout) + "\n").split("\n")
         return cls(Path(top), prefix)
 
     def commit(self, revision: str) -> Commit:
@@ -81,14 +81,14 @@ class Repository:
         if not revision or revision.startswith("-") or not revision.isprintable():
             raise UnknownRevisionError(f"{revision!r} cannot be a revision", revision=revision)
         wanted = f"{revision}^{{commit}}"
-        told = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", wanted)
-        if told.returncode:
+        completed = self._git("rev-parse", "--verify", "--quiet", "--end-of-options", wanted)
+        if completed.returncode:
             raise UnknownRevisionError(
                 f"there is no commit {revision!r} in {self.top}; a branch, a tag, HEAD~3 or the "
                 "start of a commit's id would be one",
                 revision=revision,
             )
-        return next(self._log("--max-count=1", told.stdout.decode("ascii").strip()))
+        return next(self._log("--max-count=1", completed.stdout.decode("ascii").strip()))
 
     def commits(self, text: str) -> tuple[Commit, list[Commit]]:
         """For `REV..REV`: the first, and the commits after it, oldest first, by first parents.
@@ -108,18 +108,18 @@ class Repository:
         listed = self._out(
             "ls-tree", "-r", "-z", "--full-tree", commit.id, "--", self.prefix or "."
         )
-        found: list[Blob] = []
+        blobs: list[Blob] = []
         for entry in listed.split(b"\0")[:-1]:
             head, _, path = entry.partition(b"\t")
             mode, _, identity = head.decode("ascii").split(" ")
-            found.append(self._blob(path, mode, identity))
-        return found
+            blobs.append(self._blob(path, mode, identity))
+        return blobs
 
-    def changed(self, one: Commit, other: Commit) -> tuple[list[Blob], list[str]]:
-        """(files new or different in `other`, paths gone), below the folder, sorted."""
+    def changed(self, before: Commit, after: Commit) -> tuple[list[Blob], list[str]]:
+        """(files new or different in `after`, paths gone), below the folder, sorted."""
         options = ("-r", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
-        told = self._out("diff-tree", *options, one.id, other.id, "--", self.prefix or ".")
-        fields = told.split(b"\0")[:-1]
+        output = self._out("diff-tree", *options, before.id, after.id, "--", self.prefix or ".")
+        fields = output.split(b"\0")[:-1]
         changed: list[Blob] = []
         gone: list[str] = []
         for head, path in zip(fields[::2], fields[1::2], strict=True):
@@ -133,22 +133,22 @@ class Repository:
     def blobs(self, ids: Iterable[str]) -> dict[str, bytes]:
         """The content of blobs, by one process for all of them."""
         wanted = sorted(set(ids))
-        told = self._out("cat-file", "--batch", given="".join(f"{i}\n" for i in wanted).encode())
-        found: dict[str, bytes] = {}
+        output = self._out("cat-file", "--batch", given="".join(f"{i}\n" for i in wanted).encode())
+        contents: dict[str, bytes] = {}
         at = 0
-        while at < len(told):
-            end = told.index(b"\n", at)
-            head = told[at:end].decode("ascii").split(" ")
+        while at < len(output):
+            end = output.index(b"\n", at)
+            head = output[at:end].decode("ascii").split(" ")
             if len(head) != 3:
                 raise HistoryError(f"{self.top}: object {head[0]} is {head[-1]}: fetch it first")
             size = int(head[2])
-            found[head[0]] = told[end + 1 : end + 1 + size]
+            contents[head[0]] = output[end + 1 : end + 1 + size]
             at = end + size + 2
-        return found
+        return contents
 
     def _log(self, *what: str) -> Iterator[Commit]:
-        told = self._out("log", "-z", "--first-parent", "--format=%H%x09%h%x09%s", *what)
-        for entry in told.decode("utf-8", "replace").split("\0"):
+        output = self._out("log", "-z", "--first-parent", "--format=%H%x09%h%x09%s", *what)
+        for entry in output.decode("utf-8", "replace").split("\0"):
             if entry:
                 yield Commit(*entry.split("\t", 2))
 
@@ -167,10 +167,10 @@ class Repository:
         return _git(self.top, *arguments, given=given)
 
     def _out(self, *arguments: str, given: bytes = b"") -> bytes:
-        told = self._git(*arguments, given=given)
-        if told.returncode:
-            raise HistoryError(f"git {arguments[0]} failed in {self.top}: {_complaint(told)}")
-        return told.stdout
+        completed = self._git(*arguments, given=given)
+        if completed.returncode:
+            raise HistoryError(f"git {arguments[0]} failed in {self.top}: {_complaint(completed)}")
+        return completed.stdout
 
 
 def _git(folder: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -185,6 +185,6 @@ def _git(folder: Path, *arguments: str, given: bytes = b"") -> subprocess.Comple
         raise HistoryError("git is not installed, or not on PATH") from error
 
 
-def _complaint(told: subprocess.CompletedProcess[bytes]) -> str:
-    lines = told.stderr.decode("utf-8", "replace").strip().splitlines()
-    return lines[0] if lines else f"exit code {told.returncode}"
+def _complaint(completed: subprocess.CompletedProcess[bytes]) -> str:
+    lines = completed.stderr.decode("utf-8", "replace").strip().splitlines()
+    return lines[0] if lines else f"exit code {completed.returncode}"

@@ -64,7 +64,7 @@ class RowChange:
         """The change as JSON data."""
         return asdict(self)
 
-    def told(self) -> dict[str, Any]:
+    def changes_as_data(self) -> dict[str, Any]:
         """What came and went, as JSON data."""
         return {"came": dict(self.came), "went": dict(self.went)}
 
@@ -128,19 +128,25 @@ class Job:
         start = time.perf_counter()
         after: dict[str, Fragment | None] = {
             **dict.fromkeys(path for path in deleted if path not in given),
-            **{path: one for path, one in given.items() if one.error is None},
+            **{path: fragment for path, fragment in given.items() if fragment.error is None},
         }
         kept = self.fragments.keys()
-        unread = {path: one for path, one in given.items() if one.error and path not in kept}
+        unread = {
+            path: fragment
+            for path, fragment in given.items()
+            if fragment.error and path not in kept
+        }
         changed, added, removed = self._put({**after, **unread})
-        for path, one in after.items():
+        for path, fragment in after.items():
             self._unread.pop(path, None)
-            if one is None:
+            if fragment is None:
                 self.fragments.pop(path, None)
             else:
-                self.fragments[path] = one
+                self.fragments[path] = fragment
         self._unread |= unread
-        unreadable = {path: one.error for path, one in sorted(given.items()) if one.error}
+        unreadable = {
+            path: fragment.error for path, fragment in sorted(given.items()) if fragment.error
+        }
         self.errors = {p: why for p, why in self.errors.items() if p not in after} | unreadable
         touched = self.database.last_epoch.touched if added or removed else 0
         seconds = time.perf_counter() - start
@@ -149,7 +155,7 @@ class Job:
         self.last_work = Work(len(given), added, removed, touched, seconds)
         return RowChange(
             changed=tuple(sorted(given)),
-            deleted=tuple(sorted(path for path, one in after.items() if one is None)),
+            deleted=tuple(sorted(path for path, fragment in after.items() if fragment is None)),
             came={name: _side(changed.get(name), 1) for name in self.views},
             went={name: _side(changed.get(name), -1) for name in self.views},
             work=self.last_work,
@@ -204,11 +210,11 @@ class Job:
         """Compare collections and database with the fragments; for tests. O(facts)."""
         self._facts.check_invariants()
         files = {**self.fragments, **self._unread}
-        stated = {fact for path, one in files.items() for fact in self._said(path, one)}
-        said = stated | set(self._tables.facts)
+        stated = {fact for path, fragment in files.items() for fact in self._said(path, fragment)}
+        expected = stated | set(self._tables.facts)
         held = {(name, row) for name in self.analysis.inputs for row in self.rows(name)}
-        if said != held:
-            raise AssertionError(f"facts said and not held, or the other way: {said ^ held}")
+        if expected != held:
+            raise AssertionError(f"facts said and not held, or the other way: {expected ^ held}")
         if len(held) != self._held + self._table_count:
             raise AssertionError("the counted facts are not those held")
 
@@ -233,5 +239,5 @@ def _lines(side: Mapping[str, tuple[Row, ...]]) -> list[str]:
 
 def _side(delta: CollectionDelta | None, sign: int) -> tuple[Row, ...]:
     """The rows of a view's delta that have this sign, sorted."""
-    found = (value for _, value, s in delta or () if s == sign)
-    return tuple(sorted(one if isinstance(one, tuple) else (one,) for one in found))
+    values = (value for _, value, s in delta or () if s == sign)
+    return tuple(sorted(value if isinstance(value, tuple) else (value,) for value in values))

@@ -29,14 +29,14 @@ from deltafix.errors import InternalError
 _BINARY = "a binary file"
 
 
-class Told(Protocol):
+class Update(Protocol):
     """What an update did."""
 
     @property
     def work(self) -> Work:
         """What it took."""
 
-    def told(self) -> dict[str, Any]:
+    def changes_as_data(self) -> dict[str, Any]:
         """What came and went, as JSON data."""
 
     def sizes(self) -> tuple[int, int]:
@@ -46,8 +46,8 @@ class Told(Protocol):
         """What came and what went, a line each."""
 
 
-C = TypeVar("C", bound=Told)
-C_co = TypeVar("C_co", bound=Told, covariant=True)
+C = TypeVar("C", bound=Update)
+C_co = TypeVar("C_co", bound=Update, covariant=True)
 
 
 class Replayed(Protocol[C_co]):
@@ -103,7 +103,7 @@ class CommitReport(Generic[C]):
         return {
             "commit": asdict(self.commit),
             "files": self.files,
-            **self.change.told(),
+            **self.change.changes_as_data(),
             "work": asdict(self.work),
             "reading": self.reading,
             "held": self.held,
@@ -132,11 +132,11 @@ class Summary:
         scratch = first
         shares: list[float] = []
         ratios: list[float] = []
-        for one in given:
-            scratch = one.scratch or scratch
-            if one.facts_changed:
-                shares.append(one.work.touched / max(scratch.touched, 1))
-                ratios.append(scratch.seconds / max(one.work.seconds, 1e-9))
+        for report in given:
+            scratch = report.scratch or scratch
+            if report.facts_changed:
+                shares.append(report.work.touched / max(scratch.touched, 1))
+                ratios.append(scratch.seconds / max(report.work.seconds, 1e-9))
         return cls(
             len(given),
             len(shares),
@@ -194,7 +194,7 @@ class Replay(Generic[C]):
         out = [path for path in (*gone, *skipped) if path in self._held]
         for path in out:
             del self._held[path]
-        self._held.update((one.path, one) for one in fragments)
+        self._held.update((fragment.path, fragment) for fragment in fragments)
         change = self.job.update(fragments, out)
         return CommitReport(
             commit=commit,
@@ -221,11 +221,11 @@ class Replay(Generic[C]):
             if b"\0" in data:
                 skipped[blob.path] = _BINARY
                 continue
-            one = self._extract(blob.path, data, self._tree.prefix)
-            if one.error is None:
-                fragments.append(one)
+            fragment = self._extract(blob.path, data, self._tree.prefix)
+            if fragment.error is None:
+                fragments.append(fragment)
             else:
-                skipped[blob.path] = one.error
+                skipped[blob.path] = fragment.error
         if whole:
             tell("", len(source), len(source))
         return fragments, skipped

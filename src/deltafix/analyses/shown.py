@@ -53,7 +53,7 @@ class Shown:
         self._limit = limit
         self._stands: dict[str, tuple[str, int]] = {}  # symbol -> path, line
         self._symbols: dict[str, list[str]] = {}  # path -> its symbols
-        self._columns = {one: job.database.schemas[one].names for one in job.views}
+        self._columns = {view: job.database.schemas[view].names for view in job.views}
         self._patterns = dict(map(self._pattern, matches))
 
     # -- the whole answer ----------------------------------------------------------------------
@@ -69,8 +69,8 @@ class Shown:
             shown: Iterable[Row] = rows[: self._limit]
             if self._together:
                 shown = (
-                    (*symbol, " | ".join(str(one[-1]) for one in those))
-                    for symbol, those in groupby(shown, lambda row: row[:-1])
+                    (*symbol, " | ".join(str(row[-1]) for row in alternatives))
+                    for symbol, alternatives in groupby(shown, lambda row: row[:-1])
                 )
             yield from (self._line(view, row) for row in shown)
 
@@ -105,43 +105,43 @@ class Shown:
 
     # -- an update -----------------------------------------------------------------------------
 
-    def change(self, one: RowChange) -> Iterator[str]:
+    def change(self, change: RowChange) -> Iterator[str]:
         """The rows that went and those that came, and the work."""
-        files = [*one.changed, *(f"{path} (deleted)" for path in one.deleted)]
+        files = [*change.changed, *(f"{path} (deleted)" for path in change.deleted)]
         yield f"changed: {', '.join(files)}"
-        for path, reason in one.unreadable.items():
+        for path, reason in change.unreadable.items():
             yield f"  {path}: not read, its old facts are kept: {reason}"
-        for view, rows in self._side(one.went).items():
+        for view, rows in self._side(change.went).items():
             yield from (f"  - {self._line(view, row)}" for row in rows)
-        self._locate([*one.changed, *one.deleted])
-        for view, rows in self._side(one.came).items():
+        self._locate([*change.changed, *change.deleted])
+        for view, rows in self._side(change.came).items():
             yield from (f"  + {self._line(view, row)}" for row in rows)
-        work = one.work
+        work = change.work
         yield (
             f"  {work.facts_removed} facts out, {work.facts_added} in, {work.touched} touched, "
             f"{work.seconds:.3f} s (from scratch: {self._job.load_seconds or 0.0:.2f} s)"
         )
 
-    def change_json(self, one: RowChange) -> str:
+    def change_json(self, change: RowChange) -> str:
         """The change as one JSON document on one line."""
-        came, went = self._side(one.came), self._side(one.went)
+        came, went = self._side(change.came), self._side(change.went)
         stood = self._where(went)
-        self._locate([*one.changed, *one.deleted])
+        self._locate([*change.changed, *change.deleted])
         stands = {key: stood[key] | where for key, where in self._where(came).items()}
-        return self._document("change", **one.as_data() | {"came": came, "went": went} | stands)
+        return self._document("change", **change.as_data() | {"came": came, "went": went} | stands)
 
     # -- rows ----------------------------------------------------------------------------------
 
     def _side(self, rows: Mapping[str, Iterable[Row]]) -> Answer:
-        return {view: list(self._kept(view, some)) for view, some in rows.items()}
+        return {view: list(self._kept(view, kept)) for view, kept in rows.items()}
 
     def _kept(self, view: str, rows: Iterable[Row]) -> Iterator[Row]:
         names = self._columns[view]
         if not self._patterns.keys() <= set(names):
             return  # no column that could be like it
-        places = [(names.index(name), like) for name, like in self._patterns.items()]
+        columns = [(names.index(name), like) for name, like in self._patterns.items()]
         for row in rows:
-            if all(fnmatchcase(str(row[place]), like) for place, like in places):
+            if all(fnmatchcase(str(row[index]), like) for index, like in columns):
                 yield row
 
     def _pattern(self, text: str) -> tuple[str, str]:
@@ -171,7 +171,9 @@ class Shown:
 
     def _places(self, row: Row) -> Places:
         """Where the symbols of a row stand, in their order."""
-        return list(dict.fromkeys(self._stands[str(one)] for one in row if one in self._stands))
+        return list(
+            dict.fromkeys(self._stands[str(value)] for value in row if value in self._stands)
+        )
 
     # -- places --------------------------------------------------------------------------------
 
@@ -184,16 +186,16 @@ class Shown:
                 self._stands.pop(symbol, None)
             fragment = self._job.fragments.get(path)
             if fragment is not None:
-                self._stands.update((one.symbol, (path, one.line)) for one in fragment.places)
-                self._symbols[path] = [one.symbol for one in fragment.places]
+                self._stands.update((place.symbol, (path, place.line)) for place in fragment.places)
+                self._symbols[path] = [place.symbol for place in fragment.places]
 
     def _where(self, sides: Mapping[str, Iterable[Row]]) -> dict[str, dict[str, str]]:
         """Where the symbols of some rows stand, if that is asked for."""
         if not self._lines:
             return {}
         values = {str(value) for rows in sides.values() for row in rows for value in row}
-        found = sorted(values & {*self._stands})
-        return {"lines": {one: "{}:{}".format(*self._stands[one]) for one in found}}
+        symbols = sorted(values & {*self._stands})
+        return {"lines": {symbol: "{}:{}".format(*self._stands[symbol]) for symbol in symbols}}
 
     def _document(self, event: str, **content: Any) -> str:
         data = {"version": 1, "event": event, "analysis": self._job.analysis.name, **content}

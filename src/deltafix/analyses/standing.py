@@ -27,5 +27,5 @@ def between(
 
 
 def _new(before: Mapping[Hashable, Standing], after: Mapping[Hashable, Standing]) -> list[Standing]:
-    came = {key: one for key, one in after.items() if key not in before}
-    return [one for one in came.values() if one.inside not in came]
+    came = {key: standing for key, standing in after.items() if key not in before}
+    return [standing for standing in came.values() if standing.inside not in came]

@@ -76,15 +76,15 @@ def watch(
 
     Of a tree that cannot be read `doubt` is told, once: what was found stays until it can be.
     """
-    told = ""
+    reported = ""
     while wait():
         try:
             change = watcher.poll()
         except SourceError as error:
-            if str(error) != told:
+            if str(error) != reported:
                 doubt(f"{error}; what was found stays as it was")
-            told = str(error)
+            reported = str(error)
             continue
-        told = ""
+        reported = ""
         if change is not None:
             tell(change)

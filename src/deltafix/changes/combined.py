@@ -94,8 +94,8 @@ def disjoint_union(
     """
     parts: tuple[ChangeAction[Any, Any], ChangeAction[Any, Any]] = (left, right)
 
-    def equal(one: Tagged, other: Tagged) -> bool:
-        return one.side == other.side and parts[one.side].equal(one.value, other.value)
+    def equal(first: Tagged, second: Tagged) -> bool:
+        return first.side == second.side and parts[first.side].equal(first.value, second.value)
 
     def is_value(value: object) -> bool:
         return (

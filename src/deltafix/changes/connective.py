@@ -84,17 +84,17 @@ def connective(
     means = holds(*parts)
     _require_parts(name, "what holds", means, names, ("now",))
     derived = differentiate(means, rules=PRECISE)
-    found = f.Connective(
+    defined = f.Connective(
         name,
         names,
         means,
         simplify(up(*parts)) if up else derived.up,
         simplify(down(*parts)) if down else derived.down,
     )
-    for side, formula in (("↑", found.up), ("↓", found.down)):
+    for side, formula in (("↑", defined.up), ("↓", defined.down)):
         _require_parts(name, side, formula, names, get_args(f.State))
-    _require_derivative(found)
-    return found
+    _require_derivative(defined)
+    return defined
 
 
 def _require_parts(
@@ -112,24 +112,26 @@ def _require_parts(
         _require_parts(name, side, part, parts, states)
 
 
-def turns(found: f.Connective) -> dict[tuple[int, int], tuple[bool, bool]]:
+def turns(operator: f.Connective) -> dict[tuple[int, int], tuple[bool, bool]]:
     """What the rules say where one part comes or goes, as (↑, ↓). O(parts · 2^parts).
 
     By the parts that were there, as bits, and the number of the part that turns.
     """
-    said = {}
-    for bits, turned in product(range(1 << len(found.parameters)), range(len(found.parameters))):
+    said_of = {}
+    for bits, turned in product(
+        range(1 << len(operator.parameters)), range(len(operator.parameters))
+    ):
         points = {}
-        for number, name in enumerate(found.parameters):
-            there = bool(bits >> number & 1)
-            points[name] = (there, _STAYS if number != turned else _GOES if there else _COMES)
-        said[bits, turned] = (_truth(found.up, points), _truth(found.down, points))
-    return said
+        for number, name in enumerate(operator.parameters):
+            held = bool(bits >> number & 1)
+            points[name] = (held, _STAYS if number != turned else _GOES if held else _COMES)
+        said_of[bits, turned] = (_truth(operator.up, points), _truth(operator.down, points))
+    return said_of
 
 
-def holds_of_nothing(found: f.Connective) -> bool:
+def holds_of_nothing(operator: f.Connective) -> bool:
     """Whether the connective holds where none of its parts does."""
-    return _truth(found.holds, dict.fromkeys(found.parameters, (False, _STAYS)))
+    return _truth(operator.holds, dict.fromkeys(operator.parameters, (False, _STAYS)))
 
 
 _Points: TypeAlias = Mapping[str, tuple[bool, SetChange[tuple[Hashable, ...]]]]
@@ -153,28 +155,28 @@ def _truth(formula: f.Formula, points: _Points) -> bool:
     return holds(formula, {}, Interpretation((), relations, changes))
 
 
-def _require_derivative(found: f.Connective) -> None:
+def _require_derivative(operator: f.Connective) -> None:
     each = list(product((False, True), (_STAYS, _COMES, _GOES)))
     everywhere = (
-        dict(zip(found.parameters, points, strict=True))
-        for points in product(each, repeat=len(found.parameters))
+        dict(zip(operator.parameters, points, strict=True))
+        for points in product(each, repeat=len(operator.parameters))
     )
     for points in sorted(everywhere, key=_size):
         after = {
-            name: (change == _COMES or (there and change != _GOES), _STAYS)
-            for name, (there, change) in points.items()
+            name: (change == _COMES or (held and change != _GOES), _STAYS)
+            for name, (held, change) in points.items()
         }
-        now, then = _truth(found.holds, points), _truth(found.holds, after)
-        up, down = _truth(found.up, points), _truth(found.down, points)
-        said = (now or up) and not down
-        if said != then or (up and down):
+        now, then = _truth(operator.holds, points), _truth(operator.holds, after)
+        up, down = _truth(operator.up, points), _truth(operator.down, points)
+        by_rules = (now or up) and not down
+        if by_rules != then or (up and down):
             where = ", ".join(
-                f"{name} {'holds' if there else 'does not hold'} and {_SAID[change]}"
-                for name, (there, change) in points.items()
+                f"{name} {'holds' if held else 'does not hold'} and {_SAID[change]}"
+                for name, (held, change) in points.items()
             )
             raise LawError(
-                f"{found.name} breaks the law derivative_law (`f(a ⊕ d) = f(a) ⊕ f'(a, d)`): where "
-                f"{where}, it {_SAYS[up, down]}, by its rules, "
+                f"{operator.name} breaks the law derivative_law (`f(a ⊕ d) = f(a) ⊕ f'(a, d)`): "
+                f"where {where}, it {_SAYS[up, down]}, by its rules, "
                 f"but it {_SAYS[then > now, then < now]}",
                 law="derivative_law",
                 example=(points,),

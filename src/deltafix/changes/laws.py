@@ -215,14 +215,14 @@ def derivative_law(of: Derivative[A, D, B, E], a: A, d: D) -> Verdict:
 def regular_law(of: Derivative[A, D, B, E], a: A, d: D, e: D) -> Verdict:
     """`f'(a, d + e) = f'(a, d) + f'(a ⊕ d, e)` in effect on f(a); natural, but not required."""
     at = of.function(a)
-    one = of.target.apply(at, of.rule(a, of.source.combine(d, e)))
+    at_once = of.target.apply(at, of.rule(a, of.source.combine(d, e)))
     step = of.target.combine(of.rule(a, d), of.rule(of.source.apply(a, d), e))
-    two = of.target.apply(at, step)
+    in_steps = of.target.apply(at, step)
     return _unless(
-        not of.target.equal(one, two),
+        not of.target.equal(at_once, in_steps),
         lambda: (
             f"at {show(a)}, changing by ({show(d)}) and ({show(e)}) in one step makes "
-            f"{show(one)}, in two steps {show(two)}"
+            f"{show(at_once)}, in two steps {show(in_steps)}"
         ),
     )
 

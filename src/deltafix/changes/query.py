@@ -40,9 +40,9 @@ def search(negated: Callable[[Query], Any], *, precise: bool) -> Found | None:
     z3 = solver_of()
     for size in (1, 2, 3, None):
         query = Query(z3, size)
-        found = query.counterexample(negated(query), precise=precise)
-        if found is not None:
-            return found
+        counterexample = query.counterexample(negated(query), precise=precise)
+        if counterexample is not None:
+            return counterexample
     return None
 
 

@@ -138,9 +138,9 @@ def prove(
             case "precise down":
                 return z3.And(down, z3.Not(now))
 
-    found = search(negated, precise=claim.startswith("precise"))
-    text = None if found is None else _in_words(formula, change, found)
-    return Proof(name or str(formula), claim, found is None, text)
+    counterexample = search(negated, precise=claim.startswith("precise"))
+    text = None if counterexample is None else _in_words(formula, change, counterexample)
+    return Proof(name or str(formula), claim, counterexample is None, text)
 
 
 def prove_counts(counted: Counted = COUNTED) -> tuple[Proof, ...]:
@@ -160,17 +160,17 @@ def _proof_of_count(kind: type, counted: Counted) -> Proof:
     rule = counted[kind]
     parts = 3 if kind in (f.And, f.Or, f.Exists) else 1
     old, new = ([z3.Int(f"{state} {n + 1}") for n in range(parts)] for state in ("old", "new"))
-    found = []
+    terms = []
     for pivot in range(parts):
         others = [
-            (old if (rule.before if place < pivot else rule.after) == "old" else new)[place]
-            for place in range(parts)
-            if rule.before and place != pivot
+            (old if (rule.before if index < pivot else rule.after) == "old" else new)[index]
+            for index in range(parts)
+            if rule.before and index != pivot
         ]
-        found.append(z3.Product(rule.sign, new[pivot] - old[pivot], *others))
+        terms.append(z3.Product(rule.sign, new[pivot] - old[pivot], *others))
     change = _count(z3, kind, new) - _count(z3, kind, old)
     solver = z3.Solver()
-    solver.add(z3.simplify(z3.Sum(found) - change, som=True) != 0)
+    solver.add(z3.simplify(z3.Sum(terms) - change, som=True) != 0)
     if kind in (f.Truth, f.Test):  # rigid: what it counts is the same before and after
         solver.add(old[0] == new[0])
     for small in ([z3.And(n >= 0, n <= 1) for n in (*old, *new)], []):  # small counter-examples
@@ -178,8 +178,8 @@ def _proof_of_count(kind: type, counted: Counted) -> Proof:
         if answer == z3.sat:
             model = solver.model()
             parts_then = ", ".join(f"{n} = {model.eval(n, True)}" for n in (*old, *new))
-            real, said = model.eval(change, True), model.eval(z3.Sum(found), True)
-            text = f"{parts_then}: the count changes by {real}, the rule says {said}"
+            real, by_rule = model.eval(change, True), model.eval(z3.Sum(terms), True)
+            text = f"{parts_then}: the count changes by {real}, the rule says {by_rule}"
             return Proof(kind.__name__, "counted", proved=False, counterexample=text)
     if answer != z3.unsat:
         raise ChangeError(f"z3 could not decide the query ({solver.reason_unknown()})")
@@ -235,25 +235,32 @@ def equivalent(left: f.Formula, right: f.Formula) -> bool:
     return search(negated, precise=False) is None
 
 
-def _in_words(formula: f.Formula, change: FormulaChange, found: Found) -> str:
+def _in_words(formula: f.Formula, change: FormulaChange, counterexample: Found) -> str:
     """The counter-example as a sentence, with both sides recomputed by the naive evaluator.
 
     Aggregates and order tests are arbitrary functions for z3, so for formulae with one only the
     relations are told.
     """
-    told = "; ".join(
-        f"{name} = {show(rows)} changed by ({show(found.changes[name])})"
-        for name, rows in sorted(found.relations.items())
+    states = "; ".join(
+        f"{name} = {show(rows)} changed by ({show(counterexample.changes[name])})"
+        for name, rows in sorted(counterexample.relations.items())
     )
-    where = ", ".join(f"{v} = {i}" for v, i in sorted(found.at.items()))
-    text = f"values 0..{len(found.universe) - 1}; {told}" + (f"; at {where}" if where else "")
+    where = ", ".join(f"{v} = {i}" for v, i in sorted(counterexample.at.items()))
+    text = f"values 0..{len(counterexample.universe) - 1}; {states}" + (
+        f"; at {where}" if where else ""
+    )
     if _uninterpreted(formula):
         return text
     schema = sorted(f.free_variables(formula))
-    given = Interpretation(found.universe, found.relations, found.changes)
-    moved = {name: found.changes[name].apply(rows) for name, rows in found.relations.items()}
+    given = Interpretation(
+        counterexample.universe, counterexample.relations, counterexample.changes
+    )
+    moved = {
+        name: counterexample.changes[name].apply(rows)
+        for name, rows in counterexample.relations.items()
+    }
     now = evaluate(formula, schema, given)
-    after = evaluate(formula, schema, Interpretation(found.universe, moved))
+    after = evaluate(formula, schema, Interpretation(counterexample.universe, moved))
     up, down = evaluate(change.up, schema, given), evaluate(change.down, schema, given)
     return (
         f"{text}: {formula} holds of {show(now)} before and {show(after)} after; the derivative "

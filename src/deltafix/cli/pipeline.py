@@ -154,7 +154,7 @@ def serve(
             opened,
             port=port,
             token=token,
-            told=partial(_tell, json=json, quiet=quiet),
+            on_epoch=partial(_tell, json=json, quiet=quiet),
             on_stop=_stopped,
         )
         sys.stdout.write(f"{server.url if key_file is None else server.address}\n")

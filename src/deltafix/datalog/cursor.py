@@ -50,7 +50,7 @@ class Cursor:
         last = len(source.text)
         self.tokens = [*tokens, Token(END, "", source, last, last)]
         self.position = 0
-        self.found: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         self.closing = _matching(self.tokens)
 
     @property
@@ -137,9 +137,9 @@ class Cursor:
         at = token or self.token
         if help is None and at.kind != "string":
             help = _MISSPELT.get(at.text)  # noqa: A001  the field's name
-        raise SyntaxFault(Diagnostic("DF103", message, self.place(at), help))
+        raise SyntaxFault(Diagnostic("DF103", message, self.span_of(at), help))
 
-    def place(self, token: Token) -> Span:
+    def span_of(self, token: Token) -> Span:
         """The token's span; for the end token, the character after the last real one."""
         if token.kind == END and len(self.tokens) > 1:
             last = self.tokens[-2]
@@ -160,7 +160,7 @@ class Cursor:
 
 def _matching(tokens: Sequence[Token]) -> dict[int, int]:
     """Opening bracket position -> closing bracket position, in one pass."""
-    found: dict[int, int] = {}
+    closing: dict[int, int] = {}
     open_at: list[int] = []
     for position, token in enumerate(tokens):
         if token.kind != "punct":
@@ -169,12 +169,12 @@ def _matching(tokens: Sequence[Token]) -> dict[int, int]:
             open_at.append(position)
         elif token.text in (")", "]", "}"):
             if open_at and _OPENERS[tokens[open_at[-1]].text] == token.text:
-                found[open_at.pop()] = position
+                closing[open_at.pop()] = position
         elif token.text == "." and open_at and not _joins(tokens, position):
             # A clause ends here whatever was left open: damage stays inside one clause.
             while open_at and tokens[open_at[-1]].text != "{":
                 open_at.pop()
-    return found
+    return closing
 
 
 def _joins(tokens: Sequence[Token], position: int) -> bool:
@@ -184,6 +184,6 @@ def _joins(tokens: Sequence[Token], position: int) -> bool:
     return names and _adjacent(last, dot) and _adjacent(dot, after)
 
 
-def _adjacent(one: Token, other: Token) -> bool:
+def _adjacent(left: Token, right: Token) -> bool:
     """Whether nothing stands between two tokens; those of one macro's use stand in one place."""
-    return one.end == other.start or (one.start, one.end) == (other.start, other.end)
+    return left.end == right.start or (left.start, left.end) == (right.start, right.end)

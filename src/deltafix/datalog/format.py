@@ -87,7 +87,7 @@ def _layout(text: str, path: str | None) -> str:
 
 def _hide(tokens: list[Token], hidden: set[int]) -> list[Token]:
     """Tokens with every stretch of lines that `#ifdef` leaves out as one `cpp` token, untouched."""
-    found: list[Token] = []
+    merged: list[Token] = []
     position = 0
     while position < len(tokens):
         first = last = tokens[position]
@@ -99,11 +99,11 @@ def _hide(tokens: list[Token], hidden: set[int]) -> list[Token]:
                 position += 1
             text = first.source.text
             start = text.rfind("\n", 0, first.start) + 1
-            found.append(Token("cpp", text[start : last.end], first.source, start, last.end))
+            merged.append(Token("cpp", text[start : last.end], first.source, start, last.end))
         else:
-            found.append(first)
+            merged.append(first)
             position += 1
-    return found
+    return merged
 
 
 def _item_over(tokens: list[Token], position: int, starts: set[int]) -> bool:

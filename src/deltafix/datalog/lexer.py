@@ -96,9 +96,9 @@ class Token:
         """The token as an error message names it."""
         return "the end of the text" if self.kind == END else f"`{self.text}`"
 
-    def moved_to(self, place: Token) -> Token:
-        """The same token standing at `place`: a macro's body is blamed on its use."""
-        return Token(self.kind, self.text, place.source, place.start, place.end, self.value)
+    def moved_to(self, target: Token) -> Token:
+        """The same token standing at `target`: a macro's body is blamed on its use."""
+        return Token(self.kind, self.text, target.source, target.start, target.end, self.value)
 
 
 class _Lexer:
@@ -109,11 +109,11 @@ class _Lexer:
         self.position = start
         self.stop = stop
         self.tokens: list[Token] = []
-        self.found: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
 
     def report(self, message: str, start: int, end: int, help: str | None = None) -> None:  # noqa: A002  the field's name
         span = self.source.span(start, max(end, start + 1))
-        self.found.append(Diagnostic("DF102", message, span, help))
+        self.diagnostics.append(Diagnostic("DF102", message, span, help))
 
     def emit(self, kind: str, start: int, end: int, value: Value = 0) -> None:
         text = self.source.text[start:end]
@@ -244,4 +244,4 @@ def tokenize(
     """
     lexer = _Lexer(source, start, len(source.text) if stop is None else stop, comments, hashes)
     lexer.run()
-    return lexer.tokens, lexer.found
+    return lexer.tokens, lexer.diagnostics

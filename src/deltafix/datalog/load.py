@@ -59,12 +59,16 @@ class Analysis:
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         """The diagnostics that refuse the program."""
-        return tuple(found for found in self.diagnostics if found.severity == "error")
+        return tuple(
+            diagnostic for diagnostic in self.diagnostics if diagnostic.severity == "error"
+        )
 
     @property
     def warnings(self) -> tuple[Diagnostic, ...]:
         """The diagnostics that do not."""
-        return tuple(found for found in self.diagnostics if found.severity != "error")
+        return tuple(
+            diagnostic for diagnostic in self.diagnostics if diagnostic.severity != "error"
+        )
 
     def render(self) -> str:
         """All diagnostics as text, with source lines and carets."""
@@ -92,7 +96,7 @@ def analyse(
     Linear in the text but for the strata (linear in the dependency graph) and for macros, which
     are bounded. Works for any characters and any bytes.
     """
-    source, found = decode(text, path)
+    source, wrong_bytes = decode(text, path)
     tokens, parser, parsed = _parsed(source, path, given)
     asks_for = dict(parsed.pragmas).get("word-size")
     if (
@@ -120,12 +124,18 @@ def analyse(
         tuple(syntax.lattices),
     )
     known: tuple[Typed, ...] = ()
-    diagnostics = [*found, *tokens.found, *parser.found, *wrong_components, *wrong_types]
+    diagnostics = [
+        *wrong_bytes,
+        *tokens.diagnostics,
+        *parser.diagnostics,
+        *wrong_components,
+        *wrong_types,
+    ]
     if whole and all(item.severity != "error" for item in diagnostics):
         more, known = looked_at(program)
         diagnostics.extend(more)
     order = list(tokens.sources)
-    diagnostics.sort(key=lambda item: _place(item, order))
+    diagnostics.sort(key=lambda item: _position(item, order))
     if parsed.components:
         # Every instance repeats what is wrong with its component, under other names.
         diagnostics = list(
@@ -139,15 +149,15 @@ def analyse(
 def _parsed(source: Source, path: str | None, given: Given) -> tuple[Preprocessed, Parser, Syntax]:
     tokens = preprocess(source, Path(path).parent if path is not None else None, given)
     parser = Parser(tokens.tokens, source)
-    unreadable = [item.span for item in tokens.found if item.span is not None]
+    unreadable = [item.span for item in tokens.diagnostics if item.span is not None]
     return tokens, parser, parser.program(unreadable)
 
 
-def _place(found: Diagnostic, order: list[str | None]) -> tuple[int, int, str, str]:
-    if found.span is None:
-        return (-1, 0, found.code, found.message)
-    file = order.index(found.span.path) if found.span.path in order else len(order)
-    return (file, found.span.start, found.code, found.message)
+def _position(diagnostic: Diagnostic, order: list[str | None]) -> tuple[int, int, str, str]:
+    if diagnostic.span is None:
+        return (-1, 0, diagnostic.code, diagnostic.message)
+    file = order.index(diagnostic.span.path) if diagnostic.span.path in order else len(order)
+    return (file, diagnostic.span.start, diagnostic.code, diagnostic.message)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -169,13 +179,13 @@ BASES: dict[str, BaseType] = {
 
 def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, ...]]:
     """The type declarations with their base types, and what is wrong with them. Linear."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     written: dict[str, TypeSyntax] = {}
     for declared in syntax.types:
         if declared.name in BASES or declared.name in written:
             first = written.get(declared.name)
             where = f"first declared on line {first.span.line}" if first else "it is a base type"
-            found.append(
+            diagnostics.append(
                 Diagnostic(
                     "DF111", f"type `{declared.name}` is declared twice", declared.span, where
                 )
@@ -185,15 +195,15 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
     bases: dict[str, str] = dict(BASES)  # what a type's values are: of a base or a logical type
     wrong: set[str] = set()
     # A type is settled once all its parents are; whatever never settles is in or below a cycle.
-    waiting = {
+    pending = {
         name: [parent.text for parent in item.parents if parent.text in written]
         for name, item in written.items()
     }
     children: dict[str, list[str]] = {}
-    for name, parents in waiting.items():
+    for name, parents in pending.items():
         for parent in parents:
             children.setdefault(parent, []).append(name)
-    missing = {name: len(parents) for name, parents in waiting.items()}
+    missing = {name: len(parents) for name, parents in pending.items()}
     ready = [name for name, count in missing.items() if count == 0]
     while ready:
         name = ready.pop()
@@ -209,7 +219,7 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
                 hint = did_you_mean(
                     token.text, [*BASES, *written], f"base types: {' '.join(BASES)}"
                 )
-                found.append(
+                diagnostics.append(
                     Diagnostic("DF106", f"there is no type `{token.text}`", token.span, hint)
                 )
         if item.branches:
@@ -218,14 +228,14 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
             wrong.add(name)
             message = f"type `{name}` is a union with a constructed type"
             hint = "a branch of an algebraic data type is written `name {field: type}`"
-            found.append(Diagnostic("DF106", message, item.span, hint))
+            diagnostics.append(Diagnostic("DF106", message, item.span, hint))
         elif len(set(kinds.values())) == 1 and len(kinds) == len({p.text for p in item.parents}):
             bases[name] = next(iter(kinds.values()))
         else:
             wrong.add(name)
             if len(set(kinds.values())) > 1:
                 listed = ", ".join(f"{parent} is {base}" for parent, base in kinds.items())
-                found.append(
+                diagnostics.append(
                     Diagnostic(
                         "DF106",
                         f"type `{name}` mixes base types: {listed}",
@@ -241,7 +251,7 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
         if count > 0:
             message = f"type `{name}` is defined by itself"
             hint = f"base types: {' '.join(BASES)}"
-            found.append(Diagnostic("DF106", message, written[name].span, hint))
+            diagnostics.append(Diagnostic("DF106", message, written[name].span, hint))
     types = tuple(
         TypeDecl(
             name,
@@ -254,7 +264,7 @@ def lower_types(syntax: Types) -> tuple[tuple[TypeDecl, ...], tuple[Diagnostic, 
         for name, item in written.items()
         if name in bases
     )
-    return types, tuple(found)
+    return types, tuple(diagnostics)
 
 
 def _base_of(kind: str) -> BaseType:

@@ -45,7 +45,7 @@ class Syntax(Types):
 
 
 class Parser(ComponentParser, TypeParser):
-    """Reads a whole program; `found` holds what went wrong, `out` what could be read."""
+    """Reads a whole program; `diagnostics` holds what went wrong, `out` what could be read."""
 
     out: Syntax
     unreadable: Sequence[Span] = ()
@@ -83,22 +83,22 @@ class Parser(ComponentParser, TypeParser):
                 here = range(start.start, self.token.end + 1)
                 path = start.source.path
                 if not any(span.path == path and span.start in here for span in self.unreadable):
-                    self.found.append(self.blame(fault.diagnostic))
+                    self.diagnostics.append(self.blame(fault.diagnostic))
                 self.recover(fault.diagnostic, start.kind == "directive" or start.text == ".")
             if self.position == before:
                 self.take()
 
-    def blame(self, found: Diagnostic) -> Diagnostic:
+    def blame(self, diagnostic: Diagnostic) -> Diagnostic:
         """A missing dot is blamed on the place where it is missing, not on the next clause."""
-        if _MISSING_DOT in found.message and self.new_line():
+        if _MISSING_DOT in diagnostic.message and self.new_line():
             last = self.tokens[self.position - 1]
             return Diagnostic(
-                found.code,
+                diagnostic.code,
                 "expected `.` at the end of this clause",
                 last.source.span(last.end, last.end + 1),
                 "add `.` here",
             )
-        return found
+        return diagnostic
 
     def new_line(self) -> bool:
         """Whether a new clause or directive seems to start here."""
@@ -223,7 +223,7 @@ class Parser(ComponentParser, TypeParser):
 
     def columns_of(self, first: str, second: str, whole: str) -> tuple[tuple[str, ...], ...]:
         """`choice-domain column, (column, column), …` or `index-on …` behind a declaration."""
-        found: list[tuple[str, ...]] = []
+        lists: list[tuple[str, ...]] = []
         if not self._at_words(first, second):
             return ()
         self.position += 3
@@ -236,9 +236,9 @@ class Parser(ComponentParser, TypeParser):
                 self.expect(")", f"after the columns of {whole}")
             else:
                 columns = [self.expect_name(what).text]
-            found.append(tuple(columns))
+            lists.append(tuple(columns))
             if not self.accept(","):
-                return tuple(found)
+                return tuple(lists)
 
     # Directives -------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class Parser(ComponentParser, TypeParser):
 
     def parameters(self) -> dict[str, str]:
         """`key=value, …)`; a value is a string, a word or a number."""
-        found: dict[str, str] = {}
+        parameters: dict[str, str] = {}
         while not self.at(")"):
             key = self.expect_name("a parameter's name")
             self.expect("=", f"after the parameter `{key.text}`")
@@ -272,16 +272,16 @@ class Parser(ComponentParser, TypeParser):
                 text = f"-{self.take().text}"
             else:
                 self.fail(f"expected a value for `{key.text}`, found {value.shown}", value)
-            if key.text in found:
+            if key.text in parameters:
                 self.fail(f"`{key.text}` is given twice", key, "remove one of them")
-            found[key.text] = text
+            parameters[key.text] = text
             if self.accept(","):
                 if self.at(")"):
                     self.fail("expected a parameter's name, found `)`")
             elif not self.at(")"):
                 self.fail(f"expected `,` or `)` after a parameter, found {self.token.shown}")
         self.take()
-        return found
+        return parameters
 
     def _read_pragma(self, _: Token) -> None:
         values: list[str] = []
@@ -315,7 +315,9 @@ class Parser(ComponentParser, TypeParser):
                 break
         if self.before is None:
             message = ".plan stands behind the rule it is for"
-            self.found.append(Diagnostic("DF117", message, start.span, "put it behind its rule"))
+            self.diagnostics.append(
+                Diagnostic("DF117", message, start.span, "put it behind its rule")
+            )
             return
         body = self.before.body
         # The two rows that a subsumption compares may be counted among its atoms.
@@ -331,7 +333,7 @@ class Parser(ComponentParser, TypeParser):
                     message = f"this order does not name the rule's {wide} atom{plural} once each"
                     valid = ", ".join(map(str, range(1, wide + 1)))
                     hint = f"an order of {valid}" if valid else "the rule has no atoms to order"
-                    self.found.append(Diagnostic("DF117", message, version.span, hint))
+                    self.diagnostics.append(Diagnostic("DF117", message, version.span, hint))
                     return
         self.no_effect(start)
 
@@ -341,11 +343,11 @@ class Parser(ComponentParser, TypeParser):
             self.no_effect(start)
             return
         message = ".strict stands behind the rule it is for"
-        self.found.append(Diagnostic("DF117", message, start.span, "put it behind its rule"))
+        self.diagnostics.append(Diagnostic("DF117", message, start.span, "put it behind its rule"))
 
     def no_effect(self, start: Token) -> None:
         """Say once that the join order is not the text's."""
-        if not any(item.code == "DF159" for item in self.found):
+        if not any(item.code == "DF159" for item in self.diagnostics):
             message = f"{start.text} has no effect: deltafix chooses the join order while it runs"
             hint = "remove the line, or leave it for Soufflé"
-            self.found.append(Diagnostic("DF159", message, start.span, hint, "warning"))
+            self.diagnostics.append(Diagnostic("DF159", message, start.span, hint, "warning"))

@@ -88,7 +88,7 @@ class Preprocessed:
     """
 
     tokens: list[Token] = field(default_factory=list)
-    found: list[Diagnostic] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
     sources: dict[str | None, str] = field(default_factory=dict)
     skipped: list[Token] = field(default_factory=list)
     missing: list[Path] = field(default_factory=list)
@@ -107,23 +107,23 @@ class _Preprocessor:
 
     def given_macro(self, name: str, text: str) -> None:
         """A macro that is there before the text; a bad one is blamed on no place."""
-        tokens, found = tokenize(Source(f"{name} {text}"), hashes=True)
+        tokens, diagnostics = tokenize(Source(f"{name} {text}"), hashes=True)
         try:
             known, macro = read_macro(tokens)
         except MacroError as error:
-            found = [Diagnostic("DF107", f"macro {name!r}: {error}", None, error.help)]
+            diagnostics = [Diagnostic("DF107", f"macro {name!r}: {error}", None, error.help)]
         else:
             self.macros[known] = macro
-        for item in found:
-            self.out.found.append(replace(item, span=None))
+        for item in diagnostics:
+            self.out.diagnostics.append(replace(item, span=None))
 
-    def report(self, place: Token, message: str, help: str | None = None) -> None:  # noqa: A002  the field's name
-        self.out.found.append(Diagnostic("DF107", message, place.span, help))
+    def report(self, token: Token, message: str, help: str | None = None) -> None:  # noqa: A002  the field's name
+        self.out.diagnostics.append(Diagnostic("DF107", message, token.span, help))
 
     def file(self, source: Source) -> None:
         self.out.sources[source.path] = source.text
-        tokens, found = tokenize(source)
-        self.out.found.extend(found)
+        tokens, diagnostics = tokenize(source)
+        self.out.diagnostics.extend(diagnostics)
         conditions: list[_Condition] = []
         position = 0
         while position < len(tokens):
@@ -138,7 +138,7 @@ class _Preprocessor:
             elif token.kind == "ident" and token.text in self.macros:
                 position = self.expand(tokens, position, token, self.out.tokens, frozenset())
             else:
-                self.out.tokens.append(_place_of(token, token))
+                self.out.tokens.append(_resolved(token, token))
                 position += 1
         for condition in conditions:
             self.report(condition.opening, "this condition is never closed", "close it with #endif")
@@ -147,7 +147,7 @@ class _Preprocessor:
         match = _DIRECTIVE.match(token.text)
         word = match.group(1) if match else ""
         start = token.start + (match.end() if match else 1)
-        rest, found = tokenize(token.source, start, token.end, hashes=word == "define")
+        rest, diagnostics = tokenize(token.source, start, token.end, hashes=word == "define")
         if word in ("ifdef", "ifndef"):
             if len(rest) != 1 or rest[0].kind != "ident":
                 self.report(token, f"#{word} wants one name", f"write `#{word} NAME`")
@@ -186,7 +186,7 @@ class _Preprocessor:
                 )
                 return
             if word in ("include", "define", "undef"):
-                self.out.found.extend(found)
+                self.out.diagnostics.extend(diagnostics)
             handler(token, rest)
 
     def turn(
@@ -217,7 +217,7 @@ class _Preprocessor:
         word, _, message = token.text[1:].strip().partition(" ")
         severity = "warning" if word == "warning" else "error"
         text = message.strip() or f"#{word}"
-        self.out.found.append(Diagnostic("DF107", text, token.span, None, severity))
+        self.out.diagnostics.append(Diagnostic("DF107", text, token.span, None, severity))
 
     def define(self, token: Token, rest: list[Token]) -> None:
         try:
@@ -236,15 +236,15 @@ class _Preprocessor:
     def include(self, token: Token, rest: list[Token]) -> None:
         angles = _ANGLES.search(token.text)
         if angles is not None:
-            name, place = angles[1], token
+            name, blamed = angles[1], token
         elif len(rest) == 1 and rest[0].kind == "string":
-            name, place = str(rest[0].value), rest[0]
+            name, blamed = str(rest[0].value), rest[0]
         else:
             self.report(token, "an include wants a file name", 'write `#include "file.dl"`')
             return
         if not self.folders:
             self.report(
-                place,
+                blamed,
                 f"cannot include {name!r}: the program was not read from a file",
                 "use Program.from_file, or pass path= to Program.parse",
             )
@@ -258,21 +258,21 @@ class _Preprocessor:
             inside = [
                 pair for pair in targets if any(pair[0].is_relative_to(fence) for fence in fences)
             ]
-            found = next((pair for pair in inside if pair[0].is_file()), None)
+            existing = next((pair for pair in inside if pair[0].is_file()), None)
         except (OSError, ValueError, RuntimeError) as error:
-            self.report(place, f"cannot include {name!r}: {error}")
+            self.report(blamed, f"cannot include {name!r}: {error}")
             return
         if not inside:
             self.report(
-                place,
+                blamed,
                 f"{name!r} lies outside the program's folder",
                 "a program includes files of its own folder, of those named by -I, and below",
             )
             return
         if len(self.including) >= MAX_INCLUDES:
-            self.report(place, f"includes are nested more than {MAX_INCLUDES} deep")
+            self.report(blamed, f"includes are nested more than {MAX_INCLUDES} deep")
             return
-        target, path = found or inside[0]
+        target, path = existing or inside[0]
         if target in self.once:
             return
         try:
@@ -283,13 +283,13 @@ class _Preprocessor:
             reason = error.strerror or str(error)
             self.out.missing.append(path)
             self.report(
-                place,
+                blamed,
                 f"cannot include {name!r}: {reason}",
                 f"did you mean {close!r}?" if close else None,
             )
             return
         source, wrong = decode(data, str(path))
-        self.out.found.extend(wrong)
+        self.out.diagnostics.extend(wrong)
         self.including.append(target)
         self.file(source)
         self.including.pop()
@@ -298,7 +298,7 @@ class _Preprocessor:
         self,
         tokens: list[Token],
         position: int,
-        place: Token,
+        use: Token,
         into: list[Token],
         hidden: frozenset[str],
     ) -> int:
@@ -309,7 +309,7 @@ class _Preprocessor:
         arguments: list[list[Token]] = []
         if macro.parameters is not None:
             if after >= len(tokens) or tokens[after].text != "(":
-                into.append(tokens[position].moved_to(place))
+                into.append(tokens[position].moved_to(use))
                 return after
             closed = read_arguments(tokens, after, arguments)
             wanted = len(macro.parameters)
@@ -317,31 +317,31 @@ class _Preprocessor:
                 arguments = []
             if closed is None or len(arguments) != wanted:
                 given = "no closing parenthesis" if closed is None else f"{len(arguments)} given"
-                self.report(place, f"macro {name} wants {wanted} arguments, {given}")
+                self.report(use, f"macro {name} wants {wanted} arguments, {given}")
                 return len(tokens) if closed is None else closed
             after = closed
 
         def expanded(argument: list[Token]) -> list[Token]:
             out: list[Token] = []
-            self.rescan(argument, place, out, hidden)
+            self.rescan(argument, use, out, hidden)
             return out
 
         try:
             replaced = substitute(macro, arguments, expanded)
         except MacroError as error:
-            self.report(place, str(error), error.help)
+            self.report(use, str(error), error.help)
             return after
         self.expanded += len(replaced) + 1
         if self.expanded > MAX_EXPANSION:
             if self.expanded < 2 * MAX_EXPANSION:
-                self.report(place, f"macros expand to more than {MAX_EXPANSION:,} tokens")
+                self.report(use, f"macros expand to more than {MAX_EXPANSION:,} tokens")
                 self.expanded = 2 * MAX_EXPANSION
             return after
-        self.rescan(replaced, place, into, hidden | {name})
+        self.rescan(replaced, use, into, hidden | {name})
         return after
 
     def rescan(
-        self, tokens: list[Token], place: Token, into: list[Token], hidden: frozenset[str]
+        self, tokens: list[Token], use: Token, into: list[Token], hidden: frozenset[str]
     ) -> None:
         # A macro hidden by its own expansion is left alone, as C has it: no macro loops.
         position = 0
@@ -349,21 +349,21 @@ class _Preprocessor:
             token = tokens[position]
             usable = token.kind == "ident" and token.text in self.macros
             if usable and token.text not in hidden and len(hidden) <= MAX_INCLUDES:
-                position = self.expand(tokens, position, place, into, hidden)
+                position = self.expand(tokens, position, use, into, hidden)
             else:
-                into.append(_place_of(token, place).moved_to(place))
+                into.append(_resolved(token, use).moved_to(use))
                 position += 1
 
 
-def _place_of(token: Token, place: Token) -> Token:
-    """`__FILE__` and `__LINE__` as the path and the line of `place`; any other token itself."""
+def _resolved(token: Token, use: Token) -> Token:
+    """`__FILE__` and `__LINE__` as the path and the line of `use`; any other token itself."""
     if token.kind != "ident" or token.text not in ("__FILE__", "__LINE__"):
         return token
     if token.text == "__LINE__":
-        line = place.source.line(place.start)
-        return Token("number", str(line), place.source, place.start, place.end, line)
-    path = place.source.path or ""
-    return Token("string", f'"{path}"', place.source, place.start, place.end, path)
+        line = use.source.line(use.start)
+        return Token("number", str(line), use.source, use.start, use.end, line)
+    path = use.source.path or ""
+    return Token("string", f'"{path}"', use.source, use.start, use.end, path)
 
 
 def _ignore(token: Token, rest: list[Token]) -> None:
@@ -469,20 +469,20 @@ def _mark(token: Token) -> str:
     return token.text if token.kind == "punct" else ""
 
 
-def _quoted(argument: list[Token], place: Token) -> Token:
+def _quoted(argument: list[Token], use: Token) -> Token:
     """The spelling of an argument as a string, one space where there was any."""
     text = ""
     for last, token in zip([None, *argument], argument, strict=False):
         text += " " if last is not None and last.end < token.start else ""
         text += token.text
     spelt = text.replace("\\", "\\\\").replace('"', '\\"')
-    return replace(place, kind="string", text=f'"{spelt}"', value=text)
+    return replace(use, kind="string", text=f'"{spelt}"', value=text)
 
 
 def _joined(left: Token, right: Token) -> Token:
     """Two tokens as one. Raises MacroError if their spelling together is not one token."""
     text = left.text + right.text
-    tokens, found = tokenize(Source(text))
-    if found or len(tokens) != 1:
+    tokens, diagnostics = tokenize(Source(text))
+    if diagnostics or len(tokens) != 1:
         raise MacroError(f"`{left.text}` and `{right.text}` do not join to one token")
     return tokens[0].moved_to(left)

@@ -102,9 +102,9 @@ class Program(ast.Program):
         return cls._from(analyse(read_bytes(path), str(path), given))
 
     @classmethod
-    def _from(cls, found: Analysis) -> Self:
-        found.raise_for_errors()
-        read = found.program
+    def _from(cls, analysis: Analysis) -> Self:
+        analysis.raise_for_errors()
+        read = analysis.program
         return cls(
             read.relations,
             read.rules,
@@ -116,8 +116,8 @@ class Program(ast.Program):
             read.orders,
             read.functors,
             read.lattices,
-            found.warnings,
-            _known=found.known,
+            analysis.warnings,
+            _known=analysis.known,
         )
 
     def show(self) -> str:
@@ -125,7 +125,7 @@ class Program(ast.Program):
         return show(self)
 
     def __repr__(self) -> str:
-        names = ", ".join(one.name for one in self.relations) or "no relations"
+        names = ", ".join(relation.name for relation in self.relations) or "no relations"
         return f"<Program {names}: {plural(len(self.rules), 'rule')}>"
 
     def _repr_html_(self) -> str:
@@ -157,9 +157,9 @@ class Program(ast.Program):
         if kind is not None:
             return
         diagnostics, known = looked_at(built)
-        places = {item.span.path for item in diagnostics if item.span is not None}
+        paths = {item.span.path for item in diagnostics if item.span is not None}
         sources: dict[str | None, str] = {
-            path: "".join(linecache.getlines(path)) for path in places if path
+            path: "".join(linecache.getlines(path)) for path in paths if path
         }
         Analysis(built, diagnostics, sources).raise_for_errors()
         kept = ("relations", "rules", "directives", "types", "pragmas")
@@ -187,14 +187,14 @@ class Program(ast.Program):
         if self._builder is None:
             if columns:
                 raise ProgramError("relations are declared inside the program's `with` block")
-            found = ast.Program.relation(self, name)
+            relation = ast.Program.relation(self, name)
             return Relation(
-                found.name,
-                found.attributes,
-                found.qualifiers,
-                found.choices,
-                found.indexes,
-                found.span,
+                relation.name,
+                relation.attributes,
+                relation.qualifiers,
+                relation.choices,
+                relation.indexes,
+                relation.span,
             )
         for declared in self._builder.relations:
             if declared.name == name and not columns:

@@ -42,10 +42,10 @@ def decode(data: str | bytes, path: str | None = None) -> tuple[Source, tuple[Di
     except UnicodeDecodeError as error:
         source = Source(data.decode("utf-8", errors="replace"), path)
         start = len(data[: error.start].decode("utf-8"))
-        found = Diagnostic(
+        diagnostic = Diagnostic(
             "DF101",
             f"byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8 text",
             source.span(start, start + 1),
             "save the program as UTF-8",
         )
-        return source, (found,)
+        return source, (diagnostic,)

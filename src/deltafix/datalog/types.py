@@ -47,7 +47,7 @@ class TypeParser(ClauseParser):
 
     def columns(self, closing: str, what: str) -> tuple[Attribute, ...]:
         """`name: type, …` up to and with `closing`."""
-        found: list[Attribute] = []
+        attributes: list[Attribute] = []
         while not self.at(closing):
             column = self.expect_name(f"a {what}'s name")
             if not self.at(":") and self.token.kind == "ident":
@@ -56,14 +56,14 @@ class TypeParser(ClauseParser):
             self.expect(":", f"between the {what} `{column.text}` and its type")
             kind = self.type_name("a type").text
             join = self.join() if what == "column" else ""
-            found.append(Attribute(column.text, kind, join, self.since(column)))
+            attributes.append(Attribute(column.text, kind, join, self.since(column)))
             if self.accept(","):
                 if self.at(closing):
                     self.fail(f"expected a {what}'s name, found `{closing}`")
             elif not self.at(closing):
                 self.fail(f"expected `,` or `{closing}` after a {what}, found {self.token.shown}")
         self.take()
-        return tuple(found)
+        return tuple(attributes)
 
     def join(self) -> str:
         """`<min>`, `<max>` or `<>` behind a column's type."""
@@ -167,31 +167,31 @@ class TypeParser(ClauseParser):
 
     def _bare_arguments(self) -> tuple[Attribute, ...]:
         """`type, type)`, the arguments of a functor without names."""
-        found: list[Attribute] = []
+        attributes: list[Attribute] = []
         while True:
             kind = self.type_name("a type")
-            found.append(Attribute(f"x{len(found)}", kind.text, "", kind.span))
+            attributes.append(Attribute(f"x{len(attributes)}", kind.text, "", kind.span))
             if not self.accept(","):
                 break
         self.expect(")", "after the functor's arguments")
-        return tuple(found)
+        return tuple(attributes)
 
     def _read_lattice(self, start: Token) -> None:
         name = self.dotted_name("the type of the lattice")
         self.expect("<>", f"after `{name.text}`")
         self.expect("{", "before the lattice's operations")
-        found: list[tuple[str, Term]] = []
+        operations: list[tuple[str, Term]] = []
         while not self.at("}"):
             word = self.token
             if word.kind == END or word.text not in OPERATIONS:
                 hint = did_you_mean(word.text, OPERATIONS, f"valid: {' '.join(OPERATIONS)}")
                 self.fail(f"a lattice has no operation {word.shown}", help=hint)
             self.take()
-            if word.text in dict(found):
+            if word.text in dict(operations):
                 self.fail(f"`{word.text}` is given twice", word, "remove one of them")
             self.expect("->", f"after `{word.text}`")
-            found.append((word.text, self.term()))
+            operations.append((word.text, self.term()))
             if not self.accept(",") and not self.at("}"):
                 self.fail(f"expected `,` or `}}` after an operation, found {self.token.shown}")
         self.take()
-        self.out.lattices.append(LatticeDecl(name.text, tuple(found), self.since(start)))
+        self.out.lattices.append(LatticeDecl(name.text, tuple(operations), self.since(start)))

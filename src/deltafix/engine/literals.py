@@ -126,7 +126,7 @@ def _atoms(text: str) -> tuple[Atom, ...]:
     source = Source(ended)
     tokens = preprocess(source, None)
     parser = ClauseParser(tokens.tokens, source)
-    found: list[Diagnostic] = list(tokens.found)
+    found: list[Diagnostic] = list(tokens.diagnostics)
     rule: Rule | Dominates | None = None
     if not found:
         try:

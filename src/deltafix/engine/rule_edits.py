@@ -126,8 +126,8 @@ def _read(program: Program, text: str) -> Program:
     source, found = decode(text, "<rule>")
     parser = Parser(preprocess(source, None).tokens, source)
     parser.program()  # alone first: a missing end must not be looked for among declarations
-    if found or parser.found:
-        problems = [*found, *parser.found]
+    if found or parser.diagnostics:
+        problems = [*found, *parser.diagnostics]
         raise ProgramError(render_all(problems, {"<rule>": source.text}), problems)
     inline = inline_names(program)
     bare = (replace(rule, name="") for rule in program.rules)

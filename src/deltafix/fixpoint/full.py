@@ -175,12 +175,12 @@ class FullFixpoint(FixpointView[A]):
         ledger.begin(undoable=undoable)
         self._steps.clear()
         try:
-            waiting = self._count(delta)
+            pending = self._count(delta)
             ledger.repair()
             gone = frozenset(ledger.suspended)
             for x in gone:
                 self._unlink(x)
-            self._expand(delta, waiting)
+            self._expand(delta, pending)
             if self._contract is not None:
                 self._contract.check_stable(self._steps)
         except BaseException:
@@ -201,7 +201,7 @@ class FullFixpoint(FixpointView[A]):
     def _count(self, delta: FixpointDelta[A]) -> list[tuple[A, A]]:
         """Stage 1. Returns the added pairs whose second element is not in the fixpoint."""
         ledger = self._ledger
-        waiting: list[tuple[A, A]] = []
+        pending: list[tuple[A, A]] = []
         for x, y in delta.removed_step:
             if x in ledger.rank:
                 self._unlink_pair(x, y)
@@ -214,7 +214,7 @@ class FullFixpoint(FixpointView[A]):
             if x in ledger.rank:
                 self._link_pair(x, y)
                 if y not in ledger.rank:
-                    waiting.append((x, y))
+                    pending.append((x, y))
                 elif ledger.supports(x, y):
                     ledger.gain(y)
         for element in delta.added_base:
@@ -222,7 +222,7 @@ class FullFixpoint(FixpointView[A]):
                 ledger.put(ledger.base, element, None)
                 if element in ledger.rank:
                     ledger.gain(element)
-        return waiting
+        return pending
 
     def _expand(self, delta: FixpointDelta[A], waiting: list[tuple[A, A]]) -> None:
         """Stage 3: everything reachable from new base elements and from the waiting pairs."""

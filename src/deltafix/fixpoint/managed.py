@@ -58,12 +58,12 @@ class ManagedFixpoint(FixpointView[A]):
 
     __slots__ = (
         "_budget",
+        "_element_row",
         "_elements",
         "_numbers",
-        "_one",
         "_open",
+        "_pair_row",
         "_state",
-        "_two",
     )
 
     def __init__(
@@ -79,8 +79,9 @@ class ManagedFixpoint(FixpointView[A]):
         self._numbers: dict[A, int] = {}
         self._elements: list[A] = []
         self._state = Reachability(self._budget)
-        self._one = np.zeros(1, dtype=np.int32)  # scratch rows, so that an edit allocates nothing
-        self._two = np.zeros(2, dtype=np.int32)
+        # Scratch rows, so that an edit allocates nothing.
+        self._element_row = np.zeros(1, dtype=np.int32)
+        self._pair_row = np.zeros(2, dtype=np.int32)
         self._open: FixpointTransaction[A] | None = None
         with self.transaction():
             self.add_steps(pairs)
@@ -95,7 +96,7 @@ class ManagedFixpoint(FixpointView[A]):
         Returns:
             What changed; inside a transaction nothing yet, see `FixpointTransaction.change`.
         """
-        pair = self._two
+        pair = self._pair_row
         pair[0], pair[1] = self._number(x), self._number(y)
         self._state.give(PAIR, pair, 1)
         return self._edited()
@@ -106,7 +107,7 @@ class ManagedFixpoint(FixpointView[A]):
         Raises:
             MissingRowError: The pair is not owned; nothing happened.
         """
-        pair = self._two
+        pair = self._pair_row
         pair[0], pair[1] = self._numbers.get(x, -1), self._numbers.get(y, -1)
         if not self._state.take(PAIR, pair, 1):
             raise MissingRowError(f"the pair ({x!r}, {y!r}) is not there, so it cannot be removed")
@@ -114,9 +115,9 @@ class ManagedFixpoint(FixpointView[A]):
 
     def add_base(self, element: A) -> Change[A]:
         """Make an element part of the base; no effect if it is already."""
-        one = self._one
-        one[0] = self._number(element)
-        self._state.give(REACH, one, 1)
+        row = self._element_row
+        row[0] = self._number(element)
+        self._state.give(REACH, row, 1)
         return self._edited()
 
     def remove_base(self, element: A) -> Change[A]:
@@ -125,9 +126,9 @@ class ManagedFixpoint(FixpointView[A]):
         Raises:
             MissingRowError: It is not in the base; nothing happened.
         """
-        one = self._one
-        one[0] = self._numbers.get(element, -1)
-        if not self._state.take(REACH, one, 1):
+        row = self._element_row
+        row[0] = self._numbers.get(element, -1)
+        if not self._state.take(REACH, row, 1):
             raise MissingRowError(f"{element!r} is not in the base, so it cannot be removed")
         return self._edited()
 
@@ -272,8 +273,8 @@ class ManagedFixpoint(FixpointView[A]):
         number = cast("dict[object, int]", self._numbers).get(element)
         if number is None:
             return -1
-        self._one[0] = number
-        return self._state.find(REACH, self._one, at.WAS)
+        self._element_row[0] = number
+        return self._state.find(REACH, self._element_row, at.WAS)
 
     def _known_row(self, element: A) -> int:
         row = self._row(element)
@@ -464,8 +465,8 @@ class Reachability:
         pairs = rows_of_group(
             self.arena, self._linked, "pair", (1,), (self.code(row),), mask=at.WAS
         )
-        found = (self.find(REACH, pair, at.WAS) for pair in pairs)
-        supports = [r for r in found if r >= 0 and self.rank(r) < self.rank(row)]
+        sources = (self.find(REACH, pair, at.WAS) for pair in pairs)
+        supports = [r for r in sources if r >= 0 and self.rank(r) < self.rank(row)]
         if not supports:
             raise InternalError(f"fixpoint/managed: row {row} has no support")
         return min(supports, key=self.rank)

@@ -69,7 +69,7 @@ def why(
     _require_positive(limit=limit, max_steps=max_steps, max_work=max_work)
     relation, checked = fact_of(db, fact, row)
     (held,) = db._schema(relation).encoded([checked])
-    found = proofs.why(
+    answers = proofs.why(
         db,
         relation,
         held,
@@ -77,7 +77,7 @@ def why(
         max_steps=max_steps,
         max_work=max_work,
     )
-    return found if several else found[0]
+    return answers if several else answers[0]
 
 
 def why_not(
@@ -178,10 +178,10 @@ class Held:
     def by(self, clause: Clause) -> IndexedRows:
         """What one clause sees."""
         stratum = self.words.strata.get(clause.head)
-        found = self._seen.get(stratum)
-        if found is None:
-            found = self._seen[stratum] = IndexedRows(self._state, self.words, stratum)
-        return found
+        rows = self._seen.get(stratum)
+        if rows is None:
+            rows = self._seen[stratum] = IndexedRows(self._state, self.words, stratum)
+        return rows
 
 
 def step_from_delta(
@@ -194,37 +194,37 @@ def step_from_delta(
     with committed(db) as state:
         for row in wanted:
             _require(state, relation, row)
-        found = _step(Held(state, Words.of(db)), relation, wanted, followed)
-    return sorted_rows(schema.types, schema.decoded(found))
+        heads = _step(Held(state, Words.of(db)), relation, wanted, followed)
+    return sorted_rows(schema.types, schema.decoded(heads))
 
 
 def _step(held: Held, relation: str, rows: Iterable[Row], followed: set[str]) -> dict[Row, None]:
     """The rows of `relation` that follow, other followed relations' rows being followed first."""
     clauses = _clauses(held.words, followed)
-    found: dict[Row, None] = {}
-    waiting = [(relation, row) for row in rows]
-    seen = set(waiting)
-    while waiting:
-        source, row = waiting.pop()
+    heads: dict[Row, None] = {}
+    pending = [(relation, row) for row in rows]
+    seen = set(pending)
+    while pending:
+        source, row = pending.pop()
         for name, rules in clauses.items():
             for head in _heads(held, rules, source, row):
                 if name == relation:
-                    found[head] = None
+                    heads[head] = None
                 elif (name, head) not in seen:
                     seen.add((name, head))
-                    waiting.append((name, head))
-    return found
+                    pending.append((name, head))
+    return heads
 
 
 def _heads(held: Held, clauses: list[Clause], source: str, row: Row) -> Iterator[Row]:
     """The head of each instance that has a row in its body."""
     for clause in clauses:
-        for place, literal in enumerate(clause.body):
-            if place < clause.asks:  # it says what is asked for, and is no reason
+        for index, literal in enumerate(clause.body):
+            if index < clause.asks:  # it says what is asked for, and is no reason
                 continue
             if isinstance(literal, Match) and held.words.names[literal.relation] == source:
                 env = unify(literal.args, row, {})
-                rest = (*clause.body[:place], *clause.body[place + 1 :])
+                rest = (*clause.body[:index], *clause.body[index + 1 :])
                 for binding, _ in () if env is None else held.by(clause).solutions(rest, env):
                     yield values_of(clause.args, binding)
 
@@ -236,10 +236,10 @@ def _clauses(words: Words, followed: set[str]) -> dict[str, list[Clause]]:
     aggregate). Raises where one is reached by negation or through an aggregate.
     """
     clauses = {name: words.rules_for(name) for name in sorted(followed)}
-    waiting = [read for some in clauses.values() for read in _reads(words, some, "")]
-    seen = set(waiting)
-    while waiting:
-        name, how = waiting.pop()
+    pending = [read for rules in clauses.values() for read in _reads(words, rules, "")]
+    seen = set(pending)
+    while pending:
+        name, how = pending.pop()
         if how and words.names[name] in followed:
             raise ExplanationError(
                 f"the rules of {', '.join(sorted(followed))} {how} {name!r}: what follows from one "
@@ -254,7 +254,7 @@ def _clauses(words: Words, followed: set[str]) -> dict[str, list[Clause]]:
         for read in (*below, *(() if fold is None else ((fold.source, how or "aggregate"),))):
             if read not in seen:
                 seen.add(read)
-                waiting.append(read)
+                pending.append(read)
     return clauses
 
 
@@ -286,18 +286,18 @@ def _count(held: Held, clauses: Iterable[Clause], row: Row) -> int:
 
     Recursion is as deep as disjunctions stand in each other.
     """
-    found = 0
+    count = 0
     for clause in clauses:
         env = unify(clause.args, row, {})
         for _, matched in () if env is None else held.by(clause).solutions(clause.said, env):
             ways = 1
-            for place, part in matched.items():
-                read = clause.said[place]
+            for index, part in matched.items():
+                read = clause.said[index]
                 assert isinstance(read, Match)  # noqa: S101  the kind that matches rows
                 if _is_part(held.words, read.relation):
                     ways *= _count(held, held.words.clauses[read.relation], part)
-            found += ways
-    return found
+            count += ways
+    return count
 
 
 def _is_part(words: Words, relation: str) -> bool:
@@ -313,7 +313,9 @@ def _counts_all(db: Database, words: Words, relation: str) -> bool:
     if stage.recursive or stage.outside is not None or relation in elsewhere:
         return False
     bodies = (part for clause in words.clauses[relation] for part in clause.body)
-    return not any(isinstance(one, Match) and _is_part(words, one.relation) for one in bodies)
+    return not any(
+        isinstance(literal, Match) and _is_part(words, literal.relation) for literal in bodies
+    )
 
 
 def _require(state: State, relation: str, row: Row) -> Fact:

@@ -133,9 +133,9 @@ class _Search:
     ) -> None:
         self.db = db
         self.delta = delta
-        self.sign, self.relation, self.told = change
+        self.sign, self.relation, self.decoded = change
         schema = delta.schemas.get(self.relation) or db._schema(self.relation)
-        (self.row,) = schema.encoded([self.told])
+        (self.row,) = schema.encoded([self.decoded])
         self.left = max_trials
         self.inputs = self._input_changes(edited.given)
         self.changes: list[Change] = [*self.inputs]
@@ -148,12 +148,12 @@ class _Search:
         return Cause(
             self.sign,
             self.relation,
-            self.told,
-            tuple(one for one in changes if not isinstance(one, RuleChange)),
+            self.decoded,
+            tuple(change for change in changes if not isinstance(change, RuleChange)),
             proof,
             tuple(self._mark(step) for step in proof.steps),
             self.left > 0,
-            tuple(one for one in changes if isinstance(one, RuleChange)),
+            tuple(change for change in changes if isinstance(change, RuleChange)),
         )
 
     def _input_changes(self, given: Sequence[Given] | None) -> list[Edit]:
@@ -263,9 +263,9 @@ class _RuleSearch(_Search):
     def _seed(self) -> list[Change]:
         """The rules that came and went, or those and all changes of rows."""
         if self._does(()) or not self._does(self.changes):
-            fact = show_row(self.relation, self.told)
+            fact = show_row(self.relation, self.decoded)
             message = f"no change of rules or of input rows explains {fact}: declarations changed"
-            raise errors.ExplanationError(message, relation=self.relation, row=self.told)
+            raise errors.ExplanationError(message, relation=self.relation, row=self.decoded)
         return [*self.old.rules] if self._does(self.old.rules) else self.changes
 
 
@@ -297,16 +297,16 @@ class Before:
         self._said = rule_changes(program, db.program)
         self.rules = list(self._said)
         declared = {functor.name for functor in self._program.functors}
-        known = {name: one for name, one in db._users.functors.items() if name in declared}
+        known = {name: functor for name, functor in db._users.functors.items() if name in declared}
         users = Users(known, db._users.reducers)
-        self._made = Database(
+        self._trial = Database(
             self._program, strategy=db.strategy, budget=db.budget, users=users,
             physical=db._physical,
         )  # fmt: skip
-        self._made._strata.prefer(rows)
-        with self._made.transaction(missing="ignore") as tx:
+        self._trial._strata.prefer(rows)
+        with self._trial.transaction(missing="ignore") as tx:
             for name, schema in db.schemas.items():
-                if name in self._made.schemas:
+                if name in self._trial.schemas:
                     codes = codes_where(db._arena, db._linked.given(name), at.GIVEN)
                     tx.insert(name, db._codes.rows(schema, codes))
             _edit(tx, _undone(inputs))
@@ -316,57 +316,67 @@ class Before:
         """The state that these changes alone make of it; None if no program has such rules."""
         inputs: list[Edit] = []
         rules: list[RuleChange] = []
-        for one in changes:
-            (rules if isinstance(one, RuleChange) else inputs).append(one)  # type: ignore[arg-type]
+        for change in changes:
+            (rules if isinstance(change, RuleChange) else inputs).append(change)  # type: ignore[arg-type]
         try:
             self._commit(self._program_after(rules), inputs)
         except (errors.FactError, errors.ProgramError, errors.UnknownRelationError):
             yield None
             return
         try:
-            with committed(self._made) as state:
+            with committed(self._trial) as state:
                 yield state
         finally:
             self._commit(self._program, _undone(inputs))
 
     def _commit(self, program: Program, inputs: Iterable[Edit]) -> None:
-        with self._made.transaction(missing="ignore") as tx:
-            if program is not self._made.program:
+        with self._trial.transaction(missing="ignore") as tx:
+            if program is not self._trial.program:
                 tx.change_program(program)
             _edit(tx, inputs)
 
     def _program_after(self, changes: Sequence[RuleChange]) -> Program:
         if not changes:
             return self._program
-        said: dict[type, list[Any]] = {
+        statements: dict[type, list[Any]] = {
             Rule: list(self._program.rules), Dominates: list(self._program.orders)
         }  # fmt: skip
         for change in changes:
             rule = self._said[change]
-            held = said[type(rule)]
+            held = statements[type(rule)]
             if change.sign > 0:
                 held.append(rule)
             else:
-                held[:] = [one for one in held if not same_rule(one, rule)]
-        return replace(self._program, rules=tuple(said[Rule]), orders=tuple(said[Dominates]))
+                held[:] = [other for other in held if not same_rule(other, rule)]
+        return replace(
+            self._program, rules=tuple(statements[Rule]), orders=tuple(statements[Dominates])
+        )
 
 
 def _declaring(old: Program, new: Program) -> Program:
     """The old rules, under the declarations of both programs."""
 
     def named(field: str) -> tuple[Any, ...]:
-        declared = {one.name: one for one in (*getattr(old, field), *getattr(new, field))}
+        declared = {
+            declaration.name: declaration
+            for declaration in (*getattr(old, field), *getattr(new, field))
+        }
         return tuple(declared.values())
 
     return replace(
         old,
         rules=tuple(replace(rule, name="") for rule in old.rules),
         orders=tuple(replace(order, name="") for order in old.orders),
-        directives=(*old.directives, *(one for one in new.directives if one not in old.directives)),
+        directives=(
+            *old.directives,
+            *(directive for directive in new.directives if directive not in old.directives),
+        ),
         relations=named("relations"),
         types=named("types"),
         functors=named("functors"),
-        lattices=tuple({one.type: one for one in (*old.lattices, *new.lattices)}.values()),
+        lattices=tuple(
+            {lattice.type: lattice for lattice in (*old.lattices, *new.lattices)}.values()
+        ),
     )
 
 

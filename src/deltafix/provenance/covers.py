@@ -48,29 +48,29 @@ class Cover:
         after.reverse()
         if not self.is_enough(after[0]):
             return
-        waiting: list[tuple[int, Row | None, tuple[Node, ...]]] = [(0, None, ())]
-        while waiting:
-            place, joined, taken = waiting.pop()
+        pending: list[tuple[int, Row | None, tuple[Node, ...]]] = [(0, None, ())]
+        while pending:
+            index, joined, taken = pending.pop()
             if not self._are_needed(taken):  # nor will they be, whatever else is taken
                 yield None
                 continue
             if self.is_enough(joined):
                 yield taken
                 continue
-            node, rest = order[place], after[place + 1]
+            node, rest = order[index], after[index + 1]
             more = self._with(joined, node)
             if more != joined:
-                waiting.append((place + 1, more, (*taken, node)))
+                pending.append((index + 1, more, (*taken, node)))
             if self.is_enough(self.both(joined, rest)):
-                waiting.append((place + 1, joined, taken))
+                pending.append((index + 1, joined, taken))
 
     def is_enough(self, joined: Row | None) -> bool:
         """Whether a value is the goal, or more than it."""
         return joined is not None and self.join((self.goal, joined)) == joined
 
-    def both(self, one: Row | None, other: Row | None) -> Row | None:
+    def both(self, left: Row | None, right: Row | None) -> Row | None:
         """The join of two values, of which each may be that of nothing."""
-        return self.join(value for value in (one, other) if value is not None)
+        return self.join(value for value in (left, right) if value is not None)
 
     def _with(self, joined: Row | None, node: Node) -> Row | None:
         return self.both(joined, self.values[node])

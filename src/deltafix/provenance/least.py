@@ -31,7 +31,7 @@ class Choice:
     """
 
     ways: dict[Node, Way] = field(default_factory=dict)
-    found: dict[Node, Found] = field(default_factory=dict)
+    from_kernel: dict[Node, Found] = field(default_factory=dict)
     is_smallest: bool = True
 
 
@@ -42,14 +42,16 @@ def lowest(ways: Ways, goal: Node, max_work: int, max_steps: int) -> Choice | No
     """
     search = _Search(ways, max_work, max_steps)
     if search.run(goal, ranked=False):
-        return Choice(search.best, search.found, search.is_smallest)
+        return Choice(search.best, search.from_kernel, search.is_smallest)
     if goal in search.labels:
-        return Choice(search.best, search.found, is_smallest=False)
+        return Choice(search.best, search.from_kernel, is_smallest=False)
     if not search.is_tired:
         return None
     again = _Search(ways, max_work, max_steps)
     again.run(goal, ranked=True)
-    return Choice(again.best, again.found, is_smallest=False) if goal in again.labels else None
+    return (
+        Choice(again.best, again.from_kernel, is_smallest=False) if goal in again.labels else None
+    )
 
 
 def labels(ways: Ways, goal: Node, max_work: int) -> dict[Node, Label]:
@@ -69,7 +71,7 @@ class _Search:
         self.max_steps = max_steps
         self.labels: dict[Node, Label] = {}
         self.best: dict[Node, Way] = {}
-        self.found: dict[Node, Found] = {}
+        self.from_kernel: dict[Node, Found] = {}
         self.users: dict[Node, list[tuple[Node, Way]]] = {}
         self.levels: dict[Way, Levels] = {}
         self.is_smallest = True
@@ -90,11 +92,11 @@ class _Search:
 
     def _run(self, goal: Node, *, ranked: bool, all_of_it: bool) -> bool:
         distance = {goal: 0}
-        waiting: deque[Node] = deque((goal,))
+        pending: deque[Node] = deque((goal,))
         done: set[Node] = set()
         until = self.ways.looked_at + self.max_work
-        while waiting:
-            node = waiting.popleft()
+        while pending:
+            node = pending.popleft()
             if node in done:
                 continue
             far = distance[node]
@@ -107,10 +109,10 @@ class _Search:
             for way in self.ways.of(node, ranked=ranked):
                 for premise in way.premises:
                     self.users.setdefault(premise, []).append((node, way))
-                    there = far + way.cost
-                    if there < distance.get(premise, there + 1):
-                        distance[premise] = there
-                        (waiting.append if way.cost else waiting.appendleft)(premise)
+                    height = far + way.cost
+                    if height < distance.get(premise, height + 1):
+                        distance[premise] = height
+                        (pending.append if way.cost else pending.appendleft)(premise)
                 if way.cover is None:
                     self._offer(node, way)
                 else:
@@ -127,30 +129,30 @@ class _Search:
         """Let the kernel find a lowest proof of a node that rests on plain rules alone."""
         assert isinstance(node, int)  # noqa: S101  a plain node is a fact
         left = max(until - self.ways.looked_at, 1)
-        found = self.ways.state.smallest(node, left, self.max_steps)
+        proof = self.ways.state.smallest(node, left, self.max_steps)
         self.ways.work += self.ways.state.searcher.work
-        if found is None:
+        if proof is None:
             return
-        self.found[node] = found
-        self.is_smallest = self.is_smallest and found.smallest
-        self.labels[node] = (found.height, len(found.chosen))
+        self.from_kernel[node] = proof
+        self.is_smallest = self.is_smallest and proof.smallest
+        self.labels[node] = (proof.height, len(proof.chosen))
         for user, way in self.users.get(node, ()):
             self._use(node, user, way)
 
     def _use(self, premise: Node, user: Node, way: Way) -> None:
         """Tell a node that a premise of a way of it has a better proof, and let that spread."""
-        waiting = deque(((premise, user, way),))
-        while waiting:
-            premise, user, way = waiting.popleft()
-            one = way if way.cover is None else self._covered(premise, user, way)
-            if one is not None and self._improve(user, one):
-                waiting.extend((user, *more) for more in self.users.get(user, ()))
+        pending = deque(((premise, user, way),))
+        while pending:
+            premise, user, way = pending.popleft()
+            covered = way if way.cover is None else self._covered(premise, user, way)
+            if covered is not None and self._improve(user, covered):
+                pending.extend((user, *more) for more in self.users.get(user, ()))
 
     def _offer(self, node: Node, way: Way) -> None:
         """Give a node a way if that makes its proof better, and let that spread."""
         if self._improve(node, way):
-            for user, one in self.users.get(node, ()):
-                self._use(node, user, one)
+            for user, other in self.users.get(node, ()):
+                self._use(node, user, other)
 
     def _improve(self, node: Node, way: Way) -> bool:
         label = self._label(way)
@@ -176,7 +178,7 @@ class _Search:
         """Rows no higher than `height` that join to the value, as low and as few as can be told."""
         rows = [part for part in way.premises if self.labels.get(part, _NONE)[0] <= height]
         rows.sort(key=self.labels.__getitem__, reverse=True)
-        return next(found for found in way.each(rows) if found is not None)
+        return next(taken for taken in way.each(rows) if taken is not None)
 
     def _label(self, way: Way) -> Label | None:
         """The label that a way gives; None while a premise has none."""

@@ -50,18 +50,18 @@ class HeadProgram:
 
     def reach(self, relation: str) -> set[int]:
         """The chains that the clauses of a relation, and of what those read, ask for."""
-        found: set[int] = set()
+        chains: set[int] = set()
         seen = {relation}
-        waiting = [relation]
-        while waiting:
-            name = waiting.pop()
+        pending = [relation]
+        while pending:
+            name = pending.pop()
             for clause, asks in zip(self.clauses, self.asks, strict=True):
                 if clause.head == name:
-                    found |= asks
+                    chains |= asks
                     read = {part.relation for part in clause.body if isinstance(part, Match)}
-                    waiting += read - seen
+                    pending += read - seen
                     seen |= read
-        return found
+        return chains
 
 
 def clauses_of(stage: Stage) -> Iterator[Clause]:
@@ -96,8 +96,8 @@ class _HeadWriter(Writer):
             layer = Layer(stage.relations, clauses, stage.recursive)
             for clause in clauses:
                 # The search asks Python for no value: those of the clause's functors are known.
-                found = variant(layer, clause, HEAD, indexes, turns=False)
-                by_head[clause.head].append(self.clause(stage, found))
+                from_head = variant(layer, clause, HEAD, indexes, turns=False)
+                by_head[clause.head].append(self.clause(stage, from_head))
         # By the numbers of relations: their places in the plan are others once rules were edited.
         lists = [self.put([0])] * len(self.tables.numbers)
         for name, starts in by_head.items():
@@ -122,16 +122,16 @@ class _HeadWriter(Writer):
             dtype=np.int32,
         )
 
-    def clause(self, stage: Stage, found: Variant) -> int:
+    def clause(self, stage: Stage, variant: Variant) -> int:
         """A variant record and, behind it, what only the search wants to know."""
         self.chained.clear()
-        start = self.variant(stage, found)
-        if found.clause.rule < 0:
+        start = self.variant(stage, variant)
+        if variant.clause.rule < 0:
             self.out[start + at.V_RULE] = self.last
         moved = self.put(self.out[start : start + at.VSZ])
-        self.put([len(self.clauses), len(found.slots), int(bool(found.clause.body))])
-        self.clauses.append(found.clause)
-        self.known.append(found.slots)
+        self.put([len(self.clauses), len(variant.slots), int(bool(variant.clause.body))])
+        self.clauses.append(variant.clause)
+        self.known.append(variant.slots)
         self.asks.append(frozenset(self.chained))
         return moved
 

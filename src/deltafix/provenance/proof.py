@@ -130,18 +130,18 @@ class Proof:
 
 def _step(step: Step) -> dict[str, Any]:
     row = [_cell(value) for value in step.row]
-    found: dict[str, Any] = {"fact": step.fact, "relation": step.relation, "row": row}
+    fields: dict[str, Any] = {"fact": step.fact, "relation": step.relation, "row": row}
     if step.proposed:
-        found["proposed"] = True
+        fields["proposed"] = True
     if step.is_given:
-        found["given"] = True
+        fields["given"] = True
     else:
-        found |= {"rule": step.rule, "text": step.text, "premises": list(step.premises)}
+        fields |= {"rule": step.rule, "text": step.text, "premises": list(step.premises)}
     if step.absent:
-        found["absent"] = list(step.absent)
+        fields["absent"] = list(step.absent)
     if step.tests:
-        found["tests"] = list(step.tests)
-    return found
+        fields["tests"] = list(step.tests)
+    return fields
 
 
 def _cell(value: Value) -> int | float | str:

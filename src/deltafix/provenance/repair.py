@@ -68,7 +68,7 @@ class Repair:
         self, relation: str, row: Row, limit: int, max_edits: int
     ) -> tuple[tuple[Edit, ...], ...]:
         """Up to `limit` sets, smallest first; within a size what is near before what is far."""
-        found: dict[Edits, None] = {}
+        suggested: dict[Edits, None] = {}
         tried: set[Edits] = set()
         for size in range(1, max_edits + 1):
             candidates: set[Edits] = set()
@@ -78,17 +78,17 @@ class Repair:
                 if len(candidates) > 50 * limit:
                     break
             for edits in sorted(candidates - tried, key=self._ordered_set):
-                if any(smaller <= edits for smaller in found):
+                if any(smaller <= edits for smaller in suggested):
                     continue
                 enough = self._enough(relation, row, edits, tried)
                 if enough is not None:
-                    found[enough] = None
-                if len(found) == limit:
+                    suggested[enough] = None
+                if len(suggested) == limit:
                     break
-            if len(found) == limit:
+            if len(suggested) == limit:
                 break
-        in_order = sorted(found, key=lambda edits: (len(edits), self._ordered_set(edits)))
-        return tuple(self._told(edits) for edits in in_order)
+        in_order = sorted(suggested, key=lambda edits: (len(edits), self._ordered_set(edits)))
+        return tuple(self._decoded(edits) for edits in in_order)
 
     def _enough(self, relation: str, row: Row, edits: Edits, tried: set[Edits]) -> Edits | None:
         """A least part of a set that is enough: an edit can do more than it was meant for."""
@@ -102,13 +102,13 @@ class Repair:
         return None
 
     def _works(self, relation: str, row: Row, edits: Edits) -> bool:
-        with trial(self.ways.state.db, list(self._told(edits))) as state:
+        with trial(self.ways.state.db, list(self._decoded(edits))) as state:
             return state.fact(relation, row) is not None
 
-    def _told(self, edits: Edits) -> tuple[Edit, ...]:
+    def _decoded(self, edits: Edits) -> tuple[Edit, ...]:
         """Edits in order, of rows as users have them."""
-        told = self.words.told
-        return tuple((sign, name, told(name, row)) for sign, name, row in self._ordered(edits))
+        decoded = self.words.decoded
+        return tuple((sign, name, decoded(name, row)) for sign, name, row in self._ordered(edits))
 
     def _row(
         self,
@@ -181,17 +181,17 @@ class Repair:
             for value in row
         ]
         for pair in product(*classes):
-            for found in (pair, pair[::-1]):
-                if found != row:
-                    yield found
+            for candidate in (pair, pair[::-1]):
+                if candidate != row:
+                    yield candidate
 
     def _against(self, relation: str, row: Row, edits: Edits, size: int) -> Iterator[Edits]:
         """Sets of edits with which nothing stands against a row of its relation any more."""
         begun: list[Edits] = [edits]
         for rival in dict.fromkeys(rivals(self.ways, relation, row)):
-            begun = [more for one in begun for more in self._gone(rival, one, size, _DEPTH)][
-                :_BREAKS
-            ]
+            begun = [
+                more for edit_set in begun for more in self._gone(rival, edit_set, size, _DEPTH)
+            ][:_BREAKS]
         yield from dict.fromkeys(begun)
 
     def _body(
@@ -205,11 +205,11 @@ class Repair:
         if not left:
             yield edits
             return
-        place = tests_first(left, env)
-        if place is None or self.rows.looked_at > self.until:
+        index = tests_first(left, env)
+        if index is None or self.rows.looked_at > self.until:
             return
-        literal = left[place]
-        rest = left[:place] + left[place + 1 :]
+        literal = left[index]
+        rest = left[:index] + left[index + 1 :]
         for extended in islice(self.rows.extend(literal, env), _ROWS):
             yield from self._body(rest, extended, edits, size, above)
         if len(edits) >= size:
@@ -235,7 +235,7 @@ class Repair:
         schema = self.ways.state.db.schemas.get(self.words.names[literal.relation])
         if row is not None or schema is None or schema.arity != len(literal.args):
             return row
-        bound = {*env, *(slot for one in rest for slot in slots_of(one))}
+        bound = {*env, *(slot for other in rest for slot in slots_of(other))}
         args: list[Argument | None] = []
         for arg, column in zip(literal.args, schema.columns, strict=True):
             is_free = arg is None or (isinstance(arg, Slot) and arg not in bound)
@@ -247,26 +247,26 @@ class Repair:
         self, rest: list[Literal], env: Bindings
     ) -> Iterator[tuple[list[Literal], Bindings]]:
         """What is left after the next literal, and what it binds, if that is something."""
-        place = next_ready(rest, env)
-        if place is not None and isinstance(rest[place], Match):
-            for extended in islice(self.rows.extend(rest[place], env), _ROWS):
+        index = next_ready(rest, env)
+        if index is not None and isinstance(rest[index], Match):
+            for extended in islice(self.rows.extend(rest[index], env), _ROWS):
                 if len(extended) > len(env):
-                    yield rest[:place] + rest[place + 1 :], extended
+                    yield rest[:index] + rest[index + 1 :], extended
 
     def _gone(self, node: Node, edits: Edits, size: int, depth: int) -> Iterator[Edits]:
         """Sets of edits, `edits` among them, with which a node holds in none of its ways."""
         begun: list[Edits] = [edits]
-        ways = (one for way in self.ways.of(node) for one in way.each(way.premises))
+        ways = (choice for way in self.ways.of(node) for choice in way.each(way.premises))
         for way in islice(ways, _ROWS):
             if way is None:
                 continue
             begun = [
                 more
-                for one in begun
+                for edit_set in begun
                 for more in (
-                    self._taken(node, one, size)
+                    self._taken(node, edit_set, size)
                     if way is GIVEN
-                    else self._broken(way, one, size, depth)
+                    else self._broken(way, edit_set, size, depth)
                 )
             ]
             begun = list(dict.fromkeys(begun))[:_BREAKS]
@@ -274,9 +274,9 @@ class Repair:
 
     def _taken(self, node: Node, edits: Edits, size: int) -> Iterator[Edits]:
         """The edits and the one that takes a given row away."""
-        shown = self.ways.shown(node)
-        if shown is not None:
-            more = edits | {(-1, *shown)}
+        fact = self.ways.shown(node)
+        if fact is not None:
+            more = edits | {(-1, *fact)}
             if len(more) <= size:
                 yield more
 
@@ -324,13 +324,13 @@ def _in_clauses(ways: Ways, relation: str, row: Row) -> Iterator[Node]:
                 if not isinstance(literal, Absent):
                     continue
                 for beaten in clauses[literal.relation]:
-                    found = unify(beaten.args, values_of(literal.args, env), {})
-                    if found is None:
+                    binding = unify(beaten.args, values_of(literal.args, env), {})
+                    if binding is None:
                         continue
                     rest = beaten.body[1:]
-                    place = next(n for n, part in enumerate(rest) if isinstance(part, Match))
-                    for _, matched in ways.rows.solutions(rest, found):
-                        node = ways.node(entry, matched[place])
+                    index = next(n for n, part in enumerate(rest) if isinstance(part, Match))
+                    for _, matched in ways.rows.solutions(rest, binding):
+                        node = ways.node(entry, matched[index])
                         if node is not None:
                             yield node
         stage = before

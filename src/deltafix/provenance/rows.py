@@ -72,13 +72,13 @@ class Rows:
             pairs = zip(clause.args, pattern, strict=True)
             args = tuple(None if value is ... else arg for arg, value in pairs)
             env = unify(args, pattern, {})  # type: ignore[arg-type]  # `...` stands for no value
-            for found, _ in () if env is None else self.solutions(clause.body, env):
-                yield values_of(clause.args, found)
+            for binding, _ in () if env is None else self.solutions(clause.body, env):
+                yield values_of(clause.args, binding)
 
     def extend(self, literal: Literal, env: Bindings) -> Iterator[Bindings]:
         """Every extension of `env` under which a literal that is ready holds."""
         if isinstance(literal, Match):
-            yield from (found for _, found in self.matching(literal, env))
+            yield from (extended for _, extended in self.matching(literal, env))
             return
         self.looked_at += 1
         if isinstance(literal, Absent):
@@ -94,9 +94,9 @@ class Rows:
     def matching(self, literal: Match, env: Bindings) -> Iterator[tuple[Row, Bindings]]:
         """The rows that fit a literal, each with what it binds."""
         for row in self.fitting(literal.relation, _pattern(literal, env)):
-            found = unify(literal.args, row, env)
-            if found is not None:
-                yield row, found
+            extended = unify(literal.args, row, env)
+            if extended is not None:
+                yield row, extended
 
     def next_asked(self, body: Sequence[Literal], env: Bindings) -> int | None:
         """The first literal in the text that is ready; of relations on demand, if it is asked for.
@@ -105,12 +105,12 @@ class Rows:
         """
         later: list[int] = []
         left = list(body)
-        while (place := next_ready(left, env)) is not None:
-            literal = left[place]
+        while (index := next_ready(left, env)) is not None:
+            literal = left[index]
             if not isinstance(literal, Match) or self._is_asked(literal, env):
                 return body.index(literal)
             later.append(body.index(literal))
-            del left[place]
+            del left[index]
         return later[0] if later else None
 
     def _is_asked(self, literal: Match, env: Bindings) -> bool:
@@ -147,11 +147,11 @@ class Rows:
 
     def _next(self, left: list[tuple[int, Literal]], env: Bindings) -> int | None:
         """The place of what to look at next: tests, then the literal that fewest rows may fit."""
-        place = tests_first([literal for _, literal in left], env)
-        if place is None or not isinstance(left[place][1], Match):
-            return None if place is None else left[place][0]
+        index = tests_first([literal for _, literal in left], env)
+        if index is None or not isinstance(left[index][1], Match):
+            return None if index is None else left[index][0]
         matches = [(at, literal) for at, literal in left if isinstance(literal, Match)]
-        return min(matches, key=lambda one: self._most(one[1], env))[0]
+        return min(matches, key=lambda match: self._most(match[1], env))[0]
 
     def _most(self, literal: Match, env: Bindings) -> int:
         return self.most(literal.relation, _pattern(literal, env))
@@ -175,7 +175,7 @@ class Rows:
         if ranges is None:
             return table[:0]
         if ranges:
-            column, _, low, high = min(ranges, key=lambda found: found[3] - found[2])
+            column, _, low, high = min(ranges, key=lambda span: span[3] - span[2])
             table = table[self._order(relation, column)[0][low:high]]
         for column, code, _, _ in ranges:
             table = table[table[:, column] == code]
@@ -186,7 +186,7 @@ class Rows:
 
         None where a value has no code, so no row has it.
         """
-        found = []
+        ranges = []
         for column, value in enumerate(pattern):
             if value is not ...:
                 code = self.state.db._codes.known(self.words.types[relation][column], value)
@@ -194,25 +194,25 @@ class Rows:
                     return None
                 keys = self._order(relation, column)[1]
                 low, high = np.searchsorted(keys, [code, code + 1]).tolist()
-                found.append((column, code, low, high))
-        return found
+                ranges.append((column, code, low, high))
+        return ranges
 
     def _table(self, relation: str) -> Codes:
-        found = self._tables.get(relation)
-        if found is None:
+        table = self._tables.get(relation)
+        if table is None:
             db = self.state.db
             number = db._linked.ids[relation]
-            found = self._tables[relation] = codes_where(db._arena, number, self.state.mask)
-        return found
+            table = self._tables[relation] = codes_where(db._arena, number, self.state.mask)
+        return table
 
     def _order(self, relation: str, column: int) -> Any:
         """Row places by a column's code, and the codes in that order."""
-        found = self._orders.get((relation, column))
-        if found is None:
+        sorted_column = self._orders.get((relation, column))
+        if sorted_column is None:
             codes = self._table(relation)[:, column]
             order = np.argsort(codes, kind="stable")
-            found = self._orders[relation, column] = (order, codes[order].astype(np.int64))
-        return found
+            sorted_column = self._orders[relation, column] = (order, codes[order].astype(np.int64))
+        return sorted_column
 
 
 class LiveRows(Rows):
@@ -268,15 +268,15 @@ class LiveRows(Rows):
         return min(map(len, tables), default=len(self.records(relation)))
 
     def _live(self, relation: str) -> list[Row]:
-        return [row for row, found in self.records(relation).items() if self._is_live(found)]
+        return [row for row, record in self.records(relation).items() if self._is_live(record)]
 
     def _column(self, relation: str, column: int) -> dict[Value, list[Row]]:
-        found = self._columns.get((relation, column))
-        if found is None:
-            found = self._columns[relation, column] = {}
+        rows_by_value = self._columns.get((relation, column))
+        if rows_by_value is None:
+            rows_by_value = self._columns[relation, column] = {}
             for row in self._live(relation):
-                found.setdefault(row[column], []).append(row)
-        return found
+                rows_by_value.setdefault(row[column], []).append(row)
+        return rows_by_value
 
     def _is_live(self, record: Record) -> bool:
         # The rank of a falling relation's record is its absence's.
@@ -285,40 +285,40 @@ class LiveRows(Rows):
 
 def tests_first(body: Sequence[Literal], env: Bindings) -> int | None:
     """The literal to look at next: tests, then whole rows, then what is next in the text."""
-    for place, literal in enumerate(body):
+    for index, literal in enumerate(body):
         if isinstance(literal, Match):
             if ground(literal, env) is not None:
-                return place
+                return index
         elif next_ready([literal], env) is not None:
-            return place
+            return index
     return next_ready(body, env)
 
 
 def next_ready(body: Sequence[Literal], env: Bindings) -> int | None:
     """The first literal, in the order of the text, whose variables are known as it needs them."""
-    for place, literal in enumerate(body):
+    for index, literal in enumerate(body):
         if isinstance(literal, Match):
-            return place
+            return index
         if isinstance(literal, Absent | Apply):
             if all(isinstance(arg, Code) or arg in env for arg in literal.args):
-                return place
+                return index
         elif any(_has(side, env) for side in (literal.left, literal.right)) and (
             literal.op == "=" or (_has(literal.left, env) and _has(literal.right, env))
         ):
-            return place
+            return index
     return None
 
 
 def unify(args: tuple[Argument | None, ...], row: Row, env: Bindings) -> Bindings | None:
     """`env` with what matching a row binds; None if the row does not fit."""
-    found = dict(env)
+    extended = dict(env)
     for arg, value in zip(args, row, strict=True):
         if isinstance(arg, Code):
             if not same_value(arg.value, value):
                 return None
-        elif arg is not None and not same_value(found.setdefault(arg, value), value):
+        elif arg is not None and not same_value(extended.setdefault(arg, value), value):
             return None
-    return found
+    return extended
 
 
 def opened(body: Sequence[Literal], env: Bindings) -> tuple[list[Literal], Bindings] | None:
@@ -327,17 +327,17 @@ def opened(body: Sequence[Literal], env: Bindings) -> tuple[list[Literal], Bindi
     None where a value was made otherwise.
     """
     left = list(body)
-    found: Bindings | None = env
+    extended: Bindings | None = env
     for literal in reversed(body):
-        if found is None:
+        if extended is None:
             return None
-        if isinstance(literal, Apply) and literal.target in found and _makes(literal.functor):
-            parts = _parts(literal.functor, found[literal.target])
+        if isinstance(literal, Apply) and literal.target in extended and _makes(literal.functor):
+            parts = _parts(literal.functor, extended[literal.target])
             if parts is None:
                 return None
-            found = unify(literal.args, parts, found)
+            extended = unify(literal.args, parts, extended)
             left.remove(literal)
-    return None if found is None else (left, found)
+    return None if extended is None else (left, extended)
 
 
 def _makes(functor: str) -> bool:

@@ -60,10 +60,10 @@ class Found:
 
 def searcher_of(db: Database) -> Searcher:
     """The searcher of a database; made at the first question, and again when rules change."""
-    found = _SEARCHERS.get(db)
-    if found is None or found.linked is not db._linked:
-        found = _SEARCHERS[db] = Searcher(db)
-    return found
+    searcher = _SEARCHERS.get(db)
+    if searcher is None or searcher.linked is not db._linked:
+        searcher = _SEARCHERS[db] = Searcher(db)
+    return searcher
 
 
 class Searcher:
@@ -116,12 +116,12 @@ class Searcher:
         self._run(goal, mask, 0, ranked=ranked, only=True)
         self.work = int(self._header[shape.W_WORK])
         end = int(self._header[shape.W_RECORDS])
-        found, place = [], 0
-        while place < end:
-            found.append(self._derivation(place))
-            body, slots = self._records[place + shape.R_BODY : place + shape.R_SLOTS + 1].tolist()
-            place += shape.RECORD + body * shape.USE + slots
-        return found
+        derivations, offset = [], 0
+        while offset < end:
+            derivations.append(self._derivation(offset))
+            body, slots = self._records[offset + shape.R_BODY : offset + shape.R_SLOTS + 1].tolist()
+            offset += shape.RECORD + body * shape.USE + slots
+        return derivations
 
     def is_given(self, fact: Fact) -> bool:
         """Whether a row is given, as every row of a relation without rules is."""
@@ -189,34 +189,34 @@ class Searcher:
     def _room(self) -> Cells:
         """Zeroed room for every chain; pages appear when a chain is built."""
         chains = self.program.chains
-        places, top = [], len(chains) * shape.X_SIZE
+        layouts, top = [], len(chains) * shape.X_SIZE
         for chain in chains:
             rows = relation_cell(self.arena, self.linked.ids[chain.relation], at.R_N)
             heads = max(16, rows)
-            places.append((top, heads, top + heads, top + heads + rows))
+            layouts.append((top, heads, top + heads, top + heads + rows))
             top += heads + rows + 1 + len(chain.columns)
         room = np.zeros(top, np.int64)
-        for number, (chain, place) in enumerate(zip(chains, places, strict=True)):
-            room[number * shape.X_SIZE : (number + 1) * shape.X_SIZE] = place
+        for number, (chain, layout) in enumerate(zip(chains, layouts, strict=True)):
+            room[number * shape.X_SIZE : (number + 1) * shape.X_SIZE] = layout
             columns = (len(chain.columns), *chain.columns)
-            room[place[3] : place[3] + len(columns)] = columns
+            room[layout[3] : layout[3] + len(columns)] = columns
         return room
 
     def _reach(self, relation: int) -> frozenset[int]:
         """The chains that explaining a row of this relation may follow."""
-        found = self._reached.get(relation)
-        if found is None:
+        chains = self._reached.get(relation)
+        if chains is None:
             name = self.names[relation]
-            found = self._reached[relation] = frozenset(self.program.reach(name))
-        return found
+            chains = self._reached[relation] = frozenset(self.program.reach(name))
+        return chains
 
     # --- reading what was found ---------------------------------------------------------------
 
     def _chosen(self, goal: Fact, steps: int) -> dict[Fact, Derivation | None]:
         chosen: dict[Fact, Derivation | None] = {}
-        waiting = [(goal, 0)]
-        while waiting:
-            fact, node = waiting.pop()
+        pending = [(goal, 0)]
+        while pending:
+            fact, node = pending.pop()
             if fact in chosen:
                 continue
             if len(chosen) >= steps:
@@ -228,7 +228,7 @@ class Searcher:
             derivation = chosen[fact] = self._derivation(record)
             for (_, below), part in zip(self._uses(record), derivation.body.values(), strict=True):
                 if below >= 0:
-                    waiting.append((part, below))
+                    pending.append((part, below))
                 else:
                     chosen[part] = None
         return chosen

@@ -62,8 +62,8 @@ class State:
             codes.append(code)
         number = db._linked.ids[relation]
         key = np.array(codes, dtype=np.int32)
-        found = lookup(db._arena.words, db._arena.cells, key, number, 0, self.mask)
-        return None if found < 0 else (number << 32) | int(found)
+        row_index = lookup(db._arena.words, db._arena.cells, key, number, 0, self.mask)
+        return None if row_index < 0 else (number << 32) | int(row_index)
 
     def smallest(self, fact: Fact, work: int, steps: int) -> Found | None:
         """See `Searcher.smallest`."""

@@ -45,11 +45,11 @@ def _line(step: Step, *, again: bool) -> str:
 def _branches(proof: Proof, marks: Sequence[str]) -> Iterator[str]:
     """The lines under the goal, without recursion: proofs may be deeper than Python's stack."""
     seen = {0}
-    waiting: list[tuple[str, list[int | str]]] = [("", _children(proof.goal))]
-    while waiting:
-        indent, rest = waiting[-1]
+    pending: list[tuple[str, list[int | str]]] = [("", _children(proof.goal))]
+    while pending:
+        indent, rest = pending[-1]
         if not rest:
-            waiting.pop()
+            pending.pop()
             continue
         child = rest.pop(0)
         fork, down = ("├── ", "│   ") if rest else ("└── ", "    ")
@@ -62,7 +62,7 @@ def _branches(proof: Proof, marks: Sequence[str]) -> Iterator[str]:
         yield f"{indent}{fork}{mark}{_line(step, again=again)}"
         if not again:
             seen.add(child)
-            waiting.append((indent + down, _children(step)))
+            pending.append((indent + down, _children(step)))
 
 
 def _children(step: Step) -> list[int | str]:
@@ -74,9 +74,9 @@ def html(proof: Proof) -> str:
     seen: set[int] = set()
     parts: list[str] = []
     # A frame is the text that opens a place, or closes the ones above it.
-    waiting: list[int | str] = [0]
-    while waiting:
-        item = waiting.pop()
+    pending: list[int | str] = [0]
+    while pending:
+        item = pending.pop()
         if isinstance(item, str):
             parts.append(item)
             continue
@@ -92,8 +92,8 @@ def html(proof: Proof) -> str:
             parts.append(f"<li>{label}</li>")
             continue
         parts.append(f"<li><details open><summary>{label}</summary><ul>")
-        waiting.append("</ul></details></li>")
-        waiting += [
+        pending.append("</ul></details></li>")
+        pending += [
             f"<li><small>{escape(c)}</small></li>" if isinstance(c, str) else c
             for c in reversed(children)
         ]
@@ -112,16 +112,16 @@ _LONGEST: Final = 60
 def to_dot(proof: Proof) -> str:
     """The proof for Graphviz: facts are boxes (given rows filled), arrows go to what they prove."""
     lines = ["digraph proof {", "  rankdir=BT;", '  node [shape=box, fontname="monospace"];']
-    for place, step in enumerate(proof.steps):
+    for index, step in enumerate(proof.steps):
         style = ", style=filled, fillcolor=lightgrey" if step.is_given else ""
-        lines.append(f"  f{place} [label={_quoted(step.label)}{style}];")
+        lines.append(f"  f{index} [label={_quoted(step.label)}{style}];")
         if not step.is_given:
             notes = [reason(step), *step.absent, *step.tests]
-            lines.append(f"  f{place} [tooltip={_quoted(chr(10).join(notes))}];")
-        lines += [f"  f{premise} -> f{place};" for premise in dict.fromkeys(step.premises)]
+            lines.append(f"  f{index} [tooltip={_quoted(chr(10).join(notes))}];")
+        lines += [f"  f{premise} -> f{index};" for premise in dict.fromkeys(step.premises)]
         for number, phrase in enumerate(step.absent):
-            lines.append(f"  a{place}_{number} [label={_quoted(phrase)}, style=dashed];")
-            lines.append(f"  a{place}_{number} -> f{place} [style=dashed];")
+            lines.append(f"  a{index}_{number} [label={_quoted(phrase)}, style=dashed];")
+            lines.append(f"  a{index}_{number} -> f{index} [style=dashed];")
     return "\n".join([*lines, "}"])
 
 
@@ -137,16 +137,16 @@ def to_svg(proof: Proof) -> str:
     spots: dict[int, tuple[float, float]] = {}
     for depth, layer in enumerate(layers):
         left = (total - sum(widths[p] + _GAP for p in layer) + _GAP) / 2
-        for place in layer:
-            spots[place] = (left + widths[place] / 2, _GAP + _HEIGHT / 2 + depth * _LAYER)
-            left += widths[place] + _GAP
+        for index in layer:
+            spots[index] = (left + widths[index] / 2, _GAP + _HEIGHT / 2 + depth * _LAYER)
+            left += widths[index] + _GAP
     height = len(layers) * _LAYER - (_LAYER - _HEIGHT) + 2 * _GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total:.0f} {height:.0f}" '
         f'width="{total:.0f}" height="{height:.0f}" font-family="monospace" font-size="12">'
     ]
-    for place, step in enumerate(proof.steps):
-        parts += [_edge(spots[at], spots[place]) for at in dict.fromkeys(step.premises)]
+    for index, step in enumerate(proof.steps):
+        parts += [_edge(spots[at], spots[index]) for at in dict.fromkeys(step.premises)]
     parts += [_box(step, spots[p], widths[p]) for p, step in enumerate(proof.steps)]
     return "\n".join([*parts, "</svg>"])
 
@@ -154,19 +154,19 @@ def to_svg(proof: Proof) -> str:
 def _layers(proof: Proof) -> list[list[int]]:
     """Places by layer: below every user. O(steps + premises), since users come first."""
     users: list[list[int]] = [[] for _ in proof.steps]
-    for place, step in enumerate(proof.steps):
+    for index, step in enumerate(proof.steps):
         for premise in dict.fromkeys(step.premises):
-            users[premise].append(place)
+            users[premise].append(index)
     depth = [0] * len(proof.steps)
-    for place in range(1, len(proof.steps)):
-        depth[place] = 1 + max(depth[user] for user in users[place])
+    for index in range(1, len(proof.steps)):
+        depth[index] = 1 + max(depth[user] for user in users[index])
     layers: list[list[int]] = [[] for _ in range(max(depth) + 1)]
-    for place, where in enumerate(depth):
-        layers[where].append(place)
+    for index, where in enumerate(depth):
+        layers[where].append(index)
     order = {0: 0.0}
     for layer in layers[1:]:
         layer.sort(key=lambda p: sum(order[u] for u in users[p]) / len(users[p]))
-        order |= {place: (n + 0.5) / len(layer) for n, place in enumerate(layer)}
+        order |= {index: (n + 0.5) / len(layer) for n, index in enumerate(layer)}
     return layers
 
 

@@ -66,11 +66,11 @@ class Ways:
 
     def of(self, node: Node, *, ranked: bool = False) -> tuple[Way, ...]:
         """The ways in which a node that holds does so; empty for one that does not."""
-        found = self._known.get((node, ranked))
-        if found is None:
-            found = self._known[node, ranked] = tuple(self._find(node, ranked))
-            self.work += _IN_PYTHON * (1 + len(found))
-        return found
+        ways = self._known.get((node, ranked))
+        if ways is None:
+            ways = self._known[node, ranked] = tuple(self._find(node, ranked))
+            self.work += _IN_PYTHON * (1 + len(ways))
+        return ways
 
     def node(self, relation: str, row: Row) -> Node | None:
         """The node of a row of any relation, hidden ones included, if it holds."""
@@ -114,7 +114,7 @@ class Ways:
         elif isinstance(node, Absence):
             yield from self._absence(node, ranked)
         elif isinstance(node, OneOf):
-            yield from (Way((one,)) for one in node.nodes)
+            yield from (Way((alternative,)) for alternative in node.nodes)
         else:
             yield from self._chain(node)
 
@@ -147,19 +147,19 @@ class Ways:
                 return
         derivations = self.state.derivations(fact, ranked=ranked)
         self.work += searcher.work
-        for found in derivations:
-            if self.words.is_intake(found.clause):
+        for derivation in derivations:
+            if self.words.is_intake(derivation.clause):
                 yield GIVEN
                 continue
-            clause = found.clause
+            clause = derivation.clause
             reasons = {
-                clause.body[place]: self._canonical(part)
-                for place, part in sorted(found.body.items())
-                if place >= clause.asks
+                clause.body[index]: self._canonical(part)
+                for index, part in sorted(derivation.body.items())
+                if index >= clause.asks
                 if not self._says_nothing(searcher.names[part >> 32])
             }
             nodes, literals = tuple(reasons.values()), tuple(reasons)
-            yield Way(nodes, self._cost(clause), clause, found, literals=literals)
+            yield Way(nodes, self._cost(clause), clause, derivation, literals=literals)
 
     def _canonical(self, fact: Fact) -> Node:
         """The node of a fact, the same for the copies of a relation that demand makes."""
@@ -188,25 +188,27 @@ class Ways:
         pattern: list[Any] = [...] * len(self.words.types[fold.source])
         for column, value in zip(fold.group, row, strict=False):
             pattern[column] = value
-        shown = row[len(fold.group) :]
-        one = fold.is_extreme and fold.value is not None
-        if one and fold.value is not None:
-            pattern[fold.value] = shown[0]
+        value_row = row[len(fold.group) :]
+        single = fold.is_extreme and fold.value is not None
+        if single and fold.value is not None:
+            pattern[fold.value] = value_row[0]
         rows = list(islice(self.rows.fitting(fold.source, tuple(pattern)), MAX_INPUTS + 1))
-        if len(rows) > MAX_INPUTS and len(fold.fields) == len(shown):
-            for column, value in zip(fold.fields, shown, strict=True):
+        if len(rows) > MAX_INPUTS and len(fold.fields) == len(value_row):
+            for column, value in zip(fold.fields, value_row, strict=True):
                 pattern[column] = value
             same = islice(self.rows.fitting(fold.source, tuple(pattern)), MAX_INPUTS)
             rows = [*dict.fromkeys((*same, *rows))]
-        nodes = [node for found in rows if (node := self.node(fold.source, found)) is not None]
-        told = self.words.told(fold.relation, row)[len(fold.group) :]
-        said = show_value(told[0] if len(told) == 1 else told)
-        if one:
-            yield from (Way((node,), says=f"{fold.way} = {said}") for node in nodes)
+        nodes = [
+            node for input_row in rows if (node := self.node(fold.source, input_row)) is not None
+        ]
+        decoded = self.words.decoded(fold.relation, row)[len(fold.group) :]
+        value_text = show_value(decoded[0] if len(decoded) == 1 else decoded)
+        if single:
+            yield from (Way((node,), says=f"{fold.way} = {value_text}") for node in nodes)
             return
         more = "more than " if len(rows) > MAX_INPUTS else ""
         count = plural(min(len(rows), MAX_INPUTS), "row")
-        yield Way(tuple(nodes[:MAX_INPUTS]), says=f"{fold.op} over {more}{count} = {said}")
+        yield Way(tuple(nodes[:MAX_INPUTS]), says=f"{fold.op} over {more}{count} = {value_text}")
 
     # --- relations that keep, join or close their rows, outside recursion ---------------------
 
@@ -218,7 +220,7 @@ class Ways:
             yield Way((raw,), is_same=True)
         kind = self.words.keeps[relation]
         if kind == "eqrel":
-            says = made(self.words, relation, row)
+            says = how_composed(self.words, relation, row)
             left, right = row
             if left != right:
                 yield Way((Reached(relation, row),), says=says)
@@ -229,18 +231,20 @@ class Ways:
             if len(joined) > 1:
                 yield Way(
                     tuple(self._attaining(relation, row, column) for column in joined),
-                    says=made(self.words, relation, row),
+                    says=how_composed(self.words, relation, row),
                 )
 
     def _attaining(self, relation: str, row: Row, column: int) -> Node:
         """One of the rows derived for a row's key that has its value in a joined column."""
         entry, joined = self.words.entries[relation], self.words.joined(relation)
         pattern = tuple(
-            value if place == column or place not in joined else ...
-            for place, value in enumerate(row)
+            value if index == column or index not in joined else ...
+            for index, value in enumerate(row)
         )
-        found = (self.state.fact(entry, one) for one in self.rows.fitting(entry, pattern))
-        return OneOf(tuple(fact for fact in found if fact is not None))
+        facts = (
+            self.state.fact(entry, candidate) for candidate in self.rows.fitting(entry, pattern)
+        )
+        return OneOf(tuple(fact for fact in facts if fact is not None))
 
     def _edges(self, relation: str, value: object) -> Iterator[tuple[object, Node]]:
         """The pairs derived for an equivalence that a value is in, with the other value."""
@@ -291,14 +295,18 @@ class Ways:
         home = record.home
         assert isinstance(home, JoinedRows)  # noqa: S101  the only kind with support by proposal
         goal = home.value(node.row)
-        found = record.support if ranked else home.proposed.get(home.key(node.row), ())
-        rows = sorted((one.row for one in found), key=row_order(self.words.types[node.relation]))
-        some: dict[Node, Row] = {Proposal(node.relation, row): home.value(row) for row in rows}
-        below = {part: value for part, value in some.items() if home.join((goal, value)) == goal}
-        for says_more, values in ((False, below), (True, {} if record.visible else some)):
+        proposals = record.support if ranked else home.proposed.get(home.key(node.row), ())
+        rows = sorted(
+            (proposal.row for proposal in proposals), key=row_order(self.words.types[node.relation])
+        )
+        proposed: dict[Node, Row] = {Proposal(node.relation, row): home.value(row) for row in rows}
+        below = {
+            part: value for part, value in proposed.items() if home.join((goal, value)) == goal
+        }
+        for says_more, values in ((False, below), (True, {} if record.visible else proposed)):
             cover = Cover(goal, values, home.join)
             if cover.is_enough(home.join(values.values())):
-                says = made(self.words, node.relation, node.row, says_more=says_more)
+                says = how_composed(self.words, node.relation, node.row, says_more=says_more)
                 yield Way(tuple(values), says=says, cover=cover)
 
     def _derived_for_key(self, node: Proposal) -> dict[Row, list[Way]]:
@@ -311,17 +319,17 @@ class Ways:
         assert isinstance(joined, Lattice)  # noqa: S101  no others have proposals
         columns = joined.key(len(node.row))
         key = tuple(node.row[column] for column in columns)
-        found = self._for_key.get((relation, key))
-        if found is not None:
-            return found
-        found = self._for_key[relation, key] = {}
+        ways_by_row = self._for_key.get((relation, key))
+        if ways_by_row is not None:
+            return ways_by_row
+        ways_by_row = self._for_key[relation, key] = {}
         pattern = tuple(v if at in columns else ... for at, v in enumerate(node.row))
         for clause in self.words.clauses[relation]:
             if self.words.is_intake(clause):
                 first = clause.body[0]
                 assert isinstance(first, Match)  # noqa: S101  an intake's one literal
                 for row in self.rows.fitting(first.relation, pattern):
-                    found.setdefault(row, []).append(GIVEN)
+                    ways_by_row.setdefault(row, []).append(GIVEN)
                 continue
             args = tuple(arg if at in columns else None for at, arg in enumerate(clause.args))
             env = unify(args, node.row, {})
@@ -330,8 +338,8 @@ class Ways:
             for binding, matched in self._rows_of(relation).solutions(clause.body, env):
                 way = self._way(clause, binding, matched)
                 if way is not None:
-                    found.setdefault(values_of(clause.args, binding), []).append(way)
-        return found
+                    ways_by_row.setdefault(values_of(clause.args, binding), []).append(way)
+        return ways_by_row
 
     def _instances(self, relation: str, row: Row, below: int | None) -> Iterator[Way]:
         """The rule instances of a stratum that derive a row; `below` a rank, if one is given."""
@@ -352,11 +360,11 @@ class Ways:
 
     def _way(self, clause: Clause, env: Bindings, matched: dict[int, Row]) -> Way | None:
         premises: dict[Literal, Node] = {}
-        for place, literal in enumerate(clause.body):
+        for index, literal in enumerate(clause.body):
             if isinstance(literal, Match):
                 if self._says_nothing(literal.relation):
                     continue
-                node = self.node(literal.relation, matched[place])
+                node = self.node(literal.relation, matched[index])
                 if node is None:
                     return None
                 premises[literal] = node
@@ -377,19 +385,20 @@ class Ways:
                 continue
             stratum = self.words.strata[node.relation]
             inside = [
-                found
-                for found in clause.body
-                if isinstance(found, Absent) and self.words.strata.get(found.relation) == stratum
+                literal
+                for literal in clause.body
+                if isinstance(literal, Absent)
+                and self.words.strata.get(literal.relation) == stratum
             ]
-            rest = tuple(found for found in clause.body if found not in inside)
+            rest = tuple(literal for literal in clause.body if literal not in inside)
             for binding, _ in live.solutions(rest, env):
                 refuters = [
-                    Live(found.relation, row)
-                    for found in inside
-                    if live.holds(found.relation, row := values_of(found.args, binding))
+                    Live(absent.relation, row)
+                    for absent in inside
+                    if live.holds(absent.relation, row := values_of(absent.args, binding))
                 ]
                 if below is not None:
-                    refuters = [one for one in refuters if self._rank(one) < below]
+                    refuters = [refuter for refuter in refuters if self._rank(refuter) < below]
                 wanted.append(OneOf(tuple(refuters)))
         yield Way(tuple(dict.fromkeys(wanted)))
 
@@ -412,17 +421,17 @@ class Ways:
     def _rows_of(self, relation: str) -> LiveRows:
         """What the rules of a relation see that is beyond plain recursion, or is not kept."""
         stratum = self.words.strata.get(relation)
-        found = self._live_rows.get(stratum)
-        if found is None:
-            found = LiveRows(self.state, self.words, stratum, like=self.rows)
-            self._live_rows[stratum] = found
-        return found
+        live_rows = self._live_rows.get(stratum)
+        if live_rows is None:
+            live_rows = LiveRows(self.state, self.words, stratum, like=self.rows)
+            self._live_rows[stratum] = live_rows
+        return live_rows
 
 
 _BETTER: Final = {"min": "<", "max": ">"}
 
 
-def made(words: Words, relation: str, row: Row, *, says_more: bool = False) -> str:
+def how_composed(words: Words, relation: str, row: Row, *, says_more: bool = False) -> str:
     """How a relation makes a row of others derived for it; `says_more`: their join may be more."""
     if words.keeps[relation] == "eqrel":
         return f"{words.names[relation]} is an equivalence relation"
@@ -446,8 +455,8 @@ def _chosen(words: Words, relation: str, row: Row) -> Iterator[str]:
     declared = words.run.relation(relation)
     names = [attribute.name for attribute in declared.attributes]
     for domain in declared.choices:
-        told = words.told(relation, row)
-        key = (f"{name} = {show_value(told[names.index(name)])}" for name in domain)
+        decoded = words.decoded(relation, row)
+        key = (f"{name} = {show_value(decoded[names.index(name)])}" for name in domain)
         yield f"chosen for {', '.join(key)}"
 
 
@@ -457,7 +466,7 @@ def _unbeaten(words: Words, relation: str, row: Row) -> Iterator[str]:
         join, name = declared.attributes[column].join, declared.attributes[column].name
         if join in _BETTER:
             shown = _keyed(words, relation, row, column)
-            value = show_value(words.told(relation, row)[column])
+            value = show_value(words.decoded(relation, row)[column])
             yield f"nothing gives {shown} with {name} {_BETTER[join]} {value}"
 
 
@@ -465,12 +474,12 @@ def _keyed(words: Words, relation: str, row: Row, shown: int = -1) -> str:
     """A row's key as an atom, with the name of one joined column."""
     declared = words.run.relation(relation)
     args = []
-    row = words.told(relation, row)
-    for place, attribute in enumerate(declared.attributes):
-        if place in declared.joined:
-            args.append(attribute.name if place == shown else "_")
+    row = words.decoded(relation, row)
+    for index, attribute in enumerate(declared.attributes):
+        if index in declared.joined:
+            args.append(attribute.name if index == shown else "_")
         else:
-            args.append(show_value(row[place]))
+            args.append(show_value(row[index]))
     return f"{words.names[relation]}({', '.join(args)})"
 
 
@@ -480,7 +489,7 @@ def _undominated(words: Words, relation: str, row: Row) -> Iterator[str]:
             continue
         known = {
             arg.name: Const(value)
-            for arg, value in zip(order.less.args, words.told(relation, row), strict=True)
+            for arg, value in zip(order.less.args, words.decoded(relation, row), strict=True)
             if isinstance(arg, Var) and not isinstance(value, tuple | Branch)
         }
 

@@ -61,22 +61,22 @@ class _Builder:
         self.parts: dict[Node, _Parts] = {}
         self.shown: dict[Node, _Shown] = {}
         self.derived: dict[Node, Derivation | None] = {}
-        for found in choice.found.values():
-            for fact, derivation in found.chosen.items():
+        for proof in choice.from_kernel.values():
+            for fact, derivation in proof.chosen.items():
                 self.derived.setdefault(fact, derivation)
 
     def proof(self, goal: Node) -> Proof:
         """The steps, users before what they use, and the height."""
         order = self._users_first(goal)
-        one = self._one_for_each(order)
+        node_of = self._one_for_each(order)
         # What only a node that is not shown led to has gone with it.
-        kept = self._users_first(one[self.shown[goal]], one)
-        places = {self.shown[node]: place for place, node in enumerate(kept)}
-        steps = tuple(self._step(node, places) for node in kept)
+        kept = self._users_first(node_of[self.shown[goal]], node_of)
+        numbers = {self.shown[node]: number for number, node in enumerate(kept)}
+        steps = tuple(self._step(node, numbers) for node in kept)
         heights = [0] * len(steps)
-        for place in range(len(steps) - 1, -1, -1):
-            below = max((heights[premise] for premise in steps[place].premises), default=0)
-            heights[place] = below + self._cost(kept[place])
+        for index in range(len(steps) - 1, -1, -1):
+            below = max((heights[premise] for premise in steps[index].premises), default=0)
+            heights[index] = below + self._cost(kept[index])
         return Proof(steps, heights[0], self.choice.is_smallest)
 
     def _one_for_each(self, order: list[Node]) -> dict[_Shown, Node]:
@@ -85,24 +85,24 @@ class _Builder:
         Along premises (height, depth) falls strictly, so it does where nodes are taken together.
         """
         labels: dict[Node, tuple[int, int]] = {}
-        one: dict[_Shown, Node] = {}
+        lowest: dict[_Shown, Node] = {}
         for node in reversed(order):
             below = [labels[part] for part in self.parts[node].premises]
             height = max((label[0] for label in below), default=0) + self._cost(node)
             labels[node] = (height, 1 + max((label[1] for label in below), default=0))
-            best = one.setdefault(self.shown[node], node)
+            best = lowest.setdefault(self.shown[node], node)
             if labels[node] < labels[best]:
-                one[self.shown[node]] = node
-        return one
+                lowest[self.shown[node]] = node
+        return lowest
 
     def _cost(self, node: Node) -> int:
         clause = self.parts[node].clause
         return int(clause is not None and self.words.says_more(clause))
 
-    def _step(self, node: Node, places: Mapping[_Shown, int]) -> Step:
+    def _step(self, node: Node, numbers: Mapping[_Shown, int]) -> Step:
         relation, row = self.shown[node]
         parts = self.parts[node]
-        premises = tuple(places[self.shown[part]] for part in parts.premises)
+        premises = tuple(numbers[self.shown[part]] for part in parts.premises)
         absent, tests = list(dict.fromkeys(parts.absent)), list(dict.fromkeys(parts.tests))
         proposed = relation in self.words.keeps and self.ways.state.fact(relation, row) is None
         if not proposed:
@@ -112,7 +112,7 @@ class _Builder:
         rule = None if parts.clause is None else parts.clause.rule
         return Step(
             relation,
-            self.words.told(relation, row),
+            self.words.decoded(relation, row),
             rule,
             parts.text,
             premises,
@@ -121,13 +121,13 @@ class _Builder:
             proposed,
         )
 
-    def _users_first(self, goal: Node, one: Mapping[_Shown, Node] | None = None) -> list[Node]:
+    def _users_first(self, goal: Node, node_of: Mapping[_Shown, Node] | None = None) -> list[Node]:
         """Nodes that are shown, in an order where each stands behind all that use it."""
         done: list[Node] = []
         seen: set[Node] = set()
-        waiting = [(goal, False)]
-        while waiting:
-            node, left = waiting.pop()
+        pending = [(goal, False)]
+        while pending:
+            node, left = pending.pop()
             if left:
                 done.append(node)
             elif node not in seen:
@@ -135,32 +135,32 @@ class _Builder:
                     message = f"the proof has more than max_steps={self.max_steps:,} facts"
                     raise ProofBoundError(message, max_steps=self.max_steps)
                 seen.add(node)
-                waiting.append((node, True))
+                pending.append((node, True))
                 premises = self._parts(node).premises
-                if one is not None:
-                    premises = [one[self.shown[part]] for part in premises]
-                waiting += [(part, False) for part in premises]
+                if node_of is not None:
+                    premises = [node_of[self.shown[part]] for part in premises]
+                pending += [(part, False) for part in premises]
         return done[::-1]
 
     def _parts(self, node: Node) -> _Parts:
         """What a shown node follows from, through all nodes that are not shown."""
-        found = self.parts.get(node)
-        if found is not None:
-            return found
-        found = self.parts[node] = _Parts()
+        parts = self.parts.get(node)
+        if parts is not None:
+            return parts
+        parts = self.parts[node] = _Parts()
         self.shown[node] = self.ways.shown(node) or ("", ())
         way = self._way(node)
         if way.clause is not None:
-            found.clause, found.text = way.clause, self.words.rule(way.clause)
+            parts.clause, parts.text = way.clause, self.words.rule(way.clause)
         else:
-            found.text = way.says
-        self._note(way, found)
+            parts.text = way.says
+        self._note(way, parts)
         # Each literal of a rule has its premise, be it in several parts of the rule; the rows of an
         # aggregate or of a chain are a set.
-        waiting = [(*one, way.clause is None) for one in _reasons(way)]
+        pending = [(*reason, way.clause is None) for reason in _reasons(way)]
         said: set[_Shown | tuple[Literal | None, Node]] = set()
-        while waiting:
-            literal, part, once = waiting.pop()
+        while pending:
+            literal, part, once = pending.pop()
             if literal is not None and (literal, part) in said:
                 continue
             said.add((literal, part))
@@ -168,16 +168,16 @@ class _Builder:
             if shown is not None:
                 self.shown[part] = shown
                 if not (once and shown in said):
-                    found.premises.append(part)
+                    parts.premises.append(part)
                 said.add(shown)
                 continue
             inner = self._way(part)
             if inner.says:
-                found.tests.append(inner.says)
-            self._note(inner, found)
+                parts.tests.append(inner.says)
+            self._note(inner, parts)
             once = once or inner.clause is None
-            waiting += [(*one, once) for one in _reasons(inner)]
-        return found
+            pending += [(*reason, once) for reason in _reasons(inner)]
+        return parts
 
     def _way(self, node: Node) -> Way:
         """The chosen way of a node, or of the same row before its relation chose among rows."""
@@ -194,7 +194,7 @@ class _Builder:
         if derivation is None:
             return GIVEN
         clause = derivation.clause
-        body = {clause.body[place]: fact for place, fact in sorted(derivation.body.items())}
+        body = {clause.body[index]: fact for index, fact in sorted(derivation.body.items())}
         nodes, literals = tuple(body.values()), tuple(body)
         return Way(nodes, int(bool(clause.body)), clause, derivation, literals=literals)
 
@@ -344,11 +344,11 @@ class _Walk:
         Without recursion: proofs may be deeper than Python's stack.
         """
         first: _Partial = (_Todo(goal, frozenset(), height), {}, {})
-        waiting = [iter((first,))]
-        while waiting:
-            partial = next(waiting[-1], None)
+        pending = [iter((first,))]
+        while pending:
+            partial = next(pending[-1], None)
             if partial is None:
-                waiting.pop()
+                pending.pop()
                 continue
             todo, chosen, heights = partial
             if todo is None:
@@ -357,14 +357,14 @@ class _Walk:
                 below = (heights[part] for part in todo.way.premises)
                 mine = todo.way.cost + max(below, default=0)
                 done = ({**chosen, todo.node: todo.way}, {**heights, todo.node: mine})
-                waiting.append(iter(((todo.rest, *done),)))
+                pending.append(iter(((todo.rest, *done),)))
             elif todo.node in chosen:
                 if heights[todo.node] <= todo.height:
-                    waiting.append(iter(((todo.rest, chosen, heights),)))
+                    pending.append(iter(((todo.rest, chosen, heights),)))
                 else:
                     self.cut = True
             elif self._said(todo.node) not in todo.above:
-                waiting.append(self._alternatives(todo, chosen, heights))
+                pending.append(self._alternatives(todo, chosen, heights))
 
     def _alternatives(
         self, todo: _Todo, chosen: Chosen, heights: dict[Node, int]
@@ -383,11 +383,11 @@ class _Walk:
             if todo.height < way.cost:
                 self.cut = True
                 continue
-            found = replace(todo, way=way)
+            task = replace(todo, way=way)
             above = todo.above if way.is_same else todo.above | {self._said(node)}
             for premise in reversed(dict.fromkeys(way.premises)):
-                found = _Todo(premise, above, todo.height - way.cost, rest=found)
-            yield found, chosen, heights
+                task = _Todo(premise, above, todo.height - way.cost, rest=task)
+            yield task, chosen, heights
 
     def _ways(self, todo: _Todo) -> Iterator[Way | None]:
         """The ways of a node, but for such as cannot be taken; None for work that came to none."""
@@ -397,8 +397,8 @@ class _Walk:
             if way.cover is None:
                 yield way
                 continue
-            rows = [one for one in way.premises if self._said(one) not in todo.above]
-            low = [one for one in rows if self.known.get(one, _LOW)[0] <= todo.height]
+            rows = [node for node in way.premises if self._said(node) not in todo.above]
+            low = [node for node in rows if self.known.get(node, _LOW)[0] <= todo.height]
             self.cut = self.cut or len(low) < len(rows)
             yield from way.each(low)
 

@@ -84,14 +84,14 @@ class WhyNot(Explanation):
             "fact": self.fact,
             "attempts": [
                 {
-                    "rule": one.rule,
-                    "text": one.text,
-                    "held": list(one.held),
-                    "failed": one.failed,
-                    **({"derives": True} if one.derives else {}),
-                    **({"below": one.below.to_dict()} if one.below else {}),
+                    "rule": attempt.rule,
+                    "text": attempt.text,
+                    "held": list(attempt.held),
+                    "failed": attempt.failed,
+                    **({"derives": True} if attempt.derives else {}),
+                    **({"below": attempt.below.to_dict()} if attempt.below else {}),
                 }
-                for one in self.attempts
+                for attempt in self.attempts
             ],
             "suggestions": [[show_edit(edit) for edit in edits] for edits in self.suggestions],
             **({"given": True} if self.is_given else {}),
@@ -102,15 +102,15 @@ class WhyNot(Explanation):
         if not self.attempts and not self.is_given:
             return [f"{indent}no rule derives it, and it is not given"]
         lines = [f"{indent}it is given"] if self.is_given else []
-        for one in self.attempts:
-            lines.append(f"{indent}{one.text}")
-            lines += [f"{indent}  holds  {literal}" for literal in one.held]
-            failed = one.failed or "the rule's head, which cannot be this row"
-            if one.derives:
+        for attempt in self.attempts:
+            lines.append(f"{indent}{attempt.text}")
+            lines += [f"{indent}  holds  {literal}" for literal in attempt.held]
+            failed = attempt.failed or "the rule's head, which cannot be this row"
+            if attempt.derives:
                 continue
-            lines.append(f"{indent}  fails  {failed}{' (bound reached)' if one.is_cut else ''}")
-            if one.below is not None:
-                lines += one.below._tried(f"{indent}    ")
+            lines.append(f"{indent}  fails  {failed}{' (bound reached)' if attempt.is_cut else ''}")
+            if attempt.below is not None:
+                lines += attempt.below._tried(f"{indent}    ")
         if self.rivals:
             lines.append(f"{indent}its relation keeps {', '.join(self.rivals)} instead")
         return lines
@@ -135,13 +135,13 @@ def why_not(
     """Explain an absent row of the last committed epoch; see `Database.why_not`."""
     with committed(db) as state:
         if state.fact(relation, row) is not None:
-            shown = Words.of(db).show_row(relation, row)
-            message = f"{shown} holds, so nothing is missing; `why` has its proof"
+            fact = Words.of(db).show_row(relation, row)
+            message = f"{fact} holds, so nothing is missing; `why` has its proof"
             raise NoSuchFactError(message, relation=relation, row=row)
         ways = Ways(state)
-        found = _Search(ways, max_work).explain(relation, row, max_depth, frozenset())
+        explanation = _Search(ways, max_work).explain(relation, row, max_depth, frozenset())
         edits = Repair(ways, max_work).suggestions(relation, row, limit, max_edits) if limit else ()
-    return replace(found, suggestions=edits)
+    return replace(explanation, suggestions=edits)
 
 
 class _Search:
@@ -163,26 +163,26 @@ class _Search:
             other = best.setdefault(attempt.text, attempt)
             if (attempt.derives, len(attempt.held)) > (other.derives, len(other.held)):
                 best[attempt.text] = attempt
-        attempts, told = tuple(best.values()), self.words.told(relation, row)
+        attempts, decoded = tuple(best.values()), self.words.decoded(relation, row)
         if relation not in self.words.keeps:
-            return WhyNot(name, told, attempts)
+            return WhyNot(name, decoded, attempts)
         is_given = self._is_given(relation, row)
-        if not is_given and not any(one.derives for one in attempts):
-            return WhyNot(name, told, attempts)
+        if not is_given and not any(attempt.derives for attempt in attempts):
+            return WhyNot(name, decoded, attempts)
         instead = self._instead(relation, row)
         shown = dict.fromkeys(self.words.show_row(relation, other) for other in instead)
-        return WhyNot(name, told, attempts, (), tuple(islice(shown, _RIVALS)), is_given)
+        return WhyNot(name, decoded, attempts, (), tuple(islice(shown, _RIVALS)), is_given)
 
     def _instead(self, relation: str, row: Row) -> Iterator[Row]:
         """The rows that a relation keeps in the place of one that is derived or given."""
         joined = self.words.joined(relation)
         if joined:
-            key = [place for place in range(len(row)) if place not in joined]
+            key = [column for column in range(len(row)) if column not in joined]
             yield from self.rows.fitting(relation, same_key(row, key))
             return
-        seen, waiting = {row}, [row]
-        while waiting:  # the rival in one domain of a choice may have one itself in the next
-            for node in rivals(self.ways, relation, waiting.pop()):
+        seen, pending = {row}, [row]
+        while pending:  # the rival in one domain of a choice may have one itself in the next
+            for node in rivals(self.ways, relation, pending.pop()):
                 fact = self.ways.shown(node)
                 if fact is None or fact[1] in seen:
                     continue
@@ -190,7 +190,7 @@ class _Search:
                 if self.rows.holds(*fact):
                     yield fact[1]
                 else:
-                    waiting.append(fact[1])
+                    pending.append(fact[1])
 
     def _is_given(self, relation: str, row: Row) -> bool:
         """Whether a row is given to a relation that may not keep it."""
@@ -217,9 +217,9 @@ class _Search:
         if isinstance(failed, Absent):
             shown = f"not ({words.literal(clause, failed, best.env).removeprefix('nothing fits ')})"
             if failed.relation not in words.hidden:
-                row = words.told(failed.relation, values_of(failed.args, best.env))
-                there = show_row(words.names[failed.relation], row)
-                shown = f"!{there}: it holds"
+                row = words.decoded(failed.relation, values_of(failed.args, best.env))
+                fact = show_row(words.names[failed.relation], row)
+                shown = f"!{fact}: it holds"
             return Attempt(clause.rule, text, held, shown, is_cut=best.is_cut)
         below = self._below(failed, best.env, depth, above)
         shown = words.literal(clause, words.reads(clause).get(failed) or failed, best.env)
@@ -234,9 +234,9 @@ class _Search:
             return ""
         width = len(self.words.folds[failed.relation].group)
         anything = (...,) * (len(row) - width)
-        for found in self.rows.fitting(failed.relation, (*row[:width], *anything)):
-            told = self.words.told(failed.relation, found)[width:]
-            return f": it is {show_value(told[0] if len(anything) == 1 else told)}"
+        for kept_row in self.rows.fitting(failed.relation, (*row[:width], *anything)):
+            decoded = self.words.decoded(failed.relation, kept_row)[width:]
+            return f": it is {show_value(decoded[0] if len(anything) == 1 else decoded)}"
         return ": it has none"
 
     def _below(
@@ -268,18 +268,18 @@ class _Prefix:
 
     def follow(self, held: list[Literal], left: list[Literal], env: Bindings) -> bool:
         """Follow every binding; True when the bound was reached."""
-        place = self.rows.next_asked(left, env)
-        if place is None:
+        index = self.rows.next_asked(left, env)
+        if index is None:
             # A whole body: only a relation that does not keep all its rows can lack the head.
             if len(held) > self._longest:
                 self._longest, self.held, self.failed, self.env = len(held), held, None, env
                 self.is_whole = not left
             return False
-        literal = left[place]
+        literal = left[index]
         if len(held) > self._longest:
             self._longest = len(held)
             self.held, self.failed, self.env = held, literal, env
-        rest = left[:place] + left[place + 1 :]
+        rest = left[:index] + left[index + 1 :]
         for extended in self.rows.extend(literal, env):
             if self.rows.looked_at > self.until:
                 self.is_cut = True

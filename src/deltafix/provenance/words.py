@@ -117,13 +117,17 @@ class Words:
         for name, written in self.names.items():
             if name != written and name not in self.hidden | self.demands:
                 self.copies[written] = (*self.copies.get(written, ()), name)
-        self.keeps = {one.name: run.keeps(one.name) for one in run.relations}
+        self.keeps = {relation.name: run.keeps(relation.name) for relation in run.relations}
         self.keeps = {name: kind for name, kind in self.keeps.items() if kind}
-        self.entries = {one.name: one.entry for one in plan.relations if one.entry}
-        self.ranges = {one.name for one in plan.relations if one.is_range}
-        self.domains = {one.name for one in plan.relations if one.is_domain}
+        self.entries = {
+            relation.name: relation.entry for relation in plan.relations if relation.entry
+        }
+        self.ranges = {relation.name for relation in plan.relations if relation.is_range}
+        self.domains = {relation.name for relation in plan.relations if relation.is_domain}
         self.merges: dict[str, Merge] = {
-            one.name: one.merge for one in plan.relations if one.merge is not None
+            relation.name: relation.merge
+            for relation in plan.relations
+            if relation.merge is not None
         }
         # Without inlining and demand the rules that run are the program's, one by one.
         self.rules = written_rules(checked.program, run)
@@ -150,7 +154,7 @@ class Words:
                 self.strata.update(dict.fromkeys(stage.relations, number))
                 self.falling |= stage.outside.layer.falling
                 folds = stage.outside.layer.folds
-                self.folds.update((name, one) for one in folds for name in one.made)
+                self.folds.update((name, inner) for inner in folds for name in inner.made)
                 self.founded.update(stage.relations if folds else ())
         self.plain = self._plain()
         self.run = run
@@ -165,11 +169,11 @@ class Words:
 
         That keeps the plan and makes the codes anew: a proof would name values of before.
         """
-        found = _WORDS.get(db)
-        if found is None or found.plan is not db.plan or found._codes is not db._codes:
+        words = _WORDS.get(db)
+        if words is None or words.plan is not db.plan or words._codes is not db._codes:
             schemas = {} if db._physical else row_schemas(db.program)
-            found = _WORDS[db] = cls(db.program, db.plan, db._codes, schemas)
-        return found
+            words = _WORDS[db] = cls(db.program, db.plan, db._codes, schemas)
+        return words
 
     def _plain(self) -> frozenset[str]:
         """The relations that rest on visible relations of plain strata alone."""
@@ -181,12 +185,12 @@ class Words:
                 for part in clause.body:
                     if isinstance(part, Match):
                         users.setdefault(part.relation, []).append(name)
-        waiting = list(special)
-        while waiting:
-            for user in users.get(waiting.pop(), ()):
+        pending = list(special)
+        while pending:
+            for user in users.get(pending.pop(), ()):
                 if user not in special:
                     special.add(user)
-                    waiting.append(user)
+                    pending.append(user)
         return frozenset(set(self.types) - special)
 
     def rule(self, clause: Clause) -> str:
@@ -221,7 +225,7 @@ class Words:
             for kind, code in zip(self.types[relation], codes, strict=True)
         )
 
-    def told(self, relation: str, row: Row) -> Row:
+    def decoded(self, relation: str, row: Row) -> Row:
         """A row of a relation of the plan as users have it."""
         kinds = self.columns(relation)
         if not kinds:
@@ -231,18 +235,18 @@ class Words:
 
     def show_row(self, relation: str, row: Row) -> str:
         """A row as program text."""
-        return show_row(relation, self.told(relation, row))
+        return show_row(relation, self.decoded(relation, row))
 
     def columns(self, relation: str) -> Sequence[LogicalType | None]:
         """The logical types of a relation's columns; of one that planning made, by its clauses.
 
         Empty where there are none. Kept.
         """
-        found = self._columns.get(relation)
-        if found is None:
+        kinds = self._columns.get(relation)
+        if kinds is None:
             self._columns[relation] = ()  # of one that is made of itself
-            found = self._columns[relation] = self._typed_columns(relation)
-        return found
+            kinds = self._columns[relation] = self._typed_columns(relation)
+        return kinds
 
     def _typed_columns(self, relation: str) -> Sequence[LogicalType | None]:
         if not any(schema.has_logical for schema in self.schemas.values()):
@@ -254,7 +258,9 @@ class Words:
         fold = self.folds.get(relation)
         if fold is not None:
             source = self.columns(fold.source)
-            group = [source[place] for place in fold.group] if source else [None] * len(fold.group)
+            group = (
+                [source[column] for column in fold.group] if source else [None] * len(fold.group)
+            )
             is_value = fold.is_extreme or fold.op == "sum"
             value = source[fold.value] if source and is_value and fold.value is not None else None
             return [*group, value][: len(self.types[relation])]
@@ -279,9 +285,9 @@ class Words:
 
     def absent(self, clause: Clause, values: dict[Slot, Value]) -> tuple[str, ...]:
         """What does not hold, one phrase for each negative literal."""
-        told = self._told_values(clause, values)
+        decoded = self._decoded_values(clause, values)
         return tuple(
-            self._not_there(self._told_literal(clause, literal), told)
+            self._not_there(self._decoded_literal(clause, literal), decoded)
             for literal in clause.said
             if isinstance(literal, Absent)
         )
@@ -290,16 +296,16 @@ class Words:
         self, clause: Clause, literals: Iterable[Literal], values: dict[Slot, Value]
     ) -> list[str]:
         """Literals of a clause that hold, but for those that only name a value or make one."""
-        reads, told = self.reads(clause), self._told_values(clause, values)
+        reads, decoded = self.reads(clause), self._decoded_values(clause, values)
         return [
-            self._literal(shown, told)
+            self._literal(shown, decoded)
             for literal in literals
             if (read := reads.get(literal, literal)) is not None
-            and not self.is_pattern(shown := self._told_literal(clause, read))
-            and not (isinstance(shown, Compare) and _is_move(shown, told))
+            and not self.is_pattern(shown := self._decoded_literal(clause, read))
+            and not (isinstance(shown, Compare) and _is_move(shown, decoded))
         ]
 
-    def _told_values(
+    def _decoded_values(
         self, clause: Clause, values: Mapping[Slot, Value]
     ) -> dict[Slot, Value | _Said]:
         """The values of variables as users have them."""
@@ -309,40 +315,42 @@ class Words:
             for slot, value in values.items()
         }
 
-    def _told_literal(self, clause: Clause, literal: T) -> T:
+    def _decoded_literal(self, clause: Clause, literal: T) -> T:
         """A literal with its constants as users have them."""
         kinds = self._logical_types(clause)
         if not kinds:
             return literal
-        made: Any = literal
+        decoded: Any = literal
         if isinstance(literal, Match | Absent):
             columns = self.columns(literal.relation)
             if columns:
-                made = replace(literal, args=tuple(map(_told, literal.args, columns)))
+                decoded = replace(literal, args=tuple(map(_decoded, literal.args, columns)))
         elif isinstance(literal, Compare):
             sides = literal.left, literal.right
-            of = next((kinds[one] for one in sides if isinstance(one, Slot) and one in kinds), None)
-            made = replace(literal, left=_told(sides[0], of), right=_told(sides[1], of))
+            of = next(
+                (kinds[side] for side in sides if isinstance(side, Slot) and side in kinds), None
+            )
+            decoded = replace(literal, left=_decoded(sides[0], of), right=_decoded(sides[1], of))
         elif isinstance(literal, Apply):
             signature = functor_kinds(literal.functor)
             if signature is not None:
                 functor, (*given, result) = signature
-                args = tuple(map(_told, literal.args, map(logical_type, given)))
-                target = _told(literal.target, logical_type(result))
-                made = replace(literal, functor=functor, args=args, target=target)
-        return made  # type: ignore[no-any-return]
+                args = tuple(map(_decoded, literal.args, map(logical_type, given)))
+                target = _decoded(literal.target, logical_type(result))
+                decoded = replace(literal, functor=functor, args=args, target=target)
+        return decoded  # type: ignore[no-any-return]
 
     def _logical_types(self, clause: Clause) -> dict[Slot, LogicalType]:
         """The logical types of a clause's variables, by columns and functors. Kept."""
-        found = self._logical.get(id(clause))
-        if found is not None:
-            return found
-        found = self._logical[id(clause)] = {}
+        types = self._logical.get(id(clause))
+        if types is not None:
+            return types
+        types = self._logical[id(clause)] = {}
 
         def note(args: Iterable[Argument | None], kinds: Iterable[LogicalType | None]) -> None:
             for arg, kind in zip(args, kinds, strict=False):
                 if isinstance(arg, Slot) and kind is not None:
-                    found.setdefault(arg, kind)
+                    types.setdefault(arg, kind)
 
         note(clause.args, self.columns(clause.head))
         for literal in clause.body:
@@ -355,18 +363,18 @@ class Words:
         for literal in clause.body:  # `[x]` opens what may be missing
             if isinstance(literal, Apply) and literal.functor.startswith("[") and literal.args:
                 whole = literal.args[0]
-                kind = found.get(whole) if isinstance(whole, Slot) else None
+                kind = types.get(whole) if isinstance(whole, Slot) else None
                 if kind is not None and kind.nullable:
                     note((literal.target,), (logical_type(kind.inner),))
-        return found
+        return types
 
     def reads(self, clause: Clause) -> dict[Literal, Apply | Truth | None]:
         """How literals read that planning made of others; None for those that say nothing.
 
         They cut values to 32 bits (`plan.narrow`), or compute whether a test holds, and compare.
         """
-        found: dict[Literal, Apply | Truth | None] = {}
-        found.update(cut_calls(clause.body) if self.run.word_size == NARROW else {})
+        readings: dict[Literal, Apply | Truth | None] = {}
+        readings.update(cut_calls(clause.body) if self.run.word_size == NARROW else {})
         calls: dict[Argument, Apply] = {
             part.target: part
             for part in clause.body
@@ -375,8 +383,8 @@ class Words:
         for part in clause.body:
             if isinstance(part, Compare) and part.left in calls and isinstance(part.right, Code):
                 call = calls[part.left]
-                found[call], found[part] = None, Truth(call, part.right.value == 1)
-        return found
+                readings[call], readings[part] = None, Truth(call, part.right.value == 1)
+        return readings
 
     def tests(self, clause: Clause, values: dict[Slot, Value]) -> tuple[str, ...]:
         """Comparisons and computed values, one phrase each; moves of a value are left out."""
@@ -392,8 +400,8 @@ class Words:
         self, clause: Clause, literal: Literal | Truth, values: Mapping[Slot, Value]
     ) -> str:
         """A literal of a clause with the values put in; variables without a value stay."""
-        told = self._told_values(clause, values)
-        return self._literal(self._told_literal(clause, literal), told)
+        decoded = self._decoded_values(clause, values)
+        return self._literal(self._decoded_literal(clause, literal), decoded)
 
     def _literal(self, literal: Literal | Truth, values: Mapping[Slot, Value | _Said]) -> str:
         if isinstance(literal, Match):
@@ -421,8 +429,8 @@ class Words:
         args = ["_" if arg is None else _shown(arg, values) for arg in literal.args]
         if literal.relation in self.folds:
             fold = self.folds[literal.relation]
-            found = args[len(fold.group) :]
-            value = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+            aggregated = args[len(fold.group) :]
+            value = aggregated[0] if len(aggregated) == 1 else f"[{', '.join(aggregated)}]"
             return f"{fold.op} over its rows = {value}"
         if literal.relation in self.ranges:
             start, end, step, target = args
@@ -438,17 +446,17 @@ class Words:
 
     def slot_types(self, clause: Clause) -> dict[Slot, BaseType]:
         """The base type of each variable of a clause. Linear in the clause, kept."""
-        found = self._slots.get(id(clause))
-        if found is None:
-            found = self._slots[id(clause)] = self._infer(clause)
-        return found
+        types = self._slots.get(id(clause))
+        if types is None:
+            types = self._slots[id(clause)] = self._infer(clause)
+        return types
 
     def _infer(self, clause: Clause) -> dict[Slot, BaseType]:
-        found: dict[Slot, BaseType] = {}
+        types: dict[Slot, BaseType] = {}
 
         def note(arg: Argument | None, kind: BaseType) -> None:
             if isinstance(arg, Slot):
-                found.setdefault(arg, kind)
+                types.setdefault(arg, kind)
 
         for relation, args in (
             (clause.head, clause.args),
@@ -464,7 +472,7 @@ class Words:
                 for arg, kind in zip(literal.args, literal.types, strict=True):
                     note(arg, kind)
                 note(literal.target, literal.result)
-        return found
+        return types
 
     def _not_there(self, literal: Absent, values: Mapping[Slot, Value | _Said]) -> str:
         if literal.relation not in self.hidden or literal.relation in self.given:
@@ -484,19 +492,19 @@ class Words:
                 if isinstance(slot, Slot) and arg is not None
                 if isinstance(arg, Code) or arg in values
             }
-            reads, said = self.reads(clause), []
+            reads, phrases = self.reads(clause), []
             for part in clause.said:
                 shown = reads.get(part, part)
                 if isinstance(part, Apply) and part.target not in inner and _is_made(part.target):
-                    call = self._call(self._told_literal(clause, part), inner)
+                    call = self._call(self._decoded_literal(clause, part), inner)
                     inner[part.target] = _Said(f"({call})" if part.functor in INFIX else call)
                 elif shown is not None and not self.is_guard(part):
-                    said.append(self._literal(self._told_literal(clause, shown), inner))
-            groups.append(", ".join(said))
+                    phrases.append(self._literal(self._decoded_literal(clause, shown), inner))
+            groups.append(", ".join(phrases))
         return " ; ".join(groups)
 
 
-def _told(arg: Any, kind: LogicalType | None) -> Any:
+def _decoded(arg: Any, kind: LogicalType | None) -> Any:
     """A constant as users have it; a variable as it is."""
     if not isinstance(arg, Code) or kind is None:
         return arg
@@ -580,11 +588,11 @@ def _atom(atom: Atom) -> Atom:
     return replace(atom, relation=as_written(atom.relation))
 
 
-def _names(found: Iterable[str]) -> Mapping[str, str]:
+def _names(variables: Iterable[str]) -> Mapping[str, str]:
     """Names that can be written, different ones for different variables."""
     names: dict[str, str] = {}
-    taken = set(found)
-    for name in found:
+    taken = set(variables)
+    for name in variables:
         plain = plain_name(name).replace(".", "_")
         short, number = plain, 2
         while "'" in name and (short in taken or short == "_"):

@@ -286,8 +286,8 @@ def enriched(inner: Kind, finish: Callable[[Any], Any]) -> Kind:
     """`inner` with its result passed through `finish`: an algebraic aggregate (paper, 4.2)."""
     _checked("enriched", inner)
     label = f"enriched({inner.name})"
-    made = _PartialEnriched if isinstance(inner, Partial) else _WellFormedEnriched
-    return cast("Kind", made(inner, label, finish))
+    class_ = _PartialEnriched if isinstance(inner, Partial) else _WellFormedEnriched
+    return cast("Kind", class_(inner, label, finish))
 
 
 def group_of(inner: Kind, by: Field) -> Kind:
@@ -298,8 +298,8 @@ def group_of(inner: Kind, by: Field) -> Kind:
     """
     _checked("group_of", inner)
     label = f"group_of({inner.name})"
-    made = _PartialGroupOf if isinstance(inner, Partial) else _WellFormedGroupOf
-    return cast("Kind", made(inner, by, label))
+    class_ = _PartialGroupOf if isinstance(inner, Partial) else _WellFormedGroupOf
+    return cast("Kind", class_(inner, by, label))
 
 
 def _once(_: Any) -> int:
@@ -314,5 +314,5 @@ def _weighted(
 ) -> Kind:
     _checked(what, inner)
     label = f"{what}({inner.name})"
-    made = _PartialWeighted if isinstance(inner, Partial) else _WellFormedWeighted
-    return cast("Kind", made(inner, label, read, weight))
+    class_ = _PartialWeighted if isinstance(inner, Partial) else _WellFormedWeighted
+    return cast("Kind", class_(inner, label, read, weight))

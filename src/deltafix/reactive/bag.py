@@ -28,9 +28,9 @@ _EMPTY: _Trie = {}
 def _replace(trie: _Trie, bits: int, depth: int, value: object, count: int) -> _Trie:
     """The trie with `value` counted `count` times; 0 leaves it out. `bits` is what hashing left."""
     if isinstance(trie, tuple):
-        place = bits & _MASK
-        child = _replace(trie[place], bits >> _BITS, depth + 1, value, count)
-        return (*trie[:place], child, *trie[place + 1 :])
+        index = bits & _MASK
+        child = _replace(trie[index], bits >> _BITS, depth + 1, value, count)
+        return (*trie[:index], child, *trie[index + 1 :])
     leaf = trie.copy()
     if count:
         leaf[value] = count

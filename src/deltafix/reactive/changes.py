@@ -83,17 +83,17 @@ class State:
             return counts
         if self._segment is None or self._loaded is None:
             return _NONE
-        place = self._loaded.get(key)
-        return _NONE if place is None else self._segment.counts(place)
+        code = self._loaded.get(key)
+        return _NONE if code is None else self._segment.counts(code)
 
     def _thaw(self, key: Any) -> Counts | None:
         """The counts of a key that was not live, made live if they are in the loaded table."""
         if self._segment is None or self._loaded is None:
             return None
-        place = self._loaded.take(key)
-        if place is None:
+        code = self._loaded.take(key)
+        if code is None:
             return None
-        counts = self._live[key] = self._segment.counts(place)
+        counts = self._live[key] = self._segment.counts(code)
         return counts
 
     def apply(self, changes: dict[Any, Counts]) -> None:
@@ -191,8 +191,8 @@ class State:
             for value, count in counts.items():
                 yield key, value, count
         if self._segment is not None and self._loaded is not None:
-            for key, place in self._loaded.items():
-                for value, count in self._segment.counts(place).items():
+            for key, code in self._loaded.items():
+                for value, count in self._segment.counts(code).items():
                     yield key, value, count
 
     def __len__(self) -> int:
@@ -210,43 +210,43 @@ class State:
 
 def missing_message(key: Any, value: Any, held: int, wanted: int) -> str:
     """What MissingRowError says: `wanted` are taken away of `held`."""
-    there = "it is not there" if not held else f"it is there {held} time{'s' * (held > 1)}"
+    presence = "it is not there" if not held else f"it is there {held} time{'s' * (held > 1)}"
     times = "" if wanted - held == 1 and not held else f" {wanted} times"
-    return f"cannot delete {value!r} at key {key!r}{times}: {there}"
+    return f"cannot delete {value!r} at key {key!r}{times}: {presence}"
 
 
 class Untouched:
-    """key -> place in the loaded table, of the keys not taken yet. False when none is left."""
+    """key -> code in the loaded table, of the keys not taken yet. False when none is left."""
 
     __slots__ = ("_left", "codes", "taken")
 
     def __init__(self, codes: dict[Any, int]) -> None:
         self.codes = codes
         self.taken = bytearray(len(codes))
-        """By place: 1 where the key is the holder's."""
+        """By code: 1 where the key is the holder's."""
         self._left = len(codes)
 
     def take(self, key: Any) -> int | None:
-        """The place of a key, which is the holder's from now on; None if it is not here."""
-        place = self.codes.get(key)
-        if place is None or self.taken[place]:
+        """The code of a key, which is the holder's from now on; None if it is not here."""
+        code = self.codes.get(key)
+        if code is None or self.taken[code]:
             return None
-        self.taken[place] = 1
+        self.taken[code] = 1
         self._left -= 1
-        return place
+        return code
 
     def get(self, key: Any) -> int | None:
-        """The place of a key that stays here; None if it is not here."""
-        place = self.codes.get(key)
-        return None if place is None or self.taken[place] else place
+        """The code of a key that stays here; None if it is not here."""
+        code = self.codes.get(key)
+        return None if code is None or self.taken[code] else code
 
     def items(self) -> Iterator[tuple[Any, int]]:
-        """(key, place) of all that are here."""
+        """(key, code) of all that are here."""
         if self._left:
             taken = self.taken
-            for key, place in self.codes.items():
-                if not taken[place]:
-                    yield key, place
+            for key, code in self.codes.items():
+                if not taken[code]:
+                    yield key, code
 
     def __len__(self) -> int:
         return self._left

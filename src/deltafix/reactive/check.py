@@ -55,8 +55,8 @@ class LawReport:
     def __str__(self) -> str:
         if not self.broken:
             held = f"{self.reducer}: {self.kind}, {self.laws} laws hold on {self.cases} cases"
-            asked = f", {self.recomputations} recomputations asked for"
-            return held + asked * bool(self.recomputations)
+            suffix = f", {self.recomputations} recomputations asked for"
+            return held + suffix * bool(self.recomputations)
         lines = [f"{self.reducer}: declared {self.kind}, but"]
         lines += [f"  {example.law}: {example.sentence}" for example in self.broken]
         return "\n".join(lines)
@@ -153,14 +153,14 @@ def _shrink(
     sentence: str,
 ) -> tuple[Values, str]:
     """Leave values out for as long as the law stays broken."""
-    place = 0
-    while place < len(values) and len(values) > least:
-        fewer = values[:place] + values[place + 1 :]
+    index = 0
+    while index < len(values) and len(values) > least:
+        fewer = values[:index] + values[index + 1 :]
         again = _try(lambda fewer=fewer: check(trial, fewer))  # type: ignore[misc]
         if again is None:
-            place += 1
+            index += 1
         else:
-            values, sentence, place = fewer, again, 0
+            values, sentence, index = fewer, again, 0
     return values, sentence
 
 

@@ -89,10 +89,10 @@ class Readable:
 
     def to_dict(self) -> dict[Any, list[Any]]:
         """Each key with the list of its values, repeated as often as they occur. O(contents)."""
-        found: dict[Any, list[Any]] = {}
+        contents: dict[Any, list[Any]] = {}
         for key, value in self.items():
-            found.setdefault(key, []).append(value)
-        return found
+            contents.setdefault(key, []).append(value)
+        return contents
 
     def __len__(self) -> int:
         """How many values there are in all, repetitions included. O(contents)."""

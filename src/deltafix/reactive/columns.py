@@ -35,7 +35,7 @@ _DIGIT_MASK = (1 << _DIGIT) - 1
 class Segment:
     """The rows of one table by key. Build with `Segment.load`.
 
-    `codes` maps a key to its place, from 0 in the order of the keys; `counts(place)` gives its
+    `codes` maps a key to its code, from 0 in the order of the keys; `counts(code)` gives its
     values; `columns` hold the values, those of a key next to each other.
     """
 
@@ -61,17 +61,17 @@ class Segment:
         encoded = pc.dictionary_encode(table.column(key).combine_chunks())
         if isinstance(encoded, pa.ChunkedArray):
             encoded = encoded.combine_chunks()
-        places = encoded.indices.to_numpy(zero_copy_only=False)
-        rows = len(places)
-        # Sorting place and row number as one int64 is several times faster than argsort.
-        order = places.astype(np.int64)
+        codes = encoded.indices.to_numpy(zero_copy_only=False)
+        rows = len(codes)
+        # Sorting code and row number as one int64 is several times faster than argsort.
+        order = codes.astype(np.int64)
         order <<= 32
         order |= np.arange(rows, dtype=np.int64)
         order.sort()
         order &= 0xFFFFFFFF
         keys = encoded.dictionary.to_pylist()
         offsets = np.zeros(len(keys) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(places, minlength=len(keys)), out=offsets[1:])
+        np.cumsum(np.bincount(codes, minlength=len(keys)), out=offsets[1:])
         columns = {name: taken(table.column(name).combine_chunks(), order) for name in values}
         return cls(keys, offsets, columns, values)
 
@@ -82,10 +82,10 @@ class Segment:
     def is_settled(self) -> bool:
         """Whether equal keys and values are equal to Python: no NaN, no floats inside others."""
         return not any(key != key for key in self.codes) and all(  # noqa: PLR0124  NaN
-            not pc.any(pc.is_nan(one)).as_py()
-            if pa.types.is_floating(one.type)
-            else not _holds_floats(one.type)
-            for one in self.columns.values()
+            not pc.any(pc.is_nan(column)).as_py()
+            if pa.types.is_floating(column.type)
+            else not _holds_floats(column.type)
+            for column in self.columns.values()
         )
 
     @property
@@ -100,11 +100,11 @@ class Segment:
 
     def as_changes(self) -> dict[Any, Counts]:
         """The whole table as additions. O(rows) in Python."""
-        return {key: self.counts(place) for key, place in self.codes.items()}
+        return {key: self.counts(code) for key, code in self.codes.items()}
 
-    def counts(self, place: int) -> Counts:
+    def counts(self, code: int) -> Counts:
         """The multiset of one key, as value -> count."""
-        values = self.values(place)
+        values = self.values(code)
         counts: Counts = dict.fromkeys(values, 1)
         if len(counts) != len(values):
             counts = {}
@@ -112,23 +112,23 @@ class Segment:
                 counts[value] = counts.get(value, 0) + 1
         return counts
 
-    def values(self, place: int) -> list[Any]:
+    def values(self, code: int) -> list[Any]:
         """The values of one key, in no particular order, repeated as often as they occur."""
-        if self._read[0] == place:
+        if self._read[0] == code:
             return self._read[1]
-        start, stop = self._bounds[place], self._bounds[place + 1]
-        found: list[Any]
+        start, stop = self._bounds[code], self._bounds[code + 1]
+        values: list[Any]
         if self._row is None:
-            found = self._views[0][start:stop].tolist()
+            values = self._views[0][start:stop].tolist()
         else:
             lists = [column[start:stop].tolist() for column in self._views]
-            found = [self._row(*row) for row in zip(*lists, strict=True)]
-        self._read = (place, found)
-        return found
+            values = [self._row(*row) for row in zip(*lists, strict=True)]
+        self._read = (code, values)
+        return values
 
-    def size(self, place: int) -> int:
+    def size(self, code: int) -> int:
         """How many values one key has."""
-        return self._bounds[place + 1] - self._bounds[place]
+        return self._bounds[code + 1] - self._bounds[code]
 
     @cached_property
     def _views(self) -> list[Any]:
@@ -209,7 +209,7 @@ def taken(column: pa.Array, order: _Ints) -> pa.Array:
 
 def _holds_floats(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind)) or any(
-        _holds_floats(kind.field(place).type) for place in range(kind.num_fields)
+        _holds_floats(kind.field(index).type) for index in range(kind.num_fields)
     )
 
 

@@ -227,9 +227,9 @@ class Quantile(_Extreme):
         if not len(acc):
             return None
         # Exact: 0.1 * 10 in doubles may land beside the value it means.
-        place = Fraction(self.q).limit_denominator(10**9) * (len(acc) - 1)
-        low = int(place)
-        rest = place - low
+        position = Fraction(self.q).limit_denominator(10**9) * (len(acc) - 1)
+        low = int(position)
+        rest = position - low
         below = acc[low]
         if not rest or not self.interpolate:
             return below

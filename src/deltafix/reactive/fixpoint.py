@@ -129,18 +129,18 @@ def _build(
             if wanted not in known:
                 database.close()
                 raise unknown_relation(wanted, kind, known)
-    made: list[Fixpoint] = []
+    nodes: list[Fixpoint] = []
 
     def make(graph: Graph) -> Node:
         sources = [(relation, collection._node) for relation, collection in fed]
-        made.append(Fixpoint(graph, sources, (database, interner), chosen, name))
-        return made[0]
+        nodes.append(Fixpoint(graph, sources, (database, interner), chosen, name))
+        return nodes[0]
 
     (_, first), *others = fed
     root = first._add(make, *(other for _, other in others))
     return FixpointViews(
         {
-            relation: root._add(lambda graph, relation=relation: View(graph, made[0], relation))  # type: ignore[misc]  # bound per turn
+            relation: root._add(lambda graph, relation=relation: View(graph, nodes[0], relation))  # type: ignore[misc]  # bound per turn
             for relation in chosen
         },
         database,
@@ -186,9 +186,9 @@ def _only_input(program: Any, fed: AbstractSet[str]) -> str:
 
         program = Text.parse(program)
     declared = program.names("input") or tuple(
-        one.name for one in program.relations if one.name not in _derived(program)
+        relation.name for relation in program.relations if relation.name not in _derived(program)
     )
-    free: list[str] = [one for one in declared if one not in fed]
+    free: list[str] = [name for name in declared if name not in fed]
     if len(free) != 1:
         raise errors.ReactiveError(
             f"say which relation this collection feeds with relation=...; free are "

@@ -96,7 +96,7 @@ class Graph:
             raise TransactionError("a user function of an operator may not change its own graph")
         self._running = True
         heap: list[int] = []
-        waiting: dict[int, Node] = {}
+        pending: dict[int, Node] = {}
         visited: list[Node] = []
         seeded: list[Node] = []
         try:
@@ -104,9 +104,9 @@ class Graph:
                 node.inbox = [changes]
                 seeded.append(node)
                 node.out = node.visit()
-                _send(node, node.out, heap, waiting)
+                _send(node, node.out, heap, pending)
             while heap:
-                node = waiting.pop(heappop(heap))
+                node = pending.pop(heappop(heap))
                 visited.append(node)
                 node.visits += 1
                 node.recomputed = node.drifted = 0
@@ -115,7 +115,7 @@ class Graph:
                     if node.kept is not None:
                         _apply_kept(node, rows_of(out))
                     node.out = out
-                    _send(node, out, heap, waiting)
+                    _send(node, out, heap, pending)
         except BaseException:
             for node in reversed(visited):
                 node.rollback()
@@ -123,7 +123,7 @@ class Graph:
             for node in reversed(seeded):
                 node.rollback()
                 _clear(node)
-            for node in waiting.values():
+            for node in pending.values():
                 _clear(node)
             raise
         finally:
@@ -132,13 +132,13 @@ class Graph:
         self._visited = visited
         for nodes in (seeded, visited):
             for node in nodes:
-                told, node.out = node.out, None
+                net, node.out = node.out, None
                 inbox = node.inbox
                 for port in range(len(inbox)):
                     inbox[port] = None
                 node.commit()
-                if node.subscribers and told:
-                    self._queue(node, told)
+                if node.subscribers and net:
+                    self._queue(node, net)
         if self._deliveries and not self._delivering:
             self._deliver()
 

@@ -220,22 +220,26 @@ class InputCollection(Collection):
                     graph.run(((self._input, merge),))
                 return len(table)
         changes: dict[Any, Counts] = {}
-        for one, value, count in signed_tuples(table, key, names, counts):
+        for row_key, value, count in signed_tuples(table, key, names, counts):
             if count:
-                add_change(changes, one, value, count)
+                add_change(changes, row_key, value, count)
         short = {
-            (one, value)
-            for one, change in changes.items()
+            (row_key, value)
+            for row_key, change in changes.items()
             for value, count in change.items()
-            if count < 0 and kept.at(one).get(value, 0) < -count
+            if count < 0 and kept.at(row_key).get(value, 0) < -count
         }
         if short:
             rows = enumerate(signed_tuples(table, key, names, counts))
-            places = [place for place, (one, value, _) in rows if (one, value) in short]
-            one, value, _ = next(signed_tuples(table.slice(places[0], 1), key, names, counts[:1]))
-            held = kept.at(one).get(value, 0)
-            message = missing_message(one, value, held, -changes[one][value])
-            raise MissingRowError(message, rows=places)
+            positions = [
+                position for position, (row_key, value, _) in rows if (row_key, value) in short
+            ]
+            row_key, value, _ = next(
+                signed_tuples(table.slice(positions[0], 1), key, names, counts[:1])
+            )
+            held = kept.at(row_key).get(value, 0)
+            message = missing_message(row_key, value, held, -changes[row_key][value])
+            raise MissingRowError(message, rows=positions)
         self.apply(changes)
         return len(table)
 
@@ -244,7 +248,7 @@ class InputCollection(Collection):
         if self._key_type is not None:
             for kind in set(map(type, keys)):
                 if not issubclass(kind, self._key_type):
-                    self._refuse(next(found for found in keys if type(found) is kind), None)
+                    self._refuse(next(key for key in keys if type(key) is kind), None)
 
     def _checked_rows(self, segment: Any) -> dict[Any, Counts]:
         changes: dict[Any, Counts] = segment.as_changes()

@@ -104,31 +104,31 @@ def keeps_accumulators(trial: Trial, values: Values) -> None:
 
 def add_commutes(trial: Trial, values: Values) -> None:
     """(a ⊕ v) ⊕ w = (a ⊕ w) ⊕ v (Definition 2)."""
-    *before, one, two = values
+    *before, v, w = values
     acc = trial.fold(before)
     add = trial.reducer.add
     trial.expect(
-        add(add(acc, one), two),
-        add(add(acc, two), one),
+        add(add(acc, v), w),
+        add(add(acc, w), v),
         lambda got, other: (
-            f"{_added(before)}adding {one!r} and then {two!r} gives {got}; "
-            f"adding {two!r} and then {one!r} gives {other}"
+            f"{_added(before)}adding {v!r} and then {w!r} gives {got}; "
+            f"adding {w!r} and then {v!r} gives {other}"
         ),
     )
 
 
 def remove_commutes(trial: Trial, values: Values) -> None:
     """(a ⊖ v) ⊖ w = (a ⊖ w) ⊖ v on what additions reach (Definition 6)."""
-    *before, one, two = values
+    *before, v, w = values
     acc = trial.fold(values)
-    first = trial.remove(trial.remove(acc, one, (*before, two)), two, before)
-    second = trial.remove(trial.remove(acc, two, (*before, one)), one, before)
+    first = trial.remove(trial.remove(acc, v, (*before, w)), w, before)
+    second = trial.remove(trial.remove(acc, w, (*before, v)), v, before)
     trial.expect(
         first,
         second,
         lambda got, other: (
-            f"{_added(values)}removing {one!r} and then {two!r} leaves {got}; "
-            f"removing {two!r} and then {one!r} leaves {other}"
+            f"{_added(values)}removing {v!r} and then {w!r} leaves {got}; "
+            f"removing {w!r} and then {v!r} leaves {other}"
         ),
     )
 
@@ -139,8 +139,8 @@ def remove_undoes_add(trial: Trial, values: Values) -> None:
     By commutation: removing any value equals never having added it.
     """
     acc = trial.fold(values)
-    for place, value in enumerate(values):
-        rest = values[:place] + values[place + 1 :]
+    for index, value in enumerate(values):
+        rest = values[:index] + values[index + 1 :]
         trial.expect(
             trial.remove(acc, value, rest),
             trial.fold(rest),
@@ -152,16 +152,16 @@ def remove_undoes_add(trial: Trial, values: Values) -> None:
 
 def remove_commutes_with_add(trial: Trial, values: Values) -> None:
     """(a ⊖ v) ⊕ w = (a ⊕ w) ⊖ v (Remark 1)."""
-    *before, one, two = values
-    acc = trial.fold((*before, one))
-    first = trial.reducer.add(trial.remove(acc, one, before), two)
-    second = trial.remove(trial.reducer.add(acc, two), one, (*before, two))
+    *before, v, w = values
+    acc = trial.fold((*before, v))
+    first = trial.reducer.add(trial.remove(acc, v, before), w)
+    second = trial.remove(trial.reducer.add(acc, w), v, (*before, w))
     trial.expect(
         first,
         second,
         lambda got, other: (
-            f"{_added((*before, one))}removing {one!r} and then adding {two!r} gives {got}; "
-            f"adding {two!r} and then removing {one!r} gives {other}"
+            f"{_added((*before, v))}removing {v!r} and then adding {w!r} gives {got}; "
+            f"adding {w!r} and then removing {v!r} gives {other}"
         ),
     )
 
@@ -210,8 +210,8 @@ def merging_adds_up(trial: Trial, values: Values) -> None:
     """fold(xs) merged with fold(ys) is fold(xs + ys), for every place to cut."""
     merge = cast("Mergeable[Any, Any, Any]", trial.reducer).merge
     wanted = trial.fold(values)
-    for place in range(len(values) + 1):
-        left, right = values[:place], values[place:]
+    for cut in range(len(values) + 1):
+        left, right = values[:cut], values[cut:]
         trial.expect(
             merge(trial.fold(left), trial.fold(right)),
             wanted,

@@ -130,27 +130,27 @@ class Lazy(Node):
     def _reached(self, key: Any) -> Counts:
         """The counts at a key, brought up to date or made, however long the chain of asking is."""
         above: list[tuple[Any, ...]] = []
-        waiting: dict[Any, None] = {}
+        pending: dict[Any, None] = {}
         while True:
             self._failed = None
             try:
                 counts = self._known(key).counts
             except _TooDeep as deep:
                 above.append(deep.waiting)
-                for one in (*deep.waiting, deep.key):
-                    if one in waiting and one != key:
+                for asked in (*deep.waiting, deep.key):
+                    if asked in pending and asked != key:
                         chain = [each for part in above for each in part] + [deep.key]
-                        first = chain.index(one)
-                        last = chain.index(one, first + 1)
+                        first = chain.index(asked)
+                        last = chain.index(asked, first + 1)
                         raise self._cycle(tuple(chain[first : last + 1])) from None
-                    waiting[one] = None
+                    pending[asked] = None
                 key = deep.key
                 continue
             if not above:
                 return counts
-            for one in above[-1][1:]:
-                waiting.pop(one, None)
-            waiting.pop(key, None)
+            for asked in above[-1][1:]:
+                pending.pop(asked, None)
+            pending.pop(key, None)
             key = above.pop()[0]
 
     def _cycle(self, cycle: tuple[Any, ...]) -> LazyCycleError:
@@ -163,8 +163,8 @@ class Lazy(Node):
         if entry is not None and key not in self._doubtful:
             return entry
         if key in self._waiting:
-            waiting = list(self._waiting)
-            raise self._cycle((*waiting[waiting.index(key) :], key))
+            pending = list(self._waiting)
+            raise self._cycle((*pending[pending.index(key) :], key))
         if len(self._waiting) == _DEEP:
             raise _TooDeep(key, tuple(self._waiting))
         self._waiting[key] = None
@@ -230,11 +230,11 @@ class Lazy(Node):
         if self._request is not None:
             return self._answer(*self._request)
         self._changes = self.inbox[0]
-        found = [key for key in self._changes if key in self._entries]
-        for key in found:  # grows: those that asked, and those that asked them
+        reached = [key for key in self._changes if key in self._entries]
+        for key in reached:  # grows: those that asked, and those that asked them
             if key not in self._doubtful:
                 self._doubtful[key] = None
-                found.extend(self._askers.get(key, ()))
+                reached.extend(self._askers.get(key, ()))
         out: dict[Any, Counts] = {}
         try:
             # All of them first: one that is watched may be asked by another, and follow early.

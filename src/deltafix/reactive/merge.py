@@ -45,7 +45,7 @@ class _Rows(NamedTuple):
     """Keys, and for every row the place of its key, its value's columns, and its count."""
 
     keys: list[Any]
-    places: _Ints
+    key_codes: _Ints
     columns: list[pa.Array]
     counts: _Ints
 
@@ -83,12 +83,12 @@ class Merge:
         if held is None:
             return None
         coded = dictionary_of(table.column(key))
-        known = {one: place for place, one in enumerate(held.keys)}
-        fresh = [known.setdefault(one, len(known)) for one in coded.dictionary.to_pylist()]
-        places = np.array(fresh, dtype=np.int64)[coded.indices.to_numpy()]
+        known = {value: code for code, value in enumerate(held.keys)}
+        fresh = [known.setdefault(value, len(known)) for value in coded.dictionary.to_pylist()]
+        key_codes = np.array(fresh, dtype=np.int64)[coded.indices.to_numpy()]
         both = _Rows(
             list(known),
-            np.concatenate([held.places, places]),
+            np.concatenate([held.key_codes, key_codes]),
             [pa.concat_arrays(pair) for pair in zip(held.columns, columns, strict=True)],
             np.concatenate([held.counts, counts]),
         )
@@ -97,11 +97,11 @@ class Merge:
     @classmethod
     def _merged(cls, both: _Rows, held: int, names: tuple[str, ...]) -> Merge | None:
         """Of rows of which the first `held` are the state's."""
-        keys, places, columns, counts = both
-        parts = [pa.chunked_array([one]) for one in (pa.array(places), *columns)]
+        keys, key_codes, columns, counts = both
+        parts = [pa.chunked_array([column]) for column in (pa.array(key_codes), *columns)]
         # Where numbers lie far apart, their ranks do.
         codes = code_rows(parts) or code_rows(
-            [parts[0], *(pa.chunked_array([dictionary_of(one).indices]) for one in parts[1:])]
+            [parts[0], *(pa.chunked_array([dictionary_of(part).indices]) for part in parts[1:])]
         )
         if codes is None:
             return None
@@ -114,34 +114,38 @@ class Merge:
             short = np.sort(order[(sums[group] < 0) & (order >= held)])
             at = group[np.flatnonzero(order == short[0])[0]]
             value = _values(columns, names, firsts[at : at + 1])[0]
-            there = int(sums[at] - moved[at])
-            message = missing_message(keys[places[firsts[at]]], value, there, int(-moved[at]))
+            held_count = int(sums[at] - moved[at])
+            message = missing_message(
+                keys[key_codes[firsts[at]]], value, held_count, int(-moved[at])
+            )
             raise MissingRowError(message, rows=(short - held).tolist())
         rows = np.repeat(firsts[sums > 0], sums[sums > 0])
-        sizes = np.bincount(places[rows], minlength=len(keys))
+        sizes = np.bincount(key_codes[rows], minlength=len(keys))
         stay = sizes > 0
         left = (
             keys
             if stay.all()
-            else [one for one, is_left in zip(keys, stay.tolist(), strict=True) if is_left]
+            else [key for key, is_left in zip(keys, stay.tolist(), strict=True) if is_left]
         )
         offsets = np.zeros(len(left) + 1, dtype=np.int64)
         np.cumsum(sizes[stay], out=offsets[1:])
-        sorted_columns = {name: taken(one, rows) for name, one in zip(names, columns, strict=True)}
+        sorted_columns = {
+            name: taken(column, rows) for name, column in zip(names, columns, strict=True)
+        }
         after = Segment(left, offsets, sorted_columns, names)
         changed = np.flatnonzero(moved)
-        at_keys = places[firsts[changed]]
+        at_keys = key_codes[firsts[changed]]
 
         def net() -> Iterator[tuple[int, Any, int]]:
             values = _values(columns, names, firsts[changed])
             yield from zip(
-                (keys[place] for place in at_keys.tolist()),
+                (keys[code] for code in at_keys.tolist()),
                 values,
                 moved[changed].tolist(),
                 strict=True,
             )
 
-        touched = [keys[place] for place in np.unique(at_keys).tolist()]
+        touched = [keys[code] for code in np.unique(at_keys).tolist()]
         return cls(after, touched, net())
 
     def as_changes(self) -> dict[Any, Counts]:
@@ -165,7 +169,9 @@ def signed_tuples(
 
 
 def _values(columns: list[Any], names: tuple[str, ...], rows: _Ints | None = None) -> list[Any]:
-    lists = [(one if rows is None else one.take(pa.array(rows))).to_pylist() for one in columns]
+    lists = [
+        (column if rows is None else column.take(pa.array(rows))).to_pylist() for column in columns
+    ]
     make = row_class(names)
     return lists[0] if make is None else [make(*row) for row in zip(*lists, strict=True)]
 
@@ -190,40 +196,40 @@ def _held(state: State, like: list[pa.Array], names: tuple[str, ...], most: int)
     if sum(map(len, live.values())) + (0 if segment is None else len(segment)) > most:
         return None
     keys: list[Any] = []
-    places = np.empty(0, dtype=np.int64)
-    columns = [one.slice(0, 0) for one in like]
+    key_codes = np.empty(0, dtype=np.int64)
+    columns = [column.slice(0, 0) for column in like]
     if segment is not None and untouched is not None:
-        found = [segment.columns.get(name) for name in names]
+        held_columns = [segment.columns.get(name) for name in names]
         if len(segment.columns) != len(names) or any(
             old is None or old.type != new.type or not _mergeable(old)
-            for old, new in zip(found, like, strict=True)
+            for old, new in zip(held_columns, like, strict=True)
         ):
             return None
         keys = list(segment.codes)
-        places = np.repeat(np.arange(len(keys)), segment.sizes())
-        columns = [one for one in found if one is not None]
+        key_codes = np.repeat(np.arange(len(keys)), segment.sizes())
+        columns = [column for column in held_columns if column is not None]
         mask = np.frombuffer(untouched.taken, np.uint8) == 0
         if not mask.all():
-            kept = mask[places]
-            places = places[kept]
-            columns = [one.filter(pa.array(kept)) for one in columns]
-    sizes = np.ones(len(places), dtype=np.int64)
+            kept = mask[key_codes]
+            key_codes = key_codes[kept]
+            columns = [column.filter(pa.array(kept)) for column in columns]
+    sizes = np.ones(len(key_codes), dtype=np.int64)
     if not live:
-        return _Rows(keys, places, columns, sizes)
-    known = {key: place for place, key in enumerate(keys)}
+        return _Rows(keys, key_codes, columns, sizes)
+    known = {key: code for code, key in enumerate(keys)}
     rows = [
         (known.setdefault(key, len(known)), value, count)
         for key, counts in live.items()
         for value, count in counts.items()
     ]
-    at, values, counts = (list(one) for one in zip(*rows, strict=True))
+    at, values, counts = (list(column) for column in zip(*rows, strict=True))
     extra = _columns_of(values, like, names)
     if extra is None:
         return None
     columns = [pa.concat_arrays(pair) for pair in zip(columns, extra, strict=True)]
     return _Rows(
         list(known),
-        np.concatenate([places, np.array(at, dtype=np.int64)]),
+        np.concatenate([key_codes, np.array(at, dtype=np.int64)]),
         columns,
         np.concatenate([sizes, np.array(counts, dtype=np.int64)]),
     )
@@ -238,10 +244,12 @@ def _columns_of(
         if not all(getattr(value, "_fields", None) == names for value in values):
             return None
         lists = list(zip(*values, strict=True))
-    if any(set(map(type, one)) != {_kind(column)} for one, column in zip(lists, like, strict=True)):
+    if any(
+        set(map(type, part)) != {_kind(column)} for part, column in zip(lists, like, strict=True)
+    ):
         return None
     try:
-        columns = [pa.array(one, column.type) for one, column in zip(lists, like, strict=True)]
+        columns = [pa.array(part, column.type) for part, column in zip(lists, like, strict=True)]
     except (pa.ArrowInvalid, OverflowError):
         return None
     return columns if all(map(_mergeable, columns)) else None

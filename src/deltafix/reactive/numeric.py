@@ -252,8 +252,8 @@ class Histogram(_OfField, WellFormed[Any, tuple[int, ...], tuple[int, ...]]):
 
     def _shift(self, acc: tuple[int, ...], value: Any, count: int) -> tuple[int, ...]:
         number = placed(value if self._get is None else self._get(value))
-        place = bisect_right(self.edges, number)
-        return (*acc[:place], acc[place] + count, *acc[place + 1 :])
+        bin_ = bisect_right(self.edges, number)
+        return (*acc[:bin_], acc[bin_] + count, *acc[bin_ + 1 :])
 
     def add(self, acc: tuple[int, ...], value: Any) -> tuple[int, ...]:
         return self._shift(acc, value, 1)

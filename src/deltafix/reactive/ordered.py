@@ -61,15 +61,15 @@ def _branch(children: tuple[Any, ...]) -> _Branch:
 def _insert(tree: _Tree, value: Any) -> tuple[Any, ...]:
     """One or two trees of the same height that hold the tree's values and `value`."""
     if not isinstance(tree, _Branch):
-        place = bisect_right(tree, value)
-        leaf = (*tree[:place], value, *tree[place:])
+        index = bisect_right(tree, value)
+        leaf = (*tree[:index], value, *tree[index:])
         if len(leaf) <= _LEAF:
             return (leaf,)
         half = len(leaf) // 2
         return (leaf[:half], leaf[half:])
-    place = max(bisect_right(tree.lows, value) - 1, 0)
-    parts = _insert(tree.children[place], value)
-    children = (*tree.children[:place], *parts, *tree.children[place + 1 :])
+    index = max(bisect_right(tree.lows, value) - 1, 0)
+    parts = _insert(tree.children[index], value)
+    children = (*tree.children[:index], *parts, *tree.children[index + 1 :])
     if len(children) <= _FAN:
         return (_branch(children),)
     half = len(children) // 2
@@ -79,26 +79,26 @@ def _insert(tree: _Tree, value: Any) -> tuple[Any, ...]:
 def _remove(tree: _Tree, value: Any) -> _Tree:
     """The tree without one occurrence of `value`; empty if that was the last. KeyError if none."""
     if not isinstance(tree, _Branch):
-        place = bisect_left(tree, value)
-        if place == len(tree) or tree[place] != value:
+        index = bisect_left(tree, value)
+        if index == len(tree) or tree[index] != value:
             raise KeyError(value)
-        return (*tree[:place], *tree[place + 1 :])
+        return (*tree[:index], *tree[index + 1 :])
     # The last child whose low is not above the value holds it if any child does: were it only
     # in an earlier one, this child's low would lie above it.
-    place = max(bisect_right(tree.lows, value) - 1, 0)
-    child = _remove(tree.children[place], value)
+    index = max(bisect_right(tree.lows, value) - 1, 0)
+    child = _remove(tree.children[index], value)
     middle: tuple[Any, ...] = (child,) if _size(child) else ()
-    children = (*tree.children[:place], *middle, *tree.children[place + 1 :])
-    return _branch(_joined(children, place)) if children else ()
+    children = (*tree.children[:index], *middle, *tree.children[index + 1 :])
+    return _branch(_joined(children, index)) if children else ()
 
 
-def _joined(children: tuple[Any, ...], place: int) -> tuple[Any, ...]:
-    """Join the child at `place` with its right neighbour when both are small leaves."""
-    if place + 1 < len(children):
-        left, right = children[place], children[place + 1]
+def _joined(children: tuple[Any, ...], index: int) -> tuple[Any, ...]:
+    """Join the child at `index` with its right neighbour when both are small leaves."""
+    if index + 1 < len(children):
+        left, right = children[index], children[index + 1]
         leaves = not isinstance(left, _Branch) and not isinstance(right, _Branch)
         if leaves and len(left) + len(right) <= _LEAF // 2:
-            return (*children[:place], left + right, *children[place + 2 :])
+            return (*children[:index], left + right, *children[index + 2 :])
     return children
 
 
@@ -170,7 +170,7 @@ class Ordered(Generic[V]):
         """As `Ordered(values)`, of numbers known not to be NaN."""
         if len(values) > _LEAF:
             return cls(values)
-        return _made(cls, tuple(sorted(values)), len(values))
+        return _ordered(cls, tuple(sorted(values)), len(values))
 
     def add(self, value: V) -> Ordered[V]:
         """This multiset with one more occurrence of `value`."""
@@ -178,10 +178,10 @@ class Ordered(Generic[V]):
         if isinstance(value, float | tuple):
             value = self._kept(value)
         if type(tree) is tuple and len(tree) < _LEAF:  # the common case, without recursion
-            place = bisect_right(tree, value)
-            return _made(type(self), (*tree[:place], value, *tree[place:]), self._size + 1)
+            index = bisect_right(tree, value)
+            return _ordered(type(self), (*tree[:index], value, *tree[index:]), self._size + 1)
         parts = _insert(tree, value)
-        return _made(type(self), parts[0] if len(parts) == 1 else _branch(parts), self._size + 1)
+        return _ordered(type(self), parts[0] if len(parts) == 1 else _branch(parts), self._size + 1)
 
     def discard(self, value: V) -> Ordered[V]:
         """This multiset with one occurrence fewer. Raises KeyError if there is none."""
@@ -189,14 +189,14 @@ class Ordered(Generic[V]):
         if isinstance(value, float | tuple):
             value = self._kept(value)
         if type(tree) is tuple:  # the common case, without recursion
-            place = bisect_left(tree, value)
-            if place == len(tree) or tree[place] != value:
+            index = bisect_left(tree, value)
+            if index == len(tree) or tree[index] != value:
                 raise KeyError(value)
-            return _made(type(self), (*tree[:place], *tree[place + 1 :]), self._size - 1)
+            return _ordered(type(self), (*tree[:index], *tree[index + 1 :]), self._size - 1)
         tree = _remove(tree, value)
         while isinstance(tree, _Branch) and len(tree.children) == 1:
             tree = tree.children[0]
-        return _made(type(self), tree, self._size - 1)
+        return _ordered(type(self), tree, self._size - 1)
 
     def with_all(self, values: Iterable[V]) -> Ordered[V]:
         """This multiset with more values. O(k log k) for k of them, and O(n) where these are many.
@@ -205,23 +205,23 @@ class Ordered(Generic[V]):
         """
         items = sorted(map(self._kept, values))
         if len(items) * _MANY < self._size:
-            found = self
+            grown = self
             for item in items:
-                found = found.add(item)
-            return found
+                grown = grown.add(item)
+            return grown
         if self._size:
             items += _walk(self._tree)
             items.sort()
-        return _made(type(self), _tree_of(items), len(items))
+        return _ordered(type(self), _tree_of(items), len(items))
 
     def without_all(self, values: Iterable[V]) -> Ordered[V]:
         """This multiset with fewer values. As `with_all`. Raises KeyError if one is not there."""
         items = sorted(map(self._kept, values), reverse=True)
         if len(items) * _MANY < self._size:
-            found = self
+            shrunk = self
             for item in items:
-                found = found.discard(item)
-            return found
+                shrunk = shrunk.discard(item)
+            return shrunk
         rest = []
         for item in _walk(self._tree):
             if items and items[-1] == item:
@@ -230,7 +230,7 @@ class Ordered(Generic[V]):
                 rest.append(item)
         if items:
             raise KeyError(items[-1])
-        return _made(type(self), _tree_of(rest), len(rest))
+        return _ordered(type(self), _tree_of(rest), len(rest))
 
     def replace(self, old: V, new: V) -> Ordered[V]:
         """As `discard(old).add(new)`, in one copy where it is small. KeyError without `old`."""
@@ -244,7 +244,7 @@ class Ordered(Generic[V]):
             raise KeyError(old)
         del items[gone]
         insort(items, new)
-        return _made(type(self), tuple(items), self._size)
+        return _ordered(type(self), tuple(items), self._size)
 
     def first(self, count: int) -> list[V]:
         """The `count` lowest values, ascending (all of them, if there are fewer)."""
@@ -253,7 +253,7 @@ class Ordered(Generic[V]):
     def last(self, count: int) -> list[V]:
         """The `count` highest values, descending (all of them, if there are fewer)."""
         low = max(self._size - count, 0)
-        return [self[place] for place in range(self._size - 1, low - 1, -1)]
+        return [self[index] for index in range(self._size - 1, low - 1, -1)]
 
     def between(self, low: int, high: int) -> Iterator[V]:
         """The values from the place `low` to before `high`, ascending: those that there are."""
@@ -269,12 +269,12 @@ class Ordered(Generic[V]):
 
     def _before(self, value: Any, bisect: Callable[[Any, Any], int]) -> int:
         value = self._kept(value)
-        tree, place = self._tree, 0
+        tree, count = self._tree, 0
         while isinstance(tree, _Branch):
             at = max(bisect(tree.lows, value) - 1, 0)
-            place += sum(tree.sizes[:at])
+            count += sum(tree.sizes[:at])
             tree = tree.children[at]
-        return place + bisect(tree, value)
+        return count + bisect(tree, value)
 
     def lowest(self) -> V | None:
         """The lowest value, None if there is none. O(1)."""
@@ -291,20 +291,20 @@ class Ordered(Generic[V]):
             tree = tree.children[-1]  # type: ignore[union-attr]  # as above
         return self._given(tree[-1]) if tree else None
 
-    def __getitem__(self, place: int) -> V:
-        """The value at `place` in ascending order; negative places count from the end."""
-        if place < 0:
-            place += self._size
-        if not 0 <= place < self._size:
-            raise IndexError(f"place {place} of {self._size} values")
+    def __getitem__(self, index: int) -> V:
+        """The value at `index` in ascending order; negative ones count from the end."""
+        if index < 0:
+            index += self._size
+        if not 0 <= index < self._size:
+            raise IndexError(f"place {index} of {self._size} values")
         tree = self._tree
         while isinstance(tree, _Branch):
             for child, size in zip(tree.children, tree.sizes, strict=True):
-                if place < size:
+                if index < size:
                     tree = child
                     break
-                place -= size
-        value: V = self._given(tree[place])
+                index -= size
+        value: V = self._given(tree[index])
         return value
 
     def __iter__(self) -> Iterator[V]:
@@ -364,7 +364,7 @@ def _tree_of(items: list[Any]) -> _Tree:
     return level[0]  # type: ignore[no-any-return]
 
 
-def _made(cls: type[_O], tree: _Tree, size: int) -> _O:
+def _ordered(cls: type[_O], tree: _Tree, size: int) -> _O:
     # Not a class method and not __init__: half the time, and every change makes one.
     ordered: _O = _new(cls)
     ordered._tree = tree

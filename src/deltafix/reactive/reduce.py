@@ -240,15 +240,15 @@ class Reduce(Leaf):
 
     def _thaw(self, key: Any) -> _Entry | None:
         """The entry of a loaded key, made on first touch; the values behind it are unchanged."""
-        place = None if self._untouched is None else self._untouched.take(key)
-        if place is None:
+        code = None if self._untouched is None else self._untouched.take(key)
+        if code is None:
             return None
         segment = self._segment
         if self._accs is None:
-            acc = self.reducer.fold_values(segment.values(place))
+            acc = self.reducer.fold_values(segment.values(code))
         else:
-            acc = self._accs[place]
-        entry = self._entries[key] = (segment.size(place), acc, self._results[place])
+            acc = self._accs[code]
+        entry = self._entries[key] = (segment.size(code), acc, self._results[code])
         return entry
 
     def _difference(self, keys: list[Any]) -> Changes:
@@ -257,23 +257,23 @@ class Reduce(Leaf):
             return {}
         entries, untouched, _, results, _ = self._before
         loaded: Mapping[Any, int] = {} if untouched is None else untouched.codes
-        places, after = self._segment.codes, self._results
+        codes, after = self._segment.codes, self._results
         out: dict[Any, Counts] = {}
         for key in keys:
             entry = entries.get(key)
-            place = loaded.get(key) if entry is None else None
+            code = loaded.get(key) if entry is None else None
             if entry is not None:
                 before = entry[2]
-            elif place is not None and untouched is not None and not untouched.taken[place]:
-                before = results[place]
+            elif code is not None and untouched is not None and not untouched.taken[code]:
+                before = results[code]
             else:
                 before = ABSENT
-            place = places.get(key)
-            if place is None:
+            code = codes.get(key)
+            if code is None:
                 if before is not ABSENT:
                     out[key] = {before: -1}
                 continue
-            result = after[place]
+            result = after[code]
             if before is ABSENT:
                 out[key] = {result: 1}
             elif result is not before and _differ(result, before):
@@ -306,14 +306,14 @@ class Reduce(Leaf):
         entry = self._entries.get(key)
         if entry is not None:
             return {entry[2]: 1}
-        place = None if self._untouched is None else self._untouched.get(key)
-        return _NONE if place is None else {self._results[place]: 1}
+        code = None if self._untouched is None else self._untouched.get(key)
+        return _NONE if code is None else {self._results[code]: 1}
 
     def rows(self) -> Iterator[tuple[Any, Any, int]]:
         for key, entry in self._entries.items():
             yield key, entry[2], 1
-        for key, place in self._loaded():
-            yield key, self._results[place], 1
+        for key, code in self._loaded():
+            yield key, self._results[code], 1
 
     def compute(self) -> Iterator[tuple[Any, Any, int]]:
         for key, counts in contents(self.sources[0]).items():

@@ -67,20 +67,20 @@ class ApproxDistinct(_OfField, Mergeable[Any, _Registers, int]):
         # 2**-rank in whole units of 2**-_top; an untouched register counts as rank 0.
         return _Registers(_NOTHING, _NOTHING, (1 << self.precision) << self._top)
 
-    def _place(self, value: Any) -> tuple[int, int]:
+    def _cell(self, value: Any) -> tuple[int, int]:
         item = value if self._get is None else self._get(value)
         bits = int.from_bytes(self._digest(item)[:8], "big")
         rest = bits & ((1 << (64 - self.precision)) - 1)
         return (bits >> (64 - self.precision), 64 - self.precision - rest.bit_length() + 1)
 
-    def _shift(self, acc: _Registers, place: tuple[int, int], count: int) -> _Registers:
-        before = acc.counts.get(place, 0)
+    def _shift(self, acc: _Registers, cell: tuple[int, int], count: int) -> _Registers:
+        before = acc.counts.get(cell, 0)
         if before + count < 0:
-            raise KeyError(place)
-        counts = acc.counts.with_count(place, before + count)
+            raise KeyError(cell)
+        counts = acc.counts.with_count(cell, before + count)
         if (before > 0) == (before + count > 0):
             return acc._replace(counts=counts)
-        register, rank = place
+        register, rank = cell
         # The set of ranks of a register, as the bits of an int: its highest bit is the register.
         ranks = acc.ranks.get(register, 0)
         changed = ranks ^ (1 << rank)
@@ -91,14 +91,14 @@ class ApproxDistinct(_OfField, Mergeable[Any, _Registers, int]):
         return 1 << (self._top - max(ranks.bit_length() - 1, 0))
 
     def add(self, acc: _Registers, value: Any) -> _Registers:
-        return self._shift(acc, self._place(value), 1)
+        return self._shift(acc, self._cell(value), 1)
 
     def remove(self, acc: _Registers, value: Any) -> _Registers:
-        return self._shift(acc, self._place(value), -1)
+        return self._shift(acc, self._cell(value), -1)
 
     def merge(self, left: _Registers, right: _Registers) -> _Registers:
-        for place, count in right.counts.items():
-            left = self._shift(left, place, count)
+        for cell, count in right.counts.items():
+            left = self._shift(left, cell, count)
         return left
 
     def finish(self, acc: _Registers) -> int:
@@ -139,7 +139,7 @@ class ApproxQuantile(_OfField, Mergeable[Any, "Bag[int]", "float | None"]):
     def name(self) -> str:
         return _label(f"ApproxQuantile {self.q:g} ", self.of)
 
-    def _place(self, value: Any) -> int:
+    def _bucket(self, value: Any) -> int:
         number = value if self._get is None else self._get(value)
         if not isinstance(number, (int, float, Decimal, Fraction)):
             raise TypeError(f"{number!r} ({type(number).__name__}) is not a number")
@@ -149,20 +149,20 @@ class ApproxQuantile(_OfField, Mergeable[Any, "Bag[int]", "float | None"]):
             double = inf if number > 0 else -inf
         return float_order(canonical(double)) >> self._dropped
 
-    def _middle(self, place: int) -> float:
-        if place < 0:
-            return -self._middle(~place)
-        (least,) = struct.unpack("<d", struct.pack("<q", place << self._dropped))
-        if place == 0 or not isfinite(least):
+    def _middle(self, bucket: int) -> float:
+        if bucket < 0:
+            return -self._middle(~bucket)
+        (least,) = struct.unpack("<d", struct.pack("<q", bucket << self._dropped))
+        if bucket == 0 or not isfinite(least):
             return canonical(least)
-        (middle,) = struct.unpack("<d", struct.pack("<q", (2 * place + 1) << (self._dropped - 1)))
+        (middle,) = struct.unpack("<d", struct.pack("<q", (2 * bucket + 1) << (self._dropped - 1)))
         return float(middle)
 
     def add(self, acc: Bag[int], value: Any) -> Bag[int]:
-        return acc.add(self._place(value))
+        return acc.add(self._bucket(value))
 
     def remove(self, acc: Bag[int], value: Any) -> Bag[int]:
-        return acc.discard(self._place(value))
+        return acc.discard(self._bucket(value))
 
     def merge(self, left: Bag[int], right: Bag[int]) -> Bag[int]:
         return _together(left, right)
@@ -170,10 +170,10 @@ class ApproxQuantile(_OfField, Mergeable[Any, "Bag[int]", "float | None"]):
     def finish(self, acc: Bag[int]) -> float | None:
         # As `Quantile`: 0.1 * 10 in doubles may land beside the value it means.
         rank = int(Fraction(self.q).limit_denominator(10**9) * (acc.total - 1))
-        for place in sorted(acc):
-            rank -= acc[place]
+        for bucket in sorted(acc):
+            rank -= acc[bucket]
             if rank < 0:
-                return self._middle(place)
+                return self._middle(bucket)
         return None
 
 
@@ -248,7 +248,7 @@ class HeavyHitters(_OfField, Mergeable[Any, "Bag[tuple[int, int]]", tuple[tuple[
     def finish(self, acc: Bag[tuple[int, int]]) -> tuple[tuple[Any, int], ...]:
         enough = self.share * ((acc.total & _COUNT) // self.depth)  # every row counts all values
         texts = {_most(held) for held in acc.values() if held & _COUNT >= enough}
-        found: list[tuple[int, bytes, Any]] = []
+        hits: list[tuple[int, bytes, Any]] = []
         for text in texts:
             count = min(acc.get(cell, 0) & _COUNT for cell in self._cells(text))
             if count < enough or not count:
@@ -259,8 +259,8 @@ class HeavyHitters(_OfField, Mergeable[Any, "Bag[tuple[int, int]]", tuple[tuple[
             except (ValueError, ReducerError, RecursionError):  # no value has most of that cell
                 continue
             if same:
-                found.append((-count, text, value))
-        return tuple((value, -count) for count, _, value in sorted(found, key=lambda hit: hit[:2]))
+                hits.append((-count, text, value))
+        return tuple((value, -count) for count, _, value in sorted(hits, key=lambda hit: hit[:2]))
 
 
 def _most(held: int) -> bytes:

@@ -79,15 +79,15 @@ def asked_of(laid: Layout, probe: Probe, contextual: Any, context: Context) -> A
     Raises RightsContextError for a context that is none, RightsTupleError for contextual tuples.
     """
     try:
-        given = checked_context(context)
+        values = checked_context(context)
     except MisfitError as error:
         raise RightsContextError(str(error), value=context) from None
-    more = [placed(laid.graph, tuple_of(one)) for one in listed(contextual)]
-    plain = Contextual(probe, more, laid.wide) if more else Plain(probe)
-    views = {} if more else laid.views  # they know nothing of contextual tuples
+    contextual_rows = [placed(laid.graph, tuple_of(each)) for each in listed(contextual)]
+    plain = Contextual(probe, contextual_rows, laid.wide) if contextual_rows else Plain(probe)
+    views = {} if contextual_rows else laid.views  # they know nothing of contextual tuples
     if not laid.wide:
         return Asked(laid, plain, plain, views, None)
-    judge = Judge(laid.conditions, given)
+    judge = Judge(laid.conditions, values)
     sure = Conditional(plain, laid.wide, judge, hopeful=False)
     possible = Conditional(plain, laid.wide, judge, hopeful=True)
     return Asked(laid, sure, possible, views, judge)
@@ -95,9 +95,9 @@ def asked_of(laid: Layout, probe: Probe, contextual: Any, context: Context) -> A
 
 def question_of(given: Any) -> Tuple:
     """A question as a tuple. Raises RightsTupleError."""
-    found = tuple_of(given)
-    if not isinstance(found, Tuple):
+    question = tuple_of(given)
+    if not isinstance(question, Tuple):
         raise RightsTupleError(
             f"{given!r} is no question; a question has no condition", value=given
         )
-    return found
+    return question

@@ -33,28 +33,28 @@ def rows_of_table(graph: Graph, given: Any) -> list[tuple[str, Any]]:
     if missing:
         message = f"the table has no column {missing[0]!r}; it has {', '.join(table.column_names)}"
         raise RightsTupleError(message, value=table.column_names)
-    found: list[tuple[str, Any]] = []
+    named_tables: list[tuple[str, Any]] = []
     if "condition" in table.column_names:
         plain = pc.equal(pc.fill_null(table["condition"].cast(pa.string()), ""), "")
-        found += _conditional(graph, table.filter(pc.invert(plain)))
+        named_tables += _conditional(graph, table.filter(pc.invert(plain)))
         table = table.filter(plain)
     for batch in table.select(list(Tuple._fields)).to_batches(max_chunksize=1 << 20):
-        found += _rows(graph, pa.Table.from_batches([batch]))
+        named_tables += _rows(graph, pa.Table.from_batches([batch]))
     joined: dict[str, list[Any]] = {}
-    for name, rows in found:
+    for name, rows in named_tables:
         joined.setdefault(name, []).append(rows)
-    return [(name, pa.concat_tables(parts)) for name, parts in joined.items()]
+    return [(name, pa.concat_tables(tables)) for name, tables in joined.items()]
 
 
 def _conditional(graph: Graph, table: Any) -> list[tuple[str, Any]]:
     rows: dict[str, list[tuple[str, ...]]] = {}
-    for one in table.to_pylist():
-        source, row = placed(graph, tuple_of(one))
+    for fields in table.to_pylist():
+        source, row = placed(graph, tuple_of(fields))
         rows.setdefault(source, []).append(row)
     sources = graph.sources()
     return [
-        (name, pa.table(dict(zip(sources[name].columns, zip(*found, strict=True), strict=True))))
-        for name, found in rows.items()
+        (name, pa.table(dict(zip(sources[name].columns, zip(*columns, strict=True), strict=True))))
+        for name, columns in rows.items()
     ]
 
 
@@ -82,20 +82,20 @@ def _rows(graph: Graph, table: Any) -> list[tuple[str, Any]]:
     _judge(graph, table, user, object_, ids)
     keys = pa.table(parts).append_column("place", pa.array(range(table.num_rows), pa.int32()))
     groups = keys.group_by(list(parts)).aggregate([("place", "list")])
-    found = []
-    for places in groups["place_list"]:
-        chosen = places.values
-        source, _ = placed(graph, _tuple(table, chosen[0].as_py()))
+    tables = []
+    for groups_rows in groups["place_list"]:
+        rows = groups_rows.values
+        source, _ = placed(graph, _tuple(table, rows[0].as_py()))
         columns = ("object",) if source.endswith(":*") else ("user", "object")
-        found.append((source, pa.table({name: ids[name].take(chosen) for name in columns})))
-    return found
+        tables.append((source, pa.table({name: ids[name].take(rows) for name in columns})))
+    return tables
 
 
 def _judge(graph: Graph, table: Any, user: Any, object_: Any, ids: dict[str, Any]) -> None:
     """Refuse texts that name nothing: `placed` says what is wrong with the first one."""
     bad = pc.or_(pc.is_null(user), pc.is_null(object_))
-    for one in ids.values():
-        bad = pc.or_(bad, pc.fill_null(pc.match_substring_regex(one, _BAD_ID), True))
+    for texts in ids.values():
+        bad = pc.or_(bad, pc.fill_null(pc.match_substring_regex(texts, _BAD_ID), True))
     bad = pc.or_(bad, pc.fill_null(pc.not_equal(pc.struct_field(object_, "mark"), ""), True))
     bad = pc.or_(bad, pc.fill_null(pc.equal(ids["object"], "*"), True))
     marked = pc.and_(
@@ -111,5 +111,5 @@ def _judge(graph: Graph, table: Any, user: Any, object_: Any, ids: dict[str, Any
         placed(graph, _tuple(table, first))
 
 
-def _tuple(table: Any, place: int) -> Tuple:
-    return Tuple(*(table[name][place].as_py() for name in Tuple._fields))
+def _tuple(table: Any, row: int) -> Tuple:
+    return Tuple(*(table[name][row].as_py() for name in Tuple._fields))

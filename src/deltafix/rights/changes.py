@@ -85,7 +85,7 @@ class RightsDelta:
 
     def changes(self, relation: str = "") -> list[Change]:
         """Who gained and lost what, sorted: in one kept relation (`document#viewer`), or in all."""
-        found: list[Change] = []
+        changes: list[Change] = []
         for sign, name, rows in self._changed():
             kept = self._kept.get(name)
             if kept is None or relation not in ("", f"{kept[0]}#{kept[1]}"):
@@ -93,9 +93,16 @@ class RightsDelta:
             for row in rows:
                 user = f"{kept.users}:{'*' if kept.which == '*' else row[0]}"
                 at, excepted = f"{kept.type}:{row[-1]}", kept.which == "-"
-                found.append(Change(sign, user, kept.relation, at, excepted, kept.possible))
+                changes.append(Change(sign, user, kept.relation, at, excepted, kept.possible))
         return sorted(
-            found, key=lambda one: (one.relation, one.object, one.user, one.possible, one.sign)
+            changes,
+            key=lambda change: (
+                change.relation,
+                change.object,
+                change.user,
+                change.possible,
+                change.sign,
+            ),
         )
 
     def concerns(self, relation: str | None) -> bool:
@@ -124,7 +131,7 @@ class RightsDelta:
 
     def show(self) -> str:
         """Tuples, then changes of kept relations, one a line with its sign."""
-        lines = [f"+{one}" for one in self.added] + [f"-{one}" for one in self.removed]
+        lines = [f"+{tuple_}" for tuple_ in self.added] + [f"-{tuple_}" for tuple_ in self.removed]
         return "\n".join([*lines, *map(str, self.changes())])
 
     def __repr__(self) -> str:

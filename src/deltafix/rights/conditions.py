@@ -42,11 +42,11 @@ class _TooLongError(Exception):
     """An evaluation takes too many steps, or makes too much."""
 
 
-def _plus(one: Any, other: Any) -> Any:
+def _plus(left: Any, right: Any) -> Any:
     """Addition; texts and lists that it makes are no longer than a context may be."""
-    if hasattr(one, "__len__") and hasattr(other, "__len__") and len(one) + len(other) > CONTEXT:
+    if hasattr(left, "__len__") and hasattr(right, "__len__") and len(left) + len(right) > CONTEXT:
         raise _TooLongError
-    return one + other
+    return left + right
 
 
 def _in_cidr(address: Any, network: Any) -> Any:
@@ -97,36 +97,36 @@ def wrong_with(condition: Condition) -> str:
 
 
 def _wrong(tree: Any, parameters: Iterable[str]) -> Iterator[str]:
-    waiting: list[tuple[Any, frozenset[str], int]] = [(tree, frozenset(parameters), 0)]
-    while waiting:
-        node, known, depth = waiting.pop()
+    pending: list[tuple[Any, frozenset[str], int]] = [(tree, frozenset(parameters), 0)]
+    while pending:
+        node, known, depth = pending.pop()
         if depth > _DEEPEST:
             yield "its parts stand too deep inside each other"
             return
-        children = [one for one in node.children if hasattr(one, "children")]
-        words = [str(one) for one in node.children if not hasattr(one, "children")]
+        children = [child for child in node.children if hasattr(child, "children")]
+        words = [str(child) for child in node.children if not hasattr(child, "children")]
         if node.data == "ident" and words[0] not in known and words[0] not in _NAMES:
-            there = ", ".join(sorted(known)) or "none"
-            yield f"`{words[0]}` is no parameter; there is: {there}"
+            valid = ", ".join(sorted(known)) or "none"
+            yield f"`{words[0]}` is no parameter; there is: {valid}"
         elif node.data in ("ident_arg", "member_dot_arg"):
             if words[0] not in _FUNCTIONS:
                 yield f"`{words[0]}` is no function; there is: {', '.join(_FUNCTIONS)}"
             if node.data == "member_dot_arg" and words[0] in _MACROS and len(children) > 1:
                 bound, *rest = children[1].children
-                name = [str(one.children[0]) for one in bound.find_data("ident")]
-                waiting.append((children[0], known, depth + 1))
-                waiting += [(one, known.union(name), depth + 2) for one in rest]
+                bound_names = [str(part.children[0]) for part in bound.find_data("ident")]
+                pending.append((children[0], known, depth + 1))
+                pending += [(part, known.union(bound_names), depth + 2) for part in rest]
                 continue
         elif node.data in ("dot_ident", "dot_ident_arg", "member_object"):
             yield "messages and names that begin with a dot are not known"
-        waiting += [(one, known, depth + 1) for one in children]
+        pending += [(child, known, depth + 1) for child in children]
 
 
 class Conditions:
     """The conditions of a model, each compiled when it is first asked for."""
 
     def __init__(self, model: Model) -> None:
-        self.by_name = {one.name: one for one in model.conditions}
+        self.by_name = {condition.name: condition for condition in model.conditions}
         self._programs: dict[str, Any] = {}
 
     def evaluate(self, name: str, values: Mapping[str, Any]) -> bool:
@@ -140,7 +140,7 @@ class Conditions:
             }  # fmt: skip
             program = self._programs[name] = environment.program(tree, functions=own)
         try:
-            found = program.evaluate(values)
+            verdict = program.evaluate(values)
         except _TooLongError:
             message = f"it takes more than {_STEPS:,} steps, or makes too long a text or list"
             raise MisfitError(message) from None
@@ -148,9 +148,9 @@ class Conditions:
             raise MisfitError(f"{error.args[0]:.200}" if error.args else "it fails") from None
         except Exception as error:
             raise MisfitError(f"it fails with {type(error).__name__}: {error!s:.200}") from None
-        if not isinstance(found, cel().celtypes.BoolType):
+        if not isinstance(verdict, cel().celtypes.BoolType):
             raise MisfitError("its value is neither true nor false")
-        return bool(found)
+        return bool(verdict)
 
 
 class _Open(NamedTuple):
@@ -185,19 +185,23 @@ class Judge:
     def because(self, name: str, stored: str) -> tuple[str, Mapping[str, Any]]:
         """The expression of a condition, and what the context has for it that a tuple has not."""
         condition, own = self._conditions.by_name[name], json.loads(stored)
-        names = [one for one, _ in condition.parameters if one not in own]
-        given = {one: self._context[one] for one in names if one in self._context}
+        names = [parameter for parameter, _ in condition.parameters if parameter not in own]
+        given = {
+            parameter: self._context[parameter] for parameter in names if parameter in self._context
+        }
         return condition.expression, given
 
     def _judged(self, name: str, stored: str) -> Verdict:
-        given = {**self._context, **json.loads(stored)}
+        values_given = {**self._context, **json.loads(stored)}
         condition = self._conditions.by_name[name]
-        missing = tuple(one for one, _ in condition.parameters if one not in given)
+        missing = tuple(
+            parameter for parameter, _ in condition.parameters if parameter not in values_given
+        )
         try:
             values = {
-                one: Values.of(kind, given[one], one)
-                for one, kind in condition.parameters
-                if one in given
+                parameter: Values.of(kind, values_given[parameter], parameter)
+                for parameter, kind in condition.parameters
+                if parameter in values_given
             }
             return self._conditions.evaluate(name, values)
         except MisfitError as error:
@@ -207,19 +211,19 @@ class Judge:
     def error(self, question: str) -> RightsContextError:
         """Why a question has no answer."""
         by_name: dict[str, list[str]] = {}
-        for one in self._open:
-            names = by_name.setdefault(one.condition, [])
-            names += [name for name in one.missing if name not in names]
+        for open_ in self._open:
+            names = by_name.setdefault(open_.condition, [])
+            names += [name for name in open_.missing if name not in names]
         by_name = {name: missing for name, missing in by_name.items() if missing}
         if by_name:
-            shown = "; ".join(f"`{name}` needs {', '.join(by_name[name])}" for name in by_name)
+            needs = "; ".join(f"`{name}` needs {', '.join(by_name[name])}" for name in by_name)
             every = dict.fromkeys(name for missing in by_name.values() for name in missing)
-            given = ", ".join(f'"{name}": ...' for name in every)
-            given = f"{{{given}}}"
+            example = ", ".join(f'"{name}": ...' for name in every)
+            example = f"{{{example}}}"
             message = (
                 f"{question}: the answer rests on conditions whose parameters are missing: "
-                f"{shown}; give them as `context={given}`, at the command line as "
-                f"`--context '{given}'`"
+                f"{needs}; give them as `context={example}`, at the command line as "
+                f"`--context '{example}'`"
             )
             return RightsParameterError(message, parameters=by_name)
         first = next(iter(self._open))

@@ -56,8 +56,8 @@ def written(condition: Condition, given: Any) -> str:
     types = dict(condition.parameters)
     for name, value in context.items():
         if name not in types:
-            there = ", ".join(types) or "none"
-            message = f"condition `{condition.name}` has no parameter {name!r}; it has {there}"
+            valid = ", ".join(types) or "none"
+            message = f"condition `{condition.name}` has no parameter {name!r}; it has {valid}"
             raise MisfitError(message)
         Values.of(types[name], value, name)
     return json.dumps(context, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -125,17 +125,17 @@ class Values:
     def of(cls, kind: ParameterType, given: Any, name: str) -> Any:
         """A value of a type, as expressions take it. O(its size)."""
         try:
-            made = getattr(cls, f"_{kind.name}")(kind, given, name)
+            converted = getattr(cls, f"_{kind.name}")(kind, given, name)
         except MisfitError:
             raise
         except (ValueError, TypeError, OverflowError, ArithmeticError):
-            made = None
-        if made is None:
-            shown = json.dumps(given, default=repr, ensure_ascii=False)
+            converted = None
+        if converted is None:
+            text = json.dumps(given, default=repr, ensure_ascii=False)
             raise MisfitError(
-                f"parameter `{name}` is {shown:.60}; {kind} takes {_EXAMPLES[kind.name]}"
+                f"parameter `{name}` is {text:.60}; {kind} takes {_EXAMPLES[kind.name]}"
             )
-        return made
+        return converted
 
     @staticmethod
     def _any(_: ParameterType, given: Any, __: str) -> Any:
@@ -204,7 +204,9 @@ class Values:
     def _list(cls, kind: ParameterType, given: Any, name: str) -> Any:
         if not isinstance(given, list | tuple) or kind.of is None:
             return None
-        values = [cls.of(kind.of, one, f"{name}[{place}]") for place, one in enumerate(given)]
+        values = [
+            cls.of(kind.of, element, f"{name}[{index}]") for index, element in enumerate(given)
+        ]
         return cel().celtypes.ListType(values)
 
     @classmethod
@@ -213,8 +215,8 @@ class Values:
             return None
         types = cel().celtypes
         pairs = {
-            types.StringType(key): cls.of(kind.of, one, f"{name}.{key}")
-            for key, one in given.items()
+            types.StringType(key): cls.of(kind.of, element, f"{name}.{key}")
+            for key, element in given.items()
         }
         return types.MapType(pairs)
 

@@ -53,7 +53,7 @@ class _Token(NamedTuple):
 
 
 def _tokens(source: Source) -> list[_Token]:
-    text, found, at = source.text, [], 0
+    text, tokens, at = source.text, [], 0
     while at < len(text):
         # `#` begins a comment at the start of a line or after a space; in `group#member` it is
         # a mark.
@@ -63,17 +63,17 @@ def _tokens(source: Source) -> list[_Token]:
             continue
         if text[at] == "{":
             end = _body_end(text, at)
-            found.append(_Token("body", "{", at, end))
+            tokens.append(_Token("body", "{", at, end))
             at = end
             continue
         match = _TOKEN.match(text, at)
         assert match is not None  # noqa: S101  any character is `other`
         if match.lastgroup != "space":
-            found.append(_Token(str(match.lastgroup), match.group(), at, match.end()))
+            tokens.append(_Token(str(match.lastgroup), match.group(), at, match.end()))
         at = match.end()
     end = len(text.rstrip())
-    found.append(_Token("end", "the end of the text", end, end))
-    return found
+    tokens.append(_Token("end", "the end of the text", end, end))
+    return tokens
 
 
 _BODY: Final = re.compile(
@@ -125,13 +125,13 @@ def parse_module(text: str, path: str) -> Part:
 
 def by_name(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
     """In the order of names: a model in JSON has no other."""
-    return tuple(sorted(conditions, key=lambda one: one.name))
+    return tuple(sorted(conditions, key=lambda condition: condition.name))
 
 
 def wrong(source: Source, message: str, span: Span, valid: str) -> RightsModelError:
     """The error at a place of a text."""
-    found = Diagnostic(RightsModelError.code, message, span, valid)
-    return RightsModelError(render_all([found], {source.path: source.text}), [found])
+    diagnostic = Diagnostic(RightsModelError.code, message, span, valid)
+    return RightsModelError(render_all([diagnostic], {source.path: source.text}), [diagnostic])
 
 
 class _Parser:
@@ -167,10 +167,10 @@ class _Parser:
     def wanted(self, *valid: str) -> RightsModelError:
         """The error for a token that is none of those that may stand here."""
         token = self.next
-        shown = token.text if token.kind == "end" else f"`{token.text}`"
+        found_text = token.text if token.kind == "end" else f"`{token.text}`"
         close = suggest(token.text, valid) if token.kind == "name" else None
         hint = f"did you mean `{close}`?" if close else f"expected {_either(valid)}"
-        return self.fail(f"unexpected {shown}", token, hint)
+        return self.fail(f"unexpected {found_text}", token, hint)
 
     def keyword(self, word: str) -> _Token:
         if not self.is_next(word):
@@ -180,30 +180,30 @@ class _Parser:
     def name(self, what: str) -> _Token:
         if self.next.kind != "name":
             token = self.next
-            shown = token.text if token.kind == "end" else f"`{token.text}`"
-            raise self.fail(f"unexpected {shown}", token, f"expected {what}")
+            found_text = token.text if token.kind == "end" else f"`{token.text}`"
+            raise self.fail(f"unexpected {found_text}", token, f"expected {what}")
         return self.take()
 
     # --- the model ---------------------------------------------------------------------------
 
     def part(self, *, is_module: bool) -> Part:
-        found = Part(self.source, self._head(is_module), [], [], [])
+        part = Part(self.source, self._head(is_module), [], [], [])
         while self.next.kind != "end":
             if self.is_next("condition"):
-                found.conditions.append(self._condition())
+                part.conditions.append(self._condition())
             elif self.is_next("extend") and is_module:
                 self.take()
                 if not self.is_next("type"):
                     raise self.wanted("type")
-                found.extended.append(self._type())
+                part.extended.append(self._type())
             elif self.is_next("type"):
-                found.types.append(self._type())
+                part.types.append(self._type())
             else:
-                open_ = bool(found.types) and bool(found.types[-1].relations)
+                open_ = bool(part.types) and bool(part.types[-1].relations)
                 more = ("define", "or", "and", "but not", "from") if open_ else ()
                 extend = ("extend",) if is_module else ()
                 raise self.wanted("type", "condition", *extend, *more)
-        return found
+        return part
 
     def _head(self, is_module: bool) -> tuple[str, Span] | None:
         if is_module:
@@ -337,12 +337,12 @@ class _Parser:
             if self.depth > _DEEPEST:
                 message = f"more than {_DEEPEST} parentheses inside each other"
                 raise self.fail(message, opened, "define parts as relations of their own")
-            found = self._expression()
+            rewrite = self._expression()
             if not self.is_next(")"):
                 raise self.wanted(")", "or", "and", "but not")
             self.take()
             self.depth -= 1
-            return found
+            return rewrite
         if self.is_next("["):
             return self._direct()
         first = self.name("a relation, `[types]` or `(`")
@@ -354,14 +354,14 @@ class _Parser:
 
     def _direct(self) -> Direct:
         opened = self.take()
-        found = [self._restriction()]
+        restrictions = [self._restriction()]
         while self.is_next(","):
             self.take()
-            found.append(self._restriction())
+            restrictions.append(self._restriction())
         if not self.is_next("]"):
             raise self.wanted(",", "]")
         self.take()
-        return Direct(tuple(found), self.span(opened))
+        return Direct(tuple(restrictions), self.span(opened))
 
     def _restriction(self) -> Restriction:
         first = self.name("a type, such as `user`, `user:*` or `group#member`")
@@ -383,5 +383,5 @@ class _Parser:
 
 
 def _either(words: tuple[str, ...]) -> str:
-    shown = [f"`{word}`" for word in words]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} or {shown[-1]}"
+    quoted = [f"`{word}`" for word in words]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

@@ -44,12 +44,12 @@ class Expansion:
 
     def to_dict(self) -> dict[str, Any]:
         """The expansion for JSON."""
-        found: dict[str, Any] = {"kind": self.kind, "text": self.text}
+        fields: dict[str, Any] = {"kind": self.kind, "text": self.text}
         if self.parts:
-            found["parts"] = [part.to_dict() for part in self.parts]
+            fields["parts"] = [part.to_dict() for part in self.parts]
         else:
-            found["users"] = list(self.users)
-        return found
+            fields["users"] = list(self.users)
+        return fields
 
     def _lines(self, indent: str) -> Iterator[str]:
         yield f"{indent}{self.kind}: {self.text}"
@@ -84,7 +84,11 @@ class _Expander:
     def expanded(self, definition: RelationDefinition, rewrite: Rewrite) -> Expansion:
         text = str(rewrite)
         if isinstance(rewrite, Direct):
-            users = {user for one in rewrite.restrictions for user in self._named(definition, one)}
+            users = {
+                user
+                for restriction in rewrite.restrictions
+                for user in self._named(definition, restriction)
+            }
             return Expansion("users", text, tuple(sorted(users)))
         if isinstance(rewrite, Computed):
             here = f"{self.type}:{self.reader.symbol(self.at)}"
@@ -116,9 +120,9 @@ class _Expander:
     def _related(self, rewrite: FromRelated) -> Iterator[str]:
         tupleset = self.model.relation(self.type, rewrite.tupleset)
         assert tupleset is not None  # noqa: S101  names were checked
-        for one in tupleset.restrictions:
-            if self.model.relation(one.type, rewrite.relation) is not None:
-                for named in self._named(tupleset, one):
+        for restriction in tupleset.restrictions:
+            if self.model.relation(restriction.type, rewrite.relation) is not None:
+                for named in self._named(tupleset, restriction):
                     user, _, condition = named.partition(" with ")
                     end = f" with {condition}" if condition else ""
                     yield f"{user}#{rewrite.relation}{end}"

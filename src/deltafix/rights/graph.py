@@ -133,23 +133,23 @@ class Graph:
     def sources(self) -> dict[str, Source]:
         """The input relations by name: one for each kind of user that a tuple may name."""
         return {
-            tuple_relation(one.name, relation.name, allowed): Source(
-                one.name, relation.name, allowed
+            tuple_relation(type_.name, relation.name, allowed): Source(
+                type_.name, relation.name, allowed
             )
-            for one in self.model.types
-            for relation in one.relations
+            for type_ in self.model.types
+            for relation in type_.relations
             for allowed in relation.restrictions
         }
 
     def below(self, numbers: Iterable[int]) -> list[int]:
         """These nodes and all that they rest on, in the order of numbers."""
-        waiting = list(dict.fromkeys(numbers))
-        seen = set(waiting)
-        for number in waiting:
+        pending = list(dict.fromkeys(numbers))
+        seen = set(pending)
+        for number in pending:
             for target in self.nodes[number].below:
                 if target not in seen:
                     seen.add(target)
-                    waiting.append(target)
+                    pending.append(target)
         return sorted(seen)
 
 
@@ -157,18 +157,18 @@ def graph_of(model: Model) -> Graph:
     """The graph of a model whose references are all known. O(definitions)."""
     nodes: list[Node] = []
     numbers: dict[tuple[str, str], int] = {}
-    for one in model.types:
-        for relation in one.relations:
-            numbers[one.name, relation.name] = len(nodes)
-            label = f"{one.name}#{relation.name}"
+    for type_ in model.types:
+        for relation in type_.relations:
+            numbers[type_.name, relation.name] = len(nodes)
+            label = f"{type_.name}#{relation.name}"
             text, span = str(relation), relation.span
             nodes.append(
-                Node(len(nodes), one.name, relation.name, label, "union", text, span)
+                Node(len(nodes), type_.name, relation.name, label, "union", text, span)
             )  # fmt: skip
     builder = _Builder(model, nodes, numbers)
-    for one in model.types:
-        for relation in one.relations:
-            builder.fill(nodes[numbers[one.name, relation.name]], relation.name, relation.rewrite)
+    for type_ in model.types:
+        for relation in type_.relations:
+            builder.fill(nodes[numbers[type_.name, relation.name]], relation.name, relation.rewrite)
     _spread(nodes)
     return Graph(model, nodes, numbers)
 
@@ -195,39 +195,41 @@ class _Builder:
     def _operand(self, owner: Node, relation: str, rewrite: Rewrite) -> int:
         if isinstance(rewrite, Computed):
             return self.numbers[owner.type, rewrite.relation]
-        made = Node(
+        node = Node(
             len(self.nodes), owner.type, "", owner.label, "union", str(rewrite),
             rewrite.span or owner.span,
         )  # fmt: skip
-        self.nodes.append(made)
-        self.fill(made, relation, rewrite)
-        return made.number
+        self.nodes.append(node)
+        self.fill(node, relation, rewrite)
+        return node.number
 
     def _leaves(self, node: Node, relation: str, part: Rewrite) -> list[Leaf]:
         text = str(part)
         if isinstance(part, Direct):
-            return [self._direct(node, relation, one, text) for one in part.restrictions]
+            return [
+                self._direct(node, relation, restriction, text) for restriction in part.restrictions
+            ]
         if isinstance(part, FromRelated):
             tupleset = self.model.relation(node.type, part.tupleset)
             assert tupleset is not None  # noqa: S101  names were checked
             return [
-                Leaf("from", source, (target,), one.type, text, one.condition)
-                for one in tupleset.restrictions
-                if (target := self.numbers.get((one.type, part.relation))) is not None
-                for source in [tuple_relation(node.type, part.tupleset, one)]
+                Leaf("from", source, (target,), restriction.type, text, restriction.condition)
+                for restriction in tupleset.restrictions
+                if (target := self.numbers.get((restriction.type, part.relation))) is not None
+                for source in [tuple_relation(node.type, part.tupleset, restriction)]
             ]
         if isinstance(part, Union):  # in parentheses
             return [leaf for inner in part.parts for leaf in self._leaves(node, relation, inner)]
         return [Leaf("computed", "", (self._operand(node, relation, part),), node.type, text)]
 
-    def _direct(self, node: Node, relation: str, one: Restriction, text: str) -> Leaf:
-        source = tuple_relation(node.type, relation, one)
-        if one.wildcard:
-            return Leaf("everyone", source, (), one.type, text, one.condition)
-        if one.relation:
-            target = self.numbers[one.type, one.relation]
-            return Leaf("userset", source, (target,), one.type, text, one.condition)
-        return Leaf("user", source, (), one.type, text, one.condition)
+    def _direct(self, node: Node, relation: str, restriction: Restriction, text: str) -> Leaf:
+        source = tuple_relation(node.type, relation, restriction)
+        if restriction.wildcard:
+            return Leaf("everyone", source, (), restriction.type, text, restriction.condition)
+        if restriction.relation:
+            target = self.numbers[restriction.type, restriction.relation]
+            return Leaf("userset", source, (target,), restriction.type, text, restriction.condition)
+        return Leaf("user", source, (), restriction.type, text, restriction.condition)
 
 
 def _spread(nodes: list[Node]) -> None:
@@ -240,12 +242,12 @@ def _spread(nodes: list[Node]) -> None:
     while grows:
         grows = False
         for node in nodes:
-            found = _subjects(node, nodes)
+            subjects = _subjects(node, nodes)
             negates = node.negates or any(nodes[n].negates for n in node.below)
             conditional = node.is_conditional or any(nodes[n].is_conditional for n in node.below)
             was = (node.negates, node.is_conditional)
-            if not found <= node.subjects or (negates, conditional) != was:
-                node.subjects |= found
+            if not subjects <= node.subjects or (negates, conditional) != was:
+                node.subjects |= subjects
                 node.negates, node.is_conditional = negates, conditional
                 grows = True
 
@@ -255,17 +257,17 @@ def _subjects(node: Node, nodes: list[Node]) -> set[str]:
         return nodes[node.operands[0]].subjects
     if node.kind == "and":
         parts = [nodes[number] for number in node.operands]
-        found = {kind for part in parts for kind in part.subjects}
-        return {kind for kind in found if all(part.may_have(kind) for part in parts)}
-    found = set()
+        subjects = {kind for part in parts for kind in part.subjects}
+        return {kind for kind in subjects if all(part.may_have(kind) for part in parts)}
+    subjects = set()
     for leaf in node.leaves:
         if leaf.kind == "user":
-            found.add(leaf.type)
+            subjects.add(leaf.type)
         elif leaf.kind == "everyone":
-            found.add(f"{leaf.type}:*")
+            subjects.add(f"{leaf.type}:*")
         else:
             if leaf.kind == "userset":
-                found.add(nodes[leaf.target].label)
+                subjects.add(nodes[leaf.target].label)
             for target in leaf.targets:
-                found |= nodes[target].subjects
-    return found
+                subjects |= nodes[target].subjects
+    return subjects

@@ -52,19 +52,23 @@ def layout_of(model: Model, materialise: Iterable[str]) -> Layout:
     names = [materialise] if isinstance(materialise, str) else list(dict.fromkeys(materialise))
     kept = [kept_node(graph, name).number for name in names]
     program, views = program_of(graph, kept)
-    whole = {key: view for key, view in views.items() if key[0] in kept}
+    kept_views = {key: view for key, view in views.items() if key[0] in kept}
     parts: dict[str, Part] = {}
-    for (number, users), view in whole.items():
+    for (number, users), view in kept_views.items():
         node = graph.nodes[number]
-        for one in view.both:
-            possible = one is not view
-            for which, name in (("|", one.holds), ("*", one.everyone), ("-", one.excepted)):
+        for variant in view.both:
+            possible = variant is not view
+            for which, name in (
+                ("|", variant.holds),
+                ("*", variant.everyone),
+                ("-", variant.excepted),
+            ):
                 if name:
                     parts[name] = Part(node.type, node.name, users, which, possible)
     sources = graph.sources()
     wide = {name: source for name, source in sources.items() if source.users.condition}
     conditions = Conditions(model)
-    return Layout(graph, program, tuple(names), whole, sources, parts, wide, conditions)
+    return Layout(graph, program, tuple(names), kept_views, sources, parts, wide, conditions)
 
 
 def kept_node(graph: Graph, name: str) -> Node:

@@ -41,10 +41,10 @@ class Upwards:
 
     def objects(self, node: Node) -> set[int]:
         """The objects at which the subject has a node. O(goals that hold below it)."""
-        found = self._lists.get(node.number)
-        if found is None:
-            found = self._lists[node.number] = self._reached(node)
-        return found
+        objects = self._lists.get(node.number)
+        if objects is None:
+            objects = self._lists[node.number] = self._reached(node)
+        return objects
 
     def _reached(self, last: Node) -> set[int]:
         if not self.search.concerns(last):
@@ -54,18 +54,18 @@ class Upwards:
         nodes = self.graph.nodes
         seen: set[Goal] = set()
         counts: dict[Goal, int] = {}
-        waiting: list[Goal] = []
+        pending: list[Goal] = []
 
         def reach(goal: Goal) -> None:
             if goal not in seen:
                 seen.add(goal)
-                waiting.append(goal)
+                pending.append(goal)
 
         for number in sorted(below):
             for at in self._begun(nodes[number]):
                 reach((number, at))
-        while waiting:
-            number, at = waiting.pop()
+        while pending:
+            number, at = pending.pop()
             for parent, leaf in above.get(number, ()):
                 if leaf is not None:
                     computed = leaf.kind == "computed"
@@ -87,39 +87,39 @@ class Upwards:
 
     def _below(self, first: int) -> set[int]:
         """The nodes from which this one follows; not what is excluded, nor below kept ones."""
-        found, waiting = {first}, [first]
-        while waiting:
-            number = waiting.pop()
+        below, pending = {first}, [first]
+        while pending:
+            number = pending.pop()
             if self._view(number) is None:
                 for target in _positive(self.graph.nodes[number]):
-                    if target not in found and self.search.concerns(self.graph.nodes[target]):
-                        found.add(target)
-                        waiting.append(target)
-        return found
+                    if target not in below and self.search.concerns(self.graph.nodes[target]):
+                        below.add(target)
+                        pending.append(target)
+        return below
 
     def _above(self, below: set[int]) -> dict[int, list[tuple[int, Leaf | None]]]:
         """The nodes that follow from each node, and by which leaf; None for an operand."""
-        found: dict[int, list[tuple[int, Leaf | None]]] = {}
+        above: dict[int, list[tuple[int, Leaf | None]]] = {}
         for number in sorted(below):
             node = self.graph.nodes[number]
             if self._view(number) is None:
                 for leaf in node.leaves:
                     for target in leaf.targets:
-                        found.setdefault(target, []).append((number, leaf))
+                        above.setdefault(target, []).append((number, leaf))
                 for operand in set(node.needed):
-                    found.setdefault(operand, []).append((number, None))
-        return found
+                    above.setdefault(operand, []).append((number, None))
+        return above
 
     def _begun(self, node: Node) -> Iterable[int]:
         """The objects at which a node holds by a tuple, or as the view says."""
         search, reader = self.search, self.reader
         view = self._view(node.number)
         if view is not None:
-            found = _viewed_objects(view, reader, search.code)
+            objects = _viewed_objects(view, reader, search.code)
             if view.possible is not None:
-                open_ = _viewed_objects(view.possible, reader, search.code) - found
-                found.update(at for at in open_ if search.holds(node.number, at))
-            return found
+                open_ = _viewed_objects(view.possible, reader, search.code) - objects
+                objects.update(at for at in open_ if search.holds(node.number, at))
+            return objects
         if search.subject.relation:
             named = [search.code] if search.is_itself(node, search.code) else []
             for leaf in node.leaves:
@@ -145,13 +145,13 @@ def _positive(node: Node) -> Iterator[int]:
 
 def _viewed_objects(view: View, reader: Reader, user: int) -> set[int]:
     """The objects of a kept node for a user; -1 is everyone."""
-    found = set(reader.column(view.everyone, 0)) if view.everyone else set()
+    objects = set(reader.column(view.everyone, 0)) if view.everyone else set()
     if user >= 0:
         if view.excepted:
-            found.difference_update(reader.others(view.excepted, 0, user))
+            objects.difference_update(reader.others(view.excepted, 0, user))
         if view.holds:
-            found.update(reader.others(view.holds, 0, user))
-    return found
+            objects.update(reader.others(view.holds, 0, user))
+    return objects
 
 
 # --- from an object down to users ----------------------------------------------------------------
@@ -197,8 +197,8 @@ class Downwards:
 
     def users(self, goal: Goal) -> Crowd:
         """Who has a goal. O(goals below it, and the users of each as often as they grow)."""
-        found = self._known.get(goal)
-        return self._grown(goal) if found is None else found
+        crowd = self._known.get(goal)
+        return self._grown(goal) if crowd is None else crowd
 
     def _grown(self, last: Goal) -> Crowd:
         """The least fixpoint of the goals below one."""
@@ -271,7 +271,7 @@ class Downwards:
         view = self.views.get((goal[0], self.kind))
         if view is None:
             return None
-        crowds = [self._read(one, goal[1]) for one in view.both]
+        crowds = [self._read(variant, goal[1]) for variant in view.both]
         return crowds[0] if crowds[0] == crowds[-1] else None
 
     def _read(self, view: View, at: int) -> Crowd:

@@ -140,10 +140,10 @@ class RelationDefinition:
     def restrictions(self) -> tuple[Restriction, ...]:
         """Who tuples of this relation may name; none if it has no direct part."""
         return tuple(
-            one
+            restriction
             for part in walk(self.rewrite)
             if isinstance(part, Direct)
-            for one in part.restrictions
+            for restriction in part.restrictions
         )
 
     def __str__(self) -> str:
@@ -160,7 +160,7 @@ class TypeDefinition:
 
     def relation(self, name: str) -> RelationDefinition | None:
         """The relation called `name`, if there is one."""
-        return next((one for one in self.relations if one.name == name), None)
+        return next((relation for relation in self.relations if relation.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,24 +203,24 @@ class Model:
 
     def type(self, name: str) -> TypeDefinition | None:
         """The type called `name`, if there is one."""
-        return next((one for one in self.types if one.name == name), None)
+        return next((type_ for type_ in self.types if type_.name == name), None)
 
     def relation(self, type: str, name: str) -> RelationDefinition | None:  # noqa: A002
         """The relation `type#name`, if there is one."""
-        found = self.type(type)
-        return None if found is None else found.relation(name)
+        definition = self.type(type)
+        return None if definition is None else definition.relation(name)
 
     def condition(self, name: str) -> Condition | None:
         """The condition called `name`, if there is one."""
-        return next((one for one in self.conditions if one.name == name), None)
+        return next((condition for condition in self.conditions if condition.name == name), None)
 
     def __str__(self) -> str:
         lines = ["model", "  schema 1.1"]
-        for one in self.types:
-            lines += ["", f"type {one.name}"]
-            if one.relations:
+        for type_ in self.types:
+            lines += ["", f"type {type_.name}"]
+            if type_.relations:
                 lines.append("  relations")
-                lines += [f"    {relation}" for relation in one.relations]
+                lines += [f"    {relation}" for relation in type_.relations]
         for condition in self.conditions:
             lines += ["", str(condition)]
         return "\n".join(lines) + "\n"

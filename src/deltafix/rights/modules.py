@@ -22,45 +22,47 @@ def composed(files: Iterable[tuple[str, str]]) -> Model:
     Raises RightsModelError: of the first text that is none, or for all that does not fit together.
     """
     parts = [parse_module(text, path) for text, path in files]
-    types = {one.name: one for part in parts for one in part.types}
-    found = list(_misfits(parts, types))
+    types = {type_.name: type_ for part in parts for type_ in part.types}
+    misfits = list(_misfits(parts, types))
     texts = {part.source.path: part.source.text for part in parts}
-    if found:
-        raise RightsModelError(render_all(found, texts), found)
+    if misfits:
+        raise RightsModelError(render_all(misfits, texts), misfits)
     for part in parts:
-        for more in part.extended:
-            one = types[more.name]
-            types[more.name] = TypeDefinition(one.name, one.relations + more.relations, one.span)
-    conditions = by_name(one for part in parts for one in part.conditions)
+        for extension in part.extended:
+            type_ = types[extension.name]
+            types[extension.name] = TypeDefinition(
+                type_.name, type_.relations + extension.relations, type_.span
+            )
+    conditions = by_name(condition for part in parts for condition in part.conditions)
     return Model(tuple(types.values()), conditions, texts)
 
 
 def _misfits(parts: list[Part], types: dict[str, TypeDefinition]) -> Iterable[Diagnostic]:
-    where: dict[str, TypeDefinition] = {}
+    definitions: dict[str, TypeDefinition] = {}
     for part in parts:
-        for one in part.types:
-            first = where.setdefault(one.name, one)
-            if first is not one:
-                message = f"type `{one.name}` is defined in {_file(first)}, too"
-                yield _wrong(message, one, f"write `extend type {one.name}` for its relations")
+        for type_ in part.types:
+            first = definitions.setdefault(type_.name, type_)
+            if first is not type_:
+                message = f"type `{type_.name}` is defined in {_file(first)}, too"
+                yield _wrong(message, type_, f"write `extend type {type_.name}` for its relations")
     for part in parts:
         extended: set[str] = set()
-        for one in part.extended:
-            if one.name not in types:
-                there = did_you_mean(one.name, list(types), f"there is: {', '.join(types)}")
-                yield _wrong(f"unknown type `{one.name}` is extended", one, there)
-            if one.name in extended:
-                message = f"type `{one.name}` is extended twice in this file"
-                yield _wrong(message, one, "put its relations together")
-            extended.add(one.name)
-            if not one.relations:
-                message = f"type `{one.name}` is extended by nothing"
-                yield _wrong(message, one, "write `relations` and `define` below it")
+        for extension in part.extended:
+            if extension.name not in types:
+                valid = did_you_mean(extension.name, list(types), f"there is: {', '.join(types)}")
+                yield _wrong(f"unknown type `{extension.name}` is extended", extension, valid)
+            if extension.name in extended:
+                message = f"type `{extension.name}` is extended twice in this file"
+                yield _wrong(message, extension, "put its relations together")
+            extended.add(extension.name)
+            if not extension.relations:
+                message = f"type `{extension.name}` is extended by nothing"
+                yield _wrong(message, extension, "write `relations` and `define` below it")
 
 
-def _wrong(message: str, one: TypeDefinition, valid: str) -> Diagnostic:
-    return Diagnostic(RightsModelError.code, message, one.span, valid)
+def _wrong(message: str, type_: TypeDefinition, valid: str) -> Diagnostic:
+    return Diagnostic(RightsModelError.code, message, type_.span, valid)
 
 
-def _file(one: TypeDefinition) -> str:
-    return f"{one.span.path}:{one.span.line}" if one.span is not None else "another file"
+def _file(type_: TypeDefinition) -> str:
+    return f"{type_.span.path}:{type_.span.line}" if type_.span is not None else "another file"

@@ -77,13 +77,13 @@ def program_of(graph: Graph, kept: Iterable[int]) -> tuple[Program, dict[tuple[i
     rules = [
         rule
         for view in views.values()
-        for sure, one in zip((True, False), view.both, strict=False)
-        for rule in _Rules(graph, views, one, sure=sure).all()
+        for sure, variant in zip((True, False), view.both, strict=False)
+        for rule in _Rules(graph, views, variant, sure=sure).all()
     ]
     sources = graph.sources()
     declared = [_declared(name, source.columns) for name, source in sources.items()]
-    inputs = [one.name for one in declared]
-    every = [one for view in views.values() for one in view.both]
+    inputs = [relation.name for relation in declared]
+    every = [variant for view in views.values() for variant in view.both]
     for view in every:
         for name in dict.fromkeys((view.holds, view.named, view.excepted)):
             if name:
@@ -98,11 +98,11 @@ def program_of(graph: Graph, kept: Iterable[int]) -> tuple[Program, dict[tuple[i
     declared += [_declared(_ASKED, ("user",)), _declared(_BOTH, both), _declared(_FOUND, both)]
     for name, columns in wide.items():
         atom = Atom(name, tuple(map(Var, columns)))
-        asked = [Atom(_ASKED, (Var(column),)) for column in columns if column != "context"]
+        demands = [Atom(_ASKED, (Var(column),)) for column in columns if column != "context"]
         if len(columns) == 3:
-            asked.append(Atom(_BOTH, (_USER, _OBJECT)))
-        for one in asked:
-            rules.append(Rule((Atom(_FOUND, atom.args[:2]),), conjunction([one, atom])))
+            demands.append(Atom(_BOTH, (_USER, _OBJECT)))
+        for demand in demands:
+            rules.append(Rule((Atom(_FOUND, atom.args[:2]),), conjunction([demand, atom])))
     directives = tuple(Directive("input", name) for name in (*inputs, _ASKED, _BOTH))
     return Program(tuple(declared), tuple(rules), directives), views
 
@@ -113,29 +113,35 @@ def _declared(name: str, columns: Iterable[str]) -> RelationDecl:
 
 def _views(graph: Graph, nodes: list[int], kept: set[int]) -> dict[tuple[int, str], View]:
     named = _named(graph, nodes)
-    found: dict[tuple[int, str], View] = {}
+    views: dict[tuple[int, str], View] = {}
     for number in nodes:
         node = graph.nodes[number]
         label = node.label if node.name else f"{node.label}/{number}"
         public = {kind.removesuffix(":*") for kind in node.subjects if kind.endswith(":*")}
         for kind in sorted(named[number] | public):
-            made: View | None = None
+            variant: View | None = None
             for mark in "~|" if node.is_conditional else "|":
                 holds = f"{label}{mark}{kind}" if kind in named[number] else ""
                 everyone = f"{label}{mark}{kind}:*" if kind in public else ""
                 among = f"{label}{mark}?{kind}" if holds and node.negates else holds
                 excepted = f"{label}{mark}-{kind}" if among and everyone and node.negates else ""
-                made = View(
-                    number, kind, holds, everyone, among, excepted if number in kept else "", made
+                variant = View(
+                    number,
+                    kind,
+                    holds,
+                    everyone,
+                    among,
+                    excepted if number in kept else "",
+                    variant,
                 )
-            assert made is not None  # noqa: S101  there is a mark
-            found[number, kind] = made
-    return found
+            assert variant is not None  # noqa: S101  there is a mark
+            views[number, kind] = variant
+    return views
 
 
 def _named(graph: Graph, nodes: list[int]) -> dict[int, set[str]]:
     """The types of users that tuples can name on the way to each node; they may be excluded."""
-    found: dict[int, set[str]] = {number: set() for number in nodes}
+    named: dict[int, set[str]] = {number: set() for number in nodes}
     grows = True
     while grows:
         grows = False
@@ -143,14 +149,14 @@ def _named(graph: Graph, nodes: list[int]) -> dict[int, set[str]]:
             node = graph.nodes[number]
             types = {leaf.type for leaf in node.leaves if leaf.kind == "user"}
             for target in node.below:
-                types |= found[target]
+                types |= named[target]
             if node.kind != "union":
-                needed = [graph.nodes[one] for one in node.needed]
-                types = {one for one in types if all(part.may_have(one) for part in needed)}
-            if not types <= found[number]:
-                found[number] |= types
+                needed = [graph.nodes[target] for target in node.needed]
+                types = {kind for kind in types if all(part.may_have(kind) for part in needed)}
+            if not types <= named[number]:
+                named[number] |= types
                 grows = True
-    return found
+    return named
 
 
 class _Rules:
@@ -167,10 +173,10 @@ class _Rules:
 
     def _below(self, number: int, *, excluded: bool = False) -> View | None:
         """The view of a node below: what it may be is excluded from what is sure."""
-        found = self.views.get((number, self.view.type))
-        if found is None or self.sure is not excluded:
-            return found
-        return found.possible or found
+        view = self.views.get((number, self.view.type))
+        if view is None or self.sure is not excluded:
+            return view
+        return view.possible or view
 
     def all(self) -> Iterator[Rule]:
         """Those of each of its relations."""
@@ -211,12 +217,12 @@ class _Rules:
         at = _OBJECT if leaf.kind == "computed" else _VIA
         edge = [] if leaf.kind == "computed" else [self._tuples(leaf, _VIA, _OBJECT)]
         if below.holds:
-            found = Atom(below.holds, (_USER, at))
+            holds = Atom(below.holds, (_USER, at))
             if view.named == view.holds:
-                yield self._rule(view.holds, [*edge, found])
+                yield self._rule(view.holds, [*edge, holds])
             else:
                 yield self._rule(view.named, [*edge, Atom(below.named, (_USER, at))])
-                yield self._rule(view.holds, [*edge, found])
+                yield self._rule(view.holds, [*edge, holds])
         if below.everyone:
             yield self._all([*edge, Atom(below.everyone, (at,))])
             if view.named != view.holds:
@@ -239,20 +245,20 @@ class _Rules:
     def _intersection(self) -> Iterator[Rule]:
         view = self.view
         parts = [self._below(number) for number in self.node.operands]
-        there = [part for part in parts if part is not None]
-        if len(there) < len(parts):
+        views_ = [part for part in parts if part is not None]
+        if len(views_) < len(parts):
             return
         if view.named:
             # Named at the whole: named at one part, and no part is out of reach.
-            for place, part in enumerate(there):
+            for index, part in enumerate(views_):
                 if part.named:
-                    rest = [one for other, one in enumerate(there) if other != place]
-                    reach = [self._reached(one) for one in rest]
+                    rest = [other_part for other, other_part in enumerate(views_) if other != index]
+                    reach = [self._reached(other_part) for other_part in rest]
                     yield self._rule(view.named, [self._pair(part.named), *reach])
-            may = [self._may(part) for part in there]
+            may = [self._may(part) for part in views_]
             yield self._rule(view.holds, [self._pair(view.named), *may])
         if view.everyone:
-            yield self._all([Atom(part.everyone, (_OBJECT,)) for part in there])
+            yield self._all([Atom(part.everyone, (_OBJECT,)) for part in views_])
 
     def _exclusion(self) -> Iterator[Rule]:
         view = self.view
@@ -286,13 +292,13 @@ class _Rules:
         return disjunction(ways)
 
     def _may_not(self, part: View) -> list[Formula]:
-        found: list[Formula] = [Not(self._pair(part.holds))] if part.holds else []
+        literals: list[Formula] = [Not(self._pair(part.holds))] if part.holds else []
         if part.everyone:
             nobody: Formula = Not(self._every(part))
             if part.named and part.named != part.holds:
                 nobody = disjunction([nobody, self._pair(part.named)])
-            found.append(nobody)
-        return found
+            literals.append(nobody)
+        return literals
 
     # --- words -------------------------------------------------------------------------------
 

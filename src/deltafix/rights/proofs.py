@@ -32,63 +32,63 @@ def proof_of(graph: Graph, search: Search, sources: Mapping[str, Source], goal: 
     subject = str(search.subject)
     inside: dict[Goal, _Inside] = {}
     height: dict[Goal, int] = {}
-    for one, reason in search.true.items():  # reasons come before what follows from them
-        node = graph.nodes[one[0]]
-        found = _Inside()
+    for goal_, reason in search.true.items():  # reasons come before what follows from them
+        node = graph.nodes[goal_[0]]
+        step = _Inside()
         if reason.leaf is not None and reason.row:
             source = sources[reason.leaf.source]
             row = tuple(map(search.reader.symbol, reason.row))
             if reason.leaf.condition and isinstance(search.reader, Conditional):
                 row = (*row, search.reader.holding(reason.leaf.source, *reason.row)[0])
-            found.tuples.append(shown(source, row))
+            step.tuples.append(shown(source, row))
         for child in reason.because:
             if graph.nodes[child[0]].name:
-                found.goals.append(child)
-                found.height = max(found.height, height[child])
+                step.goals.append(child)
+                step.height = max(step.height, height[child])
             else:
                 below = inside[child]
-                found.tuples += below.tuples
-                found.goals += below.goals
-                found.absent += below.absent
-                found.height = max(found.height, below.height)
+                step.tuples += below.tuples
+                step.goals += below.goals
+                step.absent += below.absent
+                step.height = max(step.height, below.height)
         if reason.absent is not None:
             number, at = reason.absent
             excluded = graph.nodes[number]
             what = excluded.name or f"({excluded.text})"
             where = f"{node.type}:{search.reader.symbol(at)}"
-            found.absent.append(f"{subject} is not {what} of {where}")
-        inside[one] = found
-        height[one] = found.height + 1
+            step.absent.append(f"{subject} is not {what} of {where}")
+        inside[goal_] = step
+        height[goal_] = step.height + 1
     return Proof(tuple(_steps(graph, search, inside, goal)), height[goal])
 
 
 def _steps(graph: Graph, search: Search, inside: dict[Goal, _Inside], goal: Goal) -> list[Step]:
     goals = _last_first(inside, goal)
-    tuples = dict.fromkeys(found for one in goals for found in inside[one].tuples)
+    tuples = dict.fromkeys(tuple_ for goal_ in goals for tuple_ in inside[goal_].tuples)
     order: list[Goal | AnyTuple] = [*goals, *tuples]
-    places = {one: place for place, one in enumerate(order)}
+    numbers = {leaf: index for index, leaf in enumerate(order)}
     steps = []
-    for one in order:
-        if isinstance(one, ConditionalTuple):
-            tests = (f"{one.condition} holds with {one.context}",)
-            steps.append(Step(one.relation, (one.user, one.object), tests=tests))
+    for part in order:
+        if isinstance(part, ConditionalTuple):
+            tests = (f"{part.condition} holds with {part.context}",)
+            steps.append(Step(part.relation, (part.user, part.object), tests=tests))
             continue
-        if isinstance(one, Tuple):
-            steps.append(Step(one.relation, (one.user, one.object)))
+        if isinstance(part, Tuple):
+            steps.append(Step(part.relation, (part.user, part.object)))
             continue
-        node = graph.nodes[one[0]]
-        found = inside[one]
+        node = graph.nodes[part[0]]
+        inner = inside[part]
         line = "" if node.span is None else f"line {node.span.line}: "
-        is_itself = not found.tuples and not found.goals
+        is_itself = not inner.tuples and not inner.goals
         text = "a userset is in itself" if is_itself else f"{line}{node.text}"
-        where = f"{node.type}:{search.reader.symbol(one[1])}"
+        where = f"{node.type}:{search.reader.symbol(part[1])}"
         premises = (
-            *(places[below] for below in found.tuples),
-            *(places[below] for below in found.goals),
+            *(numbers[below] for below in inner.tuples),
+            *(numbers[below] for below in inner.goals),
         )
         steps.append(
             Step(
-                node.name, (str(search.subject), where), None, text, premises, tuple(found.absent)
+                node.name, (str(search.subject), where), None, text, premises, tuple(inner.absent)
             )
         )  # fmt: skip
     return steps
@@ -97,9 +97,9 @@ def _steps(graph: Graph, search: Search, inside: dict[Goal, _Inside], goal: Goal
 def _last_first(inside: dict[Goal, _Inside], goal: Goal) -> list[Goal]:
     """The goals of the proof, each before those it follows from."""
     used = {goal}
-    found: list[Goal] = []
-    for one in reversed(inside):  # a goal stands behind all that it follows from
-        if one in used:
-            found.append(one)
-            used.update(inside[one].goals)
-    return found
+    goals: list[Goal] = []
+    for goal_ in reversed(inside):  # a goal stands behind all that it follows from
+        if goal_ in used:
+            goals.append(goal_)
+            used.update(inside[goal_].goals)
+    return goals

@@ -68,12 +68,12 @@ class Plain:
 
     def code(self, symbol: str) -> int:
         """See `Reader`."""
-        found = self._probe.code(symbol)
-        if found is None:
+        known = self._probe.code(symbol)
+        if known is None:
             if symbol not in self._own:
                 self._own.append(symbol)
             return -2 - self._own.index(symbol)
-        return found
+        return known
 
     def symbol(self, code: int) -> str:
         """See `Reader`."""
@@ -172,15 +172,15 @@ class Conditional:
     def unmet(self, relation: str, columns: tuple[int, ...], *codes: int) -> list[Unmet]:
         """The tuples with these codes whose condition does not hold. O(those with these codes)."""
         source = self._wide[relation]
-        found = []
+        unmet = []
         for row in self._reader.rows(relation, columns, *codes):
             if not self._holds(relation, row):
                 tuple_ = shown(source, tuple(map(self.symbol, row)))
                 because = self._judge.because(source.users.condition, self.symbol(row[-1]))
-                found.append(Unmet(tuple_, *because))
-        return sorted(found, key=lambda one: one.tuple)
+                unmet.append(Unmet(tuple_, *because))
+        return sorted(unmet, key=lambda tuple_: tuple_.tuple)
 
     def _holds(self, relation: str, row: list[int]) -> bool:
         condition = self._wide[relation].users.condition
-        found = self._judge.verdict(condition, self.symbol(row[-1]))
-        return self._hopeful if found is None else found
+        verdict = self._judge.verdict(condition, self.symbol(row[-1]))
+        return self._hopeful if verdict is None else verdict

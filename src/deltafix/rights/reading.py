@@ -35,7 +35,7 @@ def read_model(given: Model | str | Path | Mapping[str, Any] | Sequence[Path]) -
     if isinstance(given, Path):
         text, path = read_text(given), str(given)
         if given.suffix == ".mod":
-            return composed([(read_text(one), str(one)) for one in _listed_in(given, text)])
+            return composed([(read_text(path), str(path)) for path in _listed_in(given, text)])
         if given.suffix not in (".yaml", ".yml"):
             return _of_text(text, path)
         store = read_store(given)
@@ -47,7 +47,7 @@ def read_model(given: Model | str | Path | Mapping[str, Any] | Sequence[Path]) -
     if isinstance(given, str):
         return _of_text(given, None)
     if isinstance(given, Sequence):
-        return composed([(read_text(Path(one)), str(one)) for one in given])
+        return composed([(read_text(Path(path)), str(path)) for path in given])
     return model_of_json(given)
 
 
@@ -57,10 +57,10 @@ def _listed_in(manifest: Path, text: str) -> list[Path]:
     def bad(message: str) -> SourceError:
         return SourceError(f"{manifest}: {message}", value=str(manifest))
 
-    found = _yaml(text, manifest)
-    if not isinstance(found, Mapping) or str(found.get("schema")) != "1.2":
+    manifest_values = _yaml(text, manifest)
+    if not isinstance(manifest_values, Mapping) or str(manifest_values.get("schema")) != "1.2":
         raise bad("a manifest has `schema: '1.2'`")
-    names = found.get("contents")
+    names = manifest_values.get("contents")
     if not isinstance(names, list) or not names:
         raise bad("a manifest lists files under `contents`")
     for name in names:
@@ -78,10 +78,10 @@ def _of_text(text: str, path: str | None) -> Model:
 
 def read_store(path: Path) -> Mapping[str, Any]:
     """A store file as plain values. Raises SourceError."""
-    found = _yaml(read_text(path), path)
-    if not isinstance(found, Mapping):
+    store = _yaml(read_text(path), path)
+    if not isinstance(store, Mapping):
         raise SourceError(f"{path} is no store file: it has no keys", value=str(path))
-    return found
+    return store
 
 
 def read_tuples(path: Path) -> Any:
@@ -92,13 +92,13 @@ def read_tuples(path: Path) -> Any:
     `condition_context`, which is JSON. Raises SourceError for a file that cannot be read,
     RightsTupleError for what is no tuple; both name the file.
     """
-    return [_sure(where, one) for where, one in _found(path)]
+    return [_sure(where, read) for where, read in _tuples_of(path)]
 
 
 def misfits(path: Path, graph: Graph) -> Iterator[RightsTupleError]:
     """What is wrong with each tuple of a file for a model, with its place. Raises SourceError."""
-    for where, one in _found(path):
-        wrong = one
+    for where, read in _tuples_of(path):
+        wrong = read
         if not isinstance(wrong, RightsTupleError):
             try:
                 placed(graph, wrong)
@@ -108,16 +108,16 @@ def misfits(path: Path, graph: Graph) -> Iterator[RightsTupleError]:
         yield RightsTupleError(f"{where}: {wrong}", value=str(path))
 
 
-_Found: TypeAlias = AnyTuple | RightsTupleError
+_TupleOrError: TypeAlias = AnyTuple | RightsTupleError
 
 
-def _sure(where: str, found: _Found) -> AnyTuple:
-    if isinstance(found, RightsTupleError):
-        raise RightsTupleError(f"{where}: {found}", **found.values)
-    return found
+def _sure(where: str, read: _TupleOrError) -> AnyTuple:
+    if isinstance(read, RightsTupleError):
+        raise RightsTupleError(f"{where}: {read}", **read.values)
+    return read
 
 
-def _found(path: Path) -> Iterator[tuple[str, _Found]]:
+def _tuples_of(path: Path) -> Iterator[tuple[str, _TupleOrError]]:
     """The tuples of a file, or what is wrong with one, each with its place."""
     text = read_text(path)
     if path.suffix == ".csv":
@@ -129,30 +129,33 @@ def _found(path: Path) -> Iterator[tuple[str, _Found]]:
                 yield f"{path}:{n}", _tuple(_json(line, path, n))
         return
     if path.suffix in (".yaml", ".yml"):
-        found = _yaml(text, path)
+        document = _yaml(text, path)
     elif path.suffix == ".json":
-        found = _json(text, path, 0)
+        document = _json(text, path, 0)
     else:
         message = f"{path}: tuples are read from .csv, .json, .jsonl, .yaml and .yml"
         raise SourceError(message, value=str(path))
-    if isinstance(found, Mapping):
-        found = found.get("tuples", found.get("tuple_keys", []))
-    if not isinstance(found, list):
+    if isinstance(document, Mapping):
+        document = document.get("tuples", document.get("tuple_keys", []))
+    if not isinstance(document, list):
         raise SourceError(f"{path} has no list of tuples", value=str(path))
     # OpenFGA's Read gives {"key": {...}, "timestamp": ...}.
-    keys = [one["key"] if isinstance(one, Mapping) and "key" in one else one for one in found]
-    for n, one in enumerate(keys, 1):
-        yield f"{path}: tuple {n}", _tuple(one)
+    keys = [
+        entry["key"] if isinstance(entry, Mapping) and "key" in entry else entry
+        for entry in document
+    ]
+    for n, entry in enumerate(keys, 1):
+        yield f"{path}: tuple {n}", _tuple(entry)
 
 
-def _tuple(given: Any) -> _Found:
+def _tuple(given: Any) -> _TupleOrError:
     try:
         return tuple_of(given)
     except RightsTupleError as error:
         return error
 
 
-def _of_csv(text: str, path: Path) -> Iterator[tuple[str, _Found]]:
+def _of_csv(text: str, path: Path) -> Iterator[tuple[str, _TupleOrError]]:
     lines = csv.DictReader(text.splitlines(), strict=True)
     header = lines.fieldnames or []
     whole = {"user", "relation", "object"} <= set(header)
@@ -202,10 +205,10 @@ def _yaml(text: str, path: Path) -> Any:
         raise SourceError(f"{path}: this is no YAML: {error}", value=str(path)) from None
 
 
-def _texts(found: Any) -> Any:
+def _texts(value: Any) -> Any:
     """What YAML says, with texts for what YAML takes for dates, as JSON has them."""
-    if isinstance(found, Mapping):
-        return {_texts(name): _texts(one) for name, one in found.items()}
-    if isinstance(found, list):
-        return [_texts(one) for one in found]
-    return found.isoformat() if isinstance(found, date) else found
+    if isinstance(value, Mapping):
+        return {_texts(name): _texts(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_texts(inner) for inner in value]
+    return value.isoformat() if isinstance(value, date) else value

@@ -65,36 +65,44 @@ class Refusal:
             "relation": self.relation,
             "object": self.object,
             "text": self.text,
-            "missing": [str(one) for one in self.missing],
+            "missing": [str(missing) for missing in self.missing],
             "unmet": [
-                {"tuple": str(one.tuple), "expression": one.expression, "context": {**one.context}}
-                for one in self.unmet
+                {
+                    "tuple": str(unmet.tuple),
+                    "expression": unmet.expression,
+                    "context": {**unmet.context},
+                }
+                for unmet in self.unmet
             ],
             "unnamed": list(self.unnamed),
             "held": list(self.held),
-            "below": [one.to_dict() for one in self.below],
+            "below": [refusal.to_dict() for refusal in self.below],
             "excluded": self.is_excluded,
             "known": self.is_known,
             "cut": self.is_cut,
         }
 
     def _lines(self, indent: str) -> Iterator[str]:
-        said = f"{indent}{self.user} is not {self.relation} of {self.object}"
+        head = f"{indent}{self.user} is not {self.relation} of {self.object}"
         if self.is_known or self.is_cut:
-            yield f"{said}  [{'as above' if self.is_known else 'not followed: the limit'}]"
+            yield f"{head}  [{'as above' if self.is_known else 'not followed: the limit'}]"
             return
-        yield f"{said}  [{self.text}]" if self.text else said
+        yield f"{head}  [{self.text}]" if self.text else head
         inner = f"{indent}  "
         if self.is_excluded:
             yield f"{inner}excluded: {self.user} is {' and '.join(self.held)} of {self.object}"
         else:
-            yield from (f"{inner}{self.user} is {one} of {self.object}" for one in self.held)
-        there = {one.tuple[:4] for one in self.unmet}
-        yield from (f"{inner}no tuple {_told(m)}" for m in self.missing if m[:4] not in there)
-        yield from (f"{inner}tuple {one}" for one in self.unmet)
-        yield from (f"{inner}no tuple names {one}" for one in self.unnamed)
-        for one in self.below:
-            yield from one._lines(inner)
+            yield from (
+                f"{inner}{self.user} is {relation} of {self.object}" for relation in self.held
+            )
+        unmet_tuples = {unmet.tuple[:4] for unmet in self.unmet}
+        yield from (
+            f"{inner}no tuple {_as_text(m)}" for m in self.missing if m[:4] not in unmet_tuples
+        )
+        yield from (f"{inner}tuple {unmet}" for unmet in self.unmet)
+        yield from (f"{inner}no tuple names {unnamed}" for unnamed in self.unnamed)
+        for refusal in self.below:
+            yield from refusal._lines(inner)
 
 
 def refusal_of(
@@ -149,10 +157,10 @@ class _Explainer:
         operands = node.operands if node.kind == "and" else node.operands[:1]
         has = [number for number in operands if self.search.holds(number, at)]
         lacks = [number for number in operands if number not in has]
-        found: dict[str, Any] = {"below": tuple(self.refused((number, at)) for number in lacks)}
+        answer: dict[str, Any] = {"below": tuple(self.refused((number, at)) for number in lacks)}
         if node.kind == "not" and not lacks:
-            has, found["is_excluded"] = [*node.operands], True
-        return found | {"held": tuple(self._held(number, at) for number in has)}
+            has, answer["is_excluded"] = [*node.operands], True
+        return answer | {"held": tuple(self._held(number, at) for number in has)}
 
     def _held(self, number: int, at: int) -> str:
         name = _name(self.nodes[number])
@@ -172,7 +180,7 @@ class _Explainer:
         below: list[Refusal] = []
         for leaf, target in ways.targets:
             followed = [at] if leaf.kind == "computed" else self.reader.others(leaf.source, 1, at)
-            below += [self.refused((target, one)) for one in sorted(followed, key=symbol)]
+            below += [self.refused((target, object_)) for object_ in sorted(followed, key=symbol)]
             unmet |= self._unmet(leaf, {1: at})
             if not followed:
                 unnamed[self._named(leaf, node, at)] = None
@@ -187,8 +195,8 @@ class _Explainer:
         """Tuples with these codes by column, whose condition does not hold."""
         if not leaf.condition or not isinstance(self.reader, Conditional):
             return {}
-        found = self.reader.unmet(leaf.source, tuple(codes), *codes.values())
-        return {one.tuple: one for one in found}
+        unmet = self.reader.unmet(leaf.source, tuple(codes), *codes.values())
+        return {tuple_.tuple: tuple_ for tuple_ in unmet}
 
     def _named(self, leaf: Leaf, node: Node, at: int) -> str:
         source = self.sources[leaf.source]
@@ -197,11 +205,12 @@ class _Explainer:
         return f"a {source.users} as {source.relation} of {object_}{holds}"
 
 
-def _told(one: AnyTuple) -> str:
+def _as_text(tuple_: AnyTuple) -> str:
     """A tuple that is missing; of one with a condition the context may be any."""
-    if isinstance(one, Tuple):
-        return str(one)
-    return f"{one.user} {one.relation} {one.object} with {one.condition}, whose condition holds"
+    if isinstance(tuple_, Tuple):
+        return str(tuple_)
+    user, relation, object_ = tuple_[:3]
+    return f"{user} {relation} {object_} with {tuple_.condition}, whose condition holds"
 
 
 def _name(node: Node) -> str:

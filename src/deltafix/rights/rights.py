@@ -175,21 +175,21 @@ class Rights:
             self._require_kept(relation)
         require_callback(callback, "a RightsDelta")
 
-        def told(delta: Delta) -> None:
-            found = self._changes(delta)
-            if found.concerns(relation):
-                callback(found)
+        def call_back(delta: Delta) -> None:
+            changes = self._changes(delta)
+            if changes.concerns(relation):
+                callback(changes)
 
-        watch: Watch[Delta] = self._db.watch(None, told)
+        watch: Watch[Delta] = self._db.watch(None, call_back)
         return watch
 
     def _require_kept(self, relation: str) -> None:
         kept_node(self._laid.graph, relation)
         if relation not in self._laid.kept:
-            there = ", ".join(self._laid.kept) or "none"
+            kept = ", ".join(self._laid.kept) or "none"
             message = (
                 f"{relation!r} is searched when asked, so nobody knows when it changes; open with "
-                f'materialise=["{relation}"] to keep it (kept: {there})'
+                f'materialise=["{relation}"] to keep it (kept: {kept})'
             )
             raise RightsQuestionError(message, relation=relation)
 
@@ -232,7 +232,7 @@ class Rights:
 
         What one check of a user finds out is known to the next.
         """
-        found: list[bool] = []
+        answers: list[bool] = []
         searches: dict[str, tuple[Search, Search]] = {}
         with self._asking(contextual, context) as asked:
             for question in questions:
@@ -241,9 +241,10 @@ class Rights:
                 pair = searches.get(user)
                 if pair is None:
                     pair = searches[user] = asked.searches(user)
-                shown = f"check({user}, {relation}, {object_})"
-                found.append(asked.agreed(shown, pair, lambda one: one.holds(node.number, at)))  # noqa: B023  called here
-        return found
+                text = f"check({user}, {relation}, {object_})"
+                holds = asked.agreed(text, pair, lambda search: search.holds(node.number, at))  # noqa: B023  called here
+                answers.append(holds)
+        return answers
 
     def list_objects(
         self,
@@ -264,10 +265,10 @@ class Rights:
         with self._asking(contextual, context) as asked:
             graph = asked.laid.graph
             node = relation_node(graph, type, relation)
-            sure, possible = (Upwards(graph, one) for one in asked.searches(user))
+            sure, possible = (Upwards(graph, search) for search in asked.searches(user))
             sure.excluding, possible.excluding = possible, sure
-            shown = f"list_objects({user}, {relation}, {type})"
-            codes = asked.agreed(shown, (sure, possible), lambda one: one.objects(node))
+            text = f"list_objects({user}, {relation}, {type})"
+            codes = asked.agreed(text, (sure, possible), lambda up: up.objects(node))
             return sorted(f"{type}:{asked.sure.symbol(code)}" for code in codes)
 
     def list_users(
@@ -305,8 +306,8 @@ class Rights:
             possible = Downwards(graph, asked.possible, type, asked.views)
             sure.excluding, possible.excluding = possible, sure
             goal = (node.number, at)
-            shown = f"list_users({relation}, {object}, {type})"
-            crowd = asked.agreed(shown, (sure, possible), lambda one: one.users(goal))
+            text = f"list_users({relation}, {object}, {type})"
+            crowd = asked.agreed(text, (sure, possible), lambda down: down.users(goal))
             end = f"#{within}" if within else ""
 
             def listed_(codes: Iterable[int]) -> list[str]:
@@ -359,8 +360,8 @@ class Rights:
         with self._asking(contextual, context) as asked:
             node, at = asked.goal(relation, object)
             pair = asked.searches(user, smallest=True)
-            shown = f"why({user}, {relation}, {object})"
-            if not asked.agreed(shown, pair, lambda one: one.holds(node.number, at)):
+            text = f"why({user}, {relation}, {object})"
+            if not asked.agreed(text, pair, lambda search: search.holds(node.number, at)):
                 message = f"{user} is not {relation} of {object}; why-not says where each way ends"
                 raise NoSuchFactError(message)
             laid = asked.laid
@@ -387,8 +388,8 @@ class Rights:
         with self._asking(contextual, context) as asked:
             node, at = asked.goal(relation, object)
             pair = asked.searches(user, smallest=True)
-            shown = f"why_not({user}, {relation}, {object})"
-            if asked.agreed(shown, pair, lambda one: one.holds(node.number, at)):
+            text = f"why_not({user}, {relation}, {object})"
+            if asked.agreed(text, pair, lambda search: search.holds(node.number, at)):
                 message = f"{user} is {relation} of {object}; why has the proof"
                 raise NoSuchFactError(message)
             laid = asked.laid

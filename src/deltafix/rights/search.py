@@ -145,16 +145,16 @@ class _Run:
         self.opened: set[Goal] = set()
         self.stack: list[Goal] = []
         self.waiting: dict[Goal, list[tuple[Goal, Reason]]] = {}
-        self.found: deque[tuple[Goal, Reason]] = deque()
+        self.proved: deque[tuple[Goal, Reason]] = deque()
         self.heard = len(search.order)  # of these truths nobody here waits to be told
 
     def decide(self, goal: Goal) -> None:
         """Open goals until this one holds or none is left."""
         self._push(goal)
         while self.stack:
-            one = self.stack.pop()
-            if one not in self.true:
-                self._open(one)
+            next_goal = self.stack.pop()
+            if next_goal not in self.true:
+                self._open(next_goal)
                 if not self.search.smallest:
                     self._believe()
                 if goal in self.true:
@@ -213,7 +213,7 @@ class _Run:
             self._push(child)
 
     def _settle(self, goal: Goal, reason: Reason) -> None:
-        self.found.append((goal, reason))
+        self.proved.append((goal, reason))
         if not self.search.smallest:
             self._believe()
 
@@ -223,25 +223,25 @@ class _Run:
         When all goals are open, first found is of least height. Goals that the decision of an
         excluded one found on its way are told of, too.
         """
-        found, order = self.found, self.search.order
-        while found or self.heard < len(order):
-            if found:
-                one, why = found.popleft()
-                if one in self.true:
+        proved, order = self.proved, self.search.order
+        while proved or self.heard < len(order):
+            if proved:
+                goal, reason = proved.popleft()
+                if goal in self.true:
                     continue
-                self.true[one] = why
-                order.append(one)
+                self.true[goal] = reason
+                order.append(goal)
             while self.heard < len(order):
                 self._tell(order[self.heard])
 
-    def _tell(self, one: Goal) -> None:
+    def _tell(self, goal: Goal) -> None:
         self.heard += 1
         # A part of a definition is no step of its own: it adds no height.
-        put = self.found.append if self.nodes[one[0]].name else self.found.appendleft
-        for parent, then in self.waiting.pop(one, ()):
+        put = self.proved.append if self.nodes[goal[0]].name else self.proved.appendleft
+        for parent, reason in self.waiting.pop(goal, ()):
             if parent not in self.true:
                 above = self.nodes[parent[0]]
-                whole = then if above.kind == "union" else self._whole(parent, above)
+                whole = reason if above.kind == "union" else self._whole(parent, above)
                 if whole is not None:
                     put((parent, whole))
 

@@ -78,88 +78,88 @@ def run_store(path: Path, *, materialise: Iterable[str] = ()) -> Iterator[Outcom
                     valid = f"a test has {', '.join(_PARTS)}"
                     raise _wrong(path, f"test {name!r} has {part!r}", valid)
             # Tuples of a test that the store has too are not the test's to delete.
-            there = set(rights.tuples())
-            own = [one for one in dict.fromkeys(_tuples(test, path)) if one not in there]
+            stored = set(rights.tuples())
+            own = [tuple_ for tuple_ in dict.fromkeys(_tuples(test, path)) if tuple_ not in stored]
             rights.write(own)
             yield from _judged(rights, name, test, path)
             rights.delete(own)
 
 
 def _judged(rights: Rights, name: str, test: Mapping[str, Any], path: Path) -> Iterator[Outcome]:
-    for one in _list(test.get("check"), path, "check"):
-        for user in _several(one, "user", path):
-            for at in _several(one, "object", path):
-                for relation, expected in _assertions(one, path):
+    for check in _list(test.get("check"), path, "check"):
+        for user in _several(check, "user", path):
+            for at in _several(check, "object", path):
+                for relation, expected in _assertions(check, path):
                     if not isinstance(expected, bool):
                         raise _wrong(path, f"{relation}: {expected!r}", "expected true or false")
-                    found = rights.check(user, relation, at, context=_context(one, path))
-                    yield Outcome(name, f"check {user} {relation} {at}", expected, found)
-    for one in _list(test.get("list_objects"), path, "list_objects"):
-        user, kind = _text(one, "user", path), _text(one, "type", path)
-        for relation, expected in _assertions(one, path):
-            objects = rights.list_objects(user, relation, kind, context=_context(one, path))
-            wanted = sorted(_list(expected, path, relation))
-            yield Outcome(name, f"list objects {user} {relation} {kind}", wanted, objects)
-    for one in _list(test.get("list_users"), path, "list_users"):
-        at = _text(one, "object", path)
+                    answer = rights.check(user, relation, at, context=_context(check, path))
+                    yield Outcome(name, f"check {user} {relation} {at}", expected, answer)
+    for case in _list(test.get("list_objects"), path, "list_objects"):
+        user, kind = _text(case, "user", path), _text(case, "type", path)
+        for relation, expected in _assertions(case, path):
+            objects = rights.list_objects(user, relation, kind, context=_context(case, path))
+            expected_objects = sorted(_list(expected, path, relation))
+            yield Outcome(name, f"list objects {user} {relation} {kind}", expected_objects, objects)
+    for case in _list(test.get("list_users"), path, "list_users"):
+        at = _text(case, "object", path)
         kinds = [
             _text(kind, "type", path) + (f"#{kind['relation']}" if "relation" in kind else "")
-            for kind in _list(one.get("user_filter"), path, "user_filter")
+            for kind in _list(case.get("user_filter"), path, "user_filter")
         ]
-        for relation, expected in _assertions(one, path):
-            context = _context(one, path)
+        for relation, expected in _assertions(case, path):
+            context = _context(case, path)
             lists = [rights.list_users(relation, at, kind, context=context) for kind in kinds]
-            given = expected.get("users") if isinstance(expected, Mapping) else expected
-            wanted = sorted(_list(given, path, relation))
+            listed = expected.get("users") if isinstance(expected, Mapping) else expected
+            expected_users = sorted(_list(listed, path, relation))
             # Who is one of everyone may be expected beside `user:*`.
-            among = {user for user in wanted if any(one.has(user) for one in lists)}
-            users = sorted(among.union(*(one.users for one in lists)))
-            yield Outcome(name, f"list users {relation} {at}", wanted, users)
+            among = {user for user in expected_users if any(answer.has(user) for answer in lists)}
+            users = sorted(among.union(*(answer.users for answer in lists)))
+            yield Outcome(name, f"list users {relation} {at}", expected_users, users)
 
 
-def _tuples(found: Mapping[str, Any], path: Path) -> list[AnyTuple]:
+def _tuples(section: Mapping[str, Any], path: Path) -> list[AnyTuple]:
     """Those under `tuples`, and those of the files that `tuple_file` and `tuple_files` name."""
-    tuples = [tuple_of(one) for one in _list(found.get("tuples"), path, "tuples")]
-    files = [found["tuple_file"]] if "tuple_file" in found else []
-    for name in [*files, *_list(found.get("tuple_files"), path, "tuple_files")]:
+    tuples = [tuple_of(tuple_) for tuple_ in _list(section.get("tuples"), path, "tuples")]
+    files = [section["tuple_file"]] if "tuple_file" in section else []
+    for name in [*files, *_list(section.get("tuple_files"), path, "tuple_files")]:
         tuples += read_tuples(path.parent / str(name))
     return tuples
 
 
-def _assertions(found: Any, path: Path) -> Iterable[tuple[str, Any]]:
-    assertions = found.get("assertions")
+def _assertions(test: Any, path: Path) -> Iterable[tuple[str, Any]]:
+    assertions = test.get("assertions")
     if not isinstance(assertions, Mapping):
         raise _wrong(path, f"assertions are {assertions!r}", "expected a mapping by relation")
     return assertions.items()
 
 
-def _context(found: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
-    context = found.get("context") or {}
+def _context(test: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    context = test.get("context") or {}
     if not isinstance(context, Mapping):
         raise _wrong(path, f"the context is {context!r}", "expected a mapping")
     return context
 
 
-def _several(found: Any, name: str, path: Path) -> list[str]:
+def _several(test: Any, name: str, path: Path) -> list[str]:
     """The text under `user`, or those under `users`."""
-    if isinstance(found, Mapping) and f"{name}s" in found:
-        return [str(one) for one in _list(found[f"{name}s"], path, f"{name}s")]
-    return [_text(found, name, path)]
+    if isinstance(test, Mapping) and f"{name}s" in test:
+        return [str(text) for text in _list(test[f"{name}s"], path, f"{name}s")]
+    return [_text(test, name, path)]
 
 
-def _text(found: Any, name: str, path: Path) -> str:
-    value = found.get(name) if isinstance(found, Mapping) else None
+def _text(section: Any, name: str, path: Path) -> str:
+    value = section.get(name) if isinstance(section, Mapping) else None
     if not isinstance(value, str):
-        raise _wrong(path, f"{name!r} is {value!r} in {found!r}", "expected a text")
+        raise _wrong(path, f"{name!r} is {value!r} in {section!r}", "expected a text")
     return value
 
 
-def _list(found: Any, path: Path, name: str) -> list[Any]:
-    if found is None:
+def _list(value: Any, path: Path, name: str) -> list[Any]:
+    if value is None:
         return []
-    if not isinstance(found, list):
-        raise _wrong(path, f"{name!r} is {found!r}", "expected a list")
-    return found
+    if not isinstance(value, list):
+        raise _wrong(path, f"{name!r} is {value!r}", "expected a list")
+    return value
 
 
 def _wrong(path: Path, message: str, valid: str) -> RightsTupleError:

@@ -57,19 +57,19 @@ class RightsTransaction:
         Raises RightsTupleError for a tuple that the model does not allow or, unless `missing` is
         `"ignore"`, that is not there; nothing was deleted.
         """
-        found = list(self._rows(tuples))
+        changes = list(self._rows(tuples))
         if self._tx._missing == "error":
-            for name, rows in found:
-                there = self._tx.given(name, rows)
-                if not there.all():
-                    row = _row(rows, int(there.argmin()))
+            for name, rows in changes:
+                present = self._tx.given(name, rows)
+                if not present.all():
+                    row = _row(rows, int(present.argmin()))
                     missing = shown(self._laid.sources[name], row)
                     message = (
                         f"cannot delete `{missing}`: no such tuple was written"
                         f'{self._instead(name, row)}; `missing="ignore"` would skip it'
                     )
                     raise RightsTupleError(message, value=missing)
-        return sum(self._tx.delete(name, rows) for name, rows in found)
+        return sum(self._tx.delete(name, rows) for name, rows in changes)
 
     def change_model(
         self,
@@ -95,24 +95,25 @@ class RightsTransaction:
     def _change(self, laid: Layout) -> None:
         for name, source in self._was.sources.items():
             if name not in laid.sources:
-                left = self._tx.given_rows(name)
-                if left.num_rows:
-                    one = shown(source, _row(left, 0))
+                remaining = self._tx.given_rows(name)
+                if remaining.num_rows:
+                    example = shown(source, _row(remaining, 0))
+                    count = plural(remaining.num_rows, "tuple")
                     message = (
-                        f"{plural(left.num_rows, 'tuple')} such as `{one}` are not allowed by this "
-                        f"model, which has no `{name}`; delete them in the same transaction, first"
+                        f"{count} such as `{example}` are not allowed by this model, which has no "
+                        f"`{name}`; delete them in the same transaction, first"
                     )
-                    raise RightsTupleError(message, value=one)
+                    raise RightsTupleError(message, value=example)
         for name, source in laid.wide.items():
             if name in self._was.sources:
                 self._require_fit(laid, name, source)
         was = self._was
-        left = {
+        remaining = {
             name: part
             for name, part in was.shown.items()
             if name not in laid.shown and "#".join(part[:2]) in laid.kept
         }
-        sources, parts = was.sources | laid.sources, laid.shown | left
+        sources, parts = was.sources | laid.sources, laid.shown | remaining
         self._delta = lambda delta: RightsDelta(delta, sources, parts)
         if laid.program != self._was.program:
             self._tx.change_program(laid.program)
@@ -127,13 +128,13 @@ class RightsTransaction:
         if was.parameters == condition.parameters:
             return
         rows = self._tx.given_rows(name)
-        for place, context in enumerate(rows["context"].to_pylist()):
+        for index, context in enumerate(rows["context"].to_pylist()):
             try:
                 written(condition, context)
             except MisfitError as error:
-                one = shown(source, _row(rows, place))
-                message = f"tuple `{one}`: {error}; delete it in the same transaction, first"
-                raise RightsTupleError(message, value=one) from None
+                example = shown(source, _row(rows, index))
+                message = f"tuple `{example}`: {error}; delete it in the same transaction, first"
+                raise RightsTupleError(message, value=example) from None
 
     def _rows(self, tuples: Any) -> Iterable[tuple[str, Any]]:
         if self._changed:
@@ -145,19 +146,19 @@ class RightsTransaction:
 
     def _instead(self, name: str, row: tuple[str, ...]) -> str:
         """A tuple that differs from one that is not there in its condition alone. O(tuples)."""
-        asked = self._laid.sources[name]
-        key = row[:-1] if asked.users.condition else row
+        wanted_source = self._laid.sources[name]
+        key = row[:-1] if wanted_source.users.condition else row
         for other, source in self._laid.sources.items():
             if (source.type, source.relation, source.users.kind) != (
-                asked.type, asked.relation, asked.users.kind,
+                wanted_source.type, wanted_source.relation, wanted_source.users.kind,
             ):  # fmt: skip
                 continue
-            left = self._tx.given_rows(other)
-            for place, value in enumerate(key):
-                left = left.filter(pc.equal(left.column(place), value))
-            if left.num_rows:
-                one = shown(source, _row(left, 0))
-                return f"; `{one}` was, and its condition and context are part of it"
+            candidates = self._tx.given_rows(other)
+            for column, value in enumerate(key):
+                candidates = candidates.filter(pc.equal(candidates.column(column), value))
+            if candidates.num_rows:
+                example = shown(source, _row(candidates, 0))
+                return f"; `{example}` was, and its condition and context are part of it"
         return ""
 
     def commit(self) -> RightsDelta:
@@ -204,15 +205,15 @@ def _by_source(laid: Layout, tuples: Any) -> Iterable[tuple[str, Any]]:
     """Rows by input relation; a tuple that is named twice is there once."""
     if hasattr(tuples, "__arrow_c_stream__") or hasattr(tuples, "num_columns"):
         return rows_of_table(laid.graph, tuples)
-    found: dict[str, dict[tuple[str, ...], None]] = {}
-    for one in listed(tuples):
-        source, row = placed(laid.graph, tuple_of(one))
-        found.setdefault(source, {})[row] = None
-    return [(name, list(rows)) for name, rows in found.items()]
+    by_source: dict[str, dict[tuple[str, ...], None]] = {}
+    for tuple_ in listed(tuples):
+        source, row = placed(laid.graph, tuple_of(tuple_))
+        by_source.setdefault(source, {})[row] = None
+    return [(name, list(rows)) for name, rows in by_source.items()]
 
 
-def _row(rows: Any, place: int) -> tuple[str, ...]:
+def _row(rows: Any, index: int) -> tuple[str, ...]:
     if isinstance(rows, Sequence):
-        row: tuple[str, ...] = rows[place]
+        row: tuple[str, ...] = rows[index]
         return row
-    return tuple(column[place].as_py() for column in rows.columns)
+    return tuple(column[index].as_py() for column in rows.columns)

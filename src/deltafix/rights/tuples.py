@@ -141,32 +141,32 @@ def object_of(graph: Graph, text: str) -> tuple[str, str]:
 
 def _spaced(text: str) -> str:
     """Why a text that looks like a name is none."""
-    spaces = [one for one in text if one.isspace()]
+    spaces = [character for character in text if character.isspace()]
     return f": names have no space in them, and this has {spaces[0]!r}" if spaces else ""
 
 
 def relation_node(graph: Graph, type: str, relation: str) -> Node:  # noqa: A002
     """The node of a relation. Raises RightsQuestionError with the names that there are."""
-    found = graph.node(type, relation)
-    if found is None:
+    node = graph.node(type, relation)
+    if node is None:
         owner = _type(graph, type, type)
-        known = [one.name for one in owner.relations]
+        known = [relation.name for relation in owner.relations]
         close = suggest(relation, known)
         hint = f" (did you mean {close!r}?)" if close else ""
         message = f"type {type!r} has no relation {relation!r}{hint}; it has {_listed(known)}"
         raise RightsQuestionError(message, type=type, relation=relation)
-    return found
+    return node
 
 
 def _type(graph: Graph, name: str, text: str) -> Any:
-    found = graph.model.type(name)
-    if found is None:
-        known = [one.name for one in graph.model.types]
+    definition = graph.model.type(name)
+    if definition is None:
+        known = [type_.name for type_ in graph.model.types]
         close = suggest(name, known)
         hint = f" (did you mean {close!r}?)" if close else ""
         message = f"no type {name!r} in the model, for {text!r}{hint}; it has {_listed(known)}"
         raise RightsQuestionError(message, type=name, value=text)
-    return found
+    return definition
 
 
 def _listed(names: list[str]) -> str:
@@ -185,7 +185,7 @@ def placed(graph: Graph, given: AnyTuple) -> Placed:
     assert definition is not None  # noqa: S101  its node was found
     condition = given.condition if isinstance(given, ConditionalTuple) else ""
     kind = f"{subject.kind} with {condition}" if condition else subject.kind
-    allowed = [str(one) for one in definition.restrictions]
+    allowed = [str(restriction) for restriction in definition.restrictions]
     if kind not in allowed:
         message = f"tuple `{given}`: `{type_}#{given.relation}` takes no {kind!r}"
         if allowed:
@@ -196,10 +196,10 @@ def placed(graph: Graph, given: AnyTuple) -> Placed:
     source = tuple_relation(type_, given.relation, kind)
     row = (name,) if subject.id == "*" else (subject.id, name)
     if isinstance(given, ConditionalTuple):
-        found = graph.model.condition(condition)
-        assert found is not None  # noqa: S101  names were checked
+        stated = graph.model.condition(condition)
+        assert stated is not None  # noqa: S101  names were checked
         try:
-            row = (*row, written(found, given.context))
+            row = (*row, written(stated, given.context))
         except MisfitError as error:
             raise RightsTupleError(f"tuple `{given}`: {error}", value=given) from None
     return Placed(source, row)

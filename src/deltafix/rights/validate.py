@@ -36,18 +36,26 @@ def checked(model: Model) -> Graph:
 
     Raises RightsModelError with every diagnostic.
     """
-    found = list(_names(model))
-    if not found:
+    diagnostics = list(_names(model))
+    if not diagnostics:
         graph = graph_of(model)
-        found = [*_loops(graph), *_negated_cycles(graph)] or list(_without_entry(graph))
-        if not found:
+        diagnostics = [*_loops(graph), *_negated_cycles(graph)] or list(_without_entry(graph))
+        if not diagnostics:
             return graph
     files = list(model.sources)
-    found.sort(
-        key=lambda one: (files.index(one.span.path), one.span.start) if one.span else (-1, 0)
+    diagnostics.sort(
+        key=lambda diagnostic: (
+            (files.index(diagnostic.span.path), diagnostic.span.start)
+            if diagnostic.span
+            else (-1, 0)
+        )
     )
-    text = render_all(found, model.sources) if model.sources else "\n\n".join(map(render, found))
-    raise RightsModelError(text, found)
+    text = (
+        render_all(diagnostics, model.sources)
+        if model.sources
+        else "\n\n".join(map(render, diagnostics))
+    )
+    raise RightsModelError(text, diagnostics)
 
 
 def _wrong(message: str, span: Span | None, valid: str) -> Diagnostic:
@@ -67,44 +75,46 @@ def _names(model: Model) -> Iterator[Diagnostic]:
     if not model.types:
         yield _wrong("the model has no types", None, "begin with `type user`")
     seen: set[str] = set()
-    for one in model.types:
-        if one.name in seen:
-            message = f"type `{one.name}` is defined twice"
-            yield _wrong(message, one.span, "define all its relations in one place")
-        seen.add(one.name)
-        yield from _allowed(one.name, "a type", one.span)
+    for type_ in model.types:
+        if type_.name in seen:
+            message = f"type `{type_.name}` is defined twice"
+            yield _wrong(message, type_.span, "define all its relations in one place")
+        seen.add(type_.name)
+        yield from _allowed(type_.name, "a type", type_.span)
         relations: set[str] = set()
-        for relation in one.relations:
-            label = f"{one.name}#{relation.name}"
+        for relation in type_.relations:
+            label = f"{type_.name}#{relation.name}"
             if relation.name in relations:
                 message = f"relation `{label}` is defined twice"
                 yield _wrong(message, relation.span, "join both definitions with `or`")
             relations.add(relation.name)
             yield from _allowed(relation.name, "a relation", relation.span)
-            yield from _references(model, one, relation)
+            yield from _references(model, type_, relation)
     yield from _conditions(model)
 
 
 def _conditions(model: Model) -> Iterator[Diagnostic]:
     seen: set[str] = set()
-    for one in model.conditions:
-        if one.name in seen:
-            message = f"condition `{one.name}` is defined twice"
-            yield _wrong(message, one.span, "give one of them another name")
-        seen.add(one.name)
-        yield from _allowed(one.name, "a condition", one.span)
-        names = [name for name, _ in one.parameters]
+    for condition in model.conditions:
+        if condition.name in seen:
+            message = f"condition `{condition.name}` is defined twice"
+            yield _wrong(message, condition.span, "give one of them another name")
+        seen.add(condition.name)
+        yield from _allowed(condition.name, "a condition", condition.span)
+        names = [name for name, _ in condition.parameters]
         for name in sorted({name for name in names if names.count(name) > 1}):
-            message = f"condition `{one.name}` has two parameters `{name}`"
-            yield _wrong(message, one.span, "give one of them another name")
+            message = f"condition `{condition.name}` has two parameters `{name}`"
+            yield _wrong(message, condition.span, "give one of them another name")
         for name in names:
             if not re.fullmatch(_PARAMETER, name):
                 message = f"a parameter cannot be called `{name}`"
-                yield _wrong(message, one.span, "names have letters, digits and `_`")
-        problem = wrong_with(one)
+                yield _wrong(message, condition.span, "names have letters, digits and `_`")
+        problem = wrong_with(condition)
         if problem:
-            message = f"condition `{one.name}`: {problem}"
-            yield _wrong(message, one.span, f"the expression is `{one.expression:.200}`")
+            message = f"condition `{condition.name}`: {problem}"
+            yield _wrong(
+                message, condition.span, f"the expression is `{condition.expression:.200}`"
+            )
 
 
 def _allowed(name: str, what: str, span: Span | None) -> Iterator[Diagnostic]:
@@ -119,7 +129,7 @@ def _references(
     model: Model, owner: TypeDefinition, relation: RelationDefinition
 ) -> Iterator[Diagnostic]:
     label = f"{owner.name}#{relation.name}"
-    siblings = [one.name for one in owner.relations]
+    siblings = [sibling.name for sibling in owner.relations]
     directs = [part for part in walk(relation.rewrite) if isinstance(part, Direct)]
     if len(directs) > 1:
         message = f"`{label}` has {len(directs)} lists of types"
@@ -137,32 +147,37 @@ def _references(
 def _restrictions(
     model: Model, label: str, direct: Direct, relation: RelationDefinition
 ) -> Iterator[Diagnostic]:
-    names = [one.name for one in model.types]
+    names = [type_.name for type_ in model.types]
     if not direct.restrictions:
         message = f"nobody can be related as `{label}`: its list of types is empty"
         yield _wrong(message, direct.span or relation.span, "name a type, such as `[user]`")
     seen: set[str] = set()
-    for one in direct.restrictions:
-        span = one.span or direct.span or relation.span
-        if str(one) in seen:
-            yield _wrong(f"`{one}` stands twice in `{label}`", span, "take one out")
-        seen.add(str(one))
-        target = model.type(one.type)
+    for restriction in direct.restrictions:
+        span = restriction.span or direct.span or relation.span
+        if str(restriction) in seen:
+            yield _wrong(f"`{restriction}` stands twice in `{label}`", span, "take one out")
+        seen.add(str(restriction))
+        target = model.type(restriction.type)
         if target is None:
-            yield _unknown("type", one.type, names, span)
-        elif one.relation and target.relation(one.relation) is None:
-            there = [found.name for found in target.relations]
-            yield _unknown(f"relation of type `{one.type}`", one.relation, there, span)
-        if one.condition and model.condition(one.condition) is None:
-            conditions = [found.name for found in model.conditions]
-            yield _unknown("condition", one.condition, conditions, span)
+            yield _unknown("type", restriction.type, names, span)
+        elif restriction.relation and target.relation(restriction.relation) is None:
+            relations_there = [relation.name for relation in target.relations]
+            yield _unknown(
+                f"relation of type `{restriction.type}`",
+                restriction.relation,
+                relations_there,
+                span,
+            )
+        if restriction.condition and model.condition(restriction.condition) is None:
+            conditions = [condition.name for condition in model.conditions]
+            yield _unknown("condition", restriction.condition, conditions, span)
 
 
 def _tupleset(
     model: Model, owner: TypeDefinition, relation: RelationDefinition, part: FromRelated
 ) -> Iterator[Diagnostic]:
     span = part.span or relation.span
-    siblings = [one.name for one in owner.relations]
+    siblings = [sibling.name for sibling in owner.relations]
     tupleset = owner.relation(part.tupleset)
     if tupleset is None:
         yield _unknown(f"relation of type `{owner.name}`", part.tupleset, siblings, span)
@@ -172,16 +187,18 @@ def _tupleset(
         message = f"`from {part.tupleset}` needs tuples, but `{label}` is `{tupleset.rewrite}`"
         yield _wrong(message, span, f"write `define {tupleset.name}: [type]`")
         return
-    for one in tupleset.rewrite.restrictions:
-        if one.relation or one.wildcard:
-            message = f"`from {part.tupleset}` needs objects, but `{label}` takes `{one}`"
-            yield _wrong(message, span, f"write `define {tupleset.name}: [{one.type}]`")
-    targets = [model.type(one.type) for one in tupleset.rewrite.restrictions]
+    for restriction in tupleset.rewrite.restrictions:
+        if restriction.relation or restriction.wildcard:
+            message = f"`from {part.tupleset}` needs objects, but `{label}` takes `{restriction}`"
+            yield _wrong(message, span, f"write `define {tupleset.name}: [{restriction.type}]`")
+    targets = [model.type(restriction.type) for restriction in tupleset.rewrite.restrictions]
     known = [target for target in targets if target is not None]
     if known and all(target.relation(part.relation) is None for target in known):
-        there = dict.fromkeys(one.name for target in known for one in target.relations)
+        relations_there = dict.fromkeys(
+            relation.name for target in known for relation in target.relations
+        )
         types = ", ".join(target.name for target in known)
-        yield _unknown(f"relation of {types}", part.relation, list(there), span)
+        yield _unknown(f"relation of {types}", part.relation, list(relations_there), span)
 
 
 # --- entry points and cycles -------------------------------------------------------------------
@@ -202,8 +219,8 @@ def _loops(graph: Graph) -> Iterator[Diagnostic]:
         path = _path(graph, node.number, node.number, same_object=True)
         if path and node.name and node.number not in reached:
             reached.update(path)
-            shown = " -> ".join(_labels(graph, path))
-            message = f"a cycle without tuples in it: {shown}"
+            cycle = " -> ".join(_labels(graph, path))
+            message = f"a cycle without tuples in it: {cycle}"
             valid = "these relations are the same for every object: keep one of them"
             yield _wrong(message, node.span, valid)
 
@@ -215,8 +232,8 @@ def _negated_cycles(graph: Graph) -> Iterator[Diagnostic]:
         excluded = node.operands[1]
         back = _path(graph, excluded, node.number)
         if back or excluded == node.number:
-            shown = " -> ".join(_labels(graph, [node.number, *(back or [excluded])]))
-            message = f"`{node.label}` excludes itself: {shown}"
+            cycle = " -> ".join(_labels(graph, [node.number, *(back or [excluded])]))
+            message = f"`{node.label}` excludes itself: {cycle}"
             valid = (
                 "tuples cannot decide such a relation; exclude a relation that does not rest on "
                 "this one"
@@ -226,19 +243,19 @@ def _negated_cycles(graph: Graph) -> Iterator[Diagnostic]:
 
 def _labels(graph: Graph, path: Sequence[int]) -> list[str]:
     """The relations on a path; parts of a definition go by the name of the relation."""
-    found: list[str] = []
+    labels: list[str] = []
     for number in path:
         label = graph.nodes[number].label
-        if not found or found[-1] != label:
-            found.append(label)
-    return found if len(found) > 1 else found * 2
+        if not labels or labels[-1] != label:
+            labels.append(label)
+    return labels if len(labels) > 1 else labels * 2
 
 
 def _path(graph: Graph, first: int, last: int, *, same_object: bool = False) -> list[int]:
     """A shortest way of at least one step from one node to another; empty if there is none."""
     came: dict[int, int] = {}
-    waiting = [first]
-    for number in waiting:
+    pending = [first]
+    for number in pending:
         for target in _targets(graph.nodes[number], same_object):
             if target not in came:
                 came[target] = number
@@ -247,7 +264,7 @@ def _path(graph: Graph, first: int, last: int, *, same_object: bool = False) -> 
                     while way[-1] != first:
                         way.append(came[way[-1]])
                     return way[::-1]
-                waiting.append(target)
+                pending.append(target)
     return []
 
 

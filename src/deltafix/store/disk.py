@@ -46,14 +46,14 @@ def write_at(fd: int, start: int, pieces: Iterable[Piece]) -> int:
     The place is given with every write, so bytes that a failed write left behind are overwritten
     and not followed.
     """
-    place = start
+    offset = start
     for piece in pieces:
         view = memoryview(piece).cast("B")
         while len(view):
-            written = os.pwrite(fd, view, place)
-            place += written
+            written = os.pwrite(fd, view, offset)
+            offset += written
             view = view[written:]
-    return place
+    return offset
 
 
 def sync(fd: int) -> None:

@@ -213,9 +213,9 @@ class Head:
     def __init__(self, folder: Folder, name: str) -> None:
         self._folder = folder
         self._name = name
-        found = folder.look(name)
-        self.data = None if found is None else found[0]
-        self.version = None if found is None else found[1]
+        seen = folder.look(name)
+        self.data = None if seen is None else seen[0]
+        self.version = None if seen is None else seen[1]
         self._tried: list[bytes] = []
 
     def replace(self, data: bytes) -> None:
@@ -236,13 +236,13 @@ class Head:
                 self.version = self._folder.commit(self._name, [data], self.version)
                 return
             except ReplacedError:
-                found = self._folder.look(self._name)
-                if found is None or found[0] not in (data, *self._tried):
+                seen = self._folder.look(self._name)
+                if seen is None or seen[0] not in (data, *self._tried):
                     raise
-                self.version = found[1]
-                if found[0] == data:
+                self.version = seen[1]
+                if seen[0] == data:
                     return
-                self._tried.remove(found[0])
+                self._tried.remove(seen[0])
 
 
 def folder_at(where: Where, *, shared: bool = False) -> Folder:
@@ -258,8 +258,8 @@ def folder_at(where: Where, *, shared: bool = False) -> Folder:
         return where
     if not isinstance(where, str):
         raise SourceError(f"a folder is a path or a URL, not {where!r}", value=where)
-    scheme, found, _ = where.partition("://")
-    if not found:
+    scheme, separator, _ = where.partition("://")
+    if not separator:
         return LocalFolder(local_path(where), shared=shared)
     if scheme == "file":
         return LocalFolder(local_path(where), shared=shared)
@@ -271,7 +271,7 @@ def folder_at(where: Where, *, shared: bool = False) -> Folder:
         from deltafix.store.objects import ObjectFolder  # noqa: PLC0415  an extra
 
         return ObjectFolder.at(where)
-    valid = ", ".join(f"{one}://" for one in ("file", *OBJECTS, *HADOOP))
+    valid = ", ".join(f"{kind}://" for kind in ("file", *OBJECTS, *HADOOP))
     message = f"{where}: a path, or a URL of {valid}"
     if scheme == "hdfs":
         message += "; HDFS is reached by the namenode's web port: webhdfs://namenode:9870/path"

@@ -103,10 +103,10 @@ def read(data: bytes | mmap, start: int) -> Frame:
 
 def find_intact(data: bytes, start: int) -> Frame | None:
     """The first intact frame that begins behind byte `start`. O(bytes), no frame per byte."""
-    place = data.find(_MAGIC, start + 1)
-    while place >= 0:
+    offset = data.find(_MAGIC, start + 1)
+    while offset >= 0:
         try:
-            return read(data, place)
+            return read(data, offset)
         except DamagedError:
-            place = data.find(_MAGIC, place + 1)
+            offset = data.find(_MAGIC, offset + 1)
     return None

@@ -73,11 +73,11 @@ class HadoopFolder:
             if not parts.hostname:
                 raise ValueError("it names no namenode")
             user = parts.username or os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
-            place = f"{parts.hostname}:{parts.port or port}"
+            address = f"{parts.hostname}:{parts.port or port}"
         except (ValueError, OSError) as error:
             raise SourceError(f"{url}: no folder of HDFS: {error}", value=url) from None
         shown = f"{parts.scheme}://{parts.netloc}"
-        return cls(_Namenode(f"{scheme}://{place}", shown, user), f"/{parts.path.strip('/')}")
+        return cls(_Namenode(f"{scheme}://{address}", shown, user), f"/{parts.path.strip('/')}")
 
     def __str__(self) -> str:
         return self._namenode.shown + self._path
@@ -90,10 +90,10 @@ class HadoopFolder:
         try:
             return self._read(name)
         except FileNotFoundError:
-            found = self.look(name)
-            if found is None:
+            seen = self.look(name)
+            if seen is None:
                 raise
-            return found[0]
+            return seen[0]
 
     def open(self, name: str) -> BinaryIO:
         """As `Folder.open`."""
@@ -101,10 +101,10 @@ class HadoopFolder:
 
     def size(self, name: str) -> int:
         """As `Folder.size`; not of a file that decides."""
-        found = self._namenode.ask("GET", "GETFILESTATUS", self._of(name)).json()["FileStatus"]
-        if found["type"] != "FILE":
+        status = self._namenode.ask("GET", "GETFILESTATUS", self._of(name)).json()["FileStatus"]
+        if status["type"] != "FILE":
             raise FileNotFoundError(errno.ENOENT, "it is a folder", f"{self}/{name}")
-        return int(found["length"])
+        return int(status["length"])
 
     def exists(self, name: str) -> bool:
         """As `Folder.exists`."""
@@ -116,15 +116,15 @@ class HadoopFolder:
 
     def names(self) -> list[str]:
         """As `Folder.names`."""
-        found = self._list("")
-        files = [name for name, kind in found if kind == "FILE" and not name.startswith(".")]
-        heads = (name.removesuffix(_VERSIONS) for name, _ in found if name.endswith(_VERSIONS))
+        entries = self._list("")
+        files = [name for name, kind in entries if kind == "FILE" and not name.startswith(".")]
+        heads = (name.removesuffix(_VERSIONS) for name, _ in entries if name.endswith(_VERSIONS))
         return sorted([*files, *(name for name in heads if self._newest(name))])
 
     def folders(self) -> list[str]:
         """As `Folder.folders`."""
-        found = (name for name, kind in self._list("") if kind == "DIRECTORY")
-        return sorted(name for name in found if not name.endswith(_VERSIONS))
+        names = (name for name, kind in self._list("") if kind == "DIRECTORY")
+        return sorted(name for name in names if not name.endswith(_VERSIONS))
 
     def write(self, name: str, pieces: Iterable[Piece], *, durable: bool = True) -> int:
         """As `Folder.write`; what durable means is the datanodes' affair."""
@@ -163,12 +163,12 @@ class HadoopFolder:
             with suppress(OSError):
                 self._delete(beside)
             raise self._replaced(name) from None
-        found = self._numbers(name)
-        if max(found, default=0) > number:
+        numbers = self._numbers(name)
+        if max(numbers, default=0) > number:
             with suppress(OSError):
                 self._delete(_version(name, number))
             raise self._replaced(name)
-        for older in found:
+        for older in numbers:
             if older < number:
                 with suppress(OSError):
                     self._delete(_version(name, older))
@@ -199,7 +199,7 @@ class HadoopFolder:
     def _create(self, name: str, pieces: Iterable[Piece]) -> int:
         """Write a file; the namenode names a datanode, which takes the bytes."""
         path = self._of(name)
-        asked = self._namenode.ask("PUT", "CREATE", path, overwrite="true", noredirect="true")
+        response = self._namenode.ask("PUT", "CREATE", path, overwrite="true", noredirect="true")
         size = 0
 
         def data() -> Iterator[bytes]:
@@ -209,7 +209,7 @@ class HadoopFolder:
                     size += len(piece)
                     yield bytes(piece)
 
-        self._namenode.send("PUT", asked.json()["Location"], path, data=data())
+        self._namenode.send("PUT", response.json()["Location"], path, data=data())
         return size
 
     def _rename(self, old: str, new: str, options: str) -> None:
@@ -224,14 +224,17 @@ class HadoopFolder:
     def _list(self, name: str) -> list[tuple[str, str]]:
         """The names in a folder that may not be there, and what they are."""
         try:
-            found = self._namenode.ask("GET", "LISTSTATUS", self._of(name)).json()
+            listing = self._namenode.ask("GET", "LISTSTATUS", self._of(name)).json()
         except FileNotFoundError:
             return []
-        return [(one["pathSuffix"], one["type"]) for one in found["FileStatuses"]["FileStatus"]]
+        return [
+            (status["pathSuffix"], status["type"])
+            for status in listing["FileStatuses"]["FileStatus"]
+        ]
 
     def _numbers(self, name: str) -> list[int]:
         """The versions of a file that are there."""
-        return [int(one) for one, _ in self._list(name + _VERSIONS) if one.isdecimal()]
+        return [int(version) for version, _ in self._list(name + _VERSIONS) if version.isdecimal()]
 
     def _newest(self, name: str) -> int:
         """The version of a file, 0 if there is none."""
@@ -275,8 +278,11 @@ class _Namenode:
         if answer.ok:
             return answer
         try:
-            said = answer.json()["RemoteException"]
-            kind, message = str(said["exception"]), str(said["message"]).partition("\n")[0]
+            exception = answer.json()["RemoteException"]
+            kind, message = (
+                str(exception["exception"]),
+                str(exception["message"]).partition("\n")[0],
+            )
         except (ValueError, LookupError, TypeError):
             raise OSError(f"{where}: {answer.status_code} {answer.reason}") from None
         if kind == "FileNotFoundException":

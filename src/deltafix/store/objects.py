@@ -90,13 +90,13 @@ class ObjectFolder:
 
     def names(self) -> list[str]:
         """As `Folder.names`."""
-        found = self._ask(obstore.list_with_delimiter, "")
-        return sorted(one["path"].rpartition("/")[2] for one in found["objects"])
+        listing = self._ask(obstore.list_with_delimiter, "")
+        return sorted(entry["path"].rpartition("/")[2] for entry in listing["objects"])
 
     def folders(self) -> list[str]:
         """As `Folder.folders`."""
-        found = self._ask(obstore.list_with_delimiter, "")
-        return sorted(one.rpartition("/")[2] for one in found["common_prefixes"])
+        listing = self._ask(obstore.list_with_delimiter, "")
+        return sorted(prefix.rpartition("/")[2] for prefix in listing["common_prefixes"])
 
     def write(self, name: str, pieces: Iterable[Piece], *, durable: bool = True) -> int:
         """As `Folder.write`."""
@@ -135,8 +135,8 @@ class ObjectFolder:
         """As `Folder.remove_folder`."""
         with suppress(OSError):
             try:
-                for found in obstore.list(self._store, prefix=self._path(name)):
-                    obstore.delete(self._store, [one["path"] for one in found])
+                for page in obstore.list(self._store, prefix=self._path(name)):
+                    obstore.delete(self._store, [entry["path"] for entry in page])
             except BaseError as error:
                 raise self._failed(name, error) from None
 
@@ -144,17 +144,19 @@ class ObjectFolder:
         """What the store tells of each file here and in folders inside, by `path` from here."""
         prefix = f"{self._prefix}/" if self._prefix else ""
         try:
-            found = [one for some in obstore.list(self._store, prefix=self._prefix) for one in some]
+            entries = [
+                entry for page in obstore.list(self._store, prefix=self._prefix) for entry in page
+            ]
         except BaseError as error:
             raise self._failed("", error) from None
-        inside = [one for one in found if one["path"].startswith(prefix)]
-        for one in sorted(inside, key=lambda one: str(one["path"])):
-            yield {**one, "path": one["path"].removeprefix(prefix)}
+        inside = [entry for entry in entries if entry["path"].startswith(prefix)]
+        for entry in sorted(inside, key=lambda entry: str(entry["path"])):
+            yield {**entry, "path": entry["path"].removeprefix(prefix)}
 
     def about(self, name: str) -> Mapping[str, Any]:
         """What the store tells of a file: `size`, `last_modified`. Raises FileNotFoundError."""
-        found: Mapping[str, Any] = self._ask(obstore.head, name)
-        return found
+        described: Mapping[str, Any] = self._ask(obstore.head, name)
+        return described
 
     def part(self, name: str, start: int, end: int) -> bytes:
         """Some bytes of a file. Raises FileNotFoundError."""
@@ -164,9 +166,9 @@ class ObjectFolder:
         return "/".join(part for part in (self._prefix, name) if part)
 
     def _get(self, name: str) -> tuple[bytes, Version]:
-        found = self._ask(obstore.get, name)
+        response = self._ask(obstore.get, name)
         try:
-            return bytes(found.bytes()), str(found.meta[self._version])
+            return bytes(response.bytes()), str(response.meta[self._version])
         except BaseError as error:
             raise self._failed(name, error) from None
 

@@ -29,7 +29,7 @@ class Parts(io.RawIOBase):
     def __init__(self, folder: InParts, name: str) -> None:
         self._folder = folder
         self._name = name
-        self._place = 0
+        self._offset = 0
         self._size = folder.size(name)
 
     def readable(self) -> bool:
@@ -42,20 +42,20 @@ class Parts(io.RawIOBase):
 
     def tell(self) -> int:
         """Where the next read begins."""
-        return self._place
+        return self._offset
 
-    def seek(self, place: int, whence: int = os.SEEK_SET) -> int:
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """As for any stream."""
-        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        self._place = begin + place
-        return self._place
+        begin = {os.SEEK_SET: 0, os.SEEK_CUR: self._offset, os.SEEK_END: self._size}[whence]
+        self._offset = begin + offset
+        return self._offset
 
     def readinto(self, room: Any) -> int:
         """As for any stream."""
-        end = min(self._place + len(room), self._size)
-        if end <= self._place:
+        end = min(self._offset + len(room), self._size)
+        if end <= self._offset:
             return 0
-        data = self._folder.part(self._name, self._place, end)
+        data = self._folder.part(self._name, self._offset, end)
         room[: len(data)] = data
-        self._place += len(data)
+        self._offset += len(data)
         return len(data)

@@ -31,11 +31,11 @@ def write_tables(folder: Folder, name: str, tables: Iterable[pa.Table]) -> int:
 
     def pieces() -> Iterator[bytes]:
         nonlocal rows
-        waiting = iter(tables)
-        first = next(waiting)
+        remaining = iter(tables)
+        first = next(remaining)
         sink = io.BytesIO()
         with pq.ParquetWriter(sink, first.schema) as writer:
-            for table in chain([first], waiting):
+            for table in chain([first], remaining):
                 rows += table.num_rows
                 writer.write_table(table)
                 yield sink.getvalue()

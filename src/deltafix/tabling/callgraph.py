@@ -132,8 +132,8 @@ class CallGraph(Undoable):
             low, high = self.order[first].label, self.order[last].label
             step = (high - low) / (last - first)
             if step > max(abs(low), abs(high), 1.0) * ROOMY:
-                for place in range(first + 1, last):
-                    self._relabel(self.order[place], low + step * (place - first))
+                for index in range(first + 1, last):
+                    self._relabel(self.order[index], low + step * (index - first))
                 return
             width *= 2
         self.renumber()
@@ -211,12 +211,12 @@ class CallGraph(Undoable):
         """Give components new labels, each as low as its callees allow, lowest first."""
         for component in moved:
             self._remove(component)
-        waiting = set(moved)
+        pending = set(moved)
         for component in moved:
-            low = max((c.label for c in component.callees if c not in waiting), default=None)
+            low = max((c.label for c in component.callees if c not in pending), default=None)
             self._relabel(component, self._above(low))
             self._insert(component)
-            waiting.discard(component)
+            pending.discard(component)
 
     def cycle(
         self, caller: Component, callee: Component, reached: list[Component]

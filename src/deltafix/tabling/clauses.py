@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from deltafix.diagnostics import Diagnostic, Span, render
 from deltafix.errors import LimitError, PrologError, RefusedPredicateError
 from deltafix.tabling.builtins import BUILTINS, refused
-from deltafix.tabling.reader import Place, ReadClause
+from deltafix.tabling.reader import Extent, ReadClause
 from deltafix.tabling.terms import Atom, Struct, Term, Var
 from deltafix.tabling.writer import show
 
@@ -105,9 +105,9 @@ class Clause:
         span = literal.span if literal is not None and literal.span else self.read.span()
         return Diagnostic(code, f"{message}{where} of `{self}`", span, fix)
 
-    def render(self, found: Diagnostic) -> str:
+    def render(self, diagnostic: Diagnostic) -> str:
         """The diagnostic with the line of text it speaks of."""
-        return render(found, self.read.source.text)
+        return render(diagnostic, self.read.source.text)
 
 
 def _split(term: Term) -> tuple[Term, Term | None]:
@@ -116,9 +116,9 @@ def _split(term: Term) -> tuple[Term, Term | None]:
     return term, None
 
 
-def _refuse(read: ReadClause, name: str, place: Place, advice: str) -> PrologError:
+def _refuse(read: ReadClause, name: str, extent: Extent, advice: str) -> PrologError:
     message = f"{name} is not part of pure tabled programs"
-    return read.problem(message, advice, place, RefusedPredicateError)
+    return read.problem(message, advice, extent, RefusedPredicateError)
 
 
 def compile_clause(read: ReadClause) -> Clause:
@@ -130,19 +130,19 @@ def compile_clause(read: ReadClause) -> Clause:
         LimitError: more than `MAX_ALTERNATIVES` alternatives.
     """
     head, body = _split(read.term)
-    known = body is not None and len(read.place.parts) == 2  # a clause given as a term has none
-    places = read.place.parts if known else (read.place, read.place)
+    known = body is not None and len(read.extent.parts) == 2  # a clause given as a term has none
+    extents = read.extent.parts if known else (read.extent, read.extent)
     if not isinstance(head, Atom | Struct):
-        raise read.problem(f"{show(head, read.names)} cannot be a head", "name(args)", places[0])
+        raise read.problem(f"{show(head, read.names)} cannot be a head", "name(args)", extents[0])
     key: Key = (head.name, len(head.args) if isinstance(head, Struct) else 0)
     if key in BUILTINS or key == ("\\=", 2) or key in ((",", 2), (";", 2), ("|", 2)):
-        raise read.problem(f"{key[0]}/{key[1]} is built in", "choose another name", places[0])
+        raise read.problem(f"{key[0]}/{key[1]} is built in", "choose another name", extents[0])
     advice = refused(*key)
     if advice is not None:
-        raise _refuse(read, head.name, places[0], advice)
+        raise _refuse(read, head.name, extents[0], advice)
     clause = Clause(read.term, read.names, read)
     args = head.args if isinstance(head, Struct) else ()
-    alternatives = _alternatives(read, body, places[1] if body is not None else None)
+    alternatives = _alternatives(read, body, extents[1] if body is not None else None)
     slots = len(read.names)
     ground, shape = all(a.ground for a in args), shape_of(args)
     clause.rules = tuple(
@@ -152,13 +152,13 @@ def compile_clause(read: ReadClause) -> Clause:
 
 
 def _alternatives(
-    read: ReadClause, body: Term | None, place: Place | None
+    read: ReadClause, body: Term | None, extent: Extent | None
 ) -> list[tuple[Literal, ...]]:
     """The body in disjunctive form, left to right, without recursion."""
-    if body is None or place is None:
+    if body is None or extent is None:
         return [()]
     done: list[tuple[Literal, ...]] = []
-    work: list[tuple[list[tuple[Term, Place]], list[Literal]]] = [([(body, place)], [])]
+    work: list[tuple[list[tuple[Term, Extent]], list[Literal]]] = [([(body, extent)], [])]
     while work:
         pending, literals = work.pop()
         while pending:
@@ -182,7 +182,7 @@ def _alternatives(
     return done
 
 
-def _literal(read: ReadClause, term: Term, at: Place) -> Literal:
+def _literal(read: ReadClause, term: Term, at: Extent) -> Literal:
     if isinstance(term, Var):
         raise read.problem(f"{read.names[term.index]} as a goal", refused("call", 1), at)
     if not isinstance(term, Atom | Struct):

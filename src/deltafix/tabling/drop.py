@@ -24,15 +24,15 @@ def nodes(generator: Generator) -> Iterator[Consumer]:
 
 def dependents(generators: Iterable[Generator]) -> dict[Generator, None]:
     """The calls and all that call them, directly or not."""
-    found: dict[Generator, None] = {}
+    reached: dict[Generator, None] = {}
     stack = list(generators)
     while stack:
         top = stack.pop()
-        if top in found:
+        if top in reached:
             continue
-        found[top] = None
+        reached[top] = None
         stack.extend(c.generator for c in (*top.consumers, *top.negations))
-    return found
+    return reached
 
 
 def unreachable(forest: Forest) -> dict[Generator, None]:

@@ -63,10 +63,10 @@ class Predicate:
             for fact in self.facts:
                 self._file(fact, mask, view)
         key = tuple([args[i] for i in mask])
-        found = view.get(key)
-        if found is None:
-            found = view[key] = Bucket(view, key)
-        return found
+        bucket = view.get(key)
+        if bucket is None:
+            bucket = view[key] = Bucket(view, key)
+        return bucket
 
     def matching(self, bucket: Bucket) -> Iterator[Rule]:
         """The facts that may unify with the goals of a bucket."""
@@ -84,9 +84,9 @@ class Predicate:
         else:
             buckets = []
             for mask, view in self.views.items():
-                found = view.get(tuple([fact.args[i] for i in mask]))
-                if found is not None:
-                    buckets.append(found)
+                bucket = view.get(tuple([fact.args[i] for i in mask]))
+                if bucket is not None:
+                    buckets.append(bucket)
         return [c for bucket in buckets for c in bucket.consumers]
 
     def add(self, rule: Rule) -> None:

@@ -15,7 +15,7 @@ from deltafix.tabling.clauses import Clause, compile_clause
 from deltafix.tabling.goals import Goal, read_goal
 from deltafix.tabling.lexer import Source
 from deltafix.tabling.program import Declaration, Program
-from deltafix.tabling.reader import Place, ReadClause
+from deltafix.tabling.reader import Extent, ReadClause
 from deltafix.tabling.table import Forest
 from deltafix.tabling.terms import Term, atom, from_python, struct
 from deltafix.tabling.unify import instantiate, unify
@@ -53,7 +53,7 @@ def read_given(
         term = item if isinstance(item, Term) else _fact(item)
         term = instantiate((term,), (None,) * term.nvars)[0]
         names = tuple(variable_name(i) for i in range(term.nvars))
-        yield term, compile_clause(ReadClause(term, names, Place(0, 0), _NO_TEXT))
+        yield term, compile_clause(ReadClause(term, names, Extent(0, 0), _NO_TEXT))
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,15 @@ def check_invariants(forest: Forest) -> None:
     _require(not forest.created, "incomplete calls", list(forest.created))
     labels = [component.label for component in forest.graph.order]
     _require(labels == sorted(set(labels)), "component labels out of order", labels)
-    for one in forest.graph.order:
-        left = one.open or one.heap or one.fifo or one.marked or one.fresh
-        _require(not left, "work is left in a component", one.label)
+    for component in forest.graph.order:
+        left = (
+            component.open
+            or component.heap
+            or component.fifo
+            or component.marked
+            or component.fresh
+        )
+        _require(not left, "work is left in a component", component.label)
     for generator in forest.generators:
         _require(generator in generator.component.members, "call outside its component", generator)
         _bucket(generator.bucket, generator.root)
@@ -152,8 +158,8 @@ def _node(node: Consumer) -> None:
         if last and fits:
             _require(answer in consumed, "answer not consumed", node)
         _require(fits or answer not in consumed, "consumed what does not fit", node)
-    found = source.predicate.generators.get(source.args)
-    _require(found is source, "call not in its table", source)
+    call = source.predicate.generators.get(source.args)
+    _require(call is source, "call not in its table", source)
 
 
 _GroundRule: TypeAlias = tuple[Answer, set[Answer], set[Answer]]
@@ -207,14 +213,14 @@ def _ground_rule(answer: Answer, support: Consumer) -> _GroundRule:
 def _least_model(rules: list[_GroundRule], held: set[Answer]) -> set[Answer]:
     """The least model, a denied answer counting as absent iff it is not in `held`."""
     model: set[Answer] = set()
-    waiting = [rule for rule in rules if held.isdisjoint(rule[2])]
+    pending = [rule for rule in rules if held.isdisjoint(rule[2])]
     while True:
         left = []
-        for rule in waiting:
+        for rule in pending:
             if model.issuperset(rule[1]):
                 model.add(rule[0])
             else:
                 left.append(rule)
-        if len(left) == len(waiting):
+        if len(left) == len(pending):
             return model
-        waiting = left
+        pending = left

@@ -165,10 +165,10 @@ class AutoTables:
         for goal in self._goals.values():
             if self._kernel is not None:
                 answers = self._kernel.answers(goal)
-                found = {goal_term(goal.key[0], args): "true" for args in answers}
+                truths = {goal_term(goal.key[0], args): "true" for args in answers}
             else:
-                found = {s.term: s.truth for s in self.tables.query(str(goal))}
-            out[text_of(goal)] = found
+                truths = {s.term: s.truth for s in self.tables.query(str(goal))}
+            out[text_of(goal)] = truths
         return out
 
 
@@ -326,29 +326,29 @@ class Kernel:
 
     def keep(self, goal: Goal) -> None:
         """Report the changes of a goal from now on."""
-        places = tuple(i for i, a in enumerate(goal.args) if a.ground)
-        codes = tuple(self.symbols.code(goal.args[i]) for i in places)
+        positions = tuple(i for i, a in enumerate(goal.args) if a.ground)
+        codes = tuple(self.symbols.code(goal.args[i]) for i in positions)
         views = self.kept.setdefault(cast("str", self.relation(goal)), {})
-        views.setdefault(places, {}).setdefault(codes, []).append(goal)
+        views.setdefault(positions, {}).setdefault(codes, []).append(goal)
 
     def changes(self, delta: Delta | None) -> dict[str, Change]:
         """What a transaction changed, by kept goal. O(rows changed times patterns kept)."""
-        found: dict[Goal, tuple[list[Term], list[Term]]] = {}
+        by_goal: dict[Goal, tuple[list[Term], list[Term]]] = {}
         for name, views in self.kept.items():
             rows = None if delta is None else delta.get(name)
             if rows is None:
                 continue
             for side, changed in enumerate((rows.added, rows.removed)):
                 for row in cast("Iterable[tuple[int, ...]]", changed):
-                    for places, goals in views.items():
-                        for goal in goals.get(tuple([row[i] for i in places]), ()):
+                    for positions, goals in views.items():
+                        for goal in goals.get(tuple([row[i] for i in positions]), ()):
                             args = self.fits(goal, row)
                             if args is not None:
-                                sides = found.setdefault(goal, ([], []))
+                                sides = by_goal.setdefault(goal, ([], []))
                                 sides[side].append(goal_term(goal.key[0], args))
         return {
             text_of(goal): Change(tuple(added), tuple(removed))
-            for goal, (added, removed) in found.items()
+            for goal, (added, removed) in by_goal.items()
         }
 
     def fits(self, goal: Goal, row: tuple[int, ...]) -> tuple[Term, ...] | None:

@@ -57,8 +57,8 @@ class Source(datalog.Source):
         self, message: str, start: int, end: int, fix: str | None = None
     ) -> PrologSyntaxError:
         """A syntax error at a range of offsets."""
-        found = Diagnostic("DF710", message, self.span(start, max(end, start + 1)), fix)
-        return PrologSyntaxError(render(found, self.text), [found])
+        diagnostic = Diagnostic("DF710", message, self.span(start, max(end, start + 1)), fix)
+        return PrologSyntaxError(render(diagnostic, self.text), [diagnostic])
 
 
 def _unescape(body: str, quote: str, source: Source, start: int) -> str:
@@ -103,24 +103,24 @@ def tokenize(source: Source) -> Iterator[Token]:
     at = 0
     spaced = True
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             if text[at] in "'\"":
                 raise source.problem(
                     f"{text[at]} is never closed", at, at + 1, "close the quoted text"
                 )
             raise source.problem(f"no token starts with {text[at]!r}", at, at + 1)
-        kind = found.lastgroup or ""
-        at = found.end()
+        kind = match.lastgroup or ""
+        at = match.end()
         if kind in ("layout", "comment"):
             spaced = True
             continue
         if kind == "open_comment":
-            raise source.problem("/* is never closed", found.start(), at, "close it with */")
-        value = found[0]
+            raise source.problem("/* is never closed", match.start(), at, "close it with */")
+        value = match[0]
         if kind == "quoted":
-            value = _unescape(value[1:-1], "'", source, found.start() + 1)
+            value = _unescape(value[1:-1], "'", source, match.start() + 1)
         elif kind == "string":
-            value = _unescape(value[1:-1], '"', source, found.start() + 1)
-        yield Token(kind, value, found.start(), at, spaced)
+            value = _unescape(value[1:-1], '"', source, match.start() + 1)
+        yield Token(kind, value, match.start(), at, spaced)
         spaced = False

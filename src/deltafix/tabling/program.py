@@ -58,10 +58,10 @@ class Program:
 
     def predicate(self, key: Key) -> Predicate:
         """The predicate, made known if it was not."""
-        found = self.predicates.get(key)
-        if found is None:
-            found = self.predicates[key] = Predicate(key)
-        return found
+        predicate = self.predicates.get(key)
+        if predicate is None:
+            predicate = self.predicates[key] = Predicate(key)
+        return predicate
 
     def read(self, source: Source) -> Iterator[Clause | Declaration]:
         """Read a text into clauses and declarations; `op/3` takes effect at once.
@@ -94,9 +94,9 @@ class Program:
             for key in self._indicators(read, args[0]):
                 yield Declaration(key, tabled=name in ("table", "tabled"))
             return
-        said = f"`:- {name}/{len(args)}`" if name else "this directive"
+        directive = f"`:- {name}/{len(args)}`" if name else "this directive"
         way_out = _NOTHING_LOADED if name in _LOADING else _DIRECTIVES
-        raise read.problem(f"{said} is not part of the subset", way_out)
+        raise read.problem(f"{directive} is not part of the subset", way_out)
 
     def _indicators(self, read: ReadClause, term: Term) -> Iterator[Key]:
         """`p/2, q/1`, `[p/2]`, `p/2 as incremental` (taken as said: everything is)."""
@@ -123,7 +123,7 @@ class Program:
                 and isinstance(top.args[1], Int)
             ):
                 yield (top.args[0].name, top.args[1].value)
-            elif isinstance(top, Struct) and all(isinstance(one, Var) for one in top.args):
+            elif isinstance(top, Struct) and all(isinstance(arg, Var) for arg in top.args):
                 yield (top.name, len(top.args))  # `path(_, _)`: a variant table
             elif isinstance(top, Struct) and isinstance(top.args[0], Var):
                 message = f"answer subsumption of {top.name}/{len(top.args)} is not in the subset"

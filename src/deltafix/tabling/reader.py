@@ -1,7 +1,7 @@
 """Tokens to clauses: an operator-precedence reader that never recurses.
 
 A text is read clause by clause into `ReadClause`s: a term, the names of its variables, and a tree
-of places along its operators, so that a later error can point at one literal. Invariant: open
+of extents along its operators, so that a later error can point at one literal. Invariant: open
 brackets and pending operators live on explicit stacks, so nesting is bounded by memory only.
 Directives are read here and acted upon in `load`.
 """
@@ -34,44 +34,44 @@ _MOST_DIGITS = 4300
 _CLOSERS = {")": "(", "]": "[", "}": "{"}
 
 
-class Place(NamedTuple):
-    """Where a term stands; `parts` are the places of an operator's operands, left to right."""
+class Extent(NamedTuple):
+    """Where a term stands; `parts` are the extents of an operator's operands, left to right."""
 
     start: int
     end: int
-    parts: tuple[Place, ...] = ()
+    parts: tuple[Extent, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ReadClause:
-    """One clause: its term, variable names by number, its place, and the text it is from."""
+    """One clause: its term, variable names by number, its extent, and the text it is from."""
 
     term: Term
     names: tuple[str, ...]
-    place: Place
+    extent: Extent
     source: Source = field(compare=False, repr=False)
 
-    def span(self, place: Place | None = None) -> Span:
+    def span(self, extent: Extent | None = None) -> Span:
         """The span of a part of the clause, or of all of it."""
-        at = place or self.place
+        at = extent or self.extent
         return self.source.span(at.start, at.end)
 
     def problem(
         self,
         message: str,
         fix: str | None,
-        place: Place | None = None,
+        extent: Extent | None = None,
         kind: type[PrologError] = PrologError,
     ) -> PrologError:
         """The error for a part of the clause, or for all of it, with the text it speaks of."""
-        found = Diagnostic(kind.code, message, self.span(place), fix)
-        return kind(render(found, self.source.text), [found])
+        diagnostic = Diagnostic(kind.code, message, self.span(extent), fix)
+        return kind(render(diagnostic, self.source.text), [diagnostic])
 
 
 class _Operand(NamedTuple):
     term: Term
     priority: int
-    place: Place
+    extent: Extent
 
 
 class _Pending(NamedTuple):
@@ -150,24 +150,24 @@ class _Reader:
         numeric = following is not None and following.kind == "number" and not following.spaced
         if kind == "name" and value == "-" and numeric and following is not None:
             number = self._number(following, negative=True)
-            self._push(context, number, 0, Place(token.start, following.end))
+            self._push(context, number, 0, Extent(token.start, following.end))
             return 2, False
         if named and value in self.operators.prefix and self._starts_term(*ahead):
             context.operators.append(_Pending(self.operators.prefix[value], token, True))
             return 1, True
-        place = Place(token.start, token.end)
+        extent = Extent(token.start, token.end)
         if kind == "number":
-            self._push(context, self._number(token), 0, place)
+            self._push(context, self._number(token), 0, extent)
         elif kind == "string":
-            self._push(context, string(value), 0, place)
+            self._push(context, string(value), 0, extent)
         elif kind == "var":
-            self._push(context, self._variable(value), 0, place)
+            self._push(context, self._variable(value), 0, extent)
         elif named:
-            self._push(context, atom(value), 0, place)
+            self._push(context, atom(value), 0, extent)
         elif value in "([{":
             closer = {"[": "]", "{": "}"}.get(value)
             if closer and following is not None and following.value == closer:
-                self._push(context, atom(value + closer), 0, Place(token.start, following.end))
+                self._push(context, atom(value + closer), 0, Extent(token.start, following.end))
                 return 2, False
             stack.append(_Context(value, token.start))
             return 1, True
@@ -209,8 +209,8 @@ class _Reader:
             raise self._clash(value, token)
         if operator.right == 0:  # postfix
             context.operands.pop()
-            place = Place(left.place.start, token.end, (left.place,))
-            self._push(context, struct(value, (left.term,)), operator.priority, place)
+            extent = Extent(left.extent.start, token.end, (left.extent,))
+            self._push(context, struct(value, (left.term,)), operator.priority, extent)
             return False
         if context.operators and operator.priority > context.operators[-1].operator.right:
             raise self._clash(value, token)
@@ -247,12 +247,12 @@ class _Reader:
                 raise self._clash(operator.name, pending.token)
             if pending.prefix:
                 term = struct(operator.name, (right.term,))
-                place = Place(pending.token.start, right.place.end, (right.place,))
+                extent = Extent(pending.token.start, right.extent.end, (right.extent,))
             else:
                 left = context.operands.pop()
                 term = struct(operator.name, (left.term, right.term))
-                place = Place(left.place.start, right.place.end, (left.place, right.place))
-            context.operands.append(_Operand(term, operator.priority, place))
+                extent = Extent(left.extent.start, right.extent.end, (left.extent, right.extent))
+            context.operands.append(_Operand(term, operator.priority, extent))
 
     def _clash(self, name: str, token: Token) -> Exception:
         return self.source.problem(
@@ -274,12 +274,12 @@ class _Reader:
                 text = f"{token.value} closes {context.opener}"
             raise self.source.problem(text, token.start, token.end)
         operand = self._finish(context)
-        place = Place(context.start, token.end, operand.place.parts)
+        extent = Extent(context.start, token.end, operand.extent.parts)
         term, outer = operand.term, stack[-1]
         if context.functor is not None:
             context.items.append(term)
             term = struct(context.functor.value, context.items)
-            place = Place(context.functor.start, token.end)
+            extent = Extent(context.functor.start, token.end)
         elif context.opener == "[":
             if context.tail is None:
                 term = list_of([*context.items, term])
@@ -287,10 +287,10 @@ class _Reader:
                 term = list_of(context.items, term)
         elif context.opener == "{":
             term = struct("{}", (term,))
-        self._push(outer, term, 0, place)
+        self._push(outer, term, 0, extent)
 
-    def _push(self, context: _Context, term: Term, priority: int, place: Place) -> None:
-        context.operands.append(_Operand(term, priority, place))
+    def _push(self, context: _Context, term: Term, priority: int, extent: Extent) -> None:
+        context.operands.append(_Operand(term, priority, extent))
 
     # -- leaves ---------------------------------------------------------------------------------
 
@@ -340,7 +340,7 @@ def read_clauses(source: Source, operators: OperatorTable) -> Iterator[ReadClaus
         if not tokens:
             raise source.problem("a clause ends before it starts", token.start, token.end)
         operand = reader.read(tokens)
-        yield ReadClause(operand.term, tuple(reader.names), operand.place, source)
+        yield ReadClause(operand.term, tuple(reader.names), operand.extent, source)
         tokens = []
     if tokens:
         end = tokens[-1].end
@@ -366,4 +366,4 @@ def read_term(text: str, operators: OperatorTable) -> ReadClause:
             raise source.problem("more than one term", token.start, token.end, "one term")
     reader = _Reader(source, operators)
     operand = reader.read(tokens)
-    return ReadClause(operand.term, tuple(reader.names), operand.place, source)
+    return ReadClause(operand.term, tuple(reader.names), operand.extent, source)

@@ -235,12 +235,12 @@ class Tables:
                 self.changed = inserts, leaving = changes_of(forest, given)
                 if chosen == "scratch":
                     apply_from_scratch(forest, inserts, leaving)
-                    found = compared(forest, before)
+                    changes = compared(forest, before)
                 else:
                     apply(forest, inserts, leaving, chosen)
-                    found = net_changes(forest)
+                    changes = net_changes(forest)
                 self.visited = _by_predicate(forest.visited)
-                return TablesDelta(found, counters)
+                return TablesDelta(changes, counters)
         finally:
             forest.born.clear()
             forest.died.clear()
@@ -283,9 +283,9 @@ class Tables:
 
     def release(self, goal: str) -> None:
         """Keep a goal's table no longer; `collect` then drops what only it needed."""
-        found = self._find(goal)
-        if found is not None:
-            found.kept = 0
+        generator = self._find(goal)
+        if generator is not None:
+            generator.kept = 0
 
     def collect(self) -> int:
         """Drop the calls that no kept goal needs; returns how many. O(size of the tables)."""
@@ -298,11 +298,11 @@ class Tables:
         """Drop a goal's table and those that use it (all tables if None); returns how many."""
         self._finish()
         forest = self._forest
-        found = self._find(goal) if goal is not None else None
+        generator = self._find(goal) if goal is not None else None
         if goal is None:
             doomed = dict(forest.generators)
         else:
-            doomed = dependents([found]) if found is not None else {}
+            doomed = dependents([generator]) if generator is not None else {}
         discard(forest, doomed)
         return len(doomed)
 

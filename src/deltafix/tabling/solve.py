@@ -42,29 +42,29 @@ def call(
     forest: Forest, predicate: Predicate, args: tuple[Term, ...], caller: Generator | None
 ) -> Generator:
     """The generator of a call (`call_check_insert`): found by variant, or created and started."""
-    found = predicate.generators.get(args)
-    if found is not None:
-        return found
+    known = predicate.generators.get(args)
+    if known is not None:
+        return known
     forest.budget.entry()
-    made = Generator(predicate, args, forest.epoch)
+    generator = Generator(predicate, args, forest.epoch)
     graph = forest.graph
-    graph.admit(made, graph.on_top() if caller is None else graph.below(caller.component))
-    forest.put(predicate.generators, args, made)
-    forest.put(forest.generators, made)
-    forest.created[made] = None
+    graph.admit(generator, graph.on_top() if caller is None else graph.below(caller.component))
+    forest.put(predicate.generators, args, generator)
+    forest.put(forest.generators, generator)
+    forest.created[generator] = None
     forest.counters.calls_created += 1
     if forest.trace is not None:
-        forest.trace.call(made)
-    bucket = made.bucket = predicate.bucket(args)
-    made.root.source = bucket
-    subscribe(forest, bucket, made.root)
+        forest.trace.call(generator)
+    bucket = generator.bucket = predicate.bucket(args)
+    generator.root.source = bucket
+    subscribe(forest, bucket, generator.root)
     for rule in predicate.rules:
-        if made.fits(rule):
-            forest.agenda.consume(rule, made.root)
+        if generator.fits(rule):
+            forest.agenda.consume(rule, generator.root)
     for fact in predicate.matching(bucket):
-        forest.agenda.consume(fact, made.root)
-    forest.agenda.open(made.component)
-    return made
+        forest.agenda.consume(fact, generator.root)
+    forest.agenda.open(generator.component)
+    return generator
 
 
 def consume(forest: Forest, premise: Premise, consumer: Consumer) -> None:
@@ -162,8 +162,8 @@ def _built_in(rule: Rule, literal: Literal, row: Row) -> Iterator[Row]:
             if bound is not None:
                 yield bound
     except ArithmeticFaultError as cause:
-        found = rule.clause.problem("DF714", str(cause), literal, "bind it by an earlier goal")
-        raise EvaluationError(rule.clause.render(found), [found]) from cause
+        diagnostic = rule.clause.problem("DF714", str(cause), literal, "bind it by an earlier goal")
+        raise EvaluationError(rule.clause.render(diagnostic), [diagnostic]) from cause
 
 
 def _node(
@@ -215,11 +215,11 @@ def _negate(
 ) -> None:
     rule, literal = cast("Rule", consumer.rule), consumer.literal
     if not all(a.ground for a in args):
-        found = rule.clause.problem(
+        diagnostic = rule.clause.problem(
             "DF713", "negation of a goal with an unbound variable", literal,
             "bind every variable of the negated goal by an earlier goal",
         )  # fmt: skip
-        raise UnsafeNegationError(rule.clause.render(found), [found])
+        raise UnsafeNegationError(rule.clause.render(diagnostic), [diagnostic])
     generator = call(forest, predicate, args, consumer.generator)
     consumer.source = generator
     if not generator.negations:  # nobody asked before: its sweeps left this alone
@@ -234,11 +234,11 @@ def _negate(
 
 def _unknown(forest: Forest, rule: Rule, literal: Literal) -> UnknownPredicateError:
     name, arity = literal.key
-    found: Diagnostic = rule.clause.problem(
+    diagnostic: Diagnostic = rule.clause.problem(
         "DF712", f"unknown predicate {name}/{arity}", literal,
         forest.program.known_like(literal.key),
     )  # fmt: skip
-    return UnknownPredicateError(rule.clause.render(found), [found])
+    return UnknownPredicateError(rule.clause.render(diagnostic), [diagnostic])
 
 
 def _support(forest: Forest, rule: Rule, row: Row, premise: Premise, previous: Consumer) -> None:
@@ -263,8 +263,8 @@ def _support(forest: Forest, rule: Rule, row: Row, premise: Premise, previous: C
         gained(forest, leaf)
         if forest.trace is not None:
             forest.trace.support(leaf, new=True)
-        for waiting in list(generator.consumers):
-            forest.agenda.consume(answer, waiting)
+        for consumer in list(generator.consumers):
+            forest.agenda.consume(answer, consumer)
         return
     leaf.answer = answer
     forest.put(answer.supports, leaf)
@@ -351,7 +351,7 @@ def _crossing(parts: list[Component]) -> list[Consumer]:
     """
     largest = max(parts, key=lambda c: len(c.members))
     chosen = set(parts)
-    found: dict[Consumer, None] = {}
+    crossing: dict[Consumer, None] = {}
     for part in parts:
         if part is largest:
             continue
@@ -359,7 +359,7 @@ def _crossing(parts: list[Component]) -> list[Consumer]:
             for consumer in (*member.consumers, *member.negations):
                 home = consumer.generator.component
                 if home is not part and home in chosen:
-                    found[consumer] = None
+                    crossing[consumer] = None
             stack = list(member.root.children or ())
             while stack:
                 node = stack.pop()
@@ -367,10 +367,10 @@ def _crossing(parts: list[Component]) -> list[Consumer]:
                 if type(source) is Generator:
                     home = source.component
                     if home is not part and home in chosen:
-                        found[node] = None
+                        crossing[node] = None
                 if node.children:
                     stack.extend(node.children)
-    return list(found)
+    return list(crossing)
 
 
 def _raise(forest: Forest, work: list[Consumer]) -> None:

@@ -115,46 +115,46 @@ def var(index: int) -> Var:
 
 def atom(name: str) -> Atom:
     """The atom called `name`."""
-    found = _ATOMS.get(name)
-    if found is None:
-        found = _ATOMS[name] = Atom(name)
-    return found
+    term = _ATOMS.get(name)
+    if term is None:
+        term = _ATOMS[name] = Atom(name)
+    return term
 
 
 def integer(value: int) -> Int:
     """The integer term of that value."""
-    found = _SMALL.get(value)
-    if found is None:
-        found = _INTS.get(value)
-        if found is None:
-            found = _INTS[value] = Int(value)
-    return found
+    term = _SMALL.get(value)
+    if term is None:
+        term = _INTS.get(value)
+        if term is None:
+            term = _INTS[value] = Int(value)
+    return term
 
 
 def floating(value: float) -> Float:
     """The float term of that value; every NaN is one term."""
     key = float.hex(value)  # 0.0 == -0.0 and nan != nan as dictionary keys: the text is exact
-    found = _FLOATS.get(key)
-    if found is None:
-        found = _FLOATS[key] = Float(value)
-    return found
+    term = _FLOATS.get(key)
+    if term is None:
+        term = _FLOATS[key] = Float(value)
+    return term
 
 
 def string(value: str) -> String:
     """The string term of that text."""
-    found = _STRINGS.get(value)
-    if found is None:
-        found = _STRINGS[value] = String(value)
-    return found
+    term = _STRINGS.get(value)
+    if term is None:
+        term = _STRINGS[value] = String(value)
+    return term
 
 
 def struct(name: str, args: Sequence[Term]) -> Struct:
     """The compound `name(args)`. O(number of arguments)."""
     key = (name, tuple(args))
-    found = _STRUCTS.get(key)
-    if found is None:
-        found = _STRUCTS[key] = Struct(name, key[1])
-    return found
+    term = _STRUCTS.get(key)
+    if term is None:
+        term = _STRUCTS[key] = Struct(name, key[1])
+    return term
 
 
 NIL: Final = atom("[]")

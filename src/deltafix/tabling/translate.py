@@ -49,13 +49,13 @@ class Symbols:
 
     def code(self, term: Term) -> int:
         """The number of a constant. Raises Untranslatable for anything else."""
-        found = self.codes.get(term)
-        if found is None:
+        code = self.codes.get(term)
+        if code is None:
             if isinstance(term, Struct | Var):
                 raise Untranslatable(f"the term {term!r} is no constant")
-            found = self.codes[term] = len(self.terms)
+            code = self.codes[term] = len(self.terms)
             self.terms.append(term)
-        return found
+        return code
 
 
 @dataclass(slots=True)
@@ -137,17 +137,17 @@ class _Work:
         """The relation of a predicate's answers under a pattern of bound arguments."""
         if not self.out.demand:
             pattern = "f" * len(pattern)
-        found = self.out.answers.get((key, pattern))
-        if found is None:
-            found = f"r{self.symbols.number(key)}_{pattern}"
-            self.out.answers[key, pattern] = found
-            self._declare(found, key[1] + 1, given=False)
+        name = self.out.answers.get((key, pattern))
+        if name is None:
+            name = f"r{self.symbols.number(key)}_{pattern}"
+            self.out.answers[key, pattern] = name
+            self._declare(name, key[1] + 1, given=False)
             if self.out.demand:
                 demand = f"d{self.symbols.number(key)}_{pattern}"
                 self.out.demands[key, pattern] = demand
                 self._declare(demand, pattern.count("b") + 1, given=True)
             self.pending.append((key, pattern))
-        return found
+        return name
 
     def drain(self) -> None:
         """Write the rules of every relation asked for, and of those they ask for."""
@@ -175,7 +175,7 @@ class _Work:
             }
             for key, name in names.items()
         }
-        part = {name: at for at, some in enumerate(components(needed)) for name in some}
+        part = {name: at for at, component in enumerate(components(needed)) for name in component}
         for key, name in names.items():
             for rule in self.rules.get(key, ()):
                 for literal in rule.body:

@@ -67,35 +67,40 @@ class _Door:
         except LiveError as error:
             return _refused(error)
         with self.source.lock:
-            found = [one.to_dict() for one in self.source.relations().values()]
+            relations = [relation.to_dict() for relation in self.source.relations().values()]
             return JSONResponse(
-                {"epoch": self.source.epoch, "writable": self.writable, "relations": found}
+                {"epoch": self.source.epoch, "writable": self.writable, "relations": relations}
             )
 
     def rows(self, request: Request) -> Response:
         """A page of rows, all pages as of one epoch: `after` is the `next` of the page before."""
-        name, asked = request.path_params["name"], request.query_params
+        name, query = request.path_params["name"], request.query_params
         try:
             _require_known(request, "limit", "after", "where")
-            limit, after = asked.get("limit", str(_PAGE)), asked.get("after")
+            limit, after = query.get("limit", str(_PAGE)), query.get("after")
             if not (_is_number(limit) and int(limit)):
                 message = f"limit is {shown(limit)}, and a page has 1 row to {_MOST:,}"
                 raise LiveError(message, value=limit)
             epoch, offset = None, 0
             if after is not None:
-                place, _, rest = after.partition("-")
-                if not (_is_number(place.rpartition(".")[2]) and _is_number(rest)):
+                event_id, _, rest = after.partition("-")
+                if not (_is_number(event_id.rpartition(".")[2]) and _is_number(rest)):
                     message = f"after is {shown(after)}, and takes `next` of the page before"
                     raise LiveError(message, value=after)
-                epoch, offset = self.feed.start(name, place), int(rest)
-            found = self.feed.snapshot(name, epoch, self._where(request))
+                epoch, offset = self.feed.start(name, event_id), int(rest)
+            snapshot = self.feed.snapshot(name, epoch, self._where(request))
         except DeltafixError as error:
             return _refused(error)
         end = offset + min(int(limit), _MOST)
-        place = self.feed.place(found.epoch)
-        following = f"{place}-{end}" if end < len(found.rows) else None
-        head = {"epoch": found.epoch, "id": place, "size": len(found.rows), "next": following}
-        text = f'{json.dumps(head)[:-1]}, "rows": [{",".join(found.rows[offset:end])}]}}'
+        event_id = self.feed.event_id(snapshot.epoch)
+        following = f"{event_id}-{end}" if end < len(snapshot.rows) else None
+        head = {
+            "epoch": snapshot.epoch,
+            "id": event_id,
+            "size": len(snapshot.rows),
+            "next": following,
+        }
+        text = f'{json.dumps(head)[:-1]}, "rows": [{",".join(snapshot.rows[offset:end])}]}}'
         return Response(text, media_type="application/json")
 
     async def changes(self, request: Request) -> Response:
@@ -104,11 +109,11 @@ class _Door:
         They go on after the event of `Last-Event-ID`, or from now.
         """
         name = request.path_params.get("name")
-        place = request.headers.get("last-event-id") or request.query_params.get("after")
+        event_id = request.headers.get("last-event-id") or request.query_params.get("after")
         try:
             _require_known(request, "after", *(() if name is None else ("where",)))
             where = await run_in_threadpool(self._where, request)
-            await run_in_threadpool(self.feed.start, name, place)
+            await run_in_threadpool(self.feed.start, name, event_id)
         except GoneError:
             pass  # told as an event: a browser's EventSource does not read bodies of errors
         except DeltafixError as error:
@@ -117,7 +122,7 @@ class _Door:
             limit = self.feed.limits.streams
             message = f"{limit} readers follow already; close one, or come again later"
             return _refused(LiveError(message, streams=limit), 503)
-        return _Stream(self.feed.follow(name, place, where), self.feed.limits.stall)
+        return _Stream(self.feed.follow(name, event_id, where), self.feed.limits.stall)
 
     def _where(self, request: Request) -> Where | None:
         """The values that rows are to have. Raises LiveError, FactError, UnknownRelationError."""
@@ -171,15 +176,15 @@ class _Door:
 def _edit_of(text: bytes) -> tuple[str, str, Any]:
     """The verb, the relation and the row of a line. Raises LiveError."""
     try:
-        found = _json_of(text)
+        edit = _json_of(text)
     except (ValueError, RecursionError) as error:
         raise LiveError(f"this is not JSON: {error}; a line is {_LINE}") from None
-    if isinstance(found, dict):
+    if isinstance(edit, dict):
         for verb in _VERBS:
-            name = found.get(verb)
-            if found.keys() == {verb, "row"} and isinstance(name, str):
-                return verb, name, found["row"]
-    raise LiveError(f"{shown(found)} is no edit; a line is {_LINE}", value=found)
+            name = edit.get(verb)
+            if edit.keys() == {verb, "row"} and isinstance(name, str):
+                return verb, name, edit["row"]
+    raise LiveError(f"{shown(edit)} is no edit; a line is {_LINE}", value=edit)
 
 
 def _json_of(text: bytes | str) -> Any:
@@ -216,8 +221,12 @@ def _refused(error: DeltafixError, status: int | None = None, *, line: int = 0) 
         )
     text = str(error)
     if isinstance(error, ProgramError) and error.diagnostics:
-        found = error.diagnostics[0]  # without the text of a statement that nobody wrote
-        text = found.message if not found.help else f"{found.message}; {found.help}"
+        diagnostic = error.diagnostics[0]  # without the text of a statement that nobody wrote
+        text = (
+            diagnostic.message
+            if not diagnostic.help
+            else f"{diagnostic.message}; {diagnostic.help}"
+        )
     answer: dict[str, Any] = {"error": f"line {line}: {text}" if line else text, "code": error.code}
     if line:
         answer["line"] = line

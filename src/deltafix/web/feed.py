@@ -125,7 +125,7 @@ class _History(Generic[_Kept]):
                 "it was too slow; read the rows again"
             )
             raise GoneError(message, epoch=epoch)
-        return next((one for one in self.entries if one.epoch > epoch), None)
+        return next((entry for entry in self.entries if entry.epoch > epoch), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +164,12 @@ class Feed:
     # --- what is told --------------------------------------------------------------------------
 
     def _tell(self, epoch: int, changes: Mapping[str, Part]) -> None:
-        found = self._shown(epoch, changes)
+        shown = self._shown(epoch, changes)
         limits = self.limits
         with self._guard:
-            self.last, self.delta = found, changes if isinstance(changes, Delta) else None
-            self._reports.append(found.work)
-            self._all.note(found, min(_EPOCHS, limits.epochs), limits.rows)
+            self.last, self.delta = shown, changes if isinstance(changes, Delta) else None
+            self._reports.append(shown.work)
+            self._all.note(shown, min(_EPOCHS, limits.epochs), limits.rows)
             for name, history in list(self._histories.items()):
                 if name not in changes:
                     continue
@@ -197,23 +197,23 @@ class Feed:
 
     def _wake(self) -> None:
         with self._guard:
-            waiting = tuple(self._waiting.items())
-        for event, loop in waiting:
+            pending = tuple(self._waiting.items())
+        for event, loop in pending:
             with suppress(RuntimeError):  # the loop has been closed: its readers are gone
                 loop.call_soon_threadsafe(event.set)
 
     def _shown(self, epoch: int, changes: Mapping[str, Part]) -> Epoch:
         """An epoch for pages, in the words of now: its names may mean something else later."""
-        told: dict[str, dict[str, Any]] = {}
+        by_relation: dict[str, dict[str, Any]] = {}
         size = 0
         for name in changes:
             sides = (changes[name].added, changes[name].removed)
             added, removed = ([self.source.fact(name, row) for row in side[:SHOWN]]
                               for side in sides)  # fmt: skip
             counts = [len(side) for side in sides]
-            told[name] = {"added": added, "removed": removed, "counts": counts}
+            by_relation[name] = {"added": added, "removed": removed, "counts": counts}
             size += len(added) + len(removed)
-        return Epoch(epoch, told, _report(self.source.engine.last_epoch), size)
+        return Epoch(epoch, by_relation, _report(self.source.engine.last_epoch), size)
 
     def _history(self, name: str) -> _History[_Entry]:
         """That of a relation, from now on if there is none. `source.lock` is held.
@@ -225,8 +225,8 @@ class Feed:
             history = self._histories.get(name)
             if history is None or history.shape != shape:
                 history = self._histories[name] = _History(shape, self.source.epoch)
-                for one in [key for key in self._snapshots if key[0] == name]:
-                    del self._snapshots[one]
+                for key in [key for key in self._snapshots if key[0] == name]:
+                    del self._snapshots[key]
             return history
 
     def reports(self) -> list[dict[str, Any]]:
@@ -260,13 +260,13 @@ class Feed:
                     added, removed = _sides(entry, where)
                     counts.subtract(added)
                     counts.update(removed)
-            made = Snapshot(epoch, sorted(counts.elements()))
-            self._snapshots[key] = made
+            snapshot = Snapshot(epoch, sorted(counts.elements()))
+            self._snapshots[key] = snapshot
             while len(self._snapshots) > _SNAPSHOTS:
                 self._snapshots.popitem(last=False)
-            return made
+            return snapshot
 
-    def start(self, name: str | None, place: str | None) -> int:
+    def start(self, name: str | None, event_id: str | None) -> int:
         """The epoch after which a reader goes on, from the id of an event; None: from now.
 
         Of all relations where no name is given: then nobody waits for an epoch that is being made.
@@ -274,16 +274,16 @@ class Feed:
         """
         if name is None:
             with self._guard:
-                return self._from(self._all, self._all.last, place)
+                return self._from(self._all, self._all.last, event_id)
         with self.source.lock:
-            return self._from(self._history(name), self.source.epoch, place)
+            return self._from(self._history(name), self.source.epoch, event_id)
 
-    def _from(self, history: _History[Any], now: int, place: str | None) -> int:
-        if place is None:
+    def _from(self, history: _History[Any], now: int, event_id: str | None) -> int:
+        if event_id is None:
             return now
-        run, _, epoch = place.rpartition(".")
+        run, _, epoch = event_id.rpartition(".")
         if not (epoch.isascii() and epoch.isdigit() and len(epoch) < 16):
-            raise LiveError(f"{place!r} is no id of an event; ids are RUN.EPOCH", place=place)
+            raise LiveError(f"{event_id!r} is no id of an event; ids are RUN.EPOCH", place=event_id)
         if run != self.run:
             raise GoneError("the id is of another run of the server: read the rows again")
         self._require(history, int(epoch), now)
@@ -300,7 +300,7 @@ class Feed:
     # --- changes -------------------------------------------------------------------------------
 
     async def follow(
-        self, name: str | None, place: str | None, where: Where | None = None
+        self, name: str | None, event_id: str | None, where: Where | None = None
     ) -> AsyncIterator[str]:
         """Server-sent events: `ready`, then one for each epoch, `gone` where place or relation is.
 
@@ -314,9 +314,9 @@ class Feed:
         self._waiting[event] = asyncio.get_running_loop()
         try:
             try:
-                epoch = await run_in_threadpool(self.start, name, place)
-                told = {"epoch": epoch} if name is None else {"relation": name, "epoch": epoch}
-                yield _event("ready", self.place(epoch), json.dumps(told))
+                epoch = await run_in_threadpool(self.start, name, event_id)
+                ready = {"epoch": epoch} if name is None else {"relation": name, "epoch": epoch}
+                yield _event("ready", self.event_id(epoch), json.dumps(ready))
                 heard, passed = -1, ""
                 while not self._is_over:
                     event.clear()
@@ -324,13 +324,13 @@ class Feed:
                         heard, text = self._files
                         yield _event("files", "", text)
                         continue
-                    found = await run_in_threadpool(self._after, name, epoch, where)
-                    if found is not None:
-                        epoch, text = found
-                        passed = "" if text else f"id: {self.place(epoch)}\n"
+                    following = await run_in_threadpool(self._after, name, epoch, where)
+                    if following is not None:
+                        epoch, text = following
+                        passed = "" if text else f"id: {self.event_id(epoch)}\n"
                         if text:
                             kind = "epoch" if name is None else "delta"
-                            yield _event(kind, self.place(epoch), text)
+                            yield _event(kind, self.event_id(epoch), text)
                         continue
                     try:
                         await asyncio.wait_for(event.wait(), self.limits.heartbeat)
@@ -347,7 +347,7 @@ class Feed:
         """Whether no more may follow."""
         return len(self._waiting) >= self.limits.streams
 
-    def place(self, epoch: int) -> str:
+    def event_id(self, epoch: int) -> str:
         """The id of an event."""
         return f"{self.run}.{epoch}"
 
@@ -355,11 +355,11 @@ class Feed:
         """The next change after an epoch, and what is told of it, if anything. Raises GoneError."""
         if name is None:
             with self._guard:
-                found = self._all.after(epoch)
-            if found is None:
+                shown = self._all.after(epoch)
+            if shown is None:
                 return None
-            told = {"epoch": found.epoch, "changes": found.changes, "work": found.work}
-            return found.epoch, json.dumps(told)
+            message = {"epoch": shown.epoch, "changes": shown.changes, "work": shown.work}
+            return shown.epoch, json.dumps(message)
         with self._guard:
             history = self._histories.get(name)
             entry = None if history is None else history.after(epoch)
@@ -393,42 +393,47 @@ def _sides(entry: _Entry, where: Where | None) -> tuple[list[str], list[str]]:
 
 
 def _texts(write: Write, rows: Iterable[Any], where: Where | None) -> list[str]:
-    asked = () if where is None else tuple(where.items())
+    conditions = () if where is None else tuple(where.items())
     return [
         json.dumps(row, ensure_ascii=False, separators=(",", ":"))
         for row in map(write, rows)
-        if all(name in row and row[name] == value for name, value in asked)
+        if all(name in row and row[name] == value for name, value in conditions)
     ]
 
 
-def _event(kind: str, place: str, data: str) -> str:
-    first = f"id: {place}\n" if place else ""
+def _event(kind: str, event_id: str, data: str) -> str:
+    first = f"id: {event_id}\n" if event_id else ""
     return f"{first}event: {kind}\ndata: {data}\n\n"
 
 
 def _files(problems: Iterable[Problem], edit: ProgramEdit | None) -> str:
     """What stands of the files, as JSON; an edit's rules are cut as rows are."""
-    told: dict[str, Any] = {"edit": None}
-    told["problems"] = [
-        {"file": one.path.name, "path": str(one.path), "text": one.text, "kept": one.kept}
-        for one in problems
+    document: dict[str, Any] = {"edit": None}
+    document["problems"] = [
+        {
+            "file": problem.path.name,
+            "path": str(problem.path),
+            "text": problem.text,
+            "kept": problem.kept,
+        }
+        for problem in problems
     ]
     if edit is not None:
-        told["edit"] = {
+        document["edit"] = {
             "epoch": edit.epoch,
             "files": [path.name for path in edit.paths],
             "rules": [str(rule) for rule in edit.rules[:SHOWN]],
             "count": len(edit.rules),
             "changed": edit.changed,
         }
-    return json.dumps(told)
+    return json.dumps(document)
 
 
 def _report(epoch: EpochReport) -> dict[str, Any]:
     """An epoch's work for JSON; rules by number, as text keys."""
-    found: dict[str, Any] = {"touched": epoch.touched}
-    for one in fields(epoch):
-        value = getattr(epoch, one.name)
+    report: dict[str, Any] = {"touched": epoch.touched}
+    for counter in fields(epoch):
+        value = getattr(epoch, counter.name)
         is_map = isinstance(value, Mapping)
-        found[one.name] = {str(key): n for key, n in value.items()} if is_map else value
-    return found
+        report[counter.name] = {str(key): n for key, n in value.items()} if is_map else value
+    return report

@@ -40,19 +40,19 @@ def graph(db: Database, relation: str, focus: str = "", depth: int = 1) -> dict[
     values, codes = db._committed(relation)
     ends: Ids = codes.astype(np.int64)
     ends[:, 1] += _shift(schema)
-    found = _named(db, values, schema, ends, focus) if focus else ends[:0, 0]
-    inside, is_whole = _around(ends, found, depth) if focus else _first(ends)
+    focused = _named(db, values, schema, ends, focus) if focus else ends[:0, 0]
+    inside, is_whole = _around(ends, focused, depth) if focus else _first(ends)
     within = np.flatnonzero(np.isin(ends, inside).all(axis=1))
     is_whole = is_whole and len(within) <= EDGES
     within = within[:EDGES]
     rows = values.rows(schema, codes[within])
     texts = _labels(values, schema, inside)
-    place = {node: number for number, node in enumerate(inside.tolist())}
+    numbers = {node: number for number, node in enumerate(inside.tolist())}
     return {
-        "nodes": [{"key": key, "label": text} for key, text in zip(place, texts, strict=True)],
-        "focus": [place[node] for node in found.tolist() if node in place],
+        "nodes": [{"key": key, "label": text} for key, text in zip(numbers, texts, strict=True)],
+        "focus": [numbers[node] for node in focused.tolist() if node in numbers],
         "edges": [
-            {"from": place[a], "to": place[b], "fact": show_row(relation, row)}
+            {"from": numbers[a], "to": numbers[b], "fact": show_row(relation, row)}
             for (a, b), row in zip(ends[within].tolist(), rows, strict=True)
         ],
         "is_whole": is_whole,
@@ -97,21 +97,21 @@ def _named(db: Database, values: Codes, schema: Schema, ends: Ids, focus: str) -
     if code is not None:  # the labels of all nodes need not be read
         shifts = [0, _shift(schema)]
         columns = enumerate(schema.columns)
-        symbols = [n for n, one in columns if one.type == "symbol" and one.of is None]
-        exact = np.unique(np.array([code + shifts[place] for place in symbols], dtype=np.int64))
+        symbols = [n for n, column in columns if column.type == "symbol" and column.of is None]
+        exact = np.unique(np.array([code + shifts[column] for column in symbols], dtype=np.int64))
         exact = exact[np.isin(exact, ends)]
         if len(exact):
             return exact
     nodes = np.unique(ends)
     texts = _labels(values, schema, nodes)
-    found = [place for place, text in enumerate(texts) if text == focus]
-    if not found:
+    matches = [index for index, text in enumerate(texts) if text == focus]
+    if not matches:
         wanted = focus.casefold()
-        found = [place for place, text in enumerate(texts) if wanted in text.casefold()]
-    if not found:
+        matches = [index for index, text in enumerate(texts) if wanted in text.casefold()]
+    if not matches:
         message = f"no node of {schema.relation} contains {focus!r}"
         raise FactError(message, relation=schema.relation, value=focus)
-    return nodes[np.array(found, dtype=np.int64)]
+    return nodes[np.array(matches, dtype=np.int64)]
 
 
 def _labels(values: Codes, schema: Schema, nodes: Ids) -> list[str]:

@@ -56,7 +56,9 @@ def new_token() -> str:
 def require_token(token: str, where: str = "the key") -> str:
     """The key, if it can be one. Raises AccessError, which does not show it."""
     if _TOKEN.fullmatch(token) is None:
-        others = sorted({one for one in token if not re.fullmatch(r"[A-Za-z0-9._~-]", one)})
+        others = sorted(
+            {character for character in token if not re.fullmatch(r"[A-Za-z0-9._~-]", character)}
+        )
         what = f"{shown(others[0])} in it" if others else f"{len(token)} characters"
         message = f"{where} has {what}; a key is 22 to 512 of A-Z a-z 0-9 - . _ ~, best random ones"
         raise AccessError(message, size=len(token))
@@ -71,20 +73,22 @@ def read_token(path: Path) -> str:
     name = shlex.quote(str(path))
     try:
         with path.open("rb") as file:
-            found = os.fstat(file.fileno())
-            if found.st_uid not in (os.geteuid(), 0):
+            status = os.fstat(file.fileno())
+            if status.st_uid not in (os.geteuid(), 0):
                 message = (
                     f"{path} is another user's, who may change the key; use a file of your own"
                 )
-                raise AccessError(message, path=str(path), owner=found.st_uid)
-            if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-                mode = stat.filemode(found.st_mode)
+                raise AccessError(message, path=str(path), owner=status.st_uid)
+            if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                mode = stat.filemode(status.st_mode)
                 message = f"{path} is {mode}: others than its owner may use it; chmod 600 {name}"
                 raise AccessError(message, path=str(path), mode=mode)
             text = file.read(_MOST)
     except OSError as error:
-        made = f"(umask 077; openssl rand -hex 32 > {name})"
-        message = f"{path} cannot be read: {error.strerror or error}; a key file is made by {made}"
+        command = f"(umask 077; openssl rand -hex 32 > {name})"
+        message = (
+            f"{path} cannot be read: {error.strerror or error}; a key file is made by {command}"
+        )
         raise AccessError(message, path=str(path)) from None
     return require_token(text.decode("latin-1").strip(), str(path))
 
@@ -94,16 +98,16 @@ def origin_of(text: str) -> str:
 
     Raises AccessError.
     """
-    found = _ORIGIN.fullmatch(text)
-    port = int(found[3]) if found and found[3] else None
-    if found is None or not (port is None or 0 < port < 1 << 16):
+    match = _ORIGIN.fullmatch(text)
+    port = int(match[3]) if match and match[3] else None
+    if match is None or not (port is None or 0 < port < 1 << 16):
         message = (
             f"{shown(text)} is no origin; one is a scheme, a host and perhaps a port, and each is "
             "named: https://app.example or http://localhost:3000"
         )
         raise AccessError(message, origin=text)
-    host = f"{found[1]}://{found[2].lower()}"
-    return host if port in (None, _PORTS[found[1]]) else f"{host}:{port}"
+    host = f"{match[1]}://{match[2].lower()}"
+    return host if port in (None, _PORTS[match[1]]) else f"{host}:{port}"
 
 
 class Guard:

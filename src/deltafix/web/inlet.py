@@ -59,19 +59,19 @@ class Inlet:
 
     Args:
         pipeline: one whose rows this process keeps.
-        told: hears each epoch.
+        on_epoch: hears each epoch.
 
     Attributes:
         lock: whoever holds it has the pipeline to itself.
     """
 
-    def __init__(self, pipeline: Pipeline, told: Callable[[Epoch], object]) -> None:
+    def __init__(self, pipeline: Pipeline, on_epoch: Callable[[Epoch], object]) -> None:
         self._pipeline = pipeline
-        self._told = told
+        self._on_epoch = on_epoch
         self._inputs = {
             source.name: source for source in pipeline.sources if isinstance(source, HttpInput)
         }
-        self._outputs = {one.relation: one for one in pipeline.config.outputs}
+        self._outputs = {output.relation: output for output in pipeline.config.outputs}
         self.lock = threading.Lock()
         self._waiting = 0
         routes = [
@@ -94,7 +94,7 @@ class Inlet:
                 epoch = self._pipeline.step()
             if epoch is None:
                 break
-            self._told(epoch)
+            self._on_epoch(epoch)
         for error in self._pipeline.stopped.values():
             on_stop(error)
 
@@ -103,15 +103,15 @@ class Inlet:
     def _list(self, _: Request) -> Response:
         with self.lock:
             epoch = self._pipeline.maintainer.epoch
-        found = [
+        inputs = [
             {
-                "name": name, "relation": one.schema.show(), "bytes": one.values["bytes"],
-                "columns": list(one.values["columns"] or one.schema.names),
-                "envelope": one.values["envelope"], "sign": one.values["sign"],
+                "name": name, "relation": source.schema.show(), "bytes": source.values["bytes"],
+                "columns": list(source.values["columns"] or source.schema.names),
+                "envelope": source.values["envelope"], "sign": source.values["sign"],
             }
-            for name, one in self._inputs.items()
+            for name, source in self._inputs.items()
         ]  # fmt: skip
-        return JSONResponse({"epoch": epoch, "inputs": found})
+        return JSONResponse({"epoch": epoch, "inputs": inputs})
 
     async def _post(self, request: Request) -> Response:
         source = self._source(request.path_params["name"])
@@ -143,7 +143,7 @@ class Inlet:
                 answer = {"epoch": maintainer.epoch, "replayed": False, "read": 0}
                 if portion:
                     epoch = maintainer.commit([portion])
-                    self._told(epoch)
+                    self._on_epoch(epoch)
                     new, old = epoch.given
                     answer |= {
                         "epoch": epoch.epoch, "read": epoch.read[source.name],

@@ -49,10 +49,10 @@ def write_sql(value: Any) -> Any:
     if isinstance(value, Decimal):
         return format(value, "f")
     if isinstance(value, Mapping):
-        return {name: write_sql(one) for name, one in value.items()}
+        return {name: write_sql(field) for name, field in value.items()}
     if isinstance(value, bytes):
         return plain_text(value)
-    return [write_sql(one) for one in value]
+    return [write_sql(element) for element in value]
 
 
 def object_of(given: Any, names: Sequence[str], takes: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _read(given: Any, kind: SqlType) -> Any:
     if given is None:
         return None
     if kind.element is not None and isinstance(given, list):
-        return [_read(one, kind.element) for one in given]
+        return [_read(element, kind.element) for element in given]
     if kind.fields and isinstance(given, dict) and given.keys() == {n for n, _ in kind.fields}:
         return {name: _read(given[name], of) for name, of in kind.fields}
     if isinstance(given, str) and kind.name != "TEXT":

@@ -84,23 +84,25 @@ class Page(ABC):
         source = self.source
         with source.reading:
             relations = []
-            for name, one in source.relations().items():
+            for name, relation in source.relations().items():
                 with suppress(UnknownRelationError):  # an edit of rules has just taken it away
                     relations.append(
                         {
                             "name": name,
-                            "columns": [f"{column}: {kind}" for column, kind, _ in one.columns],
+                            "columns": [
+                                f"{column}: {kind}" for column, kind, _ in relation.columns
+                            ],
                             "size": source.count(name),
-                            "is_graph": one.is_graph,
-                            "is_input": one.kind in ("input", "table"),
+                            "is_graph": relation.is_graph,
+                            "is_input": relation.kind in ("input", "table"),
                         }
                     )
             epoch = source.epoch
-        found = {"title": self.title, "epoch": epoch, "writable": self.writable}
+        head = {"title": self.title, "epoch": epoch, "writable": self.writable}
         last = self.feed.last
         changed = {} if last is None else last.changes
-        told = {"language": source.language, "relations": relations, "changed": changed}
-        return JSONResponse({**found, **told})
+        body = {"language": source.language, "relations": relations, "changed": changed}
+        return JSONResponse({**head, **body})
 
     @abstractmethod
     def rows(self, request: Request) -> Response:
@@ -183,10 +185,10 @@ class RulePage(Page):
 
     def graph(self, request: Request) -> Response:
         """What lies around nodes, or the first edges."""
-        asked = request.query_params
+        query = request.query_params
         depth = min(_whole(request, "depth", 1), _DEPTH)
-        focus = asked.get("focus", "").strip()
-        return JSONResponse(graph(self.db, asked.get("relation", ""), focus, depth))
+        focus = query.get("focus", "").strip()
+        return JSONResponse(graph(self.db, query.get("relation", ""), focus, depth))
 
     def why(self, request: Request) -> Response:
         """A proof, or why the fact does not hold."""
@@ -200,12 +202,12 @@ class RulePage(Page):
 
     def _fact(self, request: Request) -> str:
         """The fact that is asked about: as text, or a relation and the values of its columns."""
-        asked = request.query_params
-        relation = asked.get("relation")
+        query = request.query_params
+        relation = query.get("relation")
         if relation is None:
-            return asked.get("fact", "")
+            return query.get("fact", "")
         columns = schema_named(relation, self.db.schemas).columns
-        given = zip_longest(columns, asked.getlist("value"))
+        given = zip_longest(columns, query.getlist("value"))
         values = [_literal(column, text or "") for column, text in given]
         return f"{relation}({', '.join(values)})"
 
@@ -215,8 +217,8 @@ class RulePage(Page):
         delta = self.feed.delta
         if delta is None:
             return JSONResponse({"error": "no epoch has changed anything yet"}, 400)
-        found = delta.why(fact)
-        return JSONResponse({"text": str(found), **found.to_dict()})
+        cause = delta.why(fact)
+        return JSONResponse({"text": str(cause), **cause.to_dict()})
 
     def program(self) -> str:
         """The program's text."""
@@ -234,17 +236,17 @@ class RulePage(Page):
 
 def view_of(request: Request, source: Source) -> View:
     """What of a relation is asked for. Raises UnknownRelationError."""
-    asked = request.query_params
-    relation = asked.get("relation", "")
+    query = request.query_params
+    relation = query.get("relation", "")
     arity = len(source.relation(relation).columns)
-    conditions = {place: asked.get(f"where{place}", "").strip() for place in range(arity)}
+    conditions = {column: query.get(f"where{column}", "").strip() for column in range(arity)}
     sort = _whole(request, "sort", arity)
     return View(
         relation,
-        asked.get("search", "").strip(),
-        tuple((place, text) for place, text in conditions.items() if text),
+        query.get("search", "").strip(),
+        tuple((column, text) for column, text in conditions.items() if text),
         sort if sort < arity else None,
-        asked.get("order") == "descending",
+        query.get("order") == "descending",
     )
 
 

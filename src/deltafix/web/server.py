@@ -160,7 +160,7 @@ class Server(_Listener):
         token: str | None = None,
         origins: Collection[str] = (),
     ) -> None:
-        others = [origin_of(one) for one in origins]
+        others = [origin_of(origin) for origin in origins]
         super().__init__(port, token)
         source = served(db)
         self.lock = source.lock
@@ -198,7 +198,7 @@ class PipelineServer(_Listener):
         pipeline: one whose rows this process keeps; it is closed by its owner.
         port: 0 for any that is free.
         token: the key, of the characters of a URL's part; without one it is random.
-        told: hears each epoch.
+        on_epoch: hears each epoch.
         on_stop: hears why another input was left out of a look.
 
     Raises what `_Listener` raises.
@@ -210,14 +210,14 @@ class PipelineServer(_Listener):
         *,
         port: int,
         token: str | None = None,
-        told: Callable[[Epoch], object] = lambda epoch: None,
+        on_epoch: Callable[[Epoch], object] = lambda epoch: None,
         on_stop: Callable[[PipelineError], object] = lambda error: None,
     ) -> None:
         from deltafix.web.inlet import Inlet  # noqa: PLC0415  pyarrow is slow
 
         super().__init__(port, token)
         self._on_stop = on_stop
-        self._inlet = Inlet(pipeline, told)
+        self._inlet = Inlet(pipeline, on_epoch)
         self._answer(Guard(self._inlet.app, self._token, self._port), lambda: None)
 
     def run(self, every: float | None = None) -> None:

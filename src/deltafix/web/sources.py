@@ -96,7 +96,7 @@ class RuleSource:
 
     def _served(self, schema: Schema) -> Served:
         name = schema.relation
-        columns = tuple((one.name, str(one.type), False) for one in schema.columns)
+        columns = tuple((column.name, str(column.type), False) for column in schema.columns)
         is_graph = schema.arity == 2
         kind: Kind = "derived" if name in self.db._ruled else "input"
         return Served(name, kind, columns, is_graph, schema)
@@ -122,17 +122,17 @@ class RuleSource:
         """Values by column as `writer` writes them. Raises FactError, UnknownRelationError."""
         schema = self.db.relation(name).schema
         row = object_of(given, schema.names, f"{name} takes {schema.show()}")
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for column in schema.columns:
             if column.name in row:
-                one = Schema(name, (column,))
+                single = Schema(name, (column,))
                 value = _rule_value(row[column.name], column, name)
-                found |= _write_rule((value,), one)
-        return found
+                values |= _write_rule((value,), single)
+        return values
 
-    def watch(self, told: Changed) -> Callable[[], None]:
+    def watch(self, callback: Changed) -> Callable[[], None]:
         """Be told of each epoch; the answer ends that."""
-        return self.db.watch(callback=lambda delta: told(delta.epoch or 0, delta)).close
+        return self.db.watch(callback=lambda delta: callback(delta.epoch or 0, delta)).close
 
     @contextmanager
     def editing(self) -> Iterator[_RuleEdits]:
@@ -164,24 +164,27 @@ class _RuleEdits:
     def _row(self, name: str, given: Any) -> Row:
         schema = self._db.relation(name).schema
         row = object_of(given, schema.names, f"{name} takes {schema.show()}")
-        missing = [one for one in schema.names if one not in row]
+        missing = [column for column in schema.names if column not in row]
         if missing:
             message = f"the row has no value for {missing[0]!r}; {name} takes {schema.show()}"
             raise FactError(message, relation=name, value=given)
-        return tuple(_rule_value(row[one.name], one, name) for one in schema.columns)
+        return tuple(_rule_value(row[column.name], column, name) for column in schema.columns)
 
 
 def _write_rule(row: Row, schema: Schema) -> dict[str, Any]:
-    found: dict[str, Any] = json_values(row, schema, as_objects=True)
-    return {one: whole_text(value) if type(value) is int else value for one, value in found.items()}
+    values: dict[str, Any] = json_values(row, schema, as_objects=True)
+    return {
+        column: whole_text(value) if type(value) is int else value
+        for column, value in values.items()
+    }
 
 
-def _rule_value(given: Any, column: Column, place: str) -> Any:
+def _rule_value(given: Any, column: Column, where: str) -> Any:
     is_logical = column.of is not None and column.of.inner != "number"
     is_whole = column.shape is None and column.type in ("number", "unsigned") and not is_logical
     if is_whole and isinstance(given, str) and SAFE.fullmatch(given):
         given = int(given)
-    return read_value(given, column, place)
+    return read_value(given, column, where)
 
 
 class SqlSource:
@@ -214,14 +217,16 @@ class SqlSource:
     def relation(self, name: str) -> Served:
         """One table or view. Raises UnknownRelationError."""
         catalog = self.connection.catalog
-        found = catalog.relations.get(name)
-        if found is None:
+        relation = catalog.relations.get(name)
+        if relation is None:
             known = ", ".join(catalog.relations) or "none"
             message = f"there is no table or view {name!r}; there are: {known}"
             raise UnknownRelationError(message, relation=name)
-        columns = tuple((one.name, one.type.name, one.nullable) for one in found.columns)
+        columns = tuple(
+            (column.name, column.type.name, column.nullable) for column in relation.columns
+        )
         kind: Kind = "table" if name in catalog.tables else "view"
-        return Served(name, kind, columns, is_graph=False, shape=_Same(found))
+        return Served(name, kind, columns, is_graph=False, shape=_Same(relation))
 
     def count(self, name: str) -> int:
         """How many rows a table or view has."""
@@ -232,8 +237,8 @@ class SqlSource:
         from deltafix.sql.types import decode_rows, shown_rows  # noqa: PLC0415  an extra
 
         columns = self.connection.catalog.relations[name].columns
-        found = decode_rows(self.connection.rows_of(name), columns)
-        return shown_rows(sorted(found, key=logical_order), columns)
+        decoded = decode_rows(self.connection.rows_of(name), columns)
+        return shown_rows(sorted(decoded, key=logical_order), columns)
 
     def fact(self, name: str, row: Sequence[Any]) -> str:
         """A row as EXPLAIN WHY names it: `edge: a = 1 AND b IS NULL`."""
@@ -241,25 +246,27 @@ class SqlSource:
         from deltafix.sql.text import shown_name  # noqa: PLC0415
 
         dialect = self.connection.dialect
-        said = equalities(self._by_column(self._columns(name), row), dialect)
-        return f"{shown_name(name, dialect)}: {said}"
+        conditions = equalities(self._by_column(self._columns(name), row), dialect)
+        return f"{shown_name(name, dialect)}: {conditions}"
 
     def writer(self, name: str, part: Any = None) -> Write:
         """What writes rows as the live door sends them; of a `part` as its relation was then."""
         names = self._columns(name) if part is None else part.columns
 
         def write(row: Sequence[Any]) -> dict[str, Any]:
-            return {one: write_sql(value) for one, value in self._by_column(names, row).items()}
+            return {
+                column: write_sql(value) for column, value in self._by_column(names, row).items()
+            }
 
         return write
 
     def _columns(self, name: str) -> tuple[str, ...]:
-        return tuple(one.name for one in self.connection.catalog.relations[name].columns)
+        return tuple(column.name for column in self.connection.catalog.relations[name].columns)
 
     def _by_column(self, names: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
         """A row's values; by place if it is of the columns that there were before a definition."""
         if len(names) != len(row):
-            names = [f"column{place}" for place in range(1, len(row) + 1)]
+            names = [f"column{number}" for number in range(1, len(row) + 1)]
         return dict(zip(names, row, strict=True))
 
     def wanted(self, name: str, given: Any) -> dict[str, Any]:
@@ -269,18 +276,18 @@ class SqlSource:
         self.relation(name)
         columns = self.connection.catalog.relations[name].columns
         row = _row_of(name, columns, given)
-        found = {}
+        values = {}
         for column in columns:
             if column.name in row:  # through the engine and back: 1.5 is 1.50 there
                 could = replace(column, nullable=True)
                 kept = encode(row[column.name], column.type, nullable=True)
-                found[column.name] = write_sql(shown(decode(kept, could)))
-        return found
+                values[column.name] = write_sql(shown(decode(kept, could)))
+        return values
 
-    def watch(self, told: Changed) -> Callable[[], None]:
+    def watch(self, callback: Changed) -> Callable[[], None]:
         """Be told of each transaction; the answer ends that."""
         return self.connection.watch(
-            lambda deltas: told(self.epoch, {one.view: one for one in deltas})
+            lambda deltas: callback(self.epoch, {delta.view: delta for delta in deltas})
         )
 
     @contextmanager
@@ -318,18 +325,17 @@ class _TableEdits:
         if not primary:
             message = f"{name} has no PRIMARY KEY to say which row; delete it, and insert the other"
             raise FactError(message, relation=name)
-        key = [table.relation.columns[place].name for place in primary[0].places]
-        others = [one for one in row if one not in key]
-        if not others or any(one not in row for one in key):
+        key = [table.relation.columns[index].name for index in primary[0].places]
+        others = [column for column in row if column not in key]
+        if not others or any(column not in row for column in key):
             message = f"an update of {name} has its key ({', '.join(key)}), and columns to set"
             raise FactError(message, relation=name, value=given)
-        sets, found = (
-            [f"{shown_name(one, dialect)} = ?" for one in names] for names in (others, key)
+        sets, conditions = (
+            [f"{shown_name(column, dialect)} = ?" for column in names] for names in (others, key)
         )
-        text = (
-            f"UPDATE {shown_name(name, dialect)} SET {', '.join(sets)} WHERE {' AND '.join(found)}"  # noqa: S608
-        )
-        return self._db.execute(text, [row[one] for one in (*others, *key)]).rowcount
+        where = " AND ".join(conditions)
+        text = f"UPDATE {shown_name(name, dialect)} SET {', '.join(sets)} WHERE {where}"  # noqa: S608
+        return self._db.execute(text, [row[column] for column in (*others, *key)]).rowcount
 
     def delete(self, name: str, given: Any) -> int:
         """Delete the rows that have these values, as DELETE does; how many there were."""
@@ -339,28 +345,30 @@ class _TableEdits:
         if not row:
             raise FactError(f"no column is given: every row of {name} would go", relation=name)
         parts = [
-            f"{shown_name(one, dialect)} " + ("IS NULL" if value is None else "= ?")
-            for one, value in row.items()
+            f"{shown_name(column, dialect)} " + ("IS NULL" if value is None else "= ?")
+            for column, value in row.items()
         ]
         text = f"DELETE FROM {shown_name(name, dialect)} WHERE {' AND '.join(parts)}"  # noqa: S608
-        return self._db.execute(text, [one for one in row.values() if one is not None]).rowcount
+        return self._db.execute(
+            text, [value for value in row.values() if value is not None]
+        ).rowcount
 
     def _row(self, name: str, given: Any) -> dict[str, Any]:
-        found = self._db.catalog.tables.get(name)
-        if found is None:
+        table = self._db.catalog.tables.get(name)
+        if table is None:
             known = ", ".join(self._db.catalog.tables) or "none"
             what = "a view follows from tables" if name in self._db.catalog.views else "unknown"
             message = f"{name!r} is no table ({what}); tables are: {known}"
             raise UnknownRelationError(message, relation=name)
-        return _row_of(name, found.relation.columns, given)
+        return _row_of(name, table.relation.columns, given)
 
 
-def _row_of(name: str, there: Sequence[SqlColumn], given: Any) -> dict[str, Any]:
+def _row_of(name: str, declared: Sequence[SqlColumn], given: Any) -> dict[str, Any]:
     """SQL's values of a row, or of a part of one, of JSON. Raises FactError."""
-    columns = {one.name: one for one in there}
-    said = ", ".join(f"{one.name} {one.type.name}" for one in there)
-    row = object_of(given, tuple(columns), f"{name} takes ({said})")
-    return {one: read_sql(value, columns[one]) for one, value in row.items()}
+    columns = {column.name: column for column in declared}
+    signature = ", ".join(f"{column.name} {column.type.name}" for column in declared)
+    row = object_of(given, tuple(columns), f"{name} takes ({signature})")
+    return {column: read_sql(value, columns[column]) for column, value in row.items()}
 
 
 class _Same:

@@ -52,15 +52,15 @@ class SqlPage(Page):
             if after and not (after.isascii() and after.isdigit() and len(after) < 16):
                 raise FactError(f"{after!r} is no place: a page tells the next one as `next`")
             start = int(after or 0)
-            shown = [
+            page_rows = [
                 {"fact": self.source.fact(view.relation, row), "cells": list(map(_cell, row))}
                 for row in rows[start : start + PAGE]
             ]
             size = self.source.count(view.relation)
-        end = start + len(shown)
+        end = start + len(page_rows)
         following = str(end) if end < len(rows) else None
-        found = {"rows": shown, "offset": start, "matched": len(rows), "size": size}
-        return JSONResponse({**found, "next": following})
+        page = {"rows": page_rows, "offset": start, "matched": len(rows), "size": size}
+        return JSONResponse({**page, "next": following})
 
     def export(self, request: Request) -> Response:
         """All rows as a file: CSV, or lines of JSON as the live door has them."""
@@ -71,11 +71,11 @@ class SqlPage(Page):
             view = view_of(request, self.source)
             name, rows = view.relation, self._rows(view)
             if form == "csv":
-                lines = [_csv([one.name for one in self._columns(name)])]
+                lines = [_csv([column.name for column in self._columns(name)])]
                 lines += [_csv(["" if v is None else _cell(v) for v in row]) for row in rows]
             else:
-                asked = map(self.source.writer(name), rows)
-                lines = [json.dumps(one, ensure_ascii=False) + "\n" for one in asked]
+                objects = map(self.source.writer(name), rows)
+                lines = [json.dumps(object_, ensure_ascii=False) + "\n" for object_ in objects]
         return file_of(view, form, iter(lines))
 
     def _columns(self, name: str) -> tuple[Column, ...]:
@@ -85,18 +85,18 @@ class SqlPage(Page):
         """The rows of a view that are looked at, in their order. O(rows log rows)."""
         rows = self.source.rows(view.relation)
         columns = self._columns(view.relation)
-        for place, text in view.where:
-            holds = _condition(columns[place], text)
-            rows = [row for row in rows if holds(row[place])]
+        for column, text in view.where:
+            holds = _condition(columns[column], text)
+            rows = [row for row in rows if holds(row[column])]
         wanted = view.search.casefold()
         if wanted:
             rows = [row for row in rows if any(wanted in _cell(v).casefold() for v in row)]
         sort = view.sort
         if sort is not None:
             nothing = [row for row in rows if row[sort] is None]
-            there = [row for row in rows if row[sort] is not None]
-            there.sort(key=lambda row: _place(row[sort]), reverse=view.is_descending)
-            rows = there + nothing
+            present = [row for row in rows if row[sort] is not None]
+            present.sort(key=lambda row: _order(row[sort]), reverse=view.is_descending)
+            rows = present + nothing
         return rows
 
     def graph(self, request: Request) -> Response:
@@ -118,16 +118,19 @@ class SqlPage(Page):
 
     def _query(self, request: Request) -> str:
         """`edge: a = 1 AND b IS NULL`, or a relation and values, as a query; a query as it is."""
-        asked = request.query_params
-        relation = asked.get("relation")
+        query = request.query_params
+        relation = query.get("relation")
         if relation is None:
-            text = asked.get("fact", "")
-            found = _NAMED.fullmatch(text)
-            return f"SELECT * FROM {found[1]} WHERE {found[2]}" if found else text  # noqa: S608
+            text = query.get("fact", "")
+            match = _NAMED.fullmatch(text)
+            return f"SELECT * FROM {match[1]} WHERE {match[2]}" if match else text  # noqa: S608
         self.source.relation(relation)
         columns, dialect = self._columns(relation), self.source.connection.dialect
-        given = zip(columns, asked.getlist("value"), strict=False)
-        row = {one.name: None if text == "NULL" else read_text(text, one) for one, text in given}
+        given = zip(columns, query.getlist("value"), strict=False)
+        row = {
+            column.name: None if text == "NULL" else read_text(text, column)
+            for column, text in given
+        }
         name = shown_name(relation, dialect)
         return f"SELECT * FROM {name} WHERE {equalities(row, dialect)}"  # noqa: S608
 
@@ -139,8 +142,8 @@ class SqlPage(Page):
 
     def program(self) -> str:
         """The statements that made the tables and views."""
-        made = self.source.connection.catalog.definitions.values()
-        return "".join(f"{one.sql};\n" for one in made)
+        definitions = self.source.connection.catalog.definitions.values()
+        return "".join(f"{definition.sql};\n" for definition in definitions)
 
     def edited(self, sign: str, text: str) -> Response:
         """Run statements that edit, as one transaction."""
@@ -155,29 +158,29 @@ class SqlPage(Page):
 
 def _require(db: Connection, text: str, kinds: tuple[str, ...], valid: str) -> None:
     """Raises LiveError for a text with another statement than these. Nothing is run."""
-    found = [one.node.key for one in statements(text, db.dialect)]
-    others = [one.upper() for one in found if one not in kinds]
-    if others or not found or (kinds == ("select",) and len(found) != 1):
-        what = others[0] if others else f"{len(found)} statements"
+    keys = [statement.node.key for statement in statements(text, db.dialect)]
+    others = [key.upper() for key in keys if key not in kinds]
+    if others or not keys or (kinds == ("select",) and len(keys) != 1):
+        what = others[0] if others else f"{len(keys)} statements"
         raise LiveError(f"{valid}, not {what}", value=text)
 
 
 def _steps(source: SqlSource, reason: Reason) -> list[dict[str, Any]]:
     """A proof of SQL as the page draws it: each row once, with places of what it follows from."""
     steps: list[dict[str, Any]] = []
-    places, waiting = {id(reason): 0}, [reason]
-    for one in waiting:
-        for part in one.because:
-            if id(part) not in places:
-                places[id(part)] = len(waiting)
-                waiting.append(part)
+    numbers, pending = {id(reason): 0}, [reason]
+    for step in pending:
+        for part in step.because:
+            if id(part) not in numbers:
+                numbers[id(part)] = len(pending)
+                pending.append(part)
         steps.append(
             {
-                "fact": source.fact(one.relation, tuple(one.row.values())),
-                "given": source.relation(one.relation).kind == "table",
+                "fact": source.fact(step.relation, tuple(step.row.values())),
+                "given": source.relation(step.relation).kind == "table",
                 "text": "",
-                "premises": [places[id(part)] for part in one.because],
-                "absent": list(one.notes),
+                "premises": [numbers[id(part)] for part in step.because],
+                "absent": list(step.notes),
             }
         )
     return steps
@@ -185,15 +188,15 @@ def _steps(source: SqlSource, reason: Reason) -> list[dict[str, Any]]:
 
 def _condition(column: Column, text: str) -> Callable[[Any], bool]:
     """A text that a value contains, or a comparison, which NULL does not pass."""
-    found = OPERATION.fullmatch(text)
-    if found is None:
+    match = OPERATION.fullmatch(text)
+    if match is None:
         wanted = text.casefold()
         return lambda value: wanted in _cell(value).casefold()
-    compare, other = COMPARED[found[1]], _place(read_text(found[2].strip(), column))
-    return lambda value: value is not None and compare(_place(value), other)
+    compare, other = COMPARED[match[1]], _order(read_text(match[2].strip(), column))
+    return lambda value: value is not None and compare(_order(value), other)
 
 
-def _place(value: Any) -> tuple[Any, ...]:
+def _order(value: Any) -> tuple[Any, ...]:
     """What a value, as callers have it, is compared by: NULLs are last, and NaN above infinity."""
     return logical_order((_as_tuples(value),))
 

@@ -96,16 +96,16 @@ class Tables:
             FactError: a condition that its column cannot have, or a key that is none.
             GoneError: the database was compacted since the page that told the key.
         """
-        found = self._ordered(view)
-        start = self._place(found, view, after) if after else 0
-        codes = found.codes[start : start + limit]
-        is_last = start + len(codes) >= len(found.codes)
+        ordered = self._ordered(view)
+        start = self._offset(ordered, view, after) if after else 0
+        codes = ordered.codes[start : start + limit]
+        is_last = start + len(codes) >= len(ordered.codes)
         return {
-            "rows": found.values.rows(found.schema, codes),
+            "rows": ordered.values.rows(ordered.schema, codes),
             "offset": start,
-            "matched": len(found.codes),
-            "size": found.size,
-            "next": None if is_last else _key(found.values, codes[-1].tolist()),
+            "matched": len(ordered.codes),
+            "size": ordered.size,
+            "next": None if is_last else _key(ordered.values, codes[-1].tolist()),
         }
 
     def export(self, view: View, form: str) -> Iterator[str]:
@@ -116,45 +116,45 @@ class Tables:
         if form not in FORMATS:
             message = f"rows are written as {' or '.join(FORMATS)}, not as {form!r}"
             raise FactError(message, relation=view.relation, value=form)
-        found = self._ordered(view)
-        return self._written(found, _csv if form == "csv" else _json_lines, form == "csv")
+        ordered = self._ordered(view)
+        return self._written(ordered, _csv if form == "csv" else _json_lines, form == "csv")
 
     def _written(
-        self, found: _Ordered, write: Callable[[Schema, list[Row]], str], has_head: bool
+        self, ordered: _Ordered, write: Callable[[Schema, list[Row]], str], has_head: bool
     ) -> Iterator[str]:
         if has_head:
-            yield _csv_lines([list(found.schema.names)])
-        for start in range(0, len(found.codes), _CHUNK):
-            rows = found.values.rows(found.schema, found.codes[start : start + _CHUNK])
-            yield write(found.schema, rows)
+            yield _csv_lines([list(ordered.schema.names)])
+        for start in range(0, len(ordered.codes), _CHUNK):
+            rows = ordered.values.rows(ordered.schema, ordered.codes[start : start + _CHUNK])
+            yield write(ordered.schema, rows)
 
     def _ordered(self, view: View) -> _Ordered:
         db = self._db
         schema = db.relation(view.relation).schema
         # Before the rows: later rows under an earlier epoch are never found again.
         key = (view, db.epoch, schema)
-        found = self._kept.get(key)
-        if found is None:
+        ordered = self._kept.get(key)
+        if ordered is None:
             values, codes = db._committed(view.relation)
             left = codes[self._fits(view, schema, values, codes)]
             order = self._order(view, schema, values, left)
-            found = _Ordered(schema, values, left[order], len(codes))
+            ordered = _Ordered(schema, values, left[order], len(codes))
             for old in list(self._kept):
                 if old[1] != key[1] or len(self._kept) >= _KEPT:
                     self._kept.pop(old, None)
-            self._kept[key] = found
-        return found
+            self._kept[key] = ordered
+        return ordered
 
     def _fits(self, view: View, schema: Schema, values: Values, codes: Codes) -> Mask:
         fits = np.ones(len(codes), dtype=np.bool_)
-        for place, text in view.where:
-            fits &= self._holds(schema, values, codes, place, _condition(schema, place, text))
+        for column, text in view.where:
+            fits &= self._holds(schema, values, codes, column, _condition(schema, column, text))
         if view.search:
             contains = _contains(view.search)
-            some = np.zeros(len(codes), dtype=np.bool_)
-            for place in range(schema.arity):
-                some |= self._holds(schema, values, codes, place, contains)
-            fits &= some
+            matches = np.zeros(len(codes), dtype=np.bool_)
+            for column in range(schema.arity):
+                matches |= self._holds(schema, values, codes, column, contains)
+            fits &= matches
         return fits
 
     def _holds(
@@ -162,15 +162,15 @@ class Tables:
         schema: Schema,
         values: Values,
         codes: Codes,
-        place: int,
+        column: int,
         test: Callable[[Value], bool],
     ) -> Mask:
-        distinct, which = np.unique(codes[:, place], return_inverse=True)
-        found = values.column(schema.columns[place], distinct)
-        return np.fromiter(map(test, found), dtype=np.bool_, count=len(found))[which]
+        distinct, which = np.unique(codes[:, column], return_inverse=True)
+        decoded = values.column(schema.columns[column], distinct)
+        return np.fromiter(map(test, decoded), dtype=np.bool_, count=len(decoded))[which]
 
     def _order(self, view: View, schema: Schema, values: Values, codes: Codes) -> Any:
-        keys = [codes[:, place] for place in reversed(range(schema.arity))]
+        keys = [codes[:, column] for column in reversed(range(schema.arity))]
         if view.sort is not None:
             ranks = self._ranks(schema.types[view.sort], values, codes[:, view.sort])
             keys.append(-ranks if view.is_descending else ranks)
@@ -189,25 +189,25 @@ class Tables:
         ranks[order] = np.arange(len(distinct))
         return ranks[which]
 
-    def _place(self, found: _Ordered, view: View, after: str) -> int:
+    def _offset(self, ordered: _Ordered, view: View, after: str) -> int:
         """How many rows come before, or are, the one with this key, which may be gone."""
-        made_by, _, said = after.partition(".")
-        if made_by.isdecimal() and made_by != str(found.values.number):
+        made_by, _, codes_text = after.partition(".")
+        if made_by.isdecimal() and made_by != str(ordered.values.number):
             message = "the database was compacted after that page: begin with the first one"
             raise GoneError(message, relation=view.relation)
         try:
-            key = tuple(int(code) for code in said.split(",") if code)
-            if len(key) != found.schema.arity:
+            key = tuple(int(code) for code in codes_text.split(",") if code)
+            if len(key) != ordered.schema.arity:
                 raise ValueError
-            value = self._sorted_by(found, view, key)
+            value = self._sorted_by(ordered, view, key)
         except (ValueError, IndexError, OverflowError):
             message = f"{after!r} is no key of a row: a page tells that of the next one as `next`"
             raise FactError(message, relation=view.relation, value=after) from None
-        low, high = 0, len(found.codes)
+        low, high = 0, len(ordered.codes)
         while low < high:
             middle = (low + high) // 2
-            codes = tuple(found.codes[middle].tolist())
-            other = self._sorted_by(found, view, codes)
+            codes = tuple(ordered.codes[middle].tolist())
+            other = self._sorted_by(ordered, view, codes)
             if other == value:
                 is_later = codes > key
             else:
@@ -215,11 +215,11 @@ class Tables:
             low, high = (low, middle) if is_later else (middle + 1, high)
         return low
 
-    def _sorted_by(self, found: _Ordered, view: View, codes: tuple[int, ...]) -> Any:
+    def _sorted_by(self, ordered: _Ordered, view: View, codes: tuple[int, ...]) -> Any:
         if view.sort is None:
             return None
-        kind = found.schema.types[view.sort]
-        return _value_order(kind)(found.values.value(kind, codes[view.sort]))
+        kind = ordered.schema.types[view.sort]
+        return _value_order(kind)(ordered.values.value(kind, codes[view.sort]))
 
 
 def _key(values: Values, codes: list[int]) -> str:
@@ -248,15 +248,15 @@ def _contains(text: str) -> Callable[[Value], bool]:
     return lambda value: wanted in write_value(value).casefold()
 
 
-def _condition(schema: Schema, place: int, text: str) -> Callable[[Value], bool]:
-    found = OPERATION.fullmatch(text)
-    if found is None:
+def _condition(schema: Schema, index: int, text: str) -> Callable[[Value], bool]:
+    match = OPERATION.fullmatch(text)
+    if match is None:
         return _contains(text.strip())
-    column = schema.columns[place]
-    compare, wanted = COMPARED[found[1]], found[2].strip()
+    column = schema.columns[index]
+    compare, wanted = COMPARED[match[1]], match[2].strip()
     if column.of is not None:
         return _logical_condition(schema, column.name, column.of, compare, wanted)
-    read = _READ.get(schema.types[place])
+    read = _READ.get(schema.types[index])
     if read is None:
         return lambda value: compare(write_value(value), wanted)
     try:
@@ -264,7 +264,7 @@ def _condition(schema: Schema, place: int, text: str) -> Callable[[Value], bool]
     except ValueError:
         message = f"column `{column.name}` is compared with a {column.type}, not with {wanted!r}"
         raise FactError(message, relation=schema.relation, value=wanted) from None
-    if schema.types[place] == "float":  # NaN is above all others, and equal to itself
+    if schema.types[index] == "float":  # NaN is above all others, and equal to itself
         number = float_order(canonical(number))
         return lambda value: compare(float_order(cast(float, value)), number)
     return lambda value: compare(value, number)

@@ -202,7 +202,7 @@ def test_one_edit_of_this_repositorys_source_costs_what_it_changes(graph: Job) -
     findings = "deltafix.analyses.dead_code.report:_findings"
     assert (caller, findings) in calls_of(graph)
     source = (OWN / "dead_code" / "report.py").read_bytes()
-    line = b"        found = list(_findings(self.found))\n"
+    line = b"        every_line = list(_findings(self.findings))\n"
     assert source.count(line) == 1  # it is this file's own text: a test of nothing otherwise
     edited = source.replace(line, b"        _new()\n" + line) + b"\n\ndef _new() -> None: ...\n"
     prefix = DEAD_CODE.tree(OWN).prefix
@@ -272,7 +272,7 @@ def test_calls_that_really_happen_are_in_the_graph(graph: Job) -> None:
         "DeadCode.fact_count",
         "Definitions.__init__",
         "Job.database",
-        "Report.found",
+        "Report.findings",
     }
     assert written <= limits
 

@@ -128,7 +128,7 @@ def test_a_program_may_stop_or_warn_with_its_own_words() -> None:
     ],
 )
 def test_macros_that_cannot_be_read_or_used(text: str, words: str) -> None:
-    found = [item for item in preprocess(Source(text)).found if item.code == "DF107"]
+    found = [item for item in preprocess(Source(text)).diagnostics if item.code == "DF107"]
     assert len(found) == 1
     assert words in found[0].message
 
@@ -197,8 +197,8 @@ def test_a_file_that_includes_itself_ends(tmp_path: Path) -> None:
 def test_a_macro_bomb_ends() -> None:
     bomb = "#define A0 x\n" + "".join(f"#define A{i} A{i - 1} A{i - 1}\n" for i in range(1, 40))
     found = preprocess(Source(bomb + "A39"))
-    assert [item.code for item in found.found] == ["DF107"]
-    assert f"{MAX_EXPANSION:,}" in found.found[0].message
+    assert [item.code for item in found.diagnostics] == ["DF107"]
+    assert f"{MAX_EXPANSION:,}" in found.diagnostics[0].message
 
 
 def test_a_file_with_once_is_read_once_however_it_is_included(tmp_path: Path) -> None:

@@ -311,7 +311,7 @@ def test_other_inputs_are_looked_at_between_requests(tmp_path) -> None:
         epochs.append(epoch.epoch)
         told.release()
 
-    with serving(job, 0.01, told=hear) as client:
+    with serving(job, 0.01, on_epoch=hear) as client:
         assert client.post("member", member("a", "b"))[0] == 200
         assert told.acquire(timeout=30)
         job.say("grant", ("+", ("b", 1)))

@@ -47,7 +47,7 @@ def test_epochs_are_streamed_to_every_open_page(db):
     async def listen():
         streams = [feed.follow(None, None), feed.follow(None, None)]
         for stream in streams:
-            assert told(await anext(stream)) == ("ready", feed.place(1), {"epoch": 1})
+            assert told(await anext(stream)) == ("ready", feed.event_id(1), {"epoch": 1})
             assert told(await anext(stream)) == ("files", None, {"edit": None, "problems": []})
         with db.transaction() as tx:
             tx.insert("edge", [("c", "d"), *((f"x{i}", "y") for i in range(150))])
@@ -59,7 +59,7 @@ def test_epochs_are_streamed_to_every_open_page(db):
     first, second = asyncio.run(listen())
     assert first == second
     name, place, data = told(first)
-    assert (name, place, data["epoch"]) == ("epoch", feed.place(2), 2)
+    assert (name, place, data["epoch"]) == ("epoch", feed.event_id(2), 2)
     assert len(data["changes"]["edge"]["added"]) == 100
     assert data["changes"]["edge"]["counts"] == [151, 0]
     assert data["work"]["epoch"] == 2
@@ -78,7 +78,7 @@ def test_a_page_goes_on_behind_the_last_epoch_that_it_was_told(db):
     def edit(name):
         with db.transaction() as tx:
             tx.insert("edge", [(name, "z")])
-        return feed.place(db.epoch)
+        return feed.event_id(db.epoch)
 
     first, *rest = (edit(f"e{n}") for n in range(4))
     events = asyncio.run(heard(first, 5))
@@ -86,7 +86,7 @@ def test_a_page_goes_on_behind_the_last_epoch_that_it_was_told(db):
         ("ready", first), ("files", None), *(("epoch", place) for place in rest),
     ]  # fmt: skip
     assert events[2][2]["changes"]["edge"]["added"] == ['edge("e1", "z")']
-    for place in (feed.place(1), "00000000.2"):  # too old; of another run of the server
+    for place in (feed.event_id(1), "00000000.2"):  # too old; of another run of the server
         ((kind, _, data),) = asyncio.run(heard(place, 1))
         assert (kind, data["code"]) == ("gone", "DF691")
     # What is not kept of a page's changes is not kept of its figures.
@@ -103,7 +103,7 @@ def test_a_page_connects_while_an_epoch_is_being_made(db):
     feed = Feed(RuleSource(db), Limits())
     with db.transaction() as tx:  # other threads wait for it
         tx.insert("edge", [("x", "y")])
-        assert asyncio.run(heard(feed)) == ("ready", feed.place(1), {"epoch": 1})
+        assert asyncio.run(heard(feed)) == ("ready", feed.event_id(1), {"epoch": 1})
     with deltafix.sql.connect() as tables:
         tables.execute("CREATE TABLE t (a INTEGER); BEGIN; INSERT INTO t VALUES (1)")
         feed = Feed(served(tables), Limits())
@@ -121,7 +121,7 @@ def test_an_epoch_with_more_rows_than_are_kept_is_gone_for_pages_too(db):
         tx.insert("edge", [(f"x{i}", "y") for i in range(30)])
 
     async def heard():
-        return told(await anext(feed.follow(None, feed.place(1))))
+        return told(await anext(feed.follow(None, feed.event_id(1))))
 
     assert asyncio.run(heard())[0] == "gone"
     assert feed.last.changes["edge"]["counts"] == [30, 0]

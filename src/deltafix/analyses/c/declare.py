@@ -90,9 +90,9 @@ def declared(node: Node) -> Iterator[Declared]:
         if child.type == "init_declarator":
             value = child.child_by_field_name("value")
             declarator = child.child_by_field_name("declarator")
-        found = _unwrap(declarator)
-        if found is not None:
-            at, shape, inner = found
+        unwrapped = _unwrap(declarator)
+        if unwrapped is not None:
+            at, shape, inner = unwrapped
             yield Declared(text(at), at, shape, base, base_name, words, value, inner)
 
 
@@ -101,14 +101,14 @@ def parameters(declarator: Node | None) -> list[Declared | None]:
     listed = None if declarator is None else declarator.child_by_field_name("parameters")
     if listed is None:
         return []
-    found: list[Declared | None] = []
-    for one in parts(listed):
-        if one.type == "identifier":  # the old style: types follow below the list
-            found.append(Declared(text(one), one, ("pointer",), "named"))
-        elif one.type == "parameter_declaration":
-            names = list(declared(one))
-            found.append(names[0].as_parameter() if names else None)
-    return found
+    declarations: list[Declared | None] = []
+    for parameter in parts(listed):
+        if parameter.type == "identifier":  # the old style: types follow below the list
+            declarations.append(Declared(text(parameter), parameter, ("pointer",), "named"))
+        elif parameter.type == "parameter_declaration":
+            names = list(declared(parameter))
+            declarations.append(names[0].as_parameter() if names else None)
+    return declarations
 
 
 def fields(record: Node) -> Iterator[Declared]:
@@ -130,7 +130,10 @@ def strays(root: Node) -> Iterator[str]:
         if item.type == "compound_statement":
             yield name
         elif item.type == "declaration":
-            name = next((one.name for one in declared(item) if one.is_function), name)
+            name = next(
+                (declaration.name for declaration in declared(item) if declaration.is_function),
+                name,
+            )
 
 
 def _base(kind: Node | None) -> tuple[str, str]:

@@ -79,13 +79,13 @@ class Expressions:
 
     def step(self, at: Node) -> Step:
         """A new step behind all ends; it becomes the only end."""
-        made = Step(int(at.start_point[0]) + 1)
+        step = Step(int(at.start_point[0]) + 1)
         number = len(self.steps)
-        self.steps.append(made)
+        self.steps.append(step)
         self.edges.update((end, number) for end in self.ends)
         self.ends = [number]
-        self._open = made
-        return made
+        self._open = step
+        return step
 
     def at(self, ends: list[int]) -> None:
         """Go on from other ends; what follows starts a new step."""
@@ -124,8 +124,8 @@ class Expressions:
             node = next(parts(node), None)
         if node is None or node.type != "identifier":
             return None
-        found = self.scopes.look(text(node))
-        return found if found is not None and found.is_variable else None
+        meaning = self.scopes.look(text(node))
+        return meaning if meaning is not None and meaning.is_variable else None
 
     def expose(self, variable: Meaning) -> None:
         """Somebody may hold the address of the variable."""
@@ -151,11 +151,11 @@ class Expressions:
                 self.value(child)
 
     def _identifier(self, node: Node) -> None:
-        found = self.variable(node)
-        if found is not None:
-            self.use(found, node)
-            if _is_array(found):
-                self.expose(found)
+        meaning = self.variable(node)
+        if meaning is not None:
+            self.use(meaning, node)
+            if _is_array(meaning):
+                self.expose(meaning)
 
     def _field_expression(self, node: Node) -> None:
         inner = node.child_by_field_name("argument")
@@ -214,17 +214,17 @@ class Expressions:
 
     def _call_expression(self, node: Node) -> None:
         called = node.child_by_field_name("function")
-        given = node.child_by_field_name("arguments")
+        argument_list = node.child_by_field_name("arguments")
         self.value(called)
-        arguments = [] if given is None else list(parts(given))
+        arguments = [] if argument_list is None else list(parts(argument_list))
         name = text(called) if called is not None and called.type == "identifier" else ""
         handed = []
-        for one in arguments:
-            variable = self.variable(one)
+        for argument in arguments:
+            variable = self.variable(argument)
             if variable is not None and self._may_write(name, variable):
                 handed.append(variable)
             if variable is None or name not in _LIST_MACROS:
-                self.value(one)
+                self.value(argument)
         step = self.write(node)
         step.clobbers = True
         step.hands.update(self.name(variable) for variable in handed)
@@ -235,10 +235,10 @@ class Expressions:
         A macro may; one of a header is taken to be a name with a capital letter that the file does
         not declare. So may a function, if the type's name stands for an array.
         """
-        found = self.scopes.look(name) if name else None
-        if found is not None and found.kind == "macro":
+        meaning = self.scopes.look(name) if name else None
+        if meaning is not None and meaning.kind == "macro":
             return True
-        if name in _LIST_MACROS or (found is None and name != name.lower()):
+        if name in _LIST_MACROS or (meaning is None and name != name.lower()):
             return True
         declared = variable.declared
         return declared is None or (not declared.shape and declared.base == "named")

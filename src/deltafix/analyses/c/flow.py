@@ -33,9 +33,9 @@ class Flow(Expressions):
         exposed: symbols of the variables that others may reach.
     """
 
-    def __init__(self, scopes: Scopes, definition: Node, one: Declared) -> None:
+    def __init__(self, scopes: Scopes, definition: Node, declaration: Declared) -> None:
         super().__init__(scopes)
-        self.function = scopes.enter_function(one.name)
+        self.function = scopes.enter_function(declaration.name)
         self.leaves: list[int] = []
         self._labels: dict[str, int] = {}
         self._gotos: list[tuple[int, str]] = []
@@ -44,9 +44,9 @@ class Flow(Expressions):
         self._continues: list[list[int]] = []
         self._cases: list[tuple[int, bool]] = []
         entry = self.step(definition)
-        given = [
+        parameter_meanings = [
             scopes.declare(parameter, "parameter")
-            for parameter in parameters(one.inner)
+            for parameter in parameters(declaration.inner)
             if parameter is not None
         ]
         body = definition.child_by_field_name("body")
@@ -56,15 +56,19 @@ class Flow(Expressions):
             self.statement(body)
         self.leaves += self.ends
         self._jump()
-        entry.sets.update(one.symbol for one in given)
-        self.met.update({one.symbol: one for one in given})
-        entry.sets.update(symbol for symbol, one in self.met.items() if one.is_shared)
-        self.exposed.update(symbol for symbol, one in self.met.items() if one.is_shared)
+        entry.sets.update(meaning.symbol for meaning in parameter_meanings)
+        self.met.update({meaning.symbol: meaning for meaning in parameter_meanings})
+        entry.sets.update(symbol for symbol, meaning in self.met.items() if meaning.is_shared)
+        self.exposed.update(symbol for symbol, meaning in self.met.items() if meaning.is_shared)
         scopes.leave()
 
     def _assume_globals(self, body: Node) -> None:
         """Names that are assigned and declared nowhere in the file are variables of another."""
-        local = {one.name for node in _all(body, {"declaration"}) for one in declared(node)}
+        local = {
+            declaration.name
+            for node in _all(body, {"declaration"})
+            for declaration in declared(node)
+        }
         for node in _all(body, _STEPPED):
             left = node.child_by_field_name("left") or node.child_by_field_name("argument")
             if left is not None and left.type == "identifier":
@@ -122,22 +126,26 @@ class Flow(Expressions):
 
     def _declare(self, node: Node) -> None:
         self.scopes.enumerators(node)
-        for one in declared(node):
-            made = self.scopes.declare(one)
-            if not made.is_variable:
+        for declaration in declared(node):
+            meaning = self.scopes.declare(declaration)
+            if not meaning.is_variable:
                 continue
-            if made.kind != "local":
-                self.met[made.symbol] = made
+            if meaning.kind != "local":
+                self.met[meaning.symbol] = meaning
                 continue
-            if one.shape[:1] == ("array",):
-                self.value(one.at.parent.child_by_field_name("size") if one.at.parent else None)
-                self.expose(made)
-            if one.value is None:
-                step = self.write(one.at)
-                step.declares.add(self.name(made))
+            if declaration.shape[:1] == ("array",):
+                self.value(
+                    declaration.at.parent.child_by_field_name("size")
+                    if declaration.at.parent
+                    else None
+                )
+                self.expose(meaning)
+            if declaration.value is None:
+                step = self.write(declaration.at)
+                step.declares.add(self.name(meaning))
             else:
-                self.value(one.value)
-                self.set(made, one.at)
+                self.value(declaration.value)
+                self.set(meaning, declaration.at)
 
     # -- branches and loops ------------------------------------------------------------------
 
@@ -268,7 +276,7 @@ def _is_statement(node: Node) -> bool:
 
 def _all(node: Node, kinds: set[str]) -> list[Node]:
     """The nodes of these kinds inside one, in the order of the text."""
-    found = [node] if node.type in kinds else []
+    nodes = [node] if node.type in kinds else []
     for child in node.named_children:
-        found += _all(child, kinds)
-    return found
+        nodes += _all(child, kinds)
+    return nodes

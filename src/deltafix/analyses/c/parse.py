@@ -136,9 +136,9 @@ def _harmless(node: Node) -> bool:
     return above is not None and above.type == "argument_list"
 
 
-def _blank(found: re.Match[bytes]) -> bytes:
+def _blank(match: re.Match[bytes]) -> bytes:
     """Stars as blanks: the grammar has no old-style definition whose type ends in one."""
-    return found[0].replace(b"*", b" ")
+    return match[0].replace(b"*", b" ")
 
 
 def _closed(data: bytes) -> bytes:
@@ -154,7 +154,9 @@ def _closed(data: bytes) -> bytes:
         if not bare or bare.startswith((b"//", b"/*")):
             continue
         if ended and _BARE.fullmatch(line):
-            below = next((one.strip() for one in lines[number + 1 :] if one.strip()), b"}")
+            below = next(
+                (following.strip() for following in lines[number + 1 :] if following.strip()), b"}"
+            )
             if below.startswith(b"}") or not below.startswith(_CONTINUES):
                 lines[number] = bare = line.rstrip() + b";"
         ended = bare.endswith((b";", b"{", b"}", b":", b"*/")) or bare.startswith(b"#")

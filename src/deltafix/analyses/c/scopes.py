@@ -83,26 +83,28 @@ class Scopes:
                 return scope[name]
         return None
 
-    def declare(self, one: Declared, kind: str = "local") -> Meaning:
+    def declare(self, declaration: Declared, kind: str = "local") -> Meaning:
         """Declare a name in the innermost block of a function."""
-        if "typedef" in one.words:
-            made = Meaning(one.name, "type", one)
-        elif one.is_function or "extern" in one.words:
-            made = self._shared(one)
-            self._open[0].setdefault(one.name, made)
+        if "typedef" in declaration.words:
+            meaning = Meaning(declaration.name, "type", declaration)
+        elif declaration.is_function or "extern" in declaration.words:
+            meaning = self._shared(declaration)
+            self._open[0].setdefault(declaration.name, meaning)
         else:
-            self._seen[one.name] += 1
-            count = self._seen[one.name]
-            symbol = f"{self._function}/{one.name}" + (f"#{count}" if count > 1 else "")
-            made = Meaning(symbol, "static" if "static" in one.words else kind, one)
-        self._open[-1][one.name] = made
-        return made
+            self._seen[declaration.name] += 1
+            count = self._seen[declaration.name]
+            symbol = f"{self._function}/{declaration.name}" + (f"#{count}" if count > 1 else "")
+            meaning = Meaning(
+                symbol, "static" if "static" in declaration.words else kind, declaration
+            )
+        self._open[-1][declaration.name] = meaning
+        return meaning
 
     def assume(self, name: str) -> Meaning:
         """A variable of another file that this one never declares."""
-        made = Meaning(name, "global")
-        self._open[-1][name] = made
-        return made
+        meaning = Meaning(name, "global")
+        self._open[-1][name] = meaning
+        return meaning
 
     def enumerators(self, node: Node) -> None:
         """Declare the constants of the enum types written in a declaration."""
@@ -110,8 +112,8 @@ class Scopes:
         listed = None if kind is None else kind.child_by_field_name("body")
         if kind is None or listed is None or kind.type != "enum_specifier":
             return
-        for one in parts(listed):
-            name = one.child_by_field_name("name")
+        for enumerator in parts(listed):
+            name = enumerator.child_by_field_name("name")
             if name is not None:
                 self._open[-1][text(name)] = Meaning(text(name), "constant")
 
@@ -123,16 +125,18 @@ class Scopes:
                 self._open[0].setdefault(text(name), Meaning(text(name), kind))
         elif item.type in {"declaration", "function_definition", "type_definition"}:
             self.enumerators(item)
-            for one in declared(item):
-                old = self._open[0].get(one.name)
-                if "typedef" in one.words:
-                    self._open[0][one.name] = Meaning(one.name, "type", one)
+            for declaration in declared(item):
+                old = self._open[0].get(declaration.name)
+                if "typedef" in declaration.words:
+                    self._open[0][declaration.name] = Meaning(declaration.name, "type", declaration)
                 elif old is None or old.declared is None:
-                    self._open[0][one.name] = self._shared(one)
-                elif not one.is_function and len(one.shape) > len(old.declared.shape):
-                    self._open[0][one.name] = Meaning(old.symbol, old.kind, one)
+                    self._open[0][declaration.name] = self._shared(declaration)
+                elif not declaration.is_function and len(declaration.shape) > len(
+                    old.declared.shape
+                ):
+                    self._open[0][declaration.name] = Meaning(old.symbol, old.kind, declaration)
 
-    def _shared(self, one: Declared) -> Meaning:
-        internal = "static" in one.words and not self.path.endswith(".h")
-        symbol = f"{self.path}:{one.name}" if internal else one.name
-        return Meaning(symbol, "function" if one.is_function else "global", one)
+    def _shared(self, declaration: Declared) -> Meaning:
+        internal = "static" in declaration.words and not self.path.endswith(".h")
+        symbol = f"{self.path}:{declaration.name}" if internal else declaration.name
+        return Meaning(symbol, "function" if declaration.is_function else "global", declaration)

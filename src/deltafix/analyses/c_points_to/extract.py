@@ -89,62 +89,70 @@ class _Constraints(Values):
             if item.type == "function_definition":
                 self._define(item)
             elif item.type == "declaration":
-                for one in declared(item):
-                    self.begin(f"{self.path}:{one.name}")
-                    self._declared(self.scopes.look(one.name), one)
+                for declaration in declared(item):
+                    self.begin(f"{self.path}:{declaration.name}")
+                    self._declared(self.scopes.look(declaration.name), declaration)
         return Fragment.of(self.path, self.facts, self.places)
 
     def _define(self, definition: Node) -> None:
-        one = next(declared(definition), None)
-        found = None if one is None else self.scopes.look(one.name)
-        if one is None or found is None:
+        declaration = next(declared(definition), None)
+        meaning = None if declaration is None else self.scopes.look(declaration.name)
+        if declaration is None or meaning is None:
             return
-        self.begin(self.scopes.enter_function(one.name))
-        self._function = found.symbol
-        self.places.append(Place(found.symbol, "function", int(definition.start_point[0]) + 1))
-        self.emit("function", found.symbol)
-        answer = f"{found.symbol}()"
-        self.emit("ret", found.symbol, answer)
-        returned = Declared(one.name, one.at, one.shape[1:], one.base, one.base_name)
+        self.begin(self.scopes.enter_function(declaration.name))
+        self._function = meaning.symbol
+        self.places.append(Place(meaning.symbol, "function", int(definition.start_point[0]) + 1))
+        self.emit("function", meaning.symbol)
+        answer = f"{meaning.symbol}()"
+        self.emit("ret", meaning.symbol, answer)
+        returned = Declared(
+            declaration.name,
+            declaration.at,
+            declaration.shape[1:],
+            declaration.base,
+            declaration.base_name,
+        )
         self.facts += typed_facts(answer, returned)
-        for position, parameter in enumerate(parameters(one.inner)):
+        for position, parameter in enumerate(parameters(declaration.inner)):
             if parameter is not None:
-                made = self.scopes.declare(parameter, "parameter")
-                self.emit("param", found.symbol, str(position), made.symbol)
-                self._name(made)
+                parameter_meaning = self.scopes.declare(parameter, "parameter")
+                self.emit("param", meaning.symbol, str(position), parameter_meaning.symbol)
+                self._name(parameter_meaning)
         if broken(definition):
             self.emit("broken", self.inside)
         self.statement(definition.child_by_field_name("body"))
         self.scopes.leave()
         self._function = ""
 
-    def _name(self, made: Meaning) -> None:
-        self.emit("variable", made.symbol)
-        self.facts += typed_facts(made.symbol, made.declared)
-        if made.declared is not None:
-            line = int(made.declared.at.start_point[0]) + 1
-            self.places.append(Place(made.symbol, made.kind, line))
+    def _name(self, meaning: Meaning) -> None:
+        self.emit("variable", meaning.symbol)
+        self.facts += typed_facts(meaning.symbol, meaning.declared)
+        if meaning.declared is not None:
+            line = int(meaning.declared.at.start_point[0]) + 1
+            self.places.append(Place(meaning.symbol, meaning.kind, line))
 
-    def _declared(self, made: Meaning | None, one: Declared) -> None:
+    def _declared(self, meaning: Meaning | None, declaration: Declared) -> None:
         """A declaration of a variable, with its initialiser."""
-        if made is None or not made.is_variable:
+        if meaning is None or not meaning.is_variable:
             return
-        if "extern" not in one.words or one.value is not None:
-            self._name(made)
-            if made.is_shared and one.shape[:1] == ("array",):
-                self.emit("array", made.symbol)
-        if one.value is not None:
-            self._begin_with(made.symbol, one, one.value)
+        if "extern" not in declaration.words or declaration.value is not None:
+            self._name(meaning)
+            if meaning.is_shared and declaration.shape[:1] == ("array",):
+                self.emit("array", meaning.symbol)
+        if declaration.value is not None:
+            self._begin_with(meaning.symbol, declaration, declaration.value)
 
     # -- initialisers ------------------------------------------------------------------------
 
-    def _begin_with(self, base: str, one: Declared, node: Node) -> None:
+    def _begin_with(self, base: str, declaration: Declared, node: Node) -> None:
         if node.type == "initializer_list":
-            ranks = sum(part == "array" for part in one.shape)
-            self._initialise(base, "?" if one.may_be_record else "", node, one.base_name, ranks)
-        elif one.shape[:1] != ("array",):  # else a string, which is copied into it
+            ranks = sum(part == "array" for part in declaration.shape)
+            self._initialise(
+                base, "?" if declaration.may_be_record else "", node, declaration.base_name, ranks
+            )
+        elif declaration.shape[:1] != ("array",):  # else a string, which is copied into it
             value = self.value(node)
-            if not is_narrow(self.scopes.look(one.name)):
+            if not is_narrow(self.scopes.look(declaration.name)):
                 self.put(Content(base), value)
 
     def _initialise(
@@ -179,14 +187,14 @@ class _Constraints(Values):
             self.emit("entry", base, kind, position, held.base, held.field)
 
     def _compound_literal_expression(self, node: Node) -> Value | None:
-        made = self.made("literal")
+        literal = self.fresh("literal")
         kind = node.child_by_field_name("type")
         value = node.child_by_field_name("value")
         written = "" if kind is None else text(kind)
         if value is not None:
-            self._initialise(made, "" if "*" in written else "?", value)
-        self.emit("record", made)
-        return Address(made, "", 1) if "[" in written else Content(made)
+            self._initialise(literal, "" if "*" in written else "?", value)
+        self.emit("record", literal)
+        return Address(literal, "", 1) if "[" in written else Content(literal)
 
     # -- statements --------------------------------------------------------------------------
 
@@ -195,8 +203,8 @@ class _Constraints(Values):
             return None
         if node.type == "declaration":
             self.scopes.enumerators(node)
-            for one in declared(node):
-                self._declared(self.scopes.declare(one), one)
+            for declaration in declared(node):
+                self._declared(self.scopes.declare(declaration), declaration)
             return None
         if node.type == "return_statement":
             value = self.join([self.value(child) for child in parts(node)])
@@ -232,13 +240,13 @@ def type_facts(root: Node) -> Iterator[Fact]:
         node = stack.pop()
         stack.extend(node.named_children)
         if node.type == "type_definition":
-            for one in declared(node):
-                yield from _named(one)
-                if not one.shape and one.base == "record":
-                    yield from _layout(one.name, node.child_by_field_name("type"))
+            for declaration in declared(node):
+                yield from _named(declaration)
+                if not declaration.shape and declaration.base == "record":
+                    yield from _layout(declaration.name, node.child_by_field_name("type"))
         elif node.type in _RECORDS:
-            for one in fields(node):
-                yield from _field(one)
+            for field in fields(node):
+                yield from _field(field)
             tag = node.child_by_field_name("name")
             if tag is not None:
                 yield from _layout(f"struct {text(tag)}", node)
@@ -249,25 +257,25 @@ def type_facts(root: Node) -> Iterator[Fact]:
                     yield "overlaps", (name, names[0])
 
 
-def typed_facts(symbol: str, one: Declared | None) -> Iterator[Fact]:
+def typed_facts(symbol: str, declaration: Declared | None) -> Iterator[Fact]:
     """Whether a variable, or the value that a function returns, is a struct as a whole."""
-    if one is None or not one.may_be_record:
+    if declaration is None or not declaration.may_be_record:
         return
-    if one.base == "record":
+    if declaration.base == "record":
         yield "record", (symbol,)
     else:
-        yield "typed", (symbol, one.base_name)
+        yield "typed", (symbol, declaration.base_name)
 
 
-def _named(one: Declared) -> Iterator[Fact]:
-    if one.shape:
+def _named(declaration: Declared) -> Iterator[Fact]:
+    if declaration.shape:
         return
-    if one.base == "record":
-        yield "record_type", (one.name,)
-        if one.base_name:
-            yield "same_type", (one.name, one.base_name)
-    elif one.base == "named":
-        yield "same_type", (one.name, one.base_name)
+    if declaration.base == "record":
+        yield "record_type", (declaration.name,)
+        if declaration.base_name:
+            yield "same_type", (declaration.name, declaration.base_name)
+    elif declaration.base == "named":
+        yield "same_type", (declaration.name, declaration.base_name)
 
 
 def _layout(name: str, record: Node | None) -> Iterator[Fact]:
@@ -278,24 +286,26 @@ def _layout(name: str, record: Node | None) -> Iterator[Fact]:
     items = list(parts(body))
     if any(item.type != "field_declaration" or not list(declared(item)) for item in items):
         return
-    for position, one in enumerate(one for item in items for one in declared(item)):
-        yield "field_at", (name, str(position), one.name)
+    for position, field in enumerate(field for item in items for field in declared(item)):
+        yield "field_at", (name, str(position), field.name)
 
 
-def _field(one: Declared) -> Iterator[Fact]:
-    yield "array_field" if one.shape[:1] == ("array",) else "plain_field", (one.name,)
-    if one.shape[:2] == ("array", "array"):
-        yield "grid_field", (one.name,)
-    if one.may_be_record:
-        if one.base == "record":
-            yield "embedded", (one.name,)
+def _field(field: Declared) -> Iterator[Fact]:
+    yield "array_field" if field.shape[:1] == ("array",) else "plain_field", (field.name,)
+    if field.shape[:2] == ("array", "array"):
+        yield "grid_field", (field.name,)
+    if field.may_be_record:
+        if field.base == "record":
+            yield "embedded", (field.name,)
         else:
-            yield "field_typed", (one.name, one.base_name)
+            yield "field_typed", (field.name, field.base_name)
 
 
 def _names(node: Node) -> Iterator[str]:
     """The names of all fields written inside, at any depth; those of structs without their own."""
     for child in parts(node):
         if child.type == "field_declaration":
-            yield from (one.name for one in declared(child) if one.base != "record" or one.shape)
+            yield from (
+                field.name for field in declared(child) if field.base != "record" or field.shape
+            )
         yield from _names(child)

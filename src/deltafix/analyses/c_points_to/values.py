@@ -68,12 +68,12 @@ class Values:
         self.facts: list[Fact] = []
         self.places: list[Place] = []
         self.inside = ""
-        self._made: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter()
 
     def begin(self, inside: str) -> None:
         """Go on in another function: temporaries and sites are counted from 1 in each."""
         self.inside = inside
-        self._made.clear()
+        self._counts.clear()
 
     def emit(self, relation: str, *row: str) -> None:
         """State a fact."""
@@ -90,43 +90,43 @@ class Values:
 
     # -- constraints -------------------------------------------------------------------------
 
-    def made(self, what: str) -> str:
+    def fresh(self, what: str) -> str:
         """The next name of its kind in this function."""
-        self._made[what] += 1
-        return f"{self.inside}@{what}#{self._made[what]}"
+        self._counts[what] += 1
+        return f"{self.inside}@{what}#{self._counts[what]}"
 
-    def put(self, place: Value | None, value: Value | None) -> None:
+    def put(self, location: Value | None, value: Value | None) -> None:
         """A place gets a value."""
         if value is None:
             return
-        if isinstance(place, Behind):
+        if isinstance(location, Behind):
             if not isinstance(value, Content):
                 value = Content(self.node(value))
-            self.emit("store", place.pointer, place.field, value.base, value.field)
-        elif isinstance(place, Content):
+            self.emit("store", location.pointer, location.field, value.base, value.field)
+        elif isinstance(location, Content):
             match value:
                 case Content(base, field):
-                    self.emit("copy", place.base, place.field, base, field)
+                    self.emit("copy", location.base, location.field, base, field)
                 case Address(base, field):
-                    self.emit("addr", place.base, place.field, base, field)
+                    self.emit("addr", location.base, location.field, base, field)
                 case Behind(pointer, field):
-                    self.emit("load", place.base, place.field, pointer, field)
+                    self.emit("load", location.base, location.field, pointer, field)
 
     def node(self, value: Value) -> str:
         """A base all of which holds the value."""
         if isinstance(value, Content) and not value.field:
             return value.base
-        holder = self.made("t")
+        holder = self.fresh("t")
         self.put(Content(holder), value)
         return holder
 
     def join(self, values: Iterable[Value | None]) -> Value | None:
         """A value that may be any of them."""
-        some = list(dict.fromkeys(value for value in values if value is not None))
-        if len(some) < 2:
-            return some[0] if some else None
-        holder = Content(self.made("t"))
-        for value in some:
+        pointers = list(dict.fromkeys(value for value in values if value is not None))
+        if len(pointers) < 2:
+            return pointers[0] if pointers else None
+        holder = Content(self.fresh("t"))
+        for value in pointers:
             self.put(holder, value)
             if not isinstance(value, Address):
                 self.emit("record", holder.base)  # it may be one: all fields go along
@@ -138,21 +138,21 @@ class Values:
         """What a name means, if it may be a variable or a function."""
         if node is None or node.type != "identifier":
             return None
-        found = self.scopes.look(text(node))
-        if found is None:
-            found = self.scopes.assume(text(node))
-        return found if found.is_variable or found.kind == "function" else None
+        meaning = self.scopes.look(text(node))
+        if meaning is None:
+            meaning = self.scopes.assume(text(node))
+        return meaning if meaning.is_variable or meaning.kind == "function" else None
 
-    def place(self, node: Node | None) -> Value | None:
+    def location(self, node: Node | None) -> Value | None:
         """The location that an expression names; of a value that has none, a temporary."""
         if node is None:
             return None
         inner = node.child_by_field_name("argument")
         if node.type == "identifier":
-            found = self.variable(node)
-            return None if found is None else Content(found.symbol)
+            meaning = self.variable(node)
+            return None if meaning is None else Content(meaning.symbol)
         if node.type == "parenthesized_expression":
-            return self.place(next(parts(node), None))
+            return self.location(next(parts(node), None))
         if node.type == "pointer_expression" and text(node.children[0]) == "*":
             return self.target(self.value(inner))
         if node.type == "subscript_expression":
@@ -161,14 +161,14 @@ class Values:
         if node.type == "field_expression":
             operator = node.child_by_field_name("operator")
             whole = (
-                self.place(inner)
+                self.location(inner)
                 if operator is None or text(operator) == "."
                 else self.target(self.value(inner))
             )
             name = node.child_by_field_name("field")
             return self._field(whole, "" if name is None else text(name))
         if node.type == "cast_expression":
-            return self.place(node.child_by_field_name("value"))
+            return self.location(node.child_by_field_name("value"))
         value = self.value(node)
         return None if value is None else Content(self.node(value))
 
@@ -203,21 +203,24 @@ class Values:
         return self.join([self.value(child) for child in parts(node)])
 
     def _identifier(self, node: Node) -> Value | None:
-        found = self.variable(node)
-        if found is None:
+        meaning = self.variable(node)
+        if meaning is None:
             return None
-        one = found.declared
-        if one is not None and one.shape[:1] == ("array",):
-            ranks = next((n for n, part in enumerate(one.shape) if part != "array"), len(one.shape))
-            return Address(found.symbol, "", ranks)
-        if one is None:  # of another file: perhaps an array, whose name is an address
-            holder = f"{found.symbol}@extern"
-            self.emit("extern", holder, found.symbol)
+        declaration = meaning.declared
+        if declaration is not None and declaration.shape[:1] == ("array",):
+            ranks = next(
+                (n for n, part in enumerate(declaration.shape) if part != "array"),
+                len(declaration.shape),
+            )
+            return Address(meaning.symbol, "", ranks)
+        if declaration is None:  # of another file: perhaps an array, whose name is an address
+            holder = f"{meaning.symbol}@extern"
+            self.emit("extern", holder, meaning.symbol)
             return Content(holder)
-        return None if is_narrow(found) else Content(found.symbol)
+        return None if is_narrow(meaning) else Content(meaning.symbol)
 
     def _field_expression(self, node: Node) -> Value | None:
-        return self.place(node)
+        return self.location(node)
 
     def _subscript_expression(self, node: Node) -> Value | None:
         self.value(node.child_by_field_name("index"))
@@ -228,14 +231,14 @@ class Values:
 
     def _pointer_expression(self, node: Node) -> Value | None:
         if text(node.children[0]) == "*":
-            return self.place(node)
-        match self.place(node.child_by_field_name("argument")):
+            return self.location(node)
+        match self.location(node.child_by_field_name("argument")):
             case Content(base, field):
                 return Address(base, field)
             case Behind(pointer, ""):
                 return Content(pointer)
             case Behind(pointer, field):
-                holder = self.made("t")
+                holder = self.fresh("t")
                 self.emit("member", holder, pointer, field)
                 return Content(holder)
         return None
@@ -243,19 +246,19 @@ class Values:
     def _assignment_expression(self, node: Node) -> Value | None:
         value = self.value(node.child_by_field_name("right"))
         left = node.child_by_field_name("left")
-        place = self.place(left)
+        location = self.location(left)
         operator = node.child_by_field_name("operator")
         if is_narrow(self.variable(left)):
             return None
         if operator is not None and text(operator) != "=":
-            return place
-        if isinstance(place, Behind) and isinstance(value, Behind):
-            holder = self.made("t")
+            return location
+        if isinstance(location, Behind) and isinstance(value, Behind):
+            holder = self.fresh("t")
             self.put(Content(holder), value)
-            if not (place.field or value.field):
+            if not (location.field or value.field):
                 self.emit("record", holder)  # *p = *q may be a whole struct
             value = Content(holder)
-        self.put(place, value)
+        self.put(location, value)
         return value
 
     def _update_expression(self, node: Node) -> Value | None:
@@ -280,29 +283,32 @@ class Values:
     def _conditional_expression(self, node: Node) -> Value | None:
         tested = self.value(node.child_by_field_name("condition"))
         consequence = node.child_by_field_name("consequence")
-        one = tested if consequence is None else self.value(consequence)
-        return self.join([one, self.value(node.child_by_field_name("alternative"))])
+        consequent = tested if consequence is None else self.value(consequence)
+        return self.join([consequent, self.value(node.child_by_field_name("alternative"))])
 
     def _cast_expression(self, node: Node) -> Value | None:
         return self.value(node.child_by_field_name("value"))
 
     def _string_literal(self, node: Node) -> Value | None:
-        return Address(self.made("string"))
+        return Address(self.fresh("string"))
 
     def _concatenated_string(self, node: Node) -> Value | None:
-        return Address(self.made("string"))
+        return Address(self.fresh("string"))
 
     def _call_expression(self, node: Node) -> Value | None:
         called = node.child_by_field_name("function")
-        given = node.child_by_field_name("arguments")
+        argument_list = node.child_by_field_name("arguments")
         while called is not None and called.type in _AROUND_CALLEE:
             called = next(parts(called), None)  # (*f)(x) and f(x) are the same call
         named = called is not None and called.type == "identifier"
-        arguments = [self.value(one) for one in (() if given is None else parts(given))]
-        callee = self.place(called) if named else self.value(called)
+        arguments = [
+            self.value(argument)
+            for argument in (() if argument_list is None else parts(argument_list))
+        ]
+        callee = self.location(called) if named else self.value(called)
         if callee is None:
             return None
-        site = self.made(text(called) if called is not None and named else "*")
+        site = self.fresh(text(called) if called is not None and named else "*")
         self.places.append(Place(site, "call", int(node.start_point[0]) + 1))
         self.emit("site", site, self.caller)
         self.emit("call", site, self.node(callee))
@@ -317,7 +323,7 @@ class Values:
 
 def is_narrow(variable: Meaning | None) -> bool:
     """Whether a variable is of an arithmetic type that holds no pointer; wide integers may."""
-    one = None if variable is None else variable.declared
-    if one is None or one.shape or one.base != "scalar":
+    declaration = None if variable is None else variable.declared
+    if declaration is None or declaration.shape or declaration.base != "scalar":
         return False
-    return "long" not in one.base_name and "ptr" not in one.base_name
+    return "long" not in declaration.base_name and "ptr" not in declaration.base_name

@@ -94,10 +94,10 @@ class _Calls(Definitions):
         """State the references of `node` as calls; of an attribute only those to its last name."""
         before = len(self.facts)
         self.visit(node)
-        said = self.facts[before:]
+        stated = self.facts[before:]
         on_name = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-        of = [row for relation, row in said if relation == "names"] if on_name else []
-        for relation, row in said:
+        of = [row for relation, row in stated if relation == "names"] if on_name else []
+        for relation, row in stated:
             wanted = _OF_REFERENCE.get(relation)
             last = row[1] if relation == "attribute" else row[2] if relation == "uses" else None
             if wanted is None or name not in {None, last}:

@@ -137,9 +137,9 @@ class Questions:
         """
         called = self._called(symbol)
         towards = _search([called], self._callers)
-        ways = [_way(one, towards) for one in towards if one != called]
-        callees = [one for one, callers in self._callers.items() if called in callers]
-        round_ = [(called, *_way(one, towards)) for one in callees if one in towards]
+        ways = [_way(user, towards) for user in towards if user != called]
+        callees = [callee for callee, callers in self._callers.items() if called in callers]
+        round_ = [(called, *_way(callee, towards)) for callee in callees if callee in towards]
         ways += sorted(round_, key=_order)[:1]
         return [self._chain(way) for way in sorted(ways, key=_order)]
 
@@ -149,7 +149,7 @@ class Questions:
         Raises UnknownSymbolError as `callers`.
         """
         start = find_symbol(caller, self._kinds)
-        return next((one for one in self.reaches(callee) if one.symbol == start), None)
+        return next((chain for chain in self.reaches(callee) if chain.symbol == start), None)
 
     def why_none(self, *symbols: str) -> str:
         """Why `callers`, `reaches` or `path` of these symbols is empty, as it is.
@@ -177,11 +177,11 @@ class Questions:
 
     @cached_property
     def _callees(self) -> Mapping[str, set[str]]:
-        found: dict[str, set[str]] = defaultdict(set)
+        callees: dict[str, set[str]] = defaultdict(set)
         for callee, callers in self._callers.items():
             for caller in callers:
-                found[caller].add(callee)
-        return found
+                callees[caller].add(callee)
+        return callees
 
     def _referred(self, symbol: str) -> str:
         """Who refers to a symbol that nothing calls: it may be called from outside of the tree."""
@@ -193,7 +193,7 @@ class Questions:
 
     def _called(self, text: str) -> str:
         """The symbol that is meant, if calls can reach it."""
-        called = {one for one, kind in self._kinds.items() if kind in _CALLED}
+        called = {symbol for symbol, kind in self._kinds.items() if kind in _CALLED}
         try:
             return find_symbol(text, called)
         except UnknownSymbolError:
@@ -233,21 +233,21 @@ class Questions:
                 raise SourceError(f"{path} could not be read: {reason}", path=path)
         require_files(changed, self._paths)
         towards = _search(changed, self._importers)
-        found = [
+        affected = [
             Affected(path, self._is_test(path), _way(path, towards))
             for path in towards
             if path not in changed or self._is_test(path)
         ]
-        return sorted(found, key=lambda one: (not one.test, *_order(one.steps)))
+        return sorted(affected, key=lambda file: (not file.test, *_order(file.steps)))
 
     def _imports(self, job: Job) -> Mapping[str, set[str]]:
         """File to the files that import it, or that pytest gives its fixtures to."""
         importers: dict[str, set[str]] = defaultdict(set)
         for user, symbol, how in job.rows("link"):
-            asked = how == "asks for the fixture"
+            is_fixture = how == "asks for the fixture"
             for path in self._files[_module(str(symbol))]:
                 # A test file's fixtures are its own, a conftest's its folder's.
-                if how in _IMPORTS or (asked and not self._tests.is_test(path)):
+                if how in _IMPORTS or (is_fixture and not self._tests.is_test(path)):
                     importers[path] |= self._files[_module(str(user))]
         makers = self._makers(job)
         for path in self._paths:
@@ -274,7 +274,7 @@ def require_files(paths: Iterable[str], known: Collection[str]) -> None:
     """Require of paths that they are Python files of a tree that has these. Raises SourceError."""
     for path in paths:
         if path not in known:
-            fits = sorted(one for one in known if one.endswith(f"/{path}"))
+            fits = sorted(candidate for candidate in known if candidate.endswith(f"/{path}"))
             help_ = f"; did you mean {', '.join(fits[:3])}?" if fits else ""
             raise SourceError(f"{path} is no Python file of the tree{help_}", path=path)
 
@@ -284,13 +284,13 @@ def _search(goals: Iterable[str], before: Mapping[str, set[str]]) -> dict[str, s
     towards = dict.fromkeys(goals, "")
     level = sorted(towards)
     while level:
-        found: dict[str, str] = {}
+        reached: dict[str, str] = {}
         for node in level:
-            for one in before.get(node, ()):
-                if one not in towards:
-                    found.setdefault(one, node)
-        towards |= found
-        level = sorted(found)
+            for predecessor in before.get(node, ()):
+                if predecessor not in towards:
+                    reached.setdefault(predecessor, node)
+        towards |= reached
+        level = sorted(reached)
     return towards
 
 

@@ -67,7 +67,7 @@ class Baseline:
 
     def write(self, path: Path) -> None:
         """Write the file, sorted by path and symbol. Raises SourceError."""
-        dead = [{"path": place, "symbol": symbol} for place, symbol in sorted(self.entries)]
+        dead = [{"path": file, "symbol": symbol} for file, symbol in sorted(self.entries)]
         document: dict[str, object] = {"version": _VERSION, "dead": dead}
         if self.unread:
             document["unread"] = sorted(self.unread)

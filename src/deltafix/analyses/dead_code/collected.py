@@ -43,27 +43,27 @@ class _Settings:
     renamed: bool  # whether `python_functions` or `python_classes` say what is a test in a file
 
     @classmethod
-    def of(cls, found: Mapping[str, Any], path: Path) -> Self:
+    def of(cls, settings: Mapping[str, Any], path: Path) -> Self:
         here = path.parent
-        words = {one: _words(found, one, path) for one in (
+        words = {setting: _words(settings, setting, path) for setting in (
             "python_files", "testpaths", "python_functions", "python_classes",
         )}  # fmt: skip
-        places = (
-            here / place
+        matches = (
+            here / match
             for pattern in words["testpaths"]
-            for place in iglob(pattern, root_dir=here, recursive=True)
+            for match in iglob(pattern, root_dir=here, recursive=True)
         )
         return cls(
             here,
             words["python_files"],
-            frozenset(place.resolve() for place in places if place.is_file()),
+            frozenset(match.resolve() for match in matches if match.is_file()),
             renamed=bool(words["python_functions"] or words["python_classes"]),
         )
 
     def declares(self, file: Path) -> bool:
         if not file.is_relative_to(self.folder):
             return False
-        return file in self.named or any(_matches(file, one) for one in self.patterns)
+        return file in self.named or any(_matches(file, pattern) for pattern in self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +86,16 @@ class Collected:
         """
         folder = folder.resolve()
         inner = {above for path in paths for above in (folder / path).parents if above != folder}
-        found = [
-            one
+        inner_settings = [
+            settings
             for below in sorted(inner)
-            if below.is_relative_to(folder) and (one := _settings_in(below))
+            if below.is_relative_to(folder) and (settings := _settings_in(below))
         ]
         for above in (folder, *folder.parents):
             outer = _settings_in(above)
             if outer is not None:
-                return cls(folder, (outer, *found))
-        return cls(folder, tuple(found))
+                return cls(folder, (outer, *inner_settings))
+        return cls(folder, tuple(inner_settings))
 
     def is_test(self, path: str) -> bool:
         """Whether pytest or unittest would collect this file; a conftest is as good as one."""
@@ -104,12 +104,14 @@ class Collected:
     def is_declared(self, path: str) -> bool:
         """Whether it is a test by the settings."""
         file = self.folder / path
-        return file.suffix == ".py" and any(one.declares(file) for one in self.settings)
+        return file.suffix == ".py" and any(settings.declares(file) for settings in self.settings)
 
     def is_renamed(self, path: str) -> bool:
         """Whether settings say which functions or classes of this file are tests."""
         file = self.folder / path
-        return any(one.renamed and file.is_relative_to(one.folder) for one in self.settings)
+        return any(
+            settings.renamed and file.is_relative_to(settings.folder) for settings in self.settings
+        )
 
 
 def collected_facts(path: str, data: bytes) -> Iterator[Fact]:
@@ -122,40 +124,43 @@ def collected_facts(path: str, data: bytes) -> Iterator[Fact]:
     if name not in {*_OWN, *_SHARED}:
         return
     try:
-        found = _settings(Path(path), data.decode("utf-8", "replace"))
+        settings = _settings(Path(path), data.decode("utf-8", "replace"))
     except SourceError:
         if name in _OWN:
             raise
         return
-    words = {one: _words(found or {}, one, Path(path)) for one in (
+    words = {setting: _words(settings or {}, setting, Path(path)) for setting in (
         "python_files", "testpaths", "python_functions", "python_classes",
     )}  # fmt: skip
     if not any(words.values()):
         return
     above = "" if folder.startswith("..") or not folder else f"{_pattern(folder)}/"
-    for one in (*words["python_files"], *_FILES):
-        yield "collects", (path, "file", f"{above}(.*/)?{_pattern(one.lstrip('/'))}")
-    for one in words["testpaths"]:
-        if one.endswith(".py"):
-            yield "collects", (path, "file", f"{above}{_pattern(one.removeprefix('./'))}")
-    for one in ("test", *words["python_functions"]):
-        yield "collects", (path, "function", _pattern(one if _is_glob(one) else f"{one}*"))
-    for one in ("Test", *words["python_classes"]):
-        yield "collects", (path, "class", _pattern(one if _is_glob(one) else f"{one}*"))
+    for pattern in (*words["python_files"], *_FILES):
+        yield "collects", (path, "file", f"{above}(.*/)?{_pattern(pattern.lstrip('/'))}")
+    for pattern in words["testpaths"]:
+        if pattern.endswith(".py"):
+            yield "collects", (path, "file", f"{above}{_pattern(pattern.removeprefix('./'))}")
+    for pattern in ("test", *words["python_functions"]):
+        yield (
+            "collects",
+            (path, "function", _pattern(pattern if _is_glob(pattern) else f"{pattern}*")),
+        )
+    for pattern in ("Test", *words["python_classes"]):
+        yield "collects", (path, "class", _pattern(pattern if _is_glob(pattern) else f"{pattern}*"))
     yield "collects", (path, "function", "|".join(sorted(TEST_HOOKS)))
 
 
 def _is_glob(name: str) -> bool:
-    return any(one in name for one in "*?[")
+    return any(mark in name for mark in "*?[")
 
 
 def _pattern(glob: str) -> str:
     """A glob as a regular expression of the rules; `**` and `*` are any text."""
     parts = re.split(r"(\*+|\?|\[[^\]]+\])", glob)
     return "".join(
-        ".*" if one[:1] == "*" else "." if one == "?" else _class(one) if one[:1] == "[" else
-        re.sub(r"([.^$+(){}|\\\[\]])", r"\\\1", one)
-        for one in parts
+        ".*" if part[:1] == "*" else "." if part == "?" else _class(part) if part[:1] == "[" else
+        re.sub(r"([.^$+(){}|\\\[\]])", r"\\\1", part)
+        for part in parts
     )  # fmt: skip
 
 
@@ -175,26 +180,26 @@ def _settings_in(folder: Path) -> _Settings | None:
         path = folder / name
         if path.is_file():
             try:
-                found = _settings(path, path.read_text(encoding="utf-8"))
+                settings = _settings(path, path.read_text(encoding="utf-8"))
             except (OSError, UnicodeDecodeError) as error:
                 raise _unreadable(path, error) from error
-            if found is not None:
-                return _Settings.of(found, path)
+            if settings is not None:
+                return _Settings.of(settings, path)
     return None
 
 
 def _settings(path: Path, text: str) -> Mapping[str, Any] | None:
     """What a file's text says to pytest; None if it says nothing."""
     try:
-        found = _toml(path.name, text) if path.suffix == ".toml" else _ini(path.name, text)
+        settings = _toml(path.name, text) if path.suffix == ".toml" else _ini(path.name, text)
     except (ValueError, configparser.Error) as error:
         raise _unreadable(path, error) from error
-    return {} if found is None and path.name in _OWN else found
+    return {} if settings is None and path.name in _OWN else settings
 
 
 def _unreadable(path: Path, error: Exception) -> SourceError:
-    said = str(error).replace("\n", " ")
-    return SourceError(f"{path} has no settings of pytest that can be read: {said}")
+    reason = str(error).replace("\n", " ")
+    return SourceError(f"{path} has no settings of pytest that can be read: {reason}")
 
 
 def _toml(name: str, text: str) -> Mapping[str, Any] | None:
@@ -206,8 +211,8 @@ def _toml(name: str, text: str) -> Mapping[str, Any] | None:
 
 
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    found = document.get(name)
-    return found if isinstance(found, Mapping) else None
+    table = document.get(name)
+    return table if isinstance(table, Mapping) else None
 
 
 def _ini(name: str, text: str) -> Mapping[str, Any] | None:
@@ -219,11 +224,11 @@ def _ini(name: str, text: str) -> Mapping[str, Any] | None:
 
 def _words(settings: Mapping[str, Any], name: str, path: Path) -> tuple[str, ...]:
     """A setting that is a list, or a text of words as a shell has them."""
-    given = settings.get(name) or ()
+    value = settings.get(name) or ()
     try:
-        words = shlex.split(given, comments=True) if isinstance(given, str) else list(given)
-        if all(isinstance(one, str) for one in words):
+        words = shlex.split(value, comments=True) if isinstance(value, str) else list(value)
+        if all(isinstance(word, str) for word in words):
             return tuple(words)
     except (TypeError, ValueError):
         pass
-    raise SourceError(f"{path}: {name} = {given!r}: write texts or a list of them")
+    raise SourceError(f"{path}: {name} = {value!r}: write texts or a list of them")

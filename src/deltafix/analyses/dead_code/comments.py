@@ -36,13 +36,13 @@ class Comments:
     """Those of one file, by line from 1. Made in O(size), or in one search where there are none."""
 
     def __init__(self, data: bytes) -> None:
-        said = data.decode("utf-8", "replace")
-        is_marked = _WORDS.search(said) or _FOR_OTHERS.search(said)
-        self._lines: Sequence[str] = said.splitlines() if is_marked else ()
+        source = data.decode("utf-8", "replace")
+        is_marked = _WORDS.search(source) or _FOR_OTHERS.search(source)
+        self._lines: Sequence[str] = source.splitlines() if is_marked else ()
         self._types = {
-            line: found[1]
+            line: match[1]
             for line, text in enumerate(self._lines, 1)
-            if (found := _TYPE.search(text))
+            if (match := _TYPE.search(text))
         }
 
     def marked(self, lines: Iterable[int], pattern: re.Pattern[str]) -> bool:
@@ -61,17 +61,17 @@ class Comments:
         """
         if line > len(self._lines):
             return False
-        said = [self._lines[line - 1].partition("#")[2]]
+        comments = [self._lines[line - 1].partition("#")[2]]
         for below in {line, body}:
             above = below - 1
             while above > 0 and self._lines[above - 1].lstrip()[:1] == "#":
-                said.append(self._lines[above - 1])
+                comments.append(self._lines[above - 1])
                 above -= 1
-        return any(map(_FOR_OTHERS.search, said))
+        return any(map(_FOR_OTHERS.search, comments))
 
     def types(self, first: int, last: int) -> Iterator[ast.expr]:
         """The names in comments of types in these lines, each once: inner blocks ask first."""
-        for line in [one for one in self._types if first <= one <= last]:
+        for line in [typed_line for typed_line in self._types if first <= typed_line <= last]:
             for path in _PATH.findall(self._types.pop(line)):
                 with suppress(SyntaxError):  # a keyword: the comment goes on in words
                     yield ast.parse(path, mode="eval").body

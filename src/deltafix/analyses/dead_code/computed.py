@@ -79,11 +79,11 @@ def in_folder(joined: Sequence[ast.expr], module: ModuleName) -> list[Loaded]:
         return []
     packages = module.canonical.split(".")
     deepest = len(packages) - (0 if module.is_package else 1)
-    found = []
+    modules = []
     for depth in range(1, deepest + 1):
         for start in range(len(below)):
-            found.append(Loaded(".".join([*packages[:depth], *below[start:]]), ""))
-    return found
+            modules.append(Loaded(".".join([*packages[:depth], *below[start:]]), ""))
+    return modules
 
 
 def _is_builtin(called: ast.expr) -> bool:
@@ -102,8 +102,8 @@ def written(node: ast.expr, module: ModuleName, paths: Paths) -> tuple[str, bool
         case ast.Attribute(value=ast.Name(id="__spec__"), attr="parent"):
             return module.resolve(1, None), True
         case ast.Attribute(attr="__name__" | "__package__"):
-            found = paths(node.value)
-            return (found[0], True) if len(found) == 1 else ("", False)
+            dotted = paths(node.value)
+            return (dotted[0], True) if len(dotted) == 1 else ("", False)
         case ast.FormattedValue(conversion=-1, format_spec=None):
             return written(node.value, module, paths)
         case ast.JoinedStr():

@@ -56,8 +56,8 @@ def symbols_that_ran(tree: Tree, data: Path) -> Ran:
         files += 1
         symbols.update(_functions_run(path, tree.read(path), tree.prefix, set(executed)))
     if not files and not skipped:
-        some = ", ".join(sorted(lines)[:3]) or "no file at all"
-        raise SourceError(f"{data} measured nothing under {tree.root}; it names {some}")
+        examples = ", ".join(sorted(lines)[:3]) or "no file at all"
+        raise SourceError(f"{data} measured nothing under {tree.root}; it names {examples}")
     return Ran(frozenset(symbols), files, skipped)
 
 
@@ -71,7 +71,7 @@ def read_lines(data: Path) -> dict[str, list[int]]:
         return _read_data_file(data)
     try:
         files = json.loads(content)["files"]
-        return {str(name): _lines(one["executed_lines"]) for name, one in files.items()}
+        return {str(name): _lines(file["executed_lines"]) for name, file in files.items()}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise SourceError(
             f"{data} is not coverage data: {type(error).__name__}: {error}. "

@@ -56,7 +56,7 @@ class Definitions(References):
         self.places.append(Place(module, "module", 1))
         name = self.path.rsplit("/", 1)[-1]
         self.is_test = policy.is_test_file(self.path) and (
-            name == "conftest.py" or any(shapes.is_test(one) for one in tree.body)
+            name == "conftest.py" or any(shapes.is_test(statement) for statement in tree.body)
         )
         if self.is_test:
             self.emit("test", module)
@@ -66,7 +66,9 @@ class Definitions(References):
             self.facts.extend(setup_facts(self.path, tree))
         if self.is_script:
             self.emit("given_root", module, "starts with #!")
-        if any(self.module.parts[-1 - len(one) : -1] == one for one in policy.FOUND_FOLDERS):
+        if any(
+            self.module.parts[-1 - len(folder) : -1] == folder for folder in policy.FOUND_FOLDERS
+        ):
             self.emit("given_root", module, "stands where Django looks for it")
             self.emit("names", module, module, "Command")
         for name in _SHOWN.findall(ast.get_docstring(tree) or ""):
@@ -77,13 +79,15 @@ class Definitions(References):
         for relation, value in all_entries(tree, self.scope):
             self.emit(relation, module, value)
         self.documented = frozenset(re.findall(r"\w+", ast.get_docstring(tree) or ""))
-        self.hands_on = all(shapes.only_imports(one) for one in tree.body) and not (
-            self.module.is_package and any(self._imports_own(one) for one in tree.body)
+        self.hands_on = all(shapes.only_imports(statement) for statement in tree.body) and not (
+            self.module.is_package and any(self._imports_own(statement) for statement in tree.body)
         )
         if self.hands_on and not self.module.is_aside and any(map(shapes.takes_names, tree.body)):
             self.emit("given_root", module, "has nothing but imports, for others")
         calls_own = shapes.calls_own(tree.body)
-        if not self.module.is_package and (calls_own or any(shapes.acts(one) for one in tree.body)):
+        if not self.module.is_package and (
+            calls_own or any(shapes.acts(statement) for statement in tree.body)
+        ):
             self.emit("acts", module)
             if calls_own and not self.module.is_aside:
                 self.emit("script", module)
@@ -102,9 +106,9 @@ class Definitions(References):
         """Whether a statement of a package imports what stands in the package."""
         own = f"{self.module.canonical}."
         return any(
-            f"{self.module.resolve(one.level, one.module)}.".startswith(own)
-            for one in ast.walk(node)
-            if isinstance(one, ast.ImportFrom)
+            f"{self.module.resolve(inner.level, inner.module)}.".startswith(own)
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.ImportFrom)
         )
 
     # -- symbols -------------------------------------------------------------------------------
@@ -116,7 +120,7 @@ class Definitions(References):
 
         `text` is its documentation.
         """
-        lines = [one.lineno for one in (*getattr(node, "decorator_list", ()), node)]
+        lines = [part.lineno for part in (*getattr(node, "decorator_list", ()), node)]
         scope = self.scope.home(name)
         identity = scope.child(name)
         self.places.append(Place(identity, kind, node.lineno, name_column(self.lines, node)))
@@ -183,11 +187,11 @@ class Definitions(References):
         first, dot, _ = dotted_name(node.func if isinstance(node, ast.Call) else node).partition(
             "."
         )
-        found = self.scope.lookup(first) if dot else None
-        if found is None or found[0].kind == "class":
+        bound = self.scope.lookup(first) if dot else None
+        if bound is None or bound[0].kind == "class":
             return False
-        taken = any(imported.name is not None for imported in found[1].imports)
-        return taken or (found[1].assigned and not found[1].imports)
+        taken = any(imported.name is not None for imported in bound[1].imports)
+        return taken or (bound[1].assigned and not bound[1].imports)
 
     def _full_name(self, node: ast.expr) -> str:
         """A decorator's or base's dotted name with imports resolved; `*.setter` for methods."""
@@ -197,13 +201,13 @@ class Definitions(References):
         if not written:
             return "<computed>"
         first, _, rest = written.partition(".")
-        found = self.scope.lookup(first)
-        if found and found[1].imports:
-            written = ".".join([found[1].imports[0].dotted, *([rest] if rest else [])])
-        elif found and rest in {"setter", "getter", "deleter"}:
+        bound = self.scope.lookup(first)
+        if bound and bound[1].imports:
+            written = ".".join([bound[1].imports[0].dotted, *([rest] if rest else [])])
+        elif bound and rest in {"setter", "getter", "deleter"}:
             written = f"*.{rest}"
-        elif (found and found[0].kind == "module") or (
-            not found and self.has_star and not hasattr(builtins, first)
+        elif (bound and bound[0].kind == "module") or (
+            not bound and self.has_star and not hasattr(builtins, first)
         ):  # what no block binds, a star import may bring
             written = f"{self.module.canonical}.{written}"
         return written
@@ -217,13 +221,15 @@ class Definitions(References):
         identity, scope = self.symbol(kind, node.name, node, text)
         self._test_root(identity, node.name, kind, scope, text)
         self._decorators(node.decorator_list, identity, scope.owner)
-        if kind == "method" and any(self._is_kept_by(one) for one in node.decorator_list):
+        if kind == "method" and any(
+            self._is_kept_by(decorator) for decorator in node.decorator_list
+        ):
             outer = scope.parent.owner if scope.parent is not None else scope.owner
             self.emit("kept", scope.owner, outer, "has registered a method of")
         for relation, *row in fixture_facts(node, identity, scope.owner, is_test=self.is_test):
             self.emit(relation, *row)
             if relation == "asks":
-                self._asks_for_made(*row)
+                self._asks_for_fixture(*row)
         arguments = node.args
         self.under(identity, node.decorator_list)
         self.under(identity, [*arguments.defaults, *arguments.kw_defaults])
@@ -235,26 +241,26 @@ class Definitions(References):
         parameters = self._type_parameters(node)
         self.under(identity, [*every, *parameters])
         self.under(identity, [node.returns], types=True)
-        for one in every[kind == "method" :]:
-            self.facts.extend(said(identity, one.arg))
+        for argument in every[kind == "method" :]:
+            self.facts.extend(said(identity, argument.arg))
         self.scope = Scope("function", identity, self.scope)
         collect(self.scope, [*every, *node.body], self.module, walrus=self.walrus)
         self._body(identity, node)
         self.scope = outside
         self._for_importers(node, scope)
 
-    def _asks_for_made(self, identity: str, name: str) -> None:
+    def _asks_for_fixture(self, identity: str, name: str) -> None:
         """A parameter is a name of this file with another value: a fixture, `s = shop_of(2)`."""
-        made = self.scope.module().names.get(name)
-        if made is not None and any(
-            isinstance(value, ast.Call | ast.Name) for value in made.values
+        binding = self.scope.module().names.get(name)
+        if binding is not None and any(
+            isinstance(value, ast.Call | ast.Name) for value in binding.values
         ):
             self.emit("names", identity, self.module.canonical, name)
 
     def _body(
         self, identity: str, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     ) -> None:
-        lines = [one.lineno for one in node.decorator_list]
+        lines = [decorator.lineno for decorator in node.decorator_list]
         self.blocks.append((min([*lines, node.lineno]), node.end_lineno or node.lineno, identity))
         self._examples(identity, node)
         before, self.watched = self.watched, False
@@ -282,8 +288,8 @@ class Definitions(References):
     ) -> None:
         """Whether it is deprecated, or the module's text names it: `__all__` may leave it out."""
         warns = shapes.warns(node, self._telling(node))
-        told = node.name in self.documented or warns
-        if told and scope.kind == "module" and not node.name.startswith("_"):
+        is_offered = node.name in self.documented or warns
+        if is_offered and scope.kind == "module" and not node.name.startswith("_"):
             self.emit("alias", scope.owner, node.name)
         if shapes.is_example(node):
             self.emit("kept", scope.child(node.name), scope.owner, "has for doctest alone")
@@ -328,9 +334,9 @@ class Definitions(References):
         collect(self.scope, node.body, self.module, walrus=self.walrus)
         if "__init_subclass__" in self.scope.names:
             self.emit("enlists", identity)
-        for one in (n for n in node.body if self._hands_over(n) or shapes.checks(n)):
+        for statement in (n for n in node.body if self._hands_over(n) or shapes.checks(n)):
             self.emit("kept", identity, scope.owner, "runs, when it is defined, the body of")
-            for name in shapes.targets(one):
+            for name in shapes.targets(statement):
                 self.emit("kept", self.scope.child(name.id), identity, "was told of")
         self._body(identity, node)
         self.scope = outside
@@ -341,8 +347,12 @@ class Definitions(References):
         value = node.value if isinstance(node, ast.Assign | ast.Expr) else None
         if not isinstance(value, ast.Call) or self._full_name(value.func) in policy.PURE_DECORATORS:
             return False
-        given = (self.scope.lookup(one.id) for one in value.args if isinstance(one, ast.Name))
-        return any(found and found[0] is not self.scope and found[1].defined for found in given)
+        meanings = (
+            self.scope.lookup(argument.id)
+            for argument in value.args
+            if isinstance(argument, ast.Name)
+        )
+        return any(bound and bound[0] is not self.scope and bound[1].defined for bound in meanings)
 
     def _base(self, identity: str, node: ast.expr) -> str:
         call = isinstance(node, ast.Call)
@@ -351,9 +361,9 @@ class Definitions(References):
             written = "<computed>"
         path, _, name = written.rpartition(".")
         self.emit("base", identity, path, name, written)
-        found = self.scope.lookup(written)
-        if found and found[1].defined and found[0].kind != "module":
-            self.emit("extends", identity, found[0].child(written), written)
+        bound = self.scope.lookup(written)
+        if bound and bound[1].defined and bound[0].kind != "module":
+            self.emit("extends", identity, bound[0].child(written), written)
         return written
 
     # -- assignments ---------------------------------------------------------------------------
@@ -400,8 +410,8 @@ class Definitions(References):
                 self._settings([value] if value.id == "__name__" else [])
             if isinstance(target, ast.Attribute) and value is not None:
                 for owner in self._class_around(target.value):
-                    for made in self._classes(value):
-                        self.emit("assigns", owner, target.attr, made)
+                    for class_ in self._classes(value):
+                        self.emit("assigns", owner, target.attr, class_)
             self.visit(target)
 
     def _is_import(self, node: ast.expr | None) -> bool:
@@ -415,7 +425,7 @@ class Definitions(References):
         )
         marks = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
         self._listed(identity, name, value)
-        if name.startswith("_") and marks and all(self._is_import(one) for one in marks):
+        if name.startswith("_") and marks and all(self._is_import(mark) for mark in marks):
             self.emit("kept", identity, self.module.canonical, "marks as used, for a linter, with")
         held = self.scope.names.get(value.id) if isinstance(value, ast.Name) else None
         own = held is not None and held.defined
@@ -427,8 +437,8 @@ class Definitions(References):
             self.emit("kept", identity, self.module.canonical, "has, by another name, the fixture")
         if self.module.is_aside and isinstance(value, ast.Call):
             called = self._full_name(value.func).partition(".")[0]
-            found = self.scope.lookup(dotted_name(value.func).partition(".")[0])
-            if found and found[1].imports and called not in sys.stdlib_module_names:
+            bound = self.scope.lookup(dotted_name(value.func).partition(".")[0])
+            if bound and bound[1].imports and called not in sys.stdlib_module_names:
                 self.emit("kept", identity, self.module.canonical, "may have the fixture")
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
@@ -441,9 +451,9 @@ class Definitions(References):
     def _listed(self, user: str, name: str, value: ast.expr | None) -> None:
         """Names in `__patched__ = ["lock"]`: a list with such a name is for whoever knows it."""
         if policy.is_dunder(name) and isinstance(value, ast.List | ast.Tuple):
-            for one in value.elts:
-                if isinstance(one, ast.Constant) and isinstance(one.value, str):
-                    self.emit("attribute", user, one.value)
+            for element in value.elts:
+                if isinstance(element, ast.Constant) and isinstance(element.value, str):
+                    self.emit("attribute", user, element.value)
 
     def visit_TypeAlias(self, node: ast.AST) -> None:
         """`type X = …` (Python 3.12): a name whose value is an annotation."""

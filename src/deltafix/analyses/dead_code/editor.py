@@ -102,15 +102,15 @@ class EditorView:
         """
         held = self.job.paths
         known = set(held)
-        asked = {path for path in paths if path in known or not self.tree.leaves_out(path)}
-        for folder in [path for path in asked if path not in known and not self.tree.has(path)]:
+        relevant = {path for path in paths if path in known or not self.tree.leaves_out(path)}
+        for folder in [path for path in relevant if path not in known and not self.tree.has(path)]:
             start, end = (bisect_left(held, f"{folder}{mark}") for mark in "/0")  # 0 follows /
-            asked.update((*held[start:end], *self.tree.below(folder)))
-        ours = sorted(path for path in asked if path in known or self.tree.holds(path))
-        there = [path for path in ours if self._is_there(path)]
-        gone = [path for path in ours if path not in there and path in known]
+            relevant.update((*held[start:end], *self.tree.below(folder)))
+        ours = sorted(path for path in relevant if path in known or self.tree.holds(path))
+        present = [path for path in ours if self._is_there(path)]
+        gone = [path for path in ours if path not in present and path in known]
         extract = self.job.analysis.extract
-        change = self.job.update(read_fragments(self.tree, there, extract), gone)
+        change = self.job.update(read_fragments(self.tree, present, extract), gone)
         return change, self._news(change)
 
     def _is_there(self, path: str) -> bool:
@@ -123,10 +123,10 @@ class EditorView:
             self._why = None
         news: Findings = {}
         for path in sorted(change.affected):
-            found = self.job.outermost(path)
-            if found != self.shown.get(path, []):
-                news[path] = found
-                self.shown[path] = found
+            findings = self.job.outermost(path)
+            if findings != self.shown.get(path, []):
+                news[path] = findings
+                self.shown[path] = findings
         return news
 
     # -- questions -----------------------------------------------------------------------------
@@ -136,25 +136,25 @@ class EditorView:
         meant = self._meant(path, offset)
         if meant is None:
             return None
-        said = [self._explained(one) for one in meant[1][:_MOST]]
+        texts = [self._explained(symbol) for symbol in meant[1][:_MOST]]
         more = len(meant[1]) - _MOST
-        return meant[0], "\n\n".join([*said, *([f"and {more} more"] if more > 0 else [])])
+        return meant[0], "\n\n".join([*texts, *([f"and {more} more"] if more > 0 else [])])
 
     def definitions(self, path: str, offset: int) -> list[Location]:
         """Where the symbols stand that the name at an offset may mean."""
         meant = self._meant(path, offset)
         symbols = meant[1] if meant is not None else []
-        return [place for symbol in symbols for place in self._defined(symbol)]
+        return [location for symbol in symbols for location in self._defined(symbol)]
 
     def references(self, path: str, offset: int, *, declared: bool = False) -> list[Location]:
         """Where code and texts use what the name at an offset may mean; with what defines it?"""
         meant = self._meant(path, offset)
-        found: dict[Location, None] = {}
+        locations: dict[Location, None] = {}
         for symbol in meant[1] if meant is not None else ():
             if declared:
-                found.update(dict.fromkeys(self._defined(symbol)))
-            found.update(dict.fromkeys(self._used(symbol)))
-        return sorted(found)
+                locations.update(dict.fromkeys(self._defined(symbol)))
+            locations.update(dict.fromkeys(self._used(symbol)))
+        return sorted(locations)
 
     @property
     def _explainer(self) -> Explainer:
@@ -175,14 +175,16 @@ class EditorView:
         line = source.line_of(span[0])
         here = [*symbols.get((line, span[0] - source.starts[line - 1] + 1), ())]
         if not here:
-            said = next((one for one in source.occurrences() if one.span == span), None)
-            if said is None:
+            occurrence = next(
+                (occurrence for occurrence in source.occurrences() if occurrence.span == span), None
+            )
+            if occurrence is None:
                 return None
-            if isinstance(said.node, ast.alias):
-                here += self._taken(path, source.parents[said.node], said.node.name)
-            for user in self._users(path, source, said.node, symbols):
-                here += self._explainer.targets(user, said.name, member=said.is_member)
-        known = [one for one in dict.fromkeys(here) if one in self._explainer.kinds]
+            if isinstance(occurrence.node, ast.alias):
+                here += self._taken(path, source.parents[occurrence.node], occurrence.node.name)
+            for user in self._users(path, source, occurrence.node, symbols):
+                here += self._explainer.targets(user, occurrence.name, member=occurrence.is_member)
+        known = [symbol for symbol in dict.fromkeys(here) if symbol in self._explainer.kinds]
         return (span, known) if known else None
 
     def _taken(self, path: str, statement: ast.AST, name: str) -> list[str]:
@@ -191,32 +193,34 @@ class EditorView:
         if isinstance(statement, ast.ImportFrom):
             here = module_of(path, self.tree.prefix)
             start = here.resolve(statement.level, statement.module)
-        importable = [(str(one[0]), str(one[1])) for one in self.job.rows("importable")]
+        importable = [(str(row[0]), str(row[1])) for row in self.job.rows("importable")]
         dotted = f"{start}.{name}" if start else name
         modules = {module for known, module in importable if known == start}
-        found = {module for known, module in importable if known == dotted}
+        symbols = {module for known, module in importable if known == dotted}
         if modules:
             members = self.job.rows("member")
-            found |= {str(one) for module, of, one in members if of == name and module in modules}
-        return sorted(found)
+            symbols |= {
+                str(symbol) for module, of, symbol in members if of == name and module in modules
+            }
+        return sorted(symbols)
 
     def _users(
         self, path: str, source: Source, node: ast.AST, symbols: Mapping[tuple[int, int], list[str]]
     ) -> list[str]:
         """Who says what stands in `node`: the block it is in, and the names that it is given to."""
-        given: list[str] = []
+        holders: list[str] = []
         at: ast.AST | None = node
         while at is not None:
             if isinstance(at, ast.Assign | ast.AnnAssign):
                 targets = at.targets if isinstance(at, ast.Assign) else [at.target]
-                names = (one for target in targets for one in ast.walk(target))
+                names = (inner for target in targets for inner in ast.walk(target))
                 for name in names:
                     if isinstance(name, ast.Name):
-                        given += symbols.get(source.place(name), ())
+                        holders += symbols.get(source.position(name), ())
             elif isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                return [*given, *symbols.get(source.place(at), ())]
+                return [*holders, *symbols.get(source.position(at), ())]
             at = source.parents.get(at)
-        return [*given, module_of(path, self.tree.prefix).canonical]
+        return [*holders, module_of(path, self.tree.prefix).canonical]
 
     def _defined(self, symbol: str) -> Iterator[Location]:
         for path, place in self.job.where(symbol).items():
@@ -225,7 +229,7 @@ class EditorView:
                 yield path, (0, 0)
                 continue
             now = self._now(path, source, symbol, place.kind)
-            yield from ((path, source.name_at(one.line, one.column)) for one in now)
+            yield from ((path, source.name_at(current.line, current.column)) for current in now)
 
     def _used(self, symbol: str) -> Iterator[Location]:
         users = self._explainer.referrers(symbol)
@@ -236,14 +240,14 @@ class EditorView:
                 yield from ((path, span) for span in self._said(path, short_name(symbol)))
                 continue
             symbols = self._symbols_of(path, source)
-            for said in source.occurrences(short_name(symbol)):
-                if not users.isdisjoint(self._users(path, source, said.node, symbols)):
-                    yield path, said.span
+            for occurrence in source.occurrences(short_name(symbol)):
+                if not users.isdisjoint(self._users(path, source, occurrence.node, symbols)):
+                    yield path, occurrence.span
         for path, alias in self._imports_of({symbol}):
             taking = self._source(path)
-            for said in taking.occurrences(short_name(symbol)) if taking is not None else ():
-                if said.node is alias:
-                    yield path, said.span
+            for occurrence in taking.occurrences(short_name(symbol)) if taking is not None else ():
+                if occurrence.node is alias:
+                    yield path, occurrence.span
 
     def _said(self, path: str, name: str) -> Iterator[Span]:
         """Where a text that is not Python says a name."""
@@ -251,28 +255,28 @@ class EditorView:
             text = self.text(path)
         except (OSError, ValueError):
             return
-        yield from (found.span() for found in re.finditer(rf"\b{re.escape(name)}\b", text))
+        yield from (match.span() for match in re.finditer(rf"\b{re.escape(name)}\b", text))
 
     # -- fixes ---------------------------------------------------------------------------------
 
     def fixes(self, path: str, lines: range) -> list[Fix]:
         """What may be done about the findings of the file in these lines, from 1, of its text."""
-        shown = self.shown.get(path)
-        source = self._source(path) if shown else None
-        if not shown or source is None:
+        findings = self.shown.get(path)
+        source = self._source(path) if findings else None
+        if not findings or source is None:
             return []
-        found: list[Fix] = []
-        for finding in shown:
+        fixes: list[Fix] = []
+        for finding in findings:
             places = self._now(path, source, finding.symbol, finding.kind)
             if finding.kind == "module":
                 is_package = path.endswith("__init__.py")
-                found += [Fix(finding, "delete")] if 1 in lines and not is_package else []
+                fixes += [Fix(finding, "delete")] if 1 in lines and not is_package else []
             elif any(place.line in lines for place in places):
                 unused = finding.kind in UNUSED_KINDS
                 if not unused or finding.kind in _DELETED:
-                    found.append(Fix(finding, "delete"))
-                found.append(Fix(finding, "keep"))
-        return found
+                    fixes.append(Fix(finding, "delete"))
+                fixes.append(Fix(finding, "keep"))
+        return fixes
 
     def fix(self, path: str, symbol: str, kind: str, action: str) -> Fix | None:
         """A fix by what it is about; None if that is no longer shown."""
@@ -291,7 +295,7 @@ class EditorView:
             places = self._now(finding.path, source, finding.symbol, finding.kind)
             if not places:
                 raise EditError(f"{finding.symbol} is no longer in {finding.path}")
-            return Edits({finding.path: [kept(source, one.line) for one in places]})
+            return Edits({finding.path: [kept(source, place.line) for place in places]})
         if finding.kind in UNUSED_KINDS:
             nodes = self._nodes(finding.path, source, finding.symbol, finding.kind)
             return Edits({finding.path: without(source, nodes)})
@@ -328,10 +332,12 @@ class EditorView:
         while queue:
             at = queue.pop()
             starts = (f"{at}.", f"{at}:")
-            inside = [one for one in self._explainer.kinds if one == at or one.startswith(starts)]
-            for one in set(inside) - going:
-                going.add(one)
-                for user in self._explainer.dependents(one):
+            inside = [
+                known for known in self._explainer.kinds if known == at or known.startswith(starts)
+            ]
+            for dependency in set(inside) - going:
+                going.add(dependency)
+                for user in self._explainer.dependents(dependency):
                     is_symbol = self._explainer.kinds.get(user, "module") != "module"
                     if is_symbol and self.job.judged(user) is not None:
                         queue.append(user)
@@ -340,7 +346,7 @@ class EditorView:
     def _imports_of(self, symbols: set[str]) -> Iterator[tuple[str, ast.alias]]:
         """Where modules import the symbols by name, in whatever way."""
         members = (map(str, row) for row in self.job.rows("member"))
-        offered = {(module, name) for module, name, one in members if one in symbols}
+        offered = {(module, name) for module, name, symbol in members if symbol in symbols}
         modules = {module for module, _ in offered}
         paths: dict[str, set[str]] = {}
         for path, module in (map(str, row) for row in self.job.rows("importable")):
@@ -376,28 +382,28 @@ class EditorView:
         """Where names stand: of an open text anew, else as they were when it was last read."""
         if self._opened(path) is None:
             held = self.job.stated(path)
-            return [one for one in held if one.line <= len(source.starts)]
+            return [place for place in held if place.line <= len(source.starts)]
         return self.job.analysis.extract(path, source.text.encode(), self.tree.prefix).places
 
     def _symbols_of(self, path: str, source: Source) -> dict[tuple[int, int], list[str]]:
         """The symbols whose name stands at a place, modules left out."""
-        found: dict[tuple[int, int], list[str]] = {}
+        symbols: dict[tuple[int, int], list[str]] = {}
         for place in self._places(path, source):
             if place.kind != "module" and place.kind not in UNUSED_KINDS:
-                found.setdefault((place.line, place.column), []).append(place.symbol)
-        return found
+                symbols.setdefault((place.line, place.column), []).append(place.symbol)
+        return symbols
 
     def _now(self, path: str, source: Source, symbol: str, kind: str) -> list[Place]:
         """Where a file's text has a symbol now."""
         places = self._places(path, source)
-        return [one for one in places if one.symbol == symbol and one.kind == kind]
+        return [place for place in places if place.symbol == symbol and place.kind == kind]
 
     def _nodes(self, path: str, source: Source, symbol: str, kind: str) -> list[Named]:
-        found = (
-            source.named.get((one.line, one.column))
-            for one in self._now(path, source, symbol, kind)
+        candidates = (
+            source.named.get((place.line, place.column))
+            for place in self._now(path, source, symbol, kind)
         )
-        nodes = [one for one in found if one is not None]
+        nodes = [node for node in candidates if node is not None]
         if not nodes:
             raise EditError(f"{symbol} is no longer in {path}")
         return nodes

@@ -43,8 +43,8 @@ class Edit:
 
 def edited(text: str, edits: Iterable[Edit]) -> str:
     """The text with the edits made; they do not overlap."""
-    for one in sorted(edits, reverse=True):
-        text = text[: one.start] + one.text + text[one.end :]
+    for edit in sorted(edits, reverse=True):
+        text = text[: edit.start] + edit.text + text[edit.end :]
     return text
 
 
@@ -100,8 +100,8 @@ def _not_deleted_later(source: Source, chosen: set[Named], edits: Sequence[Edit]
         if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Del):
             continue
         start = source.span(node)[0]
-        stays = not any(one.start <= start < one.end for one in edits)
-        if stays and any(_is_called(one, node.id) for one in chosen):
+        stays = not any(edit.start <= start < edit.end for edit in edits)
+        if stays and any(_is_called(named, node.id) for named in chosen):
             raise EditError(f"line {node.lineno} says del {node.id}")
 
 
@@ -114,14 +114,14 @@ def _is_called(node: Named, name: str) -> bool:
 
 def _apart(edits: Iterable[Edit]) -> list[Edit]:
     """Edits that do not overlap: one inside another is done with it, neighbours are joined."""
-    found: list[Edit] = []
-    for one in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
-        last = found[-1] if found else None
-        if last is None or one.start >= last.end:
-            found.append(one)
-        elif one.end > last.end:
-            found[-1] = Edit(last.start, one.end, last.text + one.text)
-    return found
+    disjoint: list[Edit] = []
+    for edit in sorted(edits, key=lambda edit: (edit.start, -edit.end)):
+        last = disjoint[-1] if disjoint else None
+        if last is None or edit.start >= last.end:
+            disjoint.append(edit)
+        elif edit.end > last.end:
+            disjoint[-1] = Edit(last.start, edit.end, last.text + edit.text)
+    return disjoint
 
 
 def _statement(source: Source, node: Named) -> ast.stmt | ast.ExceptHandler:
@@ -140,17 +140,19 @@ def _unassigned(
 ) -> Edit | None:
     """The names taken out and the rest left; None if the statement may go as a whole."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-    names = [_names_in(one) for one in targets]
-    going = [one for one, held in zip(targets, names, strict=True) if held and held <= chosen]
+    names = [_names_in(target) for target in targets]
+    going = [target for target, held in zip(targets, names, strict=True) if held and held <= chosen]
     if len(going) == len(targets):
         if node.value is None or is_inert(node.value):
             return None
         return Edit(source.span(targets[0])[0], _value_start(source, node))
-    if any(held & chosen for one, held in zip(targets, names, strict=True) if one not in going):
+    if any(
+        held & chosen for target, held in zip(targets, names, strict=True) if target not in going
+    ):
         raise EditError("it gets a part of what is unpacked, beside names that are not dead")
     if len(going) > 1:
         raise EditError("several names of one assignment are dead, and others are not")
-    at = next(number for number, one in enumerate(targets) if one is going[0])
+    at = next(number for number, target in enumerate(targets) if target is going[0])
     start, end = source.span(going[0])
     following = _EQUALS.match(source.text, end)
     if following is None:
@@ -165,10 +167,10 @@ def _names_in(node: ast.AST) -> set[Named]:
 def _value_start(source: Source, node: ast.Assign | ast.AnnAssign) -> int:
     """Where the value begins, with the brackets around it."""
     before = node.targets[-1] if isinstance(node, ast.Assign) else node.annotation
-    found = _EQUALS.match(source.text, source.span(before)[1])
-    if found is None:
+    match = _EQUALS.match(source.text, source.span(before)[1])
+    if match is None:
         raise EditError("what is assigned is written in brackets")
-    return found.end()
+    return match.end()
 
 
 def _unnamed(source: Source, node: ast.ExceptHandler) -> Edit:
@@ -186,8 +188,8 @@ def _fewer(
     source: Source, names: Sequence[ast.alias], chosen: Collection[ast.AST]
 ) -> Iterator[Edit]:
     """Some names of an import taken out, each with its comma; one alone on a line with that."""
-    spans = [source.span(one) for one in names]
-    stays = [one not in chosen for one in names]
+    spans = [source.span(alias) for alias in names]
+    stays = [alias not in chosen for alias in names]
     for at, (start, end) in enumerate(spans):
         if stays[at]:
             continue
@@ -200,7 +202,7 @@ def _fewer(
         elif at + 1 < len(spans):
             yield Edit(start, spans[at + 1][0])
         else:  # the last, and all behind the last that stays go with its comma
-            left = max(one for one in range(at) if stays[one])
+            left = max(index for index in range(at) if stays[index])
             yield Edit(spans[left][1], end)
 
 
@@ -209,14 +211,14 @@ def _fewer(
 
 def _cuts(source: Source, gone: Collection[ast.stmt]) -> Iterator[Edit]:
     for block in _blocks(source.tree):
-        going = [one for one in block if one in gone]
+        going = [statement for statement in block if statement in gone]
         if not going:
             continue
         if len(going) == len(block) and block is not source.tree.body:
             yield Edit(source.span(going[0])[0], source.span(going[-1])[1], "pass")
             continue
-        for one in going:
-            yield _cut(source, block, one, gone)
+        for statement in going:
+            yield _cut(source, block, statement, gone)
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:

@@ -85,28 +85,30 @@ def setup_facts(path: str, tree: ast.Module) -> Iterator[Fact]:
     yield "distribution", (path,)
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
-            said = {keyword.arg: _value(keyword.value, tree) for keyword in node.keywords}
-            lists = [said[name] for name in ("name", *_NEEDS) if name in said]
-            parts = [part for one in lists for part in ast.walk(one)]
+            arguments = {keyword.arg: _value(keyword.value, tree) for keyword in node.keywords}
+            lists = [arguments[name] for name in ("name", *_NEEDS) if name in arguments]
+            parts = [part for argument in lists for part in ast.walk(argument)]
             yield from _family(path, [p.value for p in parts if isinstance(p, ast.Constant)])
             for keyword in node.keywords:
                 if keyword.arg == "entry_points":
                     yield from _promised(path, _given_targets(_value(keyword.value, tree)))
                 elif keyword.arg == "py_modules":
-                    given = _value(keyword.value, tree)
-                    names = given.elts if isinstance(given, ast.List | ast.Tuple) else []
-                    words = [one.value for one in names if isinstance(one, ast.Constant)]
+                    modules = _value(keyword.value, tree)
+                    names = modules.elts if isinstance(modules, ast.List | ast.Tuple) else []
+                    words = [
+                        element.value for element in names if isinstance(element, ast.Constant)
+                    ]
                     yield from _distributed(path, words)
 
 
 def _value(node: ast.expr, tree: ast.Module) -> ast.expr:
     """What the module assigns to a name; anything else is itself."""
     if isinstance(node, ast.Name):
-        for one in tree.body:
-            if isinstance(one, ast.Assign) and node.id in {
-                getattr(t, "id", "") for t in one.targets
+        for statement in tree.body:
+            if isinstance(statement, ast.Assign) and node.id in {
+                getattr(t, "id", "") for t in statement.targets
             }:
-                return one.value
+                return statement.value
     return node
 
 
@@ -194,26 +196,28 @@ def _toml_needs(document: dict[str, Any]) -> list[object]:
     project, poetry = _table(document, "project"), _table(_table(document, "tool"), "poetry")
     extras = _table(project, "optional-dependencies").values()
     lists = [project.get("dependencies"), *extras, list(_table(poetry, "dependencies"))]
-    needs = [one for some in lists if isinstance(some, list) for one in some]
+    needs = [need for part in lists if isinstance(part, list) for need in part]
     return [project.get("name", poetry.get("name")), *needs]
 
 
 def _family(path: str, needs: list[object]) -> Iterator[Fact]:
     """Whether a project depends on others that are named alike: `shop-core` beside `shop-till`."""
-    own, *others = [_FIRST.match(one) if isinstance(one, str) else None for one in needs or [""]]
-    if own and any(one and one[1] == own[1] and one[0] != own[0] and one[2] for one in others):
+    own, *others = [_FIRST.match(need) if isinstance(need, str) else None for need in needs or [""]]
+    if own and any(
+        other and other[1] == own[1] and other[0] != own[0] and other[2] for other in others
+    ):
         yield "family", (path,)
 
 
 def _version_names(document: dict[str, Any]) -> set[str]:
     """Names that a build backend reads a version from: `attr = "pkg.version"`, a pattern."""
     tools = _table(document, "tool")
-    waiting: list[Any] = [
+    pending: list[Any] = [
         *(_table(tools, name).get("version") for name in tools),
         _table(_table(tools, "setuptools"), "dynamic").get("version"),
     ]
     names: set[str] = set()
-    for table in waiting:
+    for table in pending:
         if isinstance(table, dict):
             for value in table.values():
                 names.update(re.findall(r"[A-Za-z_]\w*", value) if isinstance(value, str) else ())
@@ -221,8 +225,8 @@ def _version_names(document: dict[str, Any]) -> set[str]:
 
 
 def _table(parent: dict[str, Any], name: str) -> dict[str, Any]:
-    found = parent.get(name)
-    return found if isinstance(found, dict) else {}
+    table = parent.get(name)
+    return table if isinstance(table, dict) else {}
 
 
 def _cfg_targets(parser: configparser.ConfigParser) -> Iterator[tuple[str, str]]:

@@ -25,10 +25,10 @@ def examples(text: str) -> Iterator[ast.Module]:
     if ">>>" not in text:
         return
     try:
-        found = _PARSER.get_examples(text)
+        parsed = _PARSER.get_examples(text)
     except ValueError:  # indented in a way that doctest does not take
         return
-    for example in found:
+    for example in parsed:
         try:
             yield ast.parse(example.source)
         except (SyntaxError, ValueError):

@@ -24,8 +24,8 @@ def all_entries(tree: ast.Module, scope: Scope) -> Iterator[tuple[str, str]]:
                 yield from (("all_name", name) for name in node.value.split())  # "a b".split()
             elif isinstance(node, ast.Attribute) and node.attr == "__all__":
                 first, _, rest = dotted_name(node.value).partition(".")
-                found = scope.lookup(first)
-                for imported in found[1].imports if found else ():
+                bound = scope.lookup(first)
+                for imported in bound[1].imports if bound else ():
                     yield "all_from", ".".join([imported.dotted, *([rest] if rest else [])])
 
 

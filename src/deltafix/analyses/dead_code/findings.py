@@ -20,7 +20,7 @@ Confidence: TypeAlias = Literal["sure", "likely"]
 Also: TypeAlias = Literal["imports", "locals", "arguments", "attributes"]
 """What may be asked for beside dead symbols: what living code binds and nothing reads."""
 
-UNUSED_KINDS = tuple(one.removesuffix("s") for one in get_args(Also))
+UNUSED_KINDS = tuple(kind.removesuffix("s") for kind in get_args(Also))
 """The kinds of a finding, and of a `Place`, that is none of a symbol."""
 
 _FROM_DOUBTFUL = "what may be alive refers to it"
@@ -74,7 +74,7 @@ def findings_of(
 
     `dead` and `sure` are the views, `doubts` the reasons by symbol. O(symbols log symbols).
     """
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for symbol in symbols:
         inside = next((owner for owner in _owners(symbol) if owner in dead), None)
         doubt = None if symbol in sure else min(doubts.get(symbol, ()), default=_FROM_DOUBTFUL)
@@ -83,8 +83,8 @@ def findings_of(
             finding = Finding(
                 path, place.line, symbol, place.kind, confidence, inside, doubt, place.column
             )
-            found.append(finding)
-    return sorted(found)
+            findings.append(finding)
+    return sorted(findings)
 
 
 def _owners(symbol: str) -> list[str]:

@@ -18,7 +18,7 @@ def fixture_facts(
     node: ast.FunctionDef | ast.AsyncFunctionDef, identity: str, owner: str, *, is_test: bool
 ) -> Iterator[tuple[str, ...]]:
     """("asks", user, fixture) and ("kept", …) rows of one function of a test file, or a fixture."""
-    makers = [one for one in node.decorator_list if _is_maker(one)]
+    makers = [decorator for decorator in node.decorator_list if _is_maker(decorator)]
     for maker in makers:
         words = {k.arg for k in maker.keywords} if isinstance(maker, ast.Call) else set()
         if words & {"autouse", "name"}:

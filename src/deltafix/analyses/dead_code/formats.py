@@ -30,12 +30,12 @@ _RULES = {
 def table(report: Report, limit: int | None = None) -> Table:
     """The findings, all of them or the first, as rows: what `Finding` says of each, "" for None."""
     named = {
-        one.name: "number" if one.name in {"line", "column"} else "symbol"
-        for one in fields(Finding)
+        field.name: "number" if field.name in {"line", "column"} else "symbol"
+        for field in fields(Finding)
     }
     schema = Schema.of("dead", list(named), cast("list[BaseType]", list(named.values())))
-    found = (astuple(finding) for finding in report.found[:limit])
-    return Table(schema, [tuple("" if one is None else one for one in row) for row in found])
+    rows = (astuple(finding) for finding in report.findings[:limit])
+    return Table(schema, [tuple("" if value is None else value for value in row) for row in rows])
 
 
 def graph(report: Report, links: Iterable[Row], limit: int | None = None) -> Table:
@@ -43,10 +43,10 @@ def graph(report: Report, links: Iterable[Row], limit: int | None = None) -> Tab
 
     `links` are rows of the program's `link`; those of one found symbol to another are the edges.
     """
-    found = dict.fromkeys(finding.symbol for finding in report.found[:limit])
+    symbols = dict.fromkeys(finding.symbol for finding in report.findings[:limit])
     schema = Schema.of("link", ["user", "id", "how"], ["symbol"] * 3)
-    rows = [(user, id_, how) for user, id_, how in links if {user, id_} <= found.keys()]
-    return Table(schema, rows, (("user",), ("id",)), nodes=[*found])
+    rows = [(user, id_, how) for user, id_, how in links if {user, id_} <= symbols.keys()]
+    return Table(schema, rows, (("user",), ("id",)), nodes=[*symbols])
 
 
 def sarif(report: Report, folder: str = "") -> str:
@@ -62,8 +62,11 @@ def sarif(report: Report, folder: str = "") -> str:
         for path, why in report.unreadable.items()
     ]
     remarks = [{"level": "note", "message": {"text": text}} for text in report.remarks()]
-    said = {"toolExecutionNotifications": failures, "toolConfigurationNotifications": remarks}
-    return sarif_log("deltafix dead-code", rules, results, said)
+    notifications = {
+        "toolExecutionNotifications": failures,
+        "toolConfigurationNotifications": remarks,
+    }
+    return sarif_log("deltafix dead-code", rules, results, notifications)
 
 
 def _result(finding: Finding, folder: str) -> dict[str, Any]:
@@ -95,8 +98,8 @@ def github(report: Report, folder: str = "") -> str:
 
 
 def _annotation(finding: Finding, folder: str) -> str:
-    level, said, column = _level(finding), _message(finding), _column(finding)
-    return _command(level, folder, finding.path, finding.line, said, column=column)
+    level, message, column = _level(finding), _message(finding), _column(finding)
+    return _command(level, folder, finding.path, finding.line, message, column=column)
 
 
 def _column(finding: Finding) -> int | None:
@@ -109,8 +112,8 @@ def _command(
 ) -> str:
     kind = "notice" if level == "note" else level
     col = "" if column is None else f",col={column}"
-    place = _escaped(place_in(folder, path)).replace(":", "%3A").replace(",", "%2C")
-    return f"::{kind} file={place},line={line}{col},title=Dead code::{_escaped(message)}"
+    file = _escaped(place_in(folder, path)).replace(":", "%3A").replace(",", "%2C")
+    return f"::{kind} file={file},line={line}{col},title=Dead code::{_escaped(message)}"
 
 
 def _escaped(text: str) -> str:
@@ -118,7 +121,7 @@ def _escaped(text: str) -> str:
 
 
 def _message(finding: Finding) -> str:
-    return " ".join([finding.title, *(f"({one})" for one in finding.doubts())])
+    return " ".join([finding.title, *(f"({doubt})" for doubt in finding.doubts())])
 
 
 def _level(finding: Finding) -> str:
@@ -126,5 +129,5 @@ def _level(finding: Finding) -> str:
 
 
 def _outermost(report: Report) -> Iterator[Finding]:
-    shown = {finding.symbol for finding in report.dead}
-    return (finding for finding in report.found if finding.inside not in shown)
+    symbols = {finding.symbol for finding in report.dead}
+    return (finding for finding in report.findings if finding.inside not in symbols)

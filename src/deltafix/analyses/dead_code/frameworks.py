@@ -139,7 +139,7 @@ _CLICK = Framework(
 )
 
 FRAMEWORKS: Mapping[str, Framework] = MappingProxyType(
-    {one.name: one for one in (_CLICK, _DJANGO, _FLASK, _PYTEST)}
+    {framework.name: framework for framework in (_CLICK, _DJANGO, _FLASK, _PYTEST)}
 )
 """The frameworks by name."""
 

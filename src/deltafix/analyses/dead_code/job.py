@@ -72,7 +72,7 @@ class DeadCode:
         also: Sequence[Also] = (),
     ) -> None:
         self.analysis = UNUSED if also else DEAD_CODE
-        self._told = "sure" if confidence == "sure" else "dead"
+        self._reported = "sure" if confidence == "sure" else "dead"
         self._frameworks = frameworks_named(frameworks)
         self._ran = frozenset(ran)
         policies = {root for root in roots if root in NAMED_POLICIES}
@@ -82,8 +82,11 @@ class DeadCode:
         if tests:
             policies.add("tests")
         self._patterns = tuple(root for root in roots if root not in NAMED_POLICIES)
-        pure = {*pure_decorators, *(name for one in self._frameworks for name in one.pure)}
-        enlisters = {name for one in self._frameworks for name in one.enlists}
+        pure = {
+            *pure_decorators,
+            *(name for framework in self._frameworks for name in framework.pure),
+        }
+        enlisters = {name for framework in self._frameworks for name in framework.enlists}
         tables = [*policy_facts(policies, pure, enlisters)]
         tables += [("also", (kind.removesuffix("s"),)) for kind in also]
         self._job = Job(self.analysis, facts=self._rows, tables=tables)
@@ -103,7 +106,7 @@ class DeadCode:
         """
         given, gone = list(fragments), list(deleted)
         held = self._job.fragments
-        touched = {*gone, *(one.path for one in given)}
+        touched = {*gone, *(fragment.path for fragment in given)}
         old = {path: held[path] for path in touched if path in held}
         change = self._job.update(given, gone)
         read = [path for path in change.changed if path not in change.unreadable]
@@ -114,26 +117,27 @@ class DeadCode:
         firm, soft = _symbols(change.came["sure"]), _symbols(change.went["sure"])
         self._sure = (self._sure - soft) | firm
         self._doubt(change.went["doubt"], change.came["doubt"])
-        came, went = _symbols(change.came[self._told]), _symbols(change.went[self._told])
+        came, went = _symbols(change.came[self._reported]), _symbols(change.went[self._reported])
         spared, asked = _symbols(change.came["waived"]), _symbols(change.went["waived"])
         self._waived = (self._waived - asked) | spared
         moving = came | went | spared | asked
         shown = moving & self._shown
         before = {
-            one
-            for one in moving
-            if _was(one, self._judged, came, went) and not _was(one, self._waived, spared, asked)
+            symbol
+            for symbol in moving
+            if _was(symbol, self._judged, came, went)
+            and not _was(symbol, self._waived, spared, asked)
         }
         died, buried = shown - before, before - shown
         risen = buried & _symbols(change.came["live"])
         turned = ((firm | soft) & self._dead) - died - self._waived
         doubted = _symbols((*change.went["doubt"], *change.came["doubt"]))
         moved = died | buried | turned | (doubted & self._shown)
-        affected = {path for one in moved for path in self._places.get(one, ())}
+        affected = {path for symbol in moved for path in self._places.get(symbol, ())}
         new: list[Finding] = []
         read_now: list[str] = []
         if self._unused is not None:
-            self._unused.place(left.values(), [held[path] for path in read])
+            self._unused.replace(left.values(), [held[path] for path in read])
             new, read_now, elsewhere = self._unused.update(change)
             affected |= elsewhere
         return Change(
@@ -203,12 +207,12 @@ class DeadCode:
     def standing(self) -> dict[Hashable, Standing]:
         """Every finding, by file and name: lines move."""
         return {
-            (one.path, one.symbol, one.kind in UNUSED_KINDS): Standing(
-                f"{one.path}:{one.line}",
-                "; ".join([one.title, *one.doubts()]),
-                (one.path, one.inside, False) if one.inside is not None else None,
+            (finding.path, finding.symbol, finding.kind in UNUSED_KINDS): Standing(
+                f"{finding.path}:{finding.line}",
+                "; ".join([finding.title, *finding.doubts()]),
+                (finding.path, finding.inside, False) if finding.inside is not None else None,
             )
-            for one in self.answer()
+            for finding in self.answer()
         }
 
     def unused(self) -> list[Finding] | None:
@@ -223,7 +227,7 @@ class DeadCode:
 
     @property
     def _judged(self) -> set[str]:
-        return self._sure if self._told == "sure" else self._dead
+        return self._sure if self._reported == "sure" else self._dead
 
     @property
     def _shown(self) -> set[str]:
@@ -232,10 +236,14 @@ class DeadCode:
     def outermost(self, path: str) -> list[Finding]:
         """The findings of one file that stand in no other finding. O(size of the file)."""
         here = {place.symbol for place in self.places(path)} & self._shown
-        found = [one for one in self._findings(here) if one.path == path and one.inside is None]
+        findings = [
+            finding
+            for finding in self._findings(here)
+            if finding.path == path and finding.inside is None
+        ]
         if self._unused is not None and path in self._job.fragments:
-            found = sorted((*found, *self._unused.of(self._job.fragments[path])))
-        return found
+            findings = sorted((*findings, *self._unused.of(self._job.fragments[path])))
+        return findings
 
     def where(self, symbol: str) -> Mapping[str, Place]:
         """The files that define a symbol, each with its first place there."""
@@ -256,7 +264,7 @@ class DeadCode:
         if self.errors:
             notes.append("what only an unread file uses may be reported dead")
         for pattern in self._patterns:
-            if self._places and not any(fnmatchcase(one, pattern) for one in self._places):
+            if self._places and not any(fnmatchcase(symbol, pattern) for symbol in self._places):
                 known = max(self._places)
                 notes.append(f"--roots {pattern} fits no symbol; one is called {known!r}")
         old = self._old_name()
@@ -311,7 +319,7 @@ class DeadCode:
                 fits.update((top, here) for here in below.get(rest, ()))
         if not fits:
             return None
-        (old, here), count = min(fits.items(), key=lambda one: (-one[1], one[0]))
+        (old, here), count = min(fits.items(), key=lambda fit: (-fit[1], fit[0]))
         return (old, here, count) if count >= max(_RENAMED, _FEW * own[here]) else None
 
     def rows(self, relation: str) -> list[Row]:
@@ -364,14 +372,14 @@ class DeadCode:
             raise AssertionError("the dead symbols are not those held")
         if self._waived != _symbols(self.rows("waived")):
             raise AssertionError("what is left out of account is not what is held")
-        if {(one, why) for one, reasons in self._doubts.items() for why in reasons} != set(
+        if {(symbol, why) for symbol, reasons in self._doubts.items() for why in reasons} != set(
             self.rows("doubt")
         ):
             raise AssertionError("the doubts are not those held")
         fragments = self._job.fragments
         if self._unused is not None:
             self._unused.check_invariants(fragments.values(), self.rows)
-        placed = {(one.symbol, path) for path in fragments for one in self.places(path)}
+        placed = {(place.symbol, path) for path in fragments for place in self.places(path)}
         if placed != {(symbol, path) for symbol, at in self._places.items() for path in at}:
             raise AssertionError("the index of places is not that of the fragments")
 
@@ -390,9 +398,9 @@ def _symbol_places(fragment: Fragment) -> tuple[Place, ...]:
     return tuple(place for place in fragment.places if place.kind not in UNUSED_KINDS)
 
 
-def _was(one: str, now: Members[str], came: Members[str], went: Members[str]) -> bool:
+def _was(element: str, now: Members[str], came: Members[str], went: Members[str]) -> bool:
     """Whether a set that changed had an element before."""
-    return one in went or (one in now and one not in came)
+    return element in went or (element in now and element not in came)
 
 
 def _symbols(rows: Iterable[Row]) -> set[str]:

@@ -45,8 +45,8 @@ def name_column(
 
 def name_end(line: str, column: int, kind: str) -> int:
     """The column behind the name at `column` of a line; of an import, with what it is called."""
-    found = (_IMPORTED if kind == "import" else _WORD).match(line, column - 1)
-    return column if found is None else found.end() + 1
+    match = (_IMPORTED if kind == "import" else _WORD).match(line, column - 1)
+    return column if match is None else match.end() + 1
 
 
 def characters(line: bytes, column: int) -> int:

@@ -92,8 +92,8 @@ class References(ast.NodeVisitor):
 
     def _attribute(self, user: str, name: str, relation: str = "attribute") -> None:
         """A mention of an attribute, or of its start; a mangled name is its private one, too."""
-        for one in (name, *unmangled(name)):
-            self.emit(relation, user, one)
+        for variant in (name, *unmangled(name)):
+            self.emit(relation, user, variant)
 
     def say(self, text: str) -> None:
         """What a text says that no reference follows; one of several lines is written in words."""
@@ -127,11 +127,11 @@ class References(ast.NodeVisitor):
 
     def name(self, name: str) -> tuple[list[Imported], bool]:
         """Emit what the plain name `name` refers to; returns its imports, and if they are all."""
-        found = self.scope.lookup(name)
-        if found is None:  # a builtin, or something a star import brings
+        bound = self.scope.lookup(name)
+        if bound is None:  # a builtin, or something a star import brings
             self.emit("names", self.user, self.module.canonical, name)
             return [], True
-        scope, binding = found
+        scope, binding = bound
         self._bound(name, scope, binding)
         module = self.scope.module()
         if scope.kind == "class" and name in module.names:
@@ -190,8 +190,8 @@ class References(ast.NodeVisitor):
     def visit_Subscript(self, node: ast.Subscript) -> None:
         """`Unpack["T"]` names T, if there is a T, and so does `Union[int, "list[T] | S"]`."""
         inside = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-        for one in inside:
-            match one:
+        for element in inside:
+            match element:
                 case ast.Constant(value=str(text)) if text.isidentifier() or _TYPE_MARK.search(
                     text
                 ):
@@ -313,7 +313,7 @@ class References(ast.NodeVisitor):
                 self._searched(node.args[0], node.args[1])
                 if self._is_parameter(node.args[1]):
                     self.emit("takes_name", self.user)
-            self.by_text = self.by_text or not any(_is_text(one) for one in node.args)
+            self.by_text = self.by_text or not any(_is_text(argument) for argument in node.args)
         elif last == "get" and node.args and isinstance(called, ast.Attribute):
             if isinstance(called.value, ast.Attribute) and called.value.attr == "__dict__":
                 self._searched(called.value.value, node.args[0])
@@ -345,17 +345,21 @@ class References(ast.NodeVisitor):
                 [called.value, *node.args] if last == "joinpath" else node.args or [called]
             )
             self._folder(base, parts)
-        if last in _MEMBERS and node.args and not any(_is_text(one) for one in node.args[1:2]):
+        if (
+            last in _MEMBERS
+            and node.args
+            and not any(_is_text(argument) for argument in node.args[1:2])
+        ):
             self.by_text = True
             everything = ast.Attribute(node.args[0], "__dict__", ast.Load())
             self.partly = everything if all(known) else None
             self.visit(everything)
             self.emit("looks_up", self.user)
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
         if last is not None:
-            self._named_in(last, given, method=isinstance(called, ast.Attribute))
-            for made in (one for argument in given for one in self._classes(argument)):
-                self.emit("hands_to", last, made)
+            self._named_in(last, arguments, method=isinstance(called, ast.Attribute))
+            for class_ in (class_ for argument in arguments for class_ in self._classes(argument)):
+                self.emit("hands_to", last, class_)
         if last in _ENDS:
             for text in (n.value for n in node.args if isinstance(n, ast.Constant)):
                 if isinstance(text, str):
@@ -371,12 +375,12 @@ class References(ast.NodeVisitor):
         if last in _PLUGIN_FINDERS and not self.module.is_aside:
             self.emit("hosts", self.module.canonical)
         for path in self._paths(called)[:1]:
-            self._handed(path, given)
+            self._handed(path, arguments)
             if path.partition(".")[0] in _RUNNERS:
-                self._code_text(given)
+                self._code_text(arguments)
         if isinstance(called, ast.Attribute):
-            for made in (one for argument in given for one in self._classes(argument)):
-                self.emit("hands_by", called.attr, made)
+            for class_ in (class_ for argument in arguments for class_ in self._classes(argument)):
+                self.emit("hands_by", called.attr, class_)
         if last in _COMPILERS and dotted_name(called) != "re.compile":
             self.compiles = True
         if last in _TYPE_TEXT:
@@ -385,12 +389,12 @@ class References(ast.NodeVisitor):
             self.under(self.user, [*types, *bounds], types=True)
         self.generic_visit(node)
 
-    def _handed(self, path: str, given: Iterable[ast.expr]) -> None:
+    def _handed(self, path: str, arguments: Iterable[ast.expr]) -> None:
         """Classes that a call of something imported is given, or objects of theirs."""
         top = path.partition(".")[0]
-        for node in given:
-            for made in (*self._classes(node), *self._class_around(node)):
-                self.emit("hands", top, made)
+        for node in arguments:
+            for class_ in (*self._classes(node), *self._class_around(node)):
+                self.emit("hands", top, class_)
             if isinstance(node, ast.Attribute):
                 for owner in self._class_around(node.value):
                     self.emit("hands_field", top, owner, node.attr)
@@ -400,17 +404,17 @@ class References(ast.NodeVisitor):
 
         An imported one is named as if the module it is imported from defined it.
         """
-        made = node.func if isinstance(node, ast.Call) else node
-        for dotted in self._paths(made):
+        class_node = node.func if isinstance(node, ast.Call) else node
+        for dotted in self._paths(class_node):
             path, _, name = dotted.rpartition(".")
             yield f"{path}:{name}"
-        found = self.scope.lookup(made.id) if isinstance(made, ast.Name) else None
-        if found is None or not isinstance(made, ast.Name):
+        bound = self.scope.lookup(class_node.id) if isinstance(class_node, ast.Name) else None
+        if bound is None or not isinstance(class_node, ast.Name):
             return
-        if found[1].defined:
-            yield found[0].child(made.id)
-        if made is node:
-            for value in found[1].values:
+        if bound[1].defined:
+            yield bound[0].child(class_node.id)
+        if class_node is node:
+            for value in bound[1].values:
                 if isinstance(value, ast.Call):
                     yield from self._classes(value)
 
@@ -419,9 +423,9 @@ class References(ast.NodeVisitor):
 
         Those with a leading underscore if one is written before what is computed, else the others.
         """
-        found = self.scope.lookup(name.id) if isinstance(name, ast.Name) else None
+        bound = self.scope.lookup(name.id) if isinstance(name, ast.Name) else None
         for owner in self._class_around(what):
-            for value in (found[1].values if found else None) or [name]:
+            for value in (bound[1].values if bound else None) or [name]:
                 text, _ = written(value, self.module, self._paths)
                 self.emit("searches", self.user, owner, "_" if text.startswith("_") else "")
 
@@ -450,8 +454,8 @@ class References(ast.NodeVisitor):
 
     def _is_parameter(self, node: ast.expr) -> bool:
         """Whether it is a name that a function gets from its caller, and nothing else sets."""
-        found = self.scope.lookup(node.id) if isinstance(node, ast.Name) else None
-        return found is not None and found[0].kind == "function" and found[1].given
+        bound = self.scope.lookup(node.id) if isinstance(node, ast.Name) else None
+        return bound is not None and bound[0].kind == "function" and bound[1].given
 
     def _code_text(self, given: Iterable[ast.expr]) -> None:
         """Statements as text: `profile.run("main()")`."""
@@ -479,8 +483,8 @@ class References(ast.NodeVisitor):
 
     def _looked_into(self, what: ast.expr) -> None:
         """`C.__dict__` and `getattr(C, name)`, of a class: any of its members may be meant."""
-        for made in self._classes(what):
-            self.emit("searches", self.user, made, "")
+        for class_ in self._classes(what):
+            self.emit("searches", self.user, class_, "")
         for dotted in self._paths(what):
             path, _, name = dotted.rpartition(".")
             self.emit("looks_into", self.user, path, name)
@@ -504,17 +508,17 @@ class References(ast.NodeVisitor):
     def _settings(self, given: list[ast.expr]) -> None:
         """A class, a module or this file, whose names somebody reads as settings."""
         for node in given:
-            made = node.func if isinstance(node, ast.Call) else node
-            if not isinstance(made, ast.Name):
+            named = node.func if isinstance(node, ast.Call) else node
+            if not isinstance(named, ast.Name):
                 continue
-            found = self.scope.lookup(made.id)
-            if made.id in {"__name__", "__file__"}:
+            bound = self.scope.lookup(named.id)
+            if named.id in {"__name__", "__file__"}:
                 self.emit("dynamic", self.user, self.module.canonical)
-            elif found and found[1].defined:
-                self.emit("dynamic", self.user, found[0].child(made.id))
+            elif bound and bound[1].defined:
+                self.emit("dynamic", self.user, bound[0].child(named.id))
 
-    def _loads(self, found: Iterable[Loaded | None]) -> None:
-        for loaded in found:
+    def _loads(self, modules: Iterable[Loaded | None]) -> None:
+        for loaded in modules:
             if loaded is None:
                 continue
             if loaded.start is None:
@@ -555,9 +559,9 @@ class References(ast.NodeVisitor):
         """Whether a path is made from `__file__`, by way of at most three names."""
         for part in ast.walk(node):
             if isinstance(part, ast.Name):
-                found = self.scope.lookup(part.id) if depth else None
+                bound = self.scope.lookup(part.id) if depth else None
                 if part.id == "__file__" or (
-                    found and any(self._is_beside(one, depth - 1) for one in found[1].values)
+                    bound and any(self._is_beside(value, depth - 1) for value in bound[1].values)
                 ):
                     return True
         return False
@@ -565,8 +569,8 @@ class References(ast.NodeVisitor):
     def _paths(self, node: ast.expr) -> list[str]:
         """The dotted paths that `a.b` may stand for, by the imports of `a`."""
         first, *names = name_chain(node) or [""]
-        found = self.scope.lookup(first)
-        return [".".join([i.dotted, *names]) for i in found[1].imports] if found else []
+        bound = self.scope.lookup(first)
+        return [".".join([i.dotted, *names]) for i in bound[1].imports] if bound else []
 
     def _attribute_text(self, node: ast.expr) -> bool:
         """An attribute name given as text, whole or its start up to its `_`; whether there is one.
@@ -574,10 +578,10 @@ class References(ast.NodeVisitor):
         A variable is what this block assigns to it.
         """
         if isinstance(node, ast.Name):
-            found = self.scope.lookup(node.id)
-            values = found[1].values if found else []
-            told = [self._attribute_text(v) for v in values if not isinstance(v, ast.Name)]
-            return bool(told) and all(told)
+            bound = self.scope.lookup(node.id)
+            values = bound[1].values if bound else []
+            are_texts = [self._attribute_text(v) for v in values if not isinstance(v, ast.Name)]
+            return bool(are_texts) and all(are_texts)
         text, whole = written(node, self.module, self._paths)
         names = [name for name in text.split(".") if name.isidentifier()] if whole else []
         for name in names:
@@ -601,8 +605,8 @@ class References(ast.NodeVisitor):
     def _comprehension(self, node: ast.expr) -> None:
         first, *others = generators = getattr(node, "generators", [])
         self.visit(first.iter)  # outside: `[x for x in x]` reads the x around it
-        made = [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.comprehension)]
-        self._inside([g.target for g in generators], [first.target, *first.ifs, *others, *made])
+        parts = [n for n in ast.iter_child_nodes(node) if not isinstance(n, ast.comprehension)]
+        self._inside([g.target for g in generators], [first.target, *first.ifs, *others, *parts])
 
     visit_ListComp = _comprehension
     visit_SetComp = _comprehension

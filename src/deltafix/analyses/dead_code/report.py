@@ -60,7 +60,7 @@ class Report:
     unused: tuple[Finding, ...] | None = None
 
     @property
-    def found(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[Finding, ...]:
         """All findings, in the order of files and lines."""
         return tuple(sorted((*self.dead, *(self.unused or ()))))
 
@@ -70,10 +70,10 @@ class Report:
 
     def text(self, limit: int | None = None) -> str:
         """One line per outermost dead symbol, at most `limit` of them, then a summary."""
-        found = list(_findings(self.found))
-        lines = found[:limit]
-        if len(lines) < len(found):
-            lines.append(f"{len(found) - len(lines):,} more (--limit {len(lines):,})")
+        every_line = list(_findings(self.findings))
+        lines = every_line[:limit]
+        if len(lines) < len(every_line):
+            lines.append(f"{len(every_line) - len(lines):,} more (--limit {len(lines):,})")
         lines += [f"{path}: not read: {why}" for path, why in self.unreadable.items()]
         if self.assumed is not None:
             lines.append(self.assumed.text())
@@ -98,9 +98,9 @@ class Report:
         """`; unused: 2 imports, 1 local`."""
         if self.unused is None:
             return ""
-        counts = Counter(one.kind for one in self.unused)
-        told = (plural(counts[kind], kind) for kind in UNUSED_KINDS if counts[kind])
-        return f"; unused: {', '.join(told) or 'nothing'}"
+        counts = Counter(finding.kind for finding in self.unused)
+        counted = (plural(counts[kind], kind) for kind in UNUSED_KINDS if counts[kind])
+        return f"; unused: {', '.join(counted) or 'nothing'}"
 
     def json(self) -> str:
         """The report as one JSON document, see docs/guides/dead-code.md."""
@@ -111,7 +111,7 @@ class Report:
             facts=self.facts,
             symbols=self.symbols,
             dead=[finding.as_data() for finding in self.dead],
-            unused=None if self.unused is None else [one.as_data() for one in self.unused],
+            unused=None if self.unused is None else [finding.as_data() for finding in self.unused],
             likely=self.likely,
             known=self.known,
             stale=[{"path": path, "symbol": symbol} for path, symbol in self.stale],
@@ -151,8 +151,8 @@ class Change:
         lines += [f"  became dead   {line}" for line in _findings(self.became_dead)]
         lines += [f"  became alive  {line}" for line in _placed(self.became_alive)]
         lines += [
-            f"  now {one.confidence:<9} {line}"
-            for one, line in zip(
+            f"  now {finding.confidence:<9} {line}"
+            for finding, line in zip(
                 self.confidence_changed, _placed(self.confidence_changed), strict=True
             )
         ]
@@ -170,7 +170,7 @@ class Change:
         )
         return "\n".join(lines)
 
-    def told(self) -> dict[str, Any]:
+    def changes_as_data(self) -> dict[str, Any]:
         """What became dead or alive, as JSON data."""
         return {
             "became_dead": [finding.as_data() for finding in self.became_dead],
@@ -190,7 +190,9 @@ class Change:
 
     def sides(self) -> tuple[list[str], list[str]]:
         """What became dead or unused, and what became alive or is not unused, a line each."""
-        unused = [f"{one.path}:{one.line}: {one.title}" for one in self.became_unused]
+        unused = [
+            f"{finding.path}:{finding.line}: {finding.title}" for finding in self.became_unused
+        ]
         read = [f"no longer unused: {name}" for name in self.no_longer_unused]
         return [*_placed(self.became_dead), *unused], [*_placed(self.became_alive), *read]
 
@@ -200,7 +202,7 @@ class Change:
             "change",
             changed=list(self.changed),
             deleted=list(self.deleted),
-            **self.told(),
+            **self.changes_as_data(),
             unreadable=dict(self.unreadable),
             work=asdict(self.work),
             recomputed=self.recomputed,
@@ -209,19 +211,21 @@ class Change:
 
 def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
     """Outermost findings; what is inside a dead symbol is counted beside it."""
-    shown = {finding.symbol for finding in findings}
+    symbols = {finding.symbol for finding in findings}
     total = _totals(findings)
     for finding in findings:
-        if finding.inside in shown:
+        if finding.inside in symbols:
             continue
         more = total.get(finding.symbol, 0)
-        said = [*([f"with {more} inside"] if more else []), *finding.doubts()]
-        tail = f" ({', '.join(said)})" if said else ""
+        notes = [*([f"with {more} inside"] if more else []), *finding.doubts()]
+        tail = f" ({', '.join(notes)})" if notes else ""
         yield f"{finding.path}:{finding.line}: {finding.title}{tail}"
 
 
 def _placed(findings: tuple[Finding, ...]) -> list[str]:
-    return [f"{one.path}:{one.line}: {one.kind} {one.symbol}" for one in findings]
+    return [
+        f"{finding.path}:{finding.line}: {finding.kind} {finding.symbol}" for finding in findings
+    ]
 
 
 def _totals(findings: tuple[Finding, ...]) -> dict[str, int]:

@@ -104,17 +104,17 @@ class Scope:
             )
         if not isinstance(node, ast.Name):
             return isinstance(node, _DISPLAYS)
-        found = self.lookup(node.id)
-        if found is None:
+        bound = self.lookup(node.id)
+        if bound is None:
             return False
-        scope, one = found
-        other = one.given or one.defined or one.imports or node.id in scope.lent
+        scope, binding = bound
+        other = binding.given or binding.defined or binding.imports or node.id in scope.lent
         return (
             scope.kind == "function"
             and not other
-            and 0 < len(one.values) == one.writes
-            and not any(isinstance(value, ast.Name) for value in one.values)
-            and all(map(scope.is_builtin, one.values))
+            and 0 < len(binding.values) == binding.writes
+            and not any(isinstance(value, ast.Name) for value in binding.values)
+            and all(map(scope.is_builtin, binding.values))
         )
 
     def lookup(self, name: str) -> tuple[Scope, Binding] | None:
@@ -176,8 +176,8 @@ def collect(
         if isinstance(node, _DEFINITIONS):
             scope.home(node.name).bind(node.name).defined = True
             if scope.kind == "function":
-                for one in ast.walk(node):
-                    scope.lent.update(one.names if isinstance(one, ast.Nonlocal) else ())
+                for inner in ast.walk(node):
+                    scope.lent.update(inner.names if isinstance(inner, ast.Nonlocal) else ())
             continue
         if isinstance(node, ast.Lambda):
             continue

@@ -29,7 +29,9 @@ def is_inert(value: ast.expr) -> bool:
     while nodes:
         node = nodes.popleft()
         if isinstance(node, ast.Lambda):
-            nodes.extend(one for one in (*node.args.defaults, *node.args.kw_defaults) if one)
+            nodes.extend(
+                default for default in (*node.args.defaults, *node.args.kw_defaults) if default
+            )
         elif isinstance(node, _INERT):
             nodes.extend(ast.iter_child_nodes(node))
         else:
@@ -40,7 +42,7 @@ def is_inert(value: ast.expr) -> bool:
 def is_test(node: ast.stmt) -> bool:
     """Whether a file named as a test has one: files of that name may also be a test's data."""
     if isinstance(node, ast.If | ast.Try | ast.With):
-        return any(is_test(one) for one in (*node.body, *getattr(node, "orelse", [])))
+        return any(is_test(statement) for statement in (*node.body, *getattr(node, "orelse", [])))
     if isinstance(node, ast.ClassDef):
         names = (node.name, *(dotted_name(base) for base in node.bases))
         return node.name.startswith("test") or any("Test" in name for name in names)
@@ -68,7 +70,7 @@ def calls_own(body: Sequence[ast.stmt]) -> bool:
         elif isinstance(node, ast.If | ast.Try | ast.TryStar):
             flat.extend(node.body + node.orelse + getattr(node, "finalbody", []))
         elif acts(node):
-            calls = (one.func for one in ast.walk(node) if isinstance(one, ast.Call))
+            calls = (call.func for call in ast.walk(node) if isinstance(call, ast.Call))
             called.update(dotted_name(func).partition(".")[0] for func in calls)
     return not own.isdisjoint(called)
 
@@ -78,8 +80,10 @@ def alternatives(body: Sequence[ast.stmt]) -> Iterator[str]:
     for node in body:
         seen: set[str] = set()
         for branch in _branches(node):
-            imports = [one for one in branch if isinstance(one, ast.ImportFrom)]
-            names = {alias.asname or alias.name for one in imports for alias in one.names}
+            imports = [statement for statement in branch if isinstance(statement, ast.ImportFrom)]
+            names = {
+                alias.asname or alias.name for statement in imports for alias in statement.names
+            }
             yield from names & seen
             seen |= names
 
@@ -88,7 +92,7 @@ def _branches(node: ast.stmt) -> Iterator[Sequence[ast.stmt]]:
     """What `if … elif … else` or `try … except` runs one of."""
     if isinstance(node, ast.Try | ast.TryStar):
         yield node.body + node.orelse
-        yield from (one.body for one in node.handlers)
+        yield from (handler.body for handler in node.handlers)
     elif isinstance(node, ast.If):
         yield node.body
         match node.orelse:
@@ -108,7 +112,7 @@ def warns(
     """Whether a definition says that it is deprecated: it is there for importers only."""
     if "deprecated" in (ast.get_docstring(node) or "").lower():
         return True
-    does = [one for one in node.body if not _is_text(one)]
+    does = [statement for statement in node.body if not _is_text(statement)]
     match does[:1]:
         case [ast.Expr(value=ast.Call(func=called))] if dotted_name(called).endswith("warn"):
             return True  # "… is obsolete, use …"
@@ -117,7 +121,7 @@ def warns(
 
 def is_example(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:
     """Whether a definition that is called a test is a docstring with examples, and nothing else."""
-    does = [one for one in node.body if not isinstance(one, ast.Expr | ast.Pass)]
+    does = [statement for statement in node.body if not isinstance(statement, ast.Expr | ast.Pass)]
     return "test" in node.name and not does and shows_examples(ast.get_docstring(node))
 
 
@@ -131,12 +135,12 @@ UNFINISHED = frozenset({"NotImplementedError"})
 def telling(node: ast.AST) -> frozenset[str]:
     """Names anywhere in a node that say for whom it is: those above, and what is `deprecated`."""
     names = {
-        one.id if isinstance(one, ast.Name) else one.attr
-        for one in ast.walk(node)
-        if isinstance(one, ast.Name | ast.Attribute)
+        inner.id if isinstance(inner, ast.Name) else inner.attr
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Name | ast.Attribute)
     }
     return frozenset(
-        one for one in names if one in ABSTRACT | UNFINISHED or "deprecat" in one.lower()
+        name for name in names if name in ABSTRACT | UNFINISHED or "deprecat" in name.lower()
     )
 
 
@@ -156,7 +160,7 @@ def only_imports(node: ast.stmt) -> bool:
     if isinstance(node, ast.Assign):
         return isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__"
     if isinstance(node, ast.If | ast.Try):
-        return all(only_imports(one) for one in (*node.body, *node.orelse))
+        return all(only_imports(statement) for statement in (*node.body, *node.orelse))
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Pass) or (
         isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     )

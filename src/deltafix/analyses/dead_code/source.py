@@ -54,7 +54,7 @@ _WORD = re.compile(r"\w+")
 
 def line_starts(text: str) -> list[int]:
     """The offset of the start of each line; a text has at least one."""
-    return [0, *(found.end() for found in _END.finditer(text))]
+    return [0, *(match.end() for match in _END.finditer(text))]
 
 
 class Source:
@@ -95,13 +95,13 @@ class Source:
         """A node from its first to its last character; a definition begins at its decorators."""
         first: ast.stmt | ast.expr | ast.alias | ast.arg = node
         for decorator in getattr(node, "decorator_list", ()):
-            first = min(first, decorator, key=lambda one: (one.lineno, one.col_offset))
+            first = min(first, decorator, key=lambda part: (part.lineno, part.col_offset))
         start = self.offset(first.lineno, first.col_offset)
         if first is not node:
             start = self.text.rindex("@", 0, start)
         return start, self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
 
-    def place(self, node: Named) -> tuple[int, int]:
+    def position(self, node: Named) -> tuple[int, int]:
         """Line and column of the name of a node, from 1, as a `Place` has them."""
         return node.lineno, name_column(self._lines, node)
 
@@ -129,7 +129,9 @@ class Source:
             ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Name, ast.Attribute, ast.alias,
             ast.arg, ast.ExceptHandler,
         )  # fmt: skip
-        return {self.place(node): node for node in ast.walk(self.tree) if isinstance(node, kinds)}
+        return {
+            self.position(node): node for node in ast.walk(self.tree) if isinstance(node, kinds)
+        }
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
@@ -147,24 +149,24 @@ class Source:
         What an import calls otherwise is found under the name that it has at home.
         """
         renamed = {
-            one.asname: one.name.rpartition(".")[2]
-            for one in self.named.values()
-            if isinstance(one, ast.alias) and one.asname
+            named.asname: named.name.rpartition(".")[2]
+            for named in self.named.values()
+            if isinstance(named, ast.alias) and named.asname
         }
         for (line, column), node in self.named.items():
             start = self.starts[line - 1] + column - 1
             if isinstance(node, ast.Name):
-                found = Occurrence(
+                occurrence = Occurrence(
                     (start, start + len(node.id)), renamed.get(node.id, node.id), node
                 )
             elif isinstance(node, ast.Attribute):
                 end = self.offset(node.end_lineno or node.lineno, node.end_col_offset or 0)
-                found = Occurrence((end - len(node.attr), end), node.attr, node)
+                occurrence = Occurrence((end - len(node.attr), end), node.attr, node)
             elif isinstance(node, ast.alias):
                 last = node.name.rpartition(".")[2]
                 end = start + len(node.name)
-                found = Occurrence((end - len(last), end), last, node)
+                occurrence = Occurrence((end - len(last), end), last, node)
             else:
                 continue
-            if name in {None, found.name}:
-                yield found
+            if name in {None, occurrence.name}:
+                yield occurrence

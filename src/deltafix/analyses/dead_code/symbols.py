@@ -30,16 +30,18 @@ def find_symbol(text: str, symbols: Collection[str]) -> str:
     if len(fits) == 1:
         return fits[0]
     if fits:
-        some = ", ".join(fits[:5]) + (", …" if len(fits) > 5 else "")
-        raise UnknownSymbolError(f"{text!r} fits {len(fits)} symbols: {some}")
+        examples = ", ".join(fits[:5]) + (", …" if len(fits) > 5 else "")
+        raise UnknownSymbolError(f"{text!r} fits {len(fits)} symbols: {examples}")
     name = short_name(text)
     owner = text[: -len(name)]  # "shop.cart:" or "Cart.": what is known of it is asked first
-    inside = [one for one in symbols if owner and _ends(one[: -len(short_name(one))], owner)]
+    inside = [
+        symbol for symbol in symbols if owner and _ends(symbol[: -len(short_name(symbol))], owner)
+    ]
     close = suggest(name, sorted({short_name(symbol) for symbol in inside or symbols}))
     called = sorted(symbol for symbol in symbols if short_name(symbol) == name)
     if called:  # a method of an ancestor, say, or of another module
-        some = ", ".join(map(repr, called[:3])) + (", …" if len(called) > 3 else "")
-        help_ = f"; {name} is {some}"
+        examples = ", ".join(map(repr, called[:3])) + (", …" if len(called) > 3 else "")
+        help_ = f"; {name} is {examples}"
     else:
         help_ = f"; did you mean {(owner if inside else '') + close!r}?" if close else ""
     raise UnknownSymbolError(f"there is no symbol {text!r}{help_}")

@@ -63,7 +63,7 @@ class _Import:
     scope: Scope
     name: str
     imported: Imported
-    place: tuple[int, int]
+    position: tuple[int, int]
     plain: bool  # `import a` or `import a.b`, without another name
 
 
@@ -80,21 +80,23 @@ class _Unread(Definitions):
 
     def run(self, tree: ast.Module) -> Fragment:
         """Read a whole module; call once."""
-        whole = super().run(tree)
+        fragment = super().run(tree)
         if self.comments.whole_file():
-            return whole
-        for one in self.imports:
-            self._judge_import(one)
+            return fragment
+        for unread in self.imports:
+            self._judge_import(unread)
         for scope, node in self.functions:
             self._judge_locals(scope)
             self._judge_arguments(scope, node)
         return Fragment.of(self.path, self.facts, self.places)
 
-    def _state(self, relation: str, kind: str, place: tuple[int, int], *row: str) -> None:
-        self.places.append(Place(row[0], kind, *place))
+    def _state(self, relation: str, kind: str, position: tuple[int, int], *row: str) -> None:
+        self.places.append(Place(row[0], kind, *position))
         self.emit(relation, *row)
 
-    def _place(self, node: ast.expr | ast.arg | ast.alias | ast.ExceptHandler) -> tuple[int, int]:
+    def _position(
+        self, node: ast.expr | ast.arg | ast.alias | ast.ExceptHandler
+    ) -> tuple[int, int]:
         return node.lineno, name_column(self.lines, node)
 
     # -- reads and writes ----------------------------------------------------------------------
@@ -105,15 +107,15 @@ class _Unread(Definitions):
 
     def _binding(self, name: str) -> Binding:
         """The binding that a write means; one of its own for a name that no block binds."""
-        found = self.scope.lookup(name)
-        return found[1] if found is not None else Binding()
+        bound = self.scope.lookup(name)
+        return bound[1] if bound is not None else Binding()
 
     def _plainly(self, name: str, node: ast.expr | ast.ExceptHandler) -> None:
         binding = self._binding(name)
         binding.plain += 1
-        place = self._place(node)
-        if not binding.line or place < (binding.line, binding.column):
-            binding.line, binding.column = place
+        position = self._position(node)
+        if not binding.line or position < (binding.line, binding.column):
+            binding.line, binding.column = position
 
     def visit_Name(self, node: ast.Name) -> None:
         """A read is noted by `_bound`; `del` takes a name for something."""
@@ -164,8 +166,8 @@ class _Unread(Definitions):
         """What is imported in a `try` with a handler is tried, whether or not it is read."""
         before = self.tried
         self.tried = before or bool(node.handlers)
-        for one in node.body:
-            self.visit(one)
+        for statement in node.body:
+            self.visit(statement)
         self.tried = before
         after: list[ast.AST] = [*node.handlers, *node.orelse, *node.finalbody]
         for other in after:
@@ -196,27 +198,28 @@ class _Unread(Definitions):
             return
         offered = {alias.asname for alias in node.names if alias.asname == alias.name}
         plain = {alias.name.partition(".")[0] for alias in node.names if not alias.asname}
-        places = {
-            alias.asname or alias.name.partition(".")[0]: self._place(alias) for alias in node.names
+        positions = {
+            alias.asname or alias.name.partition(".")[0]: self._position(alias)
+            for alias in node.names
         }
         for name, imported in annotate_imports(node, self.module):
             if name in {"_", *offered, *self.alternatives} or imported.path == "__future__":
                 continue
             statement = isinstance(node, ast.Import) and name in plain
-            self.imports.append(_Import(self.scope, name, imported, places[name], statement))
+            self.imports.append(_Import(self.scope, name, imported, positions[name], statement))
 
-    def _judge_import(self, one: _Import) -> None:
-        binding = one.scope.names.get(one.name)
-        if one.name in one.scope.outer:
+    def _judge_import(self, unread: _Import) -> None:
+        binding = unread.scope.names.get(unread.name)
+        if unread.name in unread.scope.outer:
             return  # `global name`: the module's
         if binding is None or binding.read or binding.assigned or binding.defined:
             return
-        identity, imported = one.scope.child(one.name), one.imported
-        row = (one.scope.owner, one.name, imported.path, imported.dotted)
-        self._state("unread_import", "import", one.place, identity, *row)
-        if one.name in self.texts:
+        identity, imported = unread.scope.child(unread.name), unread.imported
+        row = (unread.scope.owner, unread.name, imported.path, imported.dotted)
+        self._state("unread_import", "import", unread.position, identity, *row)
+        if unread.name in self.texts:
             self.emit("told", identity)
-        if one.plain and imported.path not in _HARMLESS:
+        if unread.plain and imported.path not in _HARMLESS:
             self.emit("for_effect", identity)
 
     # -- locals and arguments ------------------------------------------------------------------
@@ -229,32 +232,38 @@ class _Unread(Definitions):
             self.functions.append((self.scope, node))
 
     def _judge_locals(self, scope: Scope) -> None:
-        for name, one in scope.names.items():
-            if one.read or one.given or one.defined or one.imports or name.startswith("_"):
+        for name, binding in scope.names.items():
+            if (
+                binding.read
+                or binding.given
+                or binding.defined
+                or binding.imports
+                or name.startswith("_")
+            ):
                 continue
-            if one.stores != one.plain or not one.line or name in scope.outer:
+            if binding.stores != binding.plain or not binding.line or name in scope.outer:
                 continue
-            if not self.comments.marked([one.line], KEEP_LOCAL):
-                place = (one.line, one.column)
-                self._state("unread_local", "local", place, scope.child(name), scope.owner)
+            if not self.comments.marked([binding.line], KEEP_LOCAL):
+                position = (binding.line, binding.column)
+                self._state("unread_local", "local", position, scope.child(name), scope.owner)
 
     def _judge_arguments(self, scope: Scope, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        decorators = {dotted_name(one) for one in node.decorator_list}
+        decorators = {dotted_name(decorator) for decorator in node.decorator_list}
         if self.is_test or (is_dunder(node.name) and node.name != "__init__"):
             return
         if not decorators <= _PLAIN_DECORATORS or _is_stub(node.body):
             return
         around = scope.parent.parent if scope.parent is not None else None
         of_class = around is not None and around.kind == "class"
-        given = [*node.args.posonlyargs, *node.args.args]
+        arguments = [*node.args.posonlyargs, *node.args.args]
         if of_class and "staticmethod" not in decorators:
-            del given[:1]
-        for one in (*given, *node.args.kwonlyargs):
-            if scope.names[one.arg].read or one.arg.startswith("_"):
+            del arguments[:1]
+        for argument in (*arguments, *node.args.kwonlyargs):
+            if scope.names[argument.arg].read or argument.arg.startswith("_"):
                 continue
-            if not self.comments.marked([node.lineno, one.lineno], KEEP_ARGUMENT):
-                row = (scope.child(one.arg), scope.owner, node.name)
-                self._state("unread_argument", "argument", self._place(one), *row)
+            if not self.comments.marked([node.lineno, argument.lineno], KEEP_ARGUMENT):
+                row = (scope.child(argument.arg), scope.owner, node.name)
+                self._state("unread_argument", "argument", self._position(argument), *row)
 
     def visit_Call(self, node: ast.Call) -> None:
         """What is called is not passed on."""
@@ -273,7 +282,9 @@ class _Unread(Definitions):
             for owner in self._class_around(node.value):
                 identity = f"{owner}.{node.attr}"
                 if not is_dunder(node.attr):
-                    self._state("sets", "attribute", self._place(node), identity, owner, node.attr)
+                    self._state(
+                        "sets", "attribute", self._position(node), identity, owner, node.attr
+                    )
                 if self.comments.marked([node.lineno], KEEP):
                     self.emit("reads_member", node.attr)  # by whom the comment has in mind
             base = node.value

@@ -90,10 +90,10 @@ class Explainer:
     def referrers(self, symbol: str) -> set[str]:
         """Who refers to `symbol`, imports it, or mentions its name as an attribute. O(links)."""
         name = short_name(symbol)
-        found = self.dependents(symbol)
+        referrers = self.dependents(symbol)
         if any(named == symbol for named, _ in self._named.get(name, ())):
-            found |= {user for user, names in self._mentions.items() if name in names}
-        return found
+            referrers |= {user for user, names in self._mentions.items() if name in names}
+        return referrers
 
     def dependents(self, symbol: str) -> set[str]:
         """Who cannot do without `symbol`: who refers to it, or imports it."""
@@ -108,7 +108,7 @@ class Explainer:
                     users[symbol].add(user)
         return users
 
-    def explain(self, symbol: str, found: Finding | None = None) -> str:
+    def explain(self, symbol: str, finding: Finding | None = None) -> str:
         """The chain as text, one step a line; of a dead symbol who refers to it, and what is found.
 
         That is how sure it is, `DeadCode.judged`.
@@ -118,8 +118,8 @@ class Explainer:
             users = self.users(symbol)
             who = "only dead code" if users else "nothing"
             lines = [f"{symbol} is dead: {who} refers to it", *(f"  {user}" for user in users)]
-            if found is not None:
-                lines += found.doubts() or ["sure: nothing speaks against it"]
+            if finding is not None:
+                lines += finding.doubts() or ["sure: nothing speaks against it"]
             return "\n".join(lines)
         lines = [f"{symbol} is alive:", f"  {chain[0].symbol} is a root ({chain[0].how})"]
         for step in chain[1:]:
@@ -134,7 +134,7 @@ def _search(
     named: dict[str, list[Row]],
 ) -> dict[str, Step]:
     steps: dict[str, Step] = {}
-    waiting: dict[str, list[Step]] = defaultdict(list)  # owner -> steps it would allow
+    pending: dict[str, list[Step]] = defaultdict(list)  # owner -> steps it would allow
     wanted: set[str] = set()
     queue: deque[str] = deque()
 
@@ -147,7 +147,7 @@ def _search(
         reach(Step(symbol, why))
     while queue:
         at = queue.popleft()
-        for step in waiting.pop(at, ()):
+        for step in pending.pop(at, ()):
             reach(step)
         for symbol, how in sorted(links.get(at, ())):
             reach(Step(symbol, how, at))
@@ -160,5 +160,5 @@ def _search(
                 if owner in steps:
                     reach(step)
                 else:
-                    waiting[owner].append(step)
+                    pending[owner].append(step)
     return steps

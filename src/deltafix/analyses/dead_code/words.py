@@ -74,14 +74,14 @@ def key_of(name: str) -> str:
 def unmangled(name: str) -> Iterator[str]:
     """The private names that Python makes this one of: `__run` of `_Class__run`."""
     if name[:1] == "_" and name[1:2].isalpha():
-        for place in _PRIVATE.finditer(name):
-            yield name[place.start() :]
+        for match in _PRIVATE.finditer(name):
+            yield name[match.start() :]
 
 
 def spelling(name: str) -> Iterator[Fact]:
     """How a name is spelled, whole and in parts."""
     yield "spelled", (name, key_of(name))
-    for cut in {found.start() for found in _BOUNDARY.finditer(name)}:
+    for cut in {match.start() for match in _BOUNDARY.finditer(name)}:
         if name[:cut].strip("_"):
             yield "begins", (name, name[:cut].rstrip("_"))
             yield "ends", (name, name[cut:].lstrip("_"))
@@ -94,10 +94,10 @@ def is_for_hands(name: str, documentation: str | None) -> bool:
 
 def _words(text: str) -> set[str]:
     """The keys of the words of a text, and of the parts of `one-two`. O(length)."""
-    found = set(_WORD.findall(text))
-    parts = {part for word in found if "-" in word for part in word.split("-")}
-    parts.update(name for word in found if "__" in word for name in unmangled(word))
-    return {key_of(word) for word in found | parts if len(word) <= _LONGEST}
+    words = set(_WORD.findall(text))
+    parts = {part for word in words if "-" in word for part in word.split("-")}
+    parts.update(name for word in words if "__" in word for name in unmangled(word))
+    return {key_of(word) for word in words | parts if len(word) <= _LONGEST}
 
 
 def said(user: str, text: str) -> Iterator[Fact]:
@@ -112,8 +112,8 @@ def joined(user: str, text: str) -> Iterator[Fact]:
     A gap is where something computed goes (`{}`, `%s`) or any letters may stand (`*`).
     """
     parts = _GAP.split(text)
-    starts = [one[0] for part in parts[:-1] if (one := _BEFORE.search(part[-_LONGEST:]))]
-    ends = [one[0] for part in parts[1:] if (one := _AFTER.search(part[:_LONGEST]))]
+    starts = [match[0] for part in parts[:-1] if (match := _BEFORE.search(part[-_LONGEST:]))]
+    ends = [match[0] for part in parts[1:] if (match := _AFTER.search(part[:_LONGEST]))]
     for start in (*starts, *_OPEN_END.findall(text)):
         if start.strip("_"):
             yield "says_start", (user, start.rstrip("_"))
@@ -155,7 +155,7 @@ def said_in_comments(data: bytes, module: str, blocks: Iterable[Block]) -> Itera
         return
     lines = data.decode("utf-8", "replace").splitlines()
     owner: dict[int, str] = {}
-    for first, last, identity in sorted(blocks, key=lambda one: one[0] - one[1]):
+    for first, last, identity in sorted(blocks, key=lambda block: block[0] - block[1]):
         start = first
         while start > 1 and lines[start - 2 : start - 1][0].lstrip()[:1] == "#":
             start -= 1

@@ -49,12 +49,12 @@ class DebianLists:
     def scan(self, root: Path) -> Mapping[str, list[int]]:
         """The lists that are there, with time and size."""
         paths = [root / _STATUS, root / _STATES, *sorted((root / _LISTS).glob("*_Packages*"))]
-        found = {}
+        stamps = {}
         for path in paths:
             if path.is_file():
                 status = path.stat()
-                found[path.relative_to(root).as_posix()] = [status.st_mtime_ns, status.st_size]
-        return found
+                stamps[path.relative_to(root).as_posix()] = [status.st_mtime_ns, status.st_size]
+        return stamps
 
     def extract(self, root: Path, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The facts of a batch of paths; a file that cannot be read says why under `<error>`."""

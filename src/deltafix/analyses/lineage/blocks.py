@@ -103,11 +103,11 @@ class Block:
         """State what an expression refers to, for the output `key` or for the rows."""
         if expression is None:
             return
-        for found in walk(expression, how, self.windows):
-            if isinstance(found, Nested):
-                self._nest(found, key)
+        for reference in walk(expression, how, self.windows):
+            if isinstance(reference, Nested):
+                self._nest(reference, key)
             else:
-                self._refer(found, key)
+                self._refer(reference, key)
 
     def find(self, qualifier: tuple[str, ...]) -> str:
         """The source that a qualifier names, the nearest; "" if none does."""
@@ -219,11 +219,11 @@ def _children(node: exp.Expr, how: str) -> list[tuple[exp.Expr, str]]:
 
 
 def _of(node: exp.Expr, names: Iterable[str]) -> list[exp.Expr]:
-    found: list[exp.Expr] = []
+    parts: list[exp.Expr] = []
     for name in names:
         value = node.args.get(name)
-        found += value if isinstance(value, list) else [value] if value is not None else []
-    return [part for part in found if isinstance(part, exp.Expr)]
+        parts += value if isinstance(value, list) else [value] if value is not None else []
+    return [part for part in parts if isinstance(part, exp.Expr)]
 
 
 def _weaker(how: str, other: str) -> str:

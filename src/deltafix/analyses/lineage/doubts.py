@@ -42,12 +42,14 @@ def doubts(path: str, data: bytes) -> set[Fact]:
     if not text or "\0" in text or _COMPUTED.search(text):
         return facts | {("may_name_any", (path,))}
     names = set(_NAME.findall(text))
-    names.update(name for found in _QUOTED.findall(text) for name in found if name)
+    names.update(name for groups in _QUOTED.findall(text) for name in groups if name)
     facts.update(("defines_macro", (name,)) for name in _MACRO.findall(text))
     if role != MACRO:
         called = {name for tag in _TAG.findall(text) for name in _CALL.findall(tag)}
         last = {name.rpartition(".")[2] for name in called - _READ_NOTHING}
         facts.update(("calls_macro", (path, name)) for name in last)
     for name in names:  # dialects fold names to either case
-        facts.update(("may_name", (path, one)) for one in (name, name.lower(), name.upper()))
+        facts.update(
+            ("may_name", (path, spelling)) for spelling in (name, name.lower(), name.upper())
+        )
     return facts

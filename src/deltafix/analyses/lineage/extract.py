@@ -143,11 +143,11 @@ class _Reader:
             return
         listed = node.this.expressions if isinstance(node.this, exp.Schema) else []
         columns = [
-            self.names.fold(one.this if isinstance(one, exp.ColumnDef) else one)
-            for one in listed
-            if isinstance(one, (exp.ColumnDef, exp.Identifier))
+            self.names.fold(item.this if isinstance(item, exp.ColumnDef) else item)
+            for item in listed
+            if isinstance(item, (exp.ColumnDef, exp.Identifier))
         ]
-        root = self._made(table)
+        root = self._defined_by(table)
         query(body, root, self._seen(root, node))
         self.names.facts.add("defines", table, self._listed(root, columns))
         into = node.find(exp.ToTableProperty)
@@ -172,15 +172,15 @@ class _Reader:
 
     def _insert_all(self, node: exp.MultitableInserts) -> None:
         """INSERT ALL INTO t VALUES (a) .. SELECT ..: every INTO selects from the one query."""
-        for one in node.expressions:
-            given = exp.Subquery(
+        for into in node.expressions:
+            source = exp.Subquery(
                 this=node.args["source"].copy(),
                 alias=exp.TableAlias(this=exp.to_identifier("source")),
             )
-            values = one.this.expression
+            values = into.this.expression
             items = values.expressions[0].expressions if values is not None else [exp.Star()]
-            rows = exp.Select(expressions=items, from_=exp.From(this=given))
-            self._insert(exp.Insert(this=one.this.this, expression=rows))
+            rows = exp.Select(expressions=items, from_=exp.From(this=source))
+            self._insert(exp.Insert(this=into.this.this, expression=rows))
 
     def _query(self, node: exp.Query) -> None:
         into = node.args.get("into")
@@ -193,7 +193,7 @@ class _Reader:
         else:
             table = f"{self.path}#{self.queries}"
             self.names.facts.add("table", table, "query")
-        root = self._made(table)
+        root = self._defined_by(table)
         query(node, root, Seen(root, self.names, {}))
         self.names.facts.add("defines", table, root)
 
@@ -214,7 +214,7 @@ class _Reader:
         self.names.facts.add("changes", mention, root)
         return mention, root
 
-    def _made(self, table: str) -> str:
+    def _defined_by(self, table: str) -> str:
         root = self._root(table)
         self.names.facts.add("makes", table, root)
         return root
@@ -292,11 +292,15 @@ def merge(node: exp.Merge, id_: str, seen: Seen) -> None:
 
 
 def _assign(block: Block, assignments: Iterable[exp.Expr]) -> None:
-    for one in assignments:
-        if isinstance(one, exp.EQ):
-            left = one.this.expressions if isinstance(one.this, exp.Tuple) else [one.this]
+    for assignment in assignments:
+        if isinstance(assignment, exp.EQ):
+            left = (
+                assignment.this.expressions
+                if isinstance(assignment.this, exp.Tuple)
+                else [assignment.this]
+            )
             for column in left:
-                _set(block, column, one.expression)
+                _set(block, column, assignment.expression)
 
 
 def _set(block: Block, column: exp.Expr, value: exp.Expr) -> None:
@@ -310,11 +314,15 @@ def declare(names: Names, node: exp.Create, table: str) -> None:
     facts = names.facts
     schema = node.this
     listed = schema.expressions if isinstance(schema, exp.Schema) else []
-    columns = [names.fold(one.this) for one in listed if isinstance(one, exp.ColumnDef)]
+    columns = [
+        names.fold(definition.this)
+        for definition in listed
+        if isinstance(definition, exp.ColumnDef)
+    ]
     for index, name in enumerate(columns):
         facts.add("column", table, str(index), name)
     above = list(node.find_all(exp.LikeProperty, exp.PartitionedOfProperty, exp.InheritsProperty))
-    copied = [other for one in above for other in (one.this, *one.expressions)]
+    copied = [other for property_ in above for other in (property_.this, *property_.expressions)]
     for other in copied:
         if isinstance(other, exp.Table):
             facts.add("like", table, names.mention(other))
@@ -333,9 +341,9 @@ def alter(names: Names, node: exp.Alter) -> None:
         if isinstance(action, exp.ColumnDef):
             names.facts.add("added", mention, names.fold(action.this))
         elif isinstance(action, exp.Schema):  # ADD (a INT, b INT)
-            for one in action.expressions:
-                if isinstance(one, exp.ColumnDef):
-                    names.facts.add("added", mention, names.fold(one.this))
+            for definition in action.expressions:
+                if isinstance(definition, exp.ColumnDef):
+                    names.facts.add("added", mention, names.fold(definition.this))
         elif isinstance(action, exp.RenameColumn):
             names.facts.add("dropped", mention, names.fold(action.this.this))
             names.facts.add("added", mention, names.fold(action.args["to"].this))

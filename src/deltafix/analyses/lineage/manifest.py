@@ -61,7 +61,7 @@ def compiled(data: bytes) -> list[Node]:
     except ValueError:
         raise SqlFileError(f"sqlglot has no dialect for dbt's adapter {adapter!r}") from None
     try:
-        return [one for _, node in sorted(nodes.items()) for one in _said(node, nodes, dialect)]
+        return [sql for _, node in sorted(nodes.items()) for sql in _said(node, nodes, dialect)]
     except (AttributeError, TypeError, KeyError) as error:
         raise SqlFileError(
             f"a manifest ({version}) that is not as dbt writes it: {error}"
@@ -73,9 +73,9 @@ def _said(
 ) -> Iterator[Node]:
     kind, path = node["resource_type"], str(node["original_file_path"])
     name = str(node.get("relation_name") or "")
-    place = [part for part in (node.get("database"), node.get("schema")) if part]
+    namespace = [part for part in (node.get("database"), node.get("schema")) if part]
     names = Names(dialect, Facts())
-    schema = ".".join(names.fold(exp.to_identifier(part)) for part in place)
+    schema = ".".join(names.fold(exp.to_identifier(part)) for part in namespace)
     if kind == "operation":
         text = str(node.get("compiled_code") or node.get("raw_code") or "")
         yield _hook(text, name, path, dialect, schema)
@@ -101,8 +101,10 @@ def _hook(text: str, this: str, path: str, dialect: Dialect, schema: str) -> Nod
         plain = render(text, this) if is_template(text) else text
         return Node(path, dialect, plain, schema=schema)
     except TemplateError:  # as a rule it grants or logs: of macros it reads what it hands them
-        said = doubts(path, text.encode())
-        return Node(path, dialect, facts=frozenset(one for one in said if one[0] != "calls_macro"))
+        facts = doubts(path, text.encode())
+        return Node(
+            path, dialect, facts=frozenset(fact for fact in facts if fact[0] != "calls_macro")
+        )
 
 
 def _declared(node: Mapping[str, Any], name: str, dialect: Dialect) -> set[Fact]:

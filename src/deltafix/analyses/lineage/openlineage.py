@@ -87,20 +87,20 @@ def _dataset(namespace: str, table: str) -> dict[str, Any]:
 
 def _lineage(namespace: str, fields: _Fields) -> dict[str, Any]:
     """`fields`, what each column comes from, and `dataset`, what decides which rows there are."""
-    told = {
+    inputs = {
         column: [
             {
                 **_dataset(namespace, table),
                 "field": field,
-                "transformations": [_transformation(one, column) for one in sorted(how)],
+                "transformations": [_transformation(part, column) for part in sorted(how)],
             }
             for (table, field), how in sorted(sources.items())
         ]
         for column, sources in sorted(fields.items())
     }
-    rows = told.pop(ROWS, [])
+    rows = inputs.pop(ROWS, [])
     return {
-        "fields": {column: {"inputFields": sources} for column, sources in told.items()},
+        "fields": {column: {"inputFields": sources} for column, sources in inputs.items()},
         "dataset": rows,
     }
 

@@ -92,12 +92,12 @@ def _select(block: Block, node: exp.Select) -> None:
 
 def _by_number(block: Block, node: exp.Select, clause: exp.Expr | None, how: str) -> None:
     """GROUP BY 2: the second item, unless a star stands before it."""
-    for one in clause.expressions if clause is not None else ():
-        number = one.this if isinstance(one, exp.Ordered) else one
+    for term in clause.expressions if clause is not None else ():
+        number = term.this if isinstance(term, exp.Ordered) else term
         if isinstance(number, exp.Literal) and number.is_int:
-            place = int(number.name)
-            items = node.expressions[:place]
-            if 0 < place == len(items) and not any(item.is_star for item in items):
+            position = int(number.name)
+            items = node.expressions[:position]
+            if 0 < position == len(items) and not any(item.is_star for item in items):
                 block.read(items[-1], ROWS, how)
 
 
@@ -107,9 +107,9 @@ def _item(block: Block, index: int, item: exp.Expr) -> int:
     if isinstance(star, exp.Star):
         qualifier = block.names.parts(item)[:-1] if isinstance(item, exp.Column) else ()
         if qualifier:
-            found = block.find(qualifier)
-            sources = [found] if found else []
-            if not found:
+            source = block.find(qualifier)
+            sources = [source] if source else []
+            if not source:
                 block.facts.add("unknown_alias", block.id, ".".join(qualifier))
         else:
             sources = [s for s in dict.fromkeys(block.sources.values()) if s not in block.hidden]
@@ -177,7 +177,9 @@ def _set_operation(block: Block, node: exp.SetOperation) -> None:
         branches.append(first)
         first = first.this
         add_ctes(block, first)
-    for index, branch in enumerate([first, *(one.expression for one in reversed(branches))]):
+    for index, branch in enumerate(
+        [first, *(operand.expression for operand in reversed(branches))]
+    ):
         id_ = block.below(str(index))
         query(branch, id_, block.seen(lateral=False))
         operation = None if index == 0 else branches[-index]
@@ -190,7 +192,7 @@ def _set_operation(block: Block, node: exp.SetOperation) -> None:
             block.facts.add("star", block.id, str(index), f"{id_}.")
         else:
             block.facts.add("aligned", block.id, f"{id_}.")
-    if not any(one.args.get("by_name") for one in branches):
+    if not any(branch.args.get("by_name") for branch in branches):
         block.facts.add("length", block.id, "1")
     block.sources[""] = f"{block.below('0')}."
     for clause in ("order", "distinct"):

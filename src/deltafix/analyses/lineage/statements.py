@@ -123,8 +123,8 @@ def _parse(dialect: Dialect, ordinal: int, chunk: list[Token], text: str) -> Sta
     try:
         trees = dialect.parser().parse(chunk, text)
     except ParseError as error:
-        said = str(error.errors[0].get("description", "")) if error.errors else ""
-        reason = said.partition(" but got <")[0] or reason  # a token shows its line
+        description = str(error.errors[0].get("description", "")) if error.errors else ""
+        reason = description.partition(" but got <")[0] or reason  # a token shows its line
     except RecursionError:
         reason = "nested too deeply"
     except (SqlglotError, ValueError, AttributeError, TypeError, IndexError, KeyError) as error:
@@ -196,8 +196,8 @@ def _plain(tag: str, this: str) -> str:
         return this
     elif body.startswith("config(") and body.endswith(")"):
         return ""
-    elif found := _REF.fullmatch(body):
-        return found[3] or found[4]
-    elif found := _SOURCE.fullmatch(body):
-        return f"{found[1] or found[2]}.{found[3] or found[4]}"
+    elif match := _REF.fullmatch(body):
+        return match[3] or match[4]
+    elif match := _SOURCE.fullmatch(body):
+        return f"{match[1] or match[2]}.{match[3] or match[4]}"
     raise TemplateError(f"Jinja other than ref, source, this and config: {tag[:60]}")

@@ -66,9 +66,9 @@ def flows(path: str, root: Node) -> Iterator[tuple[Flow, Node]]:
     """The control flow of every function of a file, with its definition."""
     scopes = Scopes(path, root)
     for definition in functions(root):
-        one = next(declared(definition), None)
-        if one is not None:
-            yield Flow(scopes, definition, one), definition
+        declaration = next(declared(definition), None)
+        if declaration is not None:
+            yield Flow(scopes, definition, declaration), definition
 
 
 def _stated(flow: Flow) -> Iterator[Fact]:
@@ -92,7 +92,7 @@ def _stated(flow: Flow) -> Iterator[Fact]:
             yield "clobbers", (name(number), flow.function)
     for symbol in flow.exposed:
         yield "exposed", (flow.function, symbol)
-    for symbol, one in flow.met.items():
-        volatile = one.declared is not None and "volatile" in one.declared.words
+    for symbol, meaning in flow.met.items():
+        volatile = meaning.declared is not None and "volatile" in meaning.declared.words
         if not volatile and symbol not in flow.exposed:
             yield "private", (flow.function, symbol)

@@ -55,10 +55,10 @@ class Annotations(Blocks):
 
     def guard(self, variable: str, source: str, node: ast.expr) -> str:
         """Let flow in what an annotation says and, of `source`, what that allows; the variable."""
-        said = f"{variable}$said"
-        self.annotate(said, node)
-        self.move(said, variable)
-        self.emit("guards", variable, source, said)
+        annotated = f"{variable}$said"
+        self.annotate(annotated, node)
+        self.move(annotated, variable)
+        self.emit("guards", variable, source, annotated)
         return variable
 
     def yielded(self, node: ast.expr) -> ast.expr | None:
@@ -118,11 +118,11 @@ class Annotations(Blocks):
         elif name in {"tuple", "Tuple"}:
             self._tuple(variable, parts)
         elif name == "Callable" and len(parts) == 2:
-            made = self.temporary()
-            self.emit("holds", variable, made)
-            self.emit("site", made, "Callable")
-            self.emit("result", made, f"{made}()")
-            self.annotate(f"{made}()", parts[1])
+            callable_ = self.temporary()
+            self.emit("holds", variable, callable_)
+            self.emit("site", callable_, "Callable")
+            self.emit("result", callable_, f"{callable_}()")
+            self.annotate(f"{callable_}()", parts[1])
         elif name in {"Awaitable", "Coroutine"}:
             self._container(variable, "coroutine", {"await": parts[-1]})
         elif name in {"TypeGuard", "TypeIs"}:
@@ -136,20 +136,22 @@ class Annotations(Blocks):
         if len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is ...:
             self._container(variable, "tuple", {"[]": parts[0]})
         elif len(parts) <= len(POSITIONS) and not any(isinstance(p, ast.Starred) for p in parts):
-            made = self._container(variable, "tuple", dict(zip(POSITIONS, parts, strict=False)))
-            self.emit("positional", made)
+            container = self._container(
+                variable, "tuple", dict(zip(POSITIONS, parts, strict=False))
+            )
+            self.emit("positional", container)
         else:
             self.move(instance("tuple"), variable)
 
     def _container(self, variable: str, kind: str, fields: dict[str, ast.expr]) -> str:
-        made = self.temporary()
-        self.emit("holds", variable, made)
-        self.emit("site", made, kind)
+        container = self.temporary()
+        self.emit("holds", variable, container)
+        self.emit("site", container, kind)
         for field, part in fields.items():
-            inside = f"{made}{field}"
-            self.emit("fills", made, field, inside)
+            inside = f"{container}{field}"
+            self.emit("fills", container, field, inside)
             self.annotate(inside, part)
-        return made
+        return container
 
 
 def _parsed(text: str) -> ast.expr | None:

@@ -50,8 +50,8 @@ class Blocks(ast.NodeVisitor):
 
     def value(self, node: ast.AST) -> str:
         """The variable that holds what an expression gives."""
-        found = self.visit(node)
-        return found if isinstance(found, str) else UNKNOWN
+        variable = self.visit(node)
+        return variable if isinstance(variable, str) else UNKNOWN
 
     def temporary(self) -> str:
         """A fresh variable of the current function; also the name of what is made there."""
@@ -60,9 +60,9 @@ class Blocks(ast.NodeVisitor):
 
     def site(self) -> str:
         """A fresh variable for the result of a call written here."""
-        made = self.temporary()
-        self.emit("within", made, self.function)
-        return made
+        site = self.temporary()
+        self.emit("within", site, self.function)
+        return site
 
     def move(self, source: str, target: str) -> None:
         """`target = source`."""
@@ -71,32 +71,32 @@ class Blocks(ast.NodeVisitor):
 
     def join(self, sources: Iterable[str]) -> str:
         """A variable that holds what any of the sources holds."""
-        found = sorted(set(sources))
-        if len(found) == 1:
-            return found[0]
-        made = self.temporary()
-        for source in found:
-            self.move(source, made)
-        return made
+        distinct = sorted(set(sources))
+        if len(distinct) == 1:
+            return distinct[0]
+        joined = self.temporary()
+        for source in distinct:
+            self.move(source, joined)
+        return joined
 
     # -- names ---------------------------------------------------------------------------------
 
     def read(self, name: str) -> str:
         """The variable that a name means where the walk stands."""
-        found = self.scope.lookup(name)
-        if found is None:  # a builtin, or something a star import brings
+        bound = self.scope.lookup(name)
+        if bound is None:  # a builtin, or something a star import brings
             variable = self.scope.module().child(name)
             self.emit("free", variable, self.module.canonical, name)
             return variable
-        variable = found[0].child(name)
+        variable = bound[0].child(name)
         return self.narrowed.get(variable, variable)
 
     def written(self, name: str) -> str:
         """The variable that assigning to a name writes."""
         if self.scope.outer.get(name) == "global":
             return self.scope.module().child(name)
-        found = self.scope.lookup(name)
-        scope = found[0] if found else self.scope
+        bound = self.scope.lookup(name)
+        scope = bound[0] if bound else self.scope
         if scope.kind != "class" and scope.owner in {self.function, self.module.canonical}:
             self.emit("local_of", scope.owner, name, scope.child(name))
         return scope.child(name)
@@ -104,8 +104,8 @@ class Blocks(ast.NodeVisitor):
     def dotted(self, node: ast.expr) -> str:
         """A chain of names with imports resolved, `functools.wraps`; "" for anything else."""
         chain = name_chain(node)
-        found = self.scope.lookup(chain[0]) if chain else None
-        imports = found[1].imports if found else []
+        bound = self.scope.lookup(chain[0]) if chain else None
+        imports = bound[1].imports if bound else []
         return ".".join([imports[0].dotted, *chain[1:]] if imports else chain)
 
     def load(self, base: str, name: str) -> str:
@@ -121,17 +121,17 @@ class Blocks(ast.NodeVisitor):
 
     def load_begun(self, base: str, start: str) -> str:
         """A variable that holds every attribute of `base` whose name begins so."""
-        made = self.site()
-        self.emit("loads_begun", made, base, start)
-        return made
+        site = self.site()
+        self.emit("loads_begun", site, base, start)
+        return site
 
     def send(self, base: str, name: str, *given: str) -> str:
         """The result of calling a method; `given` are positional arguments."""
-        made = self.site()
-        self.emit("sends", made, base, name)
+        site = self.site()
+        self.emit("sends", site, base, name)
         for position, argument in enumerate(given):
-            self.emit("argument", made, str(position), argument)
-        return made
+            self.emit("argument", site, str(position), argument)
+        return site
 
     # -- blocks --------------------------------------------------------------------------------
 

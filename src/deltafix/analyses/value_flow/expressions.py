@@ -29,7 +29,7 @@ def _is_instance_test(test: ast.expr) -> bool:
 
 def _classes(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.Tuple):
-        return [part for one in node.elts for part in _classes(one)]
+        return [part for element in node.elts for part in _classes(element)]
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return [*_classes(node.left), *_classes(node.right)]
     return [node]
@@ -89,30 +89,30 @@ class Expressions(Annotations):
                 self.assign(target, self._picked(variable, position))
 
     def _picked(self, variable: str, position: int) -> str:
-        made = self.temporary()
-        self.emit("within", made, self.function)
-        self.emit("within", f"{made}~", self.function)
-        self.emit("picks", made, f"{made}~", variable, POSITIONS[position])
-        return made
+        picked = self.temporary()
+        self.emit("within", picked, self.function)
+        self.emit("within", f"{picked}~", self.function)
+        self.emit("picks", picked, f"{picked}~", variable, POSITIONS[position])
+        return picked
 
     def _rest(self, element: str) -> str:
         """A list of what a starred target takes."""
-        made = self.temporary()
-        self.emit("holds", made, made)
-        self.emit("site", made, "list")
-        self.emit("fills", made, "[]", element)
-        return made
+        list_ = self.temporary()
+        self.emit("holds", list_, list_)
+        self.emit("site", list_, "list")
+        self.emit("fills", list_, "[]", element)
+        return list_
 
     # -- tests ---------------------------------------------------------------------------------
 
     def narrow(self, test: ast.expr) -> dict[str, str]:
         """Variables to read in place of others where `test` holds."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-            found: dict[str, str] = {}
+            narrowed: dict[str, str] = {}
             for part in test.values:
-                with self.narrowing(found):
-                    found |= self.narrow(part)
-            return found
+                with self.narrowing(narrowed):
+                    narrowed |= self.narrow(part)
+            return narrowed
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.narrow_not(test.operand)
         if _is_instance_test(test):
@@ -124,11 +124,11 @@ class Expressions(Annotations):
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             return self.narrow(test.operand)
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-            found: dict[str, str] = {}
+            narrowed: dict[str, str] = {}
             for part in test.values:
-                with self.narrowing(found):
-                    found |= self.narrow_not(part)
-            return found
+                with self.narrowing(narrowed):
+                    narrowed |= self.narrow_not(part)
+            return narrowed
         return self._not_none(test, ast.Is)
 
     def _not_none(self, test: ast.expr, operator: type[ast.cmpop]) -> dict[str, str]:
@@ -146,24 +146,24 @@ class Expressions(Annotations):
         """A variable with what another holds beside None."""
         if variable in _CONSTANTS - {instance("NoneType")}:
             return variable
-        made = self.temporary()
-        self.emit("narrows_none", made, variable)
-        return made
+        narrowed = self.temporary()
+        self.emit("narrows_none", narrowed, variable)
+        return narrowed
 
     def _instance(self, node: ast.expr, classes: Iterable[ast.expr]) -> dict[str, str]:
         if isinstance(node, ast.NamedExpr):
             node = node.target
         if not isinstance(node, ast.Name):
             return {}
-        made = self.narrow_to(self.read(node.id), classes)
-        return {self.written(node.id): made}
+        narrowed = self.narrow_to(self.read(node.id), classes)
+        return {self.written(node.id): narrowed}
 
     def narrow_to(self, variable: str, classes: Iterable[ast.expr]) -> str:
         """A variable with what of another may be an instance of one of the classes."""
-        made = self.temporary()
-        for one in classes:
-            self.emit("narrows", made, variable, self.value(one))
-        return made
+        narrowed = self.temporary()
+        for class_ in classes:
+            self.emit("narrows", narrowed, variable, self.value(class_))
+        return narrowed
 
     # -- patterns ------------------------------------------------------------------------------
 
@@ -197,14 +197,14 @@ class Expressions(Annotations):
         return subject
 
     def _class_pattern(self, pattern: ast.MatchClass, subject: str) -> str:
-        made = self.narrow_to(subject, [pattern.cls])
+        narrowed = self.narrow_to(subject, [pattern.cls])
         for name, part in zip(pattern.kwd_attrs, pattern.kwd_patterns, strict=True):
-            self.pattern(part, self.load(made, name))
+            self.pattern(part, self.load(narrowed, name))
         for position, part in enumerate(pattern.patterns):
             taken = self.temporary()
-            self.emit("matches", taken, made, str(position))
+            self.emit("matches", taken, narrowed, str(position))
             self.pattern(part, taken)
-        return made
+        return narrowed
 
     def unassigned(self, narrowed: dict[str, str], body: Sequence[ast.AST]) -> dict[str, str]:
         """`narrowed` without the variables that a body assigns."""
@@ -216,7 +216,7 @@ class Expressions(Annotations):
             for node in ast.walk(statement)
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         }
-        return {name: made for name, made in narrowed.items() if name not in stored}
+        return {name: variable for name, variable in narrowed.items() if name not in stored}
 
     # -- atoms ---------------------------------------------------------------------------------
 
@@ -255,9 +255,9 @@ class Expressions(Annotations):
 
     def visit_Await(self, node: ast.Await) -> str:
         """`await x`."""
-        made = self.temporary()
-        self.emit("awaits", made, self.value(node.value))
-        return made
+        awaited = self.temporary()
+        self.emit("awaits", awaited, self.value(node.value))
+        return awaited
 
     def generic_visit(self, node: ast.AST) -> str:
         """Anything else: read its parts."""
@@ -269,16 +269,18 @@ class Expressions(Annotations):
 
     def display(self, kind: str, elements: Sequence[ast.expr]) -> str:
         """A list, set or tuple with these elements."""
-        made = self.temporary()
-        self.emit("holds", made, made)
-        self.emit("site", made, kind)
+        container = self.temporary()
+        self.emit("holds", container, container)
+        self.emit("site", container, kind)
         placed = kind == "tuple" and 0 < len(elements) <= len(POSITIONS)
         placed = placed and not any(isinstance(e, ast.Starred) for e in elements)
         if placed:
-            self.emit("positional", made)
+            self.emit("positional", container)
         for position, element in enumerate(elements):
-            self.emit("fills", made, POSITIONS[position] if placed else "[]", self.value(element))
-        return made
+            self.emit(
+                "fills", container, POSITIONS[position] if placed else "[]", self.value(element)
+            )
+        return container
 
     def visit_List(self, node: ast.List) -> str:
         """`[a, b]`."""
@@ -294,16 +296,16 @@ class Expressions(Annotations):
 
     def visit_Dict(self, node: ast.Dict) -> str:
         """`{k: v, **others}`."""
-        made = self.temporary()
-        self.emit("holds", made, made)
-        self.emit("site", made, "dict")
+        dict_ = self.temporary()
+        self.emit("holds", dict_, dict_)
+        self.emit("site", dict_, "dict")
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
-                self.send(made, "update", self.value(value))
+                self.send(dict_, "update", self.value(value))
             else:
-                self.emit("fills", made, "[k]", self.value(key))
-                self.emit("fills", made, "[]", self.value(value))
-        return made
+                self.emit("fills", dict_, "[k]", self.value(key))
+                self.emit("fills", dict_, "[]", self.value(value))
+        return dict_
 
     # -- comprehensions ------------------------------------------------------------------------
 
@@ -311,22 +313,24 @@ class Expressions(Annotations):
         self, kind: str, node: ast.AST, generators: list[ast.comprehension], *parts: ast.expr
     ) -> str:
         """A comprehension: targets of its own, then an object filled with its parts."""
-        made = self.temporary()
-        self.emit("holds", made, made)
-        self.emit("site", made, kind)
+        container = self.temporary()
+        self.emit("holds", container, container)
+        self.emit("site", container, kind)
         first = self.value(generators[0].iter)
-        with self.block(self.inner(made, [g.target for g in generators])):
+        with self.block(self.inner(container, [g.target for g in generators])):
             for number, generator in enumerate(generators):
-                given = first if number == 0 else self.value(generator.iter)
-                self.assign(generator.target, self.element(given, later=bool(generator.is_async)))
+                iterated = first if number == 0 else self.value(generator.iter)
+                self.assign(
+                    generator.target, self.element(iterated, later=bool(generator.is_async))
+                )
                 for test in generator.ifs:
                     self.value(test)
                     self.narrowed.update(self.narrow(test))
             for field, part in zip(
                 ("[]",) if len(parts) == 1 else ("[k]", "[]"), parts, strict=True
             ):
-                self.emit("fills", made, field, self.value(part))
-        return made
+                self.emit("fills", container, field, self.value(part))
+        return container
 
     def visit_ListComp(self, node: ast.ListComp) -> str:
         """`[x for x in xs]`."""
@@ -348,10 +352,10 @@ class Expressions(Annotations):
 
     def binary(self, name: str, left: str, right: str) -> str:
         """`left <operator> right`; nothing to say of two constants that are not added."""
-        made = self.site()
-        self.emit("binary", made, name, left, right)
-        self.emit("argument", made, "0", right)
-        return made
+        site = self.site()
+        self.emit("binary", site, name, left, right)
+        self.emit("argument", site, "0", right)
+        return site
 
     def visit_BinOp(self, node: ast.BinOp) -> str:
         """`a + b`."""
@@ -406,25 +410,25 @@ class Expressions(Annotations):
         if isinstance(index, ast.Slice):
             self.generic_visit(index)
             return self.send(base, "[:]", instance("slice"))
-        place = index.value if isinstance(index, ast.Constant) else None
-        if isinstance(place, int) and place in range(len(POSITIONS)):
-            made = self.site()
-            self.emit("indexes", made, base, POSITIONS[place])
-            self.emit("argument", made, "0", instance("int"))
-            return made
+        position = index.value if isinstance(index, ast.Constant) else None
+        if isinstance(position, int) and position in range(len(POSITIONS)):
+            site = self.site()
+            self.emit("indexes", site, base, POSITIONS[position])
+            self.emit("argument", site, "0", instance("int"))
+            return site
         return self.send(base, "__getitem__", self.value(index))
 
     def element(self, variable: str, *, later: bool = False) -> str:
         """What iterating over a variable gives; `later` for `async for`."""
-        made = self.site()
+        site = self.site()
         if later:
             iterator = self.send(variable, "__aiter__")
             taken = self.send(iterator, "__anext__")
-            self.emit("awaits", made, taken)
-            return made
-        self.emit("iterates", made, f"{made}~", variable)
-        self.emit("within", f"{made}~", self.function)
-        return made
+            self.emit("awaits", site, taken)
+            return site
+        self.emit("iterates", site, f"{site}~", variable)
+        self.emit("within", f"{site}~", self.function)
+        return site
 
 
 _CONSTANTS = frozenset(map(instance, ("int", "str", "float", "bool", "NoneType", "bytes")))

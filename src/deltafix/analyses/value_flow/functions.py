@@ -116,10 +116,10 @@ class Functions(Statements):
             inside = self.guard(f"{identity}$declared", inside, promise)
         result = body
         if yields or later:
-            made, result = f"{identity}${wrapper}", f"{identity}$made"
-            self.emit("holds", result, made)
-            self.emit("site", made, "_GeneratorContextManager" if context else wrapper)
-            self.emit("fills", made, "[]" if yields else "await", inside)
+            wrapped_object, result = f"{identity}${wrapper}", f"{identity}$made"
+            self.emit("holds", result, wrapped_object)
+            self.emit("site", wrapped_object, "_GeneratorContextManager" if context else wrapper)
+            self.emit("fills", wrapped_object, "[]" if yields else "await", inside)
         if node.returns is not None and not wrapped:
             declared = self.guard(f"{identity}$declared", result, node.returns)
             self._says(identity, "return", f"{declared}$said", result, node.returns)
@@ -160,54 +160,56 @@ class Functions(Statements):
             missing = len(every) - len(arguments.defaults)
             defaults = dict(zip(every[missing:], arguments.defaults, strict=True))
             defaults |= {
-                one: default
-                for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+                argument: default
+                for argument, default in zip(
+                    arguments.kwonlyargs, arguments.kw_defaults, strict=True
+                )
                 if default is not None
             }
-            for position, one in enumerate(every):
-                taken = self._parameter(identity, one, defaults.get(one))
+            for position, argument in enumerate(every):
+                taken = self._parameter(identity, argument, defaults.get(argument))
                 self.emit("takes", identity, "plain", str(position), taken)
                 if position:
                     self.emit("takes", identity, "bound", str(position - 1), taken)
-                if one not in arguments.posonlyargs:
-                    self.emit("takes_named", identity, one.arg, taken)
-            for one in arguments.kwonlyargs:
-                taken = self._parameter(identity, one, defaults.get(one))
-                self.emit("takes_named", identity, one.arg, taken)
+                if argument not in arguments.posonlyargs:
+                    self.emit("takes_named", identity, argument.arg, taken)
+            for argument in arguments.kwonlyargs:
+                taken = self._parameter(identity, argument, defaults.get(argument))
+                self.emit("takes_named", identity, argument.arg, taken)
             if arguments.vararg is not None:
                 self._star(identity, arguments.vararg, "tuple", "takes_rest")
             if arguments.kwarg is not None:
                 self._star(identity, arguments.kwarg, "dict", "takes_extra")
         return scope
 
-    def _parameter(self, identity: str, one: ast.arg, default: ast.expr | None) -> str:
+    def _parameter(self, identity: str, argument: ast.arg, default: ast.expr | None) -> str:
         """A parameter's variable for what is passed, which its own variable holds or guards."""
-        variable = taken = f"{identity}.<locals>.{one.arg}"
-        said = f"{variable}$said"
-        self.emit("parameter_of", identity, one.arg, variable)
-        if one.annotation is not None:
+        variable = taken = f"{identity}.<locals>.{argument.arg}"
+        annotated = f"{variable}$said"
+        self.emit("parameter_of", identity, argument.arg, variable)
+        if argument.annotation is not None:
             taken = f"{variable}$given"
-            self.guard(variable, taken, one.annotation)
-            self._says(identity, one.arg, said, taken, one.annotation)
+            self.guard(variable, taken, argument.annotation)
+            self._says(identity, argument.arg, annotated, taken, argument.annotation)
         if default is not None:
             given = self.value(default)
             self.move(given, taken)
-            if one.annotation is not None and given == instance("NoneType"):
-                self.move(given, said)  # `x: int = None` means that it may be None
+            if argument.annotation is not None and given == instance("NoneType"):
+                self.move(given, annotated)  # `x: int = None` means that it may be None
         return taken
 
-    def _star(self, identity: str, one: ast.arg, kind: str, relation: str) -> None:
-        variable = f"{identity}.<locals>.{one.arg}"
-        made = f"{variable}$star"
-        self.emit("parameter_of", identity, one.arg, variable)
-        self.emit("holds", variable, made)
-        self.emit("site", made, kind)
-        self.emit(relation, identity, made)
-        if one.annotation is not None:
-            self.emit("fills", made, "[]", f"{made}[]")
-            self.annotate(f"{made}[]", one.annotation)
+    def _star(self, identity: str, argument: ast.arg, kind: str, relation: str) -> None:
+        variable = f"{identity}.<locals>.{argument.arg}"
+        container = f"{variable}$star"
+        self.emit("parameter_of", identity, argument.arg, variable)
+        self.emit("holds", variable, container)
+        self.emit("site", container, kind)
+        self.emit(relation, identity, container)
+        if argument.annotation is not None:
+            self.emit("fills", container, "[]", f"{container}[]")
+            self.annotate(f"{container}[]", argument.annotation)
         if kind == "dict":
-            self.emit("fills", made, "[k]", instance("str"))
+            self.emit("fills", container, "[k]", instance("str"))
 
     # -- decorators ----------------------------------------------------------------------------
 
@@ -227,11 +229,11 @@ class Functions(Statements):
             if current is None:
                 current = self.temporary()
                 self.emit("holds", current, identity)
-            made = self.site()
-            self.emit("applies", made, decorator)
-            self.emit("argument", made, "0", current)
-            self.emit("decorates", made, decorator, current)
-            current = made
+            site = self.site()
+            self.emit("applies", site, decorator)
+            self.emit("argument", site, "0", current)
+            self.emit("decorates", site, decorator, current)
+            current = site
         if current is None:
             self.emit("holds", variable, identity)
         else:
@@ -249,7 +251,7 @@ class Functions(Statements):
         for keyword in node.keywords:
             self.value(keyword.value)
         methods, protocol = self.methods, self.protocol
-        written = [one.value if isinstance(one, ast.Subscript) else one for one in node.bases]
+        written = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
         self.protocol = any(self.dotted(b).rpartition(".")[2] == "Protocol" for b in written)
         scope = Scope("class", identity, self._around(node))
         collect(scope, node.body, self.module)
@@ -257,32 +259,38 @@ class Functions(Statements):
             self.narrowed = {}
             self.run_block(node.body)
         self.methods, self.protocol = methods, protocol
-        made = next((d for d in node.decorator_list if _is_data(self.dotted(_called(d)))), None)
+        decorator = next(
+            (d for d in node.decorator_list if _is_data(self.dotted(_called(d)))), None
+        )
         tuple_ = any(self.dotted(b).endswith("NamedTuple") for b in node.bases)
-        if made is not None or tuple_:
-            self._fields(node, identity, made)
+        if decorator is not None or tuple_:
+            self._fields(node, identity, decorator)
         self._decorate(
             [d for d, n in zip(node.decorator_list, names, strict=True) if not _is_data(n)],
             identity,
             self.scope.home(node.name).child(node.name),
         )
 
-    def _fields(self, node: ast.ClassDef, identity: str, made: ast.expr | None) -> None:
+    def _fields(self, node: ast.ClassDef, identity: str, decorator: ast.expr | None) -> None:
         """The fields of a data class, in the order its constructor takes them."""
         self.emit("data_class", identity)
-        named = isinstance(made, ast.Call) and any(k.arg == "kw_only" for k in made.keywords)
+        named = isinstance(decorator, ast.Call) and any(
+            k.arg == "kw_only" for k in decorator.keywords
+        )
         position = 0
-        for one in node.body:
-            if not isinstance(one, ast.AnnAssign) or not isinstance(one.target, ast.Name):
+        for statement in node.body:
+            if not isinstance(statement, ast.AnnAssign) or not isinstance(
+                statement.target, ast.Name
+            ):
                 continue
-            text = ast.unparse(one.annotation)
+            text = ast.unparse(statement.annotation)
             if "ClassVar" in text:
                 continue
-            self.emit("data_field", identity, one.target.id)
+            self.emit("data_field", identity, statement.target.id)
             if "KW_ONLY" in text:
                 named = True
             elif not named:
-                self.emit("data_position", identity, str(position), one.target.id)
+                self.emit("data_position", identity, str(position), statement.target.id)
                 position += 1
 
 
@@ -317,13 +325,15 @@ def _hands_back(node: ast.FunctionDef | ast.AsyncFunctionDef, position: int) -> 
         return False
     name = every[position].arg
     returned = False
-    for one in _own_nodes(node.body):
-        stored = isinstance(one, ast.Name) and one.id == name and isinstance(one.ctx, ast.Store)
-        if stored or isinstance(one, ast.Yield | ast.YieldFrom):
+    for inner in _own_nodes(node.body):
+        stored = (
+            isinstance(inner, ast.Name) and inner.id == name and isinstance(inner.ctx, ast.Store)
+        )
+        if stored or isinstance(inner, ast.Yield | ast.YieldFrom):
             return False
-        if isinstance(one, ast.Return):
+        if isinstance(inner, ast.Return):
             returned = True
-            if not isinstance(one.value, ast.Name) or one.value.id != name:
+            if not isinstance(inner.value, ast.Name) or inner.value.id != name:
                 return False
     return returned
 
@@ -331,9 +341,9 @@ def _hands_back(node: ast.FunctionDef | ast.AsyncFunctionDef, position: int) -> 
 def _is_stub(body: Sequence[ast.stmt], *, abstract: bool) -> bool:
     """Whether a body is only a docstring or `...`, or `pass` where it is known to be abstract."""
     return all(
-        (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
-        or (abstract and isinstance(one, ast.Pass))
-        for one in body
+        (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+        or (abstract and isinstance(statement, ast.Pass))
+        for statement in body
     )
 
 

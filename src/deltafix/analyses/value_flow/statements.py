@@ -53,106 +53,108 @@ class Statements(Expressions):
             return UNKNOWN
         if name in {"dataclasses.field", "field"}:
             return self._field(node)
-        if name == "getattr" and (found := self._getattr(node)) is not None:
-            return found
-        made = self.site()
+        if name == "getattr" and (loaded := self._getattr(node)) is not None:
+            return loaded
+        site = self.site()
         last = called.attr if isinstance(called, ast.Attribute) else name
         if last in _PAIRS:
-            pair = f"{made}[]"
-            self.emit("pairs", made, pair)
+            pair = f"{site}[]"
+            self.emit("pairs", site, pair)
             self.emit("positional", pair)
             self.emit("site", pair, "tuple")
         if not isinstance(called, ast.Attribute):
-            self.emit("applies", made, self.value(called))
+            self.emit("applies", site, self.value(called))
         elif isinstance(called.value, ast.Call) and self.is_super(called.value):
             class_, receiver = self.methods or ("", "")
-            self.emit("sends_super", made, class_, called.attr, receiver)
+            self.emit("sends_super", site, class_, called.attr, receiver)
         else:
             base = self.value(called.value)
             if base == UNKNOWN:
-                self.emit("applies", made, base)
+                self.emit("applies", site, base)
             else:
-                self.emit("sends", made, base, called.attr)
-        self._arguments(made, node)
+                self.emit("sends", site, base, called.attr)
+        self._arguments(site, node)
         if isinstance(called, ast.Name) and self.scope.lookup(name) is None:
-            self._special(made, name, node.args)
-        return made
+            self._special(site, name, node.args)
+        return site
 
-    def _special(self, made: str, name: str, arguments: Sequence[ast.expr]) -> None:
+    def _special(self, site: str, name: str, arguments: Sequence[ast.expr]) -> None:
         """The special methods of arguments that a builtin calls."""
-        plain = not any(isinstance(one, ast.Starred) for one in arguments)
+        plain = not any(isinstance(argument, ast.Starred) for argument in arguments)
         for position in _WALKED.get(name, ()) if plain else ():
             if position < len(arguments):
                 element = self.element(self.value(arguments[position]))
-                self.emit("walks", made, str(position), element)
+                self.emit("walks", site, str(position), element)
         for method in _SPECIAL.get(name, ()) if arguments and plain else ():
-            given = self.send(self.value(arguments[0]), method)
+            result = self.send(self.value(arguments[0]), method)
             if name == "next":
-                self.emit("walks", made, "0", given)
+                self.emit("walks", site, "0", result)
             elif name in {"iter", "abs"}:
-                self.move(given, made)
+                self.move(result, site)
 
-    def _arguments(self, made: str, node: ast.Call) -> None:
+    def _arguments(self, site: str, node: ast.Call) -> None:
         position = 0
         for argument in node.args:
             if isinstance(argument, ast.Starred):
-                self.emit("spreads", made, self.value(argument.value))
+                self.emit("spreads", site, self.value(argument.value))
             else:
-                self.emit("argument", made, str(position), self.value(argument))
+                self.emit("argument", site, str(position), self.value(argument))
                 position += 1
         for keyword in node.keywords:
             if keyword.arg is None:
-                self.emit("spreads_named", made, self.value(keyword.value))
+                self.emit("spreads_named", site, self.value(keyword.value))
             else:
-                self.emit("keyword", made, keyword.arg, self.value(keyword.value))
+                self.emit("keyword", site, keyword.arg, self.value(keyword.value))
 
     def _cast(self, node: ast.Call) -> str:
         """`cast(T, x)` is what the annotation says."""
-        made = self.temporary()
-        self.annotate(made, node.args[0])
+        cast = self.temporary()
+        self.annotate(cast, node.args[0])
         self.value(node.args[1])
-        return made
+        return cast
 
     def _getattr(self, node: ast.Call) -> str | None:
         """`getattr(x, "name")`, `getattr(x, f"visit_{kind}", None)`; None if no name is written."""
-        given = node.args
-        plain = not node.keywords and not any(isinstance(one, ast.Starred) for one in given)
-        if not plain or len(given) not in {2, 3} or self.scope.lookup("getattr") is not None:
+        arguments = node.args
+        plain = not node.keywords and not any(
+            isinstance(argument, ast.Starred) for argument in arguments
+        )
+        if not plain or len(arguments) not in {2, 3} or self.scope.lookup("getattr") is not None:
             return None
-        names = self._names(given[1])
-        base = self.value(given[0])
+        names = self._names(arguments[1])
+        base = self.value(arguments[0])
         if not names or base == UNKNOWN:
             return None
-        self.value(given[1])
-        found = [self.load_begun(base, text) for text, whole in names if not whole]
-        found += [self.load(base, text) for text, whole in names if whole]
-        return self.join([*found, *map(self.value, given[2:])])
+        self.value(arguments[1])
+        loaded = [self.load_begun(base, text) for text, whole in names if not whole]
+        loaded += [self.load(base, text) for text, whole in names if whole]
+        return self.join([*loaded, *map(self.value, arguments[2:])])
 
     def _names(self, node: ast.expr) -> set[tuple[str, bool]]:
         """The names that an expression may be, or what they begin with; none if one is unknown."""
         if isinstance(node, ast.Name):
             bound = self.scope.lookup(node.id)
-            one = bound[1] if bound else None
-            if one is None or one.given or len(one.values) != one.writes:
+            binding = bound[1] if bound else None
+            if binding is None or binding.given or len(binding.values) != binding.writes:
                 return set()
-            told = [self._names(v) for v in one.values if not isinstance(v, ast.Name)]
-            known = len(told) == len(one.values) and all(told)
-            return set().union(*told) if known else set()
+            names = [self._names(v) for v in binding.values if not isinstance(v, ast.Name)]
+            known = len(names) == len(binding.values) and all(names)
+            return set().union(*names) if known else set()
         text, whole = written(node, self.module, lambda _: [])
         return {(text, whole)} if text.strip("_") and text.isidentifier() else set()
 
     def _field(self, node: ast.Call) -> str:
         """`field(default=…, default_factory=…)` of a data class is its default."""
-        found = []
+        defaults = []
         for keyword in node.keywords:
             variable = self.value(keyword.value)
             if keyword.arg == "default":
-                found.append(variable)
+                defaults.append(variable)
             elif keyword.arg == "default_factory":
-                made = self.site()
-                self.emit("applies", made, variable)
-                found.append(made)
-        return self.join(found) if found else self.temporary()
+                site = self.site()
+                self.emit("applies", site, variable)
+                defaults.append(site)
+        return self.join(defaults) if defaults else self.temporary()
 
     # -- functions without a name --------------------------------------------------------------
 
@@ -160,15 +162,15 @@ class Statements(Expressions):
         """A lambda: a function called after its place among the lambdas around it."""
         ordinal = self.temporary().rpartition("$")[2]
         identity = f"{self.scope.child('<lambda>')}{ordinal}"
-        made = self.temporary()
-        self.emit("holds", made, identity)
+        lambda_ = self.temporary()
+        self.emit("holds", lambda_, identity)
         self.emit("function", identity, "plain")
         scope = self.parameters(node.args, identity, [node.body])
         with self.block(scope, identity):
             self.narrowed = {}
             self.move(self.value(node.body), f"{identity}$return")
         self.emit("result", identity, f"{identity}$return")
-        return made
+        return lambda_
 
     def parameters(self, arguments: ast.arguments, identity: str, body: list[ast.AST]) -> Scope:
         """State a function's parameters; returns the scope of its body."""
@@ -213,26 +215,28 @@ class Statements(Expressions):
             return None
         if not (isinstance(call, ast.Call) and self.dotted(call.func) == "property"):
             return None
-        given = dict(zip(("fget", "fset"), call.args, strict=False))
-        given |= {one.arg: one.value for one in call.keywords if one.arg is not None}
-        if "fset" in given:
+        functions = dict(zip(("fget", "fset"), call.args, strict=False))
+        functions |= {
+            keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None
+        }
+        if "fset" in functions:
             setter = f"{self.scope.child(target.id)}<fset>"
-            self._calling(setter, self.value(given["fset"]), ["self", "value"])
+            self._calling(setter, self.value(functions["fset"]), ["self", "value"])
             self.emit("function", setter, "plain")
             self.emit("setter", self.scope.owner, target.id, setter)
             self.emit("silent", setter)
-        if "fget" not in given:
+        if "fget" not in functions:
             return None
-        return self.getter(target.id, self.value(given["fget"]))
+        return self.getter(target.id, self.value(functions["fget"]))
 
     def getter(self, name: str, function: str) -> str:
         """What holds a property of the class around, which calls what a variable holds."""
-        identity, made = f"{self.scope.child(name)}<fget>", self.temporary()
+        identity, holder = f"{self.scope.child(name)}<fget>", self.temporary()
         self._calling(identity, function, ["self"])
         self.emit("function", identity, "property")
         self.emit("method_of", identity, self.scope.owner, name)
-        self.emit("holds", made, identity)
-        return made
+        self.emit("holds", holder, identity)
+        return holder
 
     def _calling(self, identity: str, function: str, names: list[str]) -> None:
         """A method without a text, that hands its parameters on to what a variable holds."""
@@ -339,8 +343,8 @@ class Statements(Expressions):
                 classes = (
                     handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
                 )
-                for one in classes:
-                    class_ = self.value(one)
+                for class_node in classes:
+                    class_ = self.value(class_node)
                     self.emit("catches", self.written(handler.name), class_)
             self.run_block(handler.body)
         self.run_block(node.orelse)

@@ -63,7 +63,7 @@ class _Reader:
             elif words[0] == "alias":
                 self.emit("extern", self.module, words[1], words[2])
             elif words[0] == "function":
-                name = self._told(words.pop(1))
+                name = self._state_name(words.pop(1))
                 self.emit("native", name)
                 self._entry([name], words)
             else:
@@ -71,7 +71,7 @@ class _Reader:
         self._inherit()
         return self.facts
 
-    def _told(self, name: str) -> str:
+    def _state_name(self, name: str) -> str:
         """State that a name of the current module is an object; returns the object."""
         full = f"{self.module}.{name}" if self.module else name
         if self.module:
@@ -85,13 +85,13 @@ class _Reader:
         flags = {word for word in ("container", "complete") if word in words}
         for flag in flags:
             name, bases = name.removesuffix(flag), bases.removesuffix(flag)
-        full = self.owner = self._told(name)
+        full = self.owner = self._state_name(name)
         self.bases[full] = [base for base in bases.rstrip(")").split(",") if base]
         self.methods[full] = set()
-        made = UNKNOWN if full == "object" else instance(full)
+        instance_ = UNKNOWN if full == "object" else instance(full)
         self.emit("builtin_class", full)
-        self.emit("some", full, made)
-        self.emit("holds", instance(full), made)
+        self.emit("some", full, instance_)
+        self.emit("holds", instance(full), instance_)
         self.emit("native", full)
         self.emit("complete", full) if "complete" in flags else None
         if "container" in flags:
@@ -144,30 +144,30 @@ class _Reader:
                 self.emit("keeps", callee, field, kind, what)
 
     def _result(self, callee: str, text: str) -> None:
-        made, of, inside = text.partition(" of ")
+        kind, of, inside = text.partition(" of ")
         if not of:
             for part in text.split(" | "):
                 self.emit("gives", callee, *self._source(callee, part))
             return
-        self.emit("makes", callee, made)
+        self.emit("makes", callee, kind)
         if inside.startswith("("):
             for position, part in enumerate(inside.strip("()").split(", ")):
                 source = self._source(callee, part)
                 self.emit("makes_of", callee, "pair", POSITIONS[position], *source)
         else:
-            for found in _SOURCE.finditer(inside):
-                self.emit("makes_of", callee, "new", "[]", *self._source(callee, found[0]))
+            for match in _SOURCE.finditer(inside):
+                self.emit("makes_of", callee, "new", "[]", *self._source(callee, match[0]))
 
     def _source(self, callee: str, text: str) -> tuple[str, str]:
-        found = _SOURCE.fullmatch(text)
-        if found is None:
+        match = _SOURCE.fullmatch(text)
+        if match is None:
             raise ValueError(f"builtins.txt: {callee}: {text!r}")
-        if found["self"]:
+        if match["self"]:
             kind, what = {"self": "self", "?": "unknown", "named": "named"}[text], ""
-        elif found["verb"]:
-            kind, what = found["verb"], found["of"]
+        elif match["verb"]:
+            kind, what = match["verb"], match["of"]
         else:
-            kind, what = found.lastgroup or "", text
+            kind, what = match.lastgroup or "", text
         if kind == "inside":
             argument, _, field = what.partition("[")
             self.emit("inside", what, argument, f"[{field}")
@@ -177,21 +177,21 @@ class _Reader:
     def _inherit(self) -> None:
         """State the methods and elements that a class has from its bases."""
         elements = {row[0] for name, row in self.facts if name in {"elements_in", "elements_of"}}
-        told = list(self.facts)
-        told_of = frozenset(elements)
+        facts = list(self.facts)
+        walked = frozenset(elements)
         for class_ in self.bases:
             have = set(self.methods[class_])
             for base in self._above(class_):
                 for name in sorted(self.methods[base] - have):
                     have.add(name)
                     self.emit("native_method", class_, name, f"{base}.{name}")
-                for relation, row in told:
+                for relation, row in facts:
                     if row[0] != base:
                         continue
                     walks = relation in {"elements_in", "elements_of"} and class_ not in elements
                     if walks or relation == "native_attribute":
                         self.emit(relation, class_, *row[1:])
-                if base in told_of:
+                if base in walked:
                     elements.add(class_)
 
     def _above(self, class_: str) -> Iterator[str]:

@@ -51,20 +51,20 @@ def instantiate(syntax: Syntax) -> tuple[Syntax, tuple[Diagnostic, ...]]:
     program = Frame("", None, [Layer(syntax)])
     work.fill(program, ())
     out = Syntax(starts=syntax.starts)
-    if not work.found:
+    if not work.diagnostics:
         _copy(program, out)
     else:
         out.types.extend(syntax.types)
-    return out, tuple(work.found)
+    return out, tuple(work.diagnostics)
 
 
 class _Instantiation:
     def __init__(self) -> None:
-        self.found: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         self.items = 0
 
-    def report(self, code: str, message: str, place: Span, hint: str) -> None:
-        self.found.append(Diagnostic(code, message, place, hint))
+    def report(self, code: str, message: str, span: Span, hint: str) -> None:
+        self.diagnostics.append(Diagnostic(code, message, span, hint))
 
     def fill(self, frame: Frame, stack: tuple[tuple[str, int, tuple[str, ...]], ...]) -> None:
         """Find what a frame declares, and its instances. `stack`: the instances around it."""
@@ -72,7 +72,9 @@ class _Instantiation:
             syntax = layer.syntax
             frame.relations.update(declared.name for declared in syntax.relations)
             frame.types.update(declared.name for declared in syntax.types)
-            frame.branches.update(b.name for one in syntax.types for b in one.branches if b.name)
+            frame.branches.update(
+                b.name for type_ in syntax.types for b in type_.branches if b.name
+            )
             for component in syntax.components:
                 mine = Home(component, frame, layer)
                 first = frame.components.setdefault(component.name, mine)
@@ -118,9 +120,9 @@ class _Instantiation:
             return
         inner = Frame(f"{frame.prefix}{item.name}.", frame, [])
         frame.instances[item.name] = inner
-        before = len(self.found)
+        before = len(self.diagnostics)
         self.inherit(inner, home, arguments, item.component)
-        if len(self.found) > before:
+        if len(self.diagnostics) > before:
             return
         self.fill(inner, (*stack, mark))
         frame.relations.update(f"{item.name}.{name}" for name in inner.relations)
@@ -131,15 +133,15 @@ class _Instantiation:
     def find(self, frame: Frame, layer: Layer, reference: Reference) -> Home | None:
         """The component that a reference names; reported if there is none."""
         name = reference.name.text
-        found = frame.component(name, layer)
-        if found is None:
+        home = frame.component(name, layer)
+        if home is None:
             name = layer.binding[name].name if name in layer.binding else name
             known = frame.component_names()
             close = suggest(name, known)
             valid = f"components: {' '.join(known)}" if known else f"declare it: .comp {name} {{ }}"
             hint = f"did you mean `{close}`?" if close else valid
             self.report("DF180", f"there is no component `{name}`", reference.name.span, hint)
-        return found
+        return home
 
     def arguments(self, frame: Frame, layer: Layer, reference: Reference) -> tuple[Argument, ...]:
         """What the arguments of a reference mean where it stands."""
@@ -166,8 +168,8 @@ class _Instantiation:
     ) -> None:
         """Add the layers of a component's bases and its own to a frame."""
         component = home.component
-        if any(one is component for one in stack):
-            trail = " -> ".join(one.name for one in (*stack, component))
+        if any(ancestor is component for ancestor in stack):
+            trail = " -> ".join(ancestor.name for ancestor in (*stack, component))
             message = f"component `{component.name}` inherits from itself: {trail}"
             self.report("DF181", message, reference.name.span, "leave one of the bases out")
             return
@@ -187,19 +189,21 @@ class _Instantiation:
         mine = frozenset(token.text for token in component.overrides)
         first = len(frame.layers)
         for base in component.bases:
-            found = self.find(home.frame, layer, base)
-            if found is not None:
+            base_home = self.find(home.frame, layer, base)
+            if base_home is not None:
                 given = self.arguments(home.frame, layer, base)
                 left_out = overridden | mine
                 around = (*stack, component)
-                self.inherit(frame, found, given, base, overridden=left_out, stack=around)
+                self.inherit(frame, base_home, given, base, overridden=left_out, stack=around)
         self.overrides(component, [inner.syntax for inner in frame.layers[first:]])
         frame.layers.append(layer)
 
     def overrides(self, component: ComponentSyntax, bases: Iterable[Syntax]) -> None:
         """Report each `.override` of a relation that no base declares overridable."""
-        declared = {one.name: one for base in bases for one in base.relations}
-        open_ = [name for name, one in declared.items() if "overridable" in one.qualifiers]
+        declared = {relation.name: relation for base in bases for relation in base.relations}
+        open_ = [
+            name for name, relation in declared.items() if "overridable" in relation.qualifiers
+        ]
         for token in component.overrides:
             if token.text in open_:
                 continue
@@ -233,9 +237,9 @@ def _copy(frame: Frame, out: Syntax) -> None:
             name = frame.prefix + kind.name
             out.types.append(renamed_type(kind, name, type_name, frame.branch))
         for functor in syntax.functors:
-            one = renamed_functor(functor, type_name)
-            if one not in out.functors:
-                out.functors.append(one)
+            renamed = renamed_functor(functor, type_name)
+            if renamed not in out.functors:
+                out.functors.append(renamed)
         for lattice in syntax.lattices:
             out.lattices.append(renamed_lattice(lattice, type_name, frame.branch))
         for directive in syntax.directives:
@@ -270,11 +274,11 @@ def renamed_relation(declared: ast.RelationDecl, name: str, types: Naming) -> as
 def renamed_type(declared: TypeSyntax, name: str, types: Naming, branches: Naming) -> TypeSyntax:
     """The declaration under another name, the types it is made of and its branches replaced."""
     parents = tuple(_token(parent, types(parent.text)) for parent in declared.parents)
-    made = tuple(
+    renamed = tuple(
         replace(b, name=branches(b.name) if b.name else "", fields=_columns(b.fields, types))
         for b in declared.branches
     )
-    return replace(declared, name=name, parents=parents, branches=made)
+    return replace(declared, name=name, parents=parents, branches=renamed)
 
 
 def renamed_functor(declared: ast.FunctorDecl, types: Naming) -> ast.FunctorDecl:
@@ -297,18 +301,18 @@ def _token(token: Token, text: str) -> Token:
 
 def renamed_rule(rule: ast.Rule, relations: Naming, types: Naming, branches: Naming) -> ast.Rule:
     """The rule with every atom's relation, every cast's type and every branch replaced."""
-    found = _renamed(rule, relations, types, branches)
-    assert isinstance(found, ast.Rule)  # noqa: S101  renaming keeps the kind of node
-    return found
+    renamed = _renamed(rule, relations, types, branches)
+    assert isinstance(renamed, ast.Rule)  # noqa: S101  renaming keeps the kind of node
+    return renamed
 
 
 def renamed_order(
     order: ast.Dominates, relations: Naming, types: Naming, branches: Naming
 ) -> ast.Dominates:
     """A subsumption, renamed as a rule is."""
-    found = _renamed(order, relations, types, branches)
-    assert isinstance(found, ast.Dominates)  # noqa: S101  renaming keeps the kind of node
-    return found
+    renamed = _renamed(order, relations, types, branches)
+    assert isinstance(renamed, ast.Dominates)  # noqa: S101  renaming keeps the kind of node
+    return renamed
 
 
 def _renamed(node: Any, relations: Naming, types: Naming, branches: Naming) -> Any:

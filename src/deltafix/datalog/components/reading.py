@@ -58,7 +58,7 @@ class ComponentParser(ClauseParser):
             bases.append(self.reference("the component it inherits from"))
             while self.accept(","):
                 bases.append(self.reference("another component it inherits from"))
-        place = self.since(start)
+        span = self.since(start)
         self.expect("{", f"before what the component `{head.name.text}` holds")
         outer, body = self.out, self.new_syntax()
         self.out = body
@@ -72,7 +72,7 @@ class ComponentParser(ClauseParser):
             self.fail(f"the component `{head.name.text}` is never closed", start, "add `}`")
         outer.components.append(
             ComponentSyntax(
-                head.name.text, head.arguments, tuple(bases), body, tuple(body.overrides), place
+                head.name.text, head.arguments, tuple(bases), body, tuple(body.overrides), span
             )
         )
 
