@@ -204,10 +204,13 @@ def _ranks(schema: Schema, rows: pa.Table) -> list[tuple[Any, ...]]:
         bare = OPTIONAL.get(kind, kind)
         if bare != kind:  # a record of one field, or nil
             shape = Shape({"": {"": (("", bare),)}}, "")
-            values = [one and one[0] for one in map(cast("Any", shape.read), values)]
+            values = [record and record[0] for record in map(cast("Any", shape.read), values)]
         order = None if bare in CONSTRUCTED else row_order((bare,))
         columns.append(
-            [(one is None, 0 if one is None else order((one,)) if order else one) for one in values]
+            [
+                (value is None, 0 if value is None else order((value,)) if order else value)
+                for value in values
+            ]
         )
     return list(zip(*columns, strict=True))
 
@@ -222,8 +225,8 @@ def _words(schema: Schema, keying: Keying, table: pa.Table, sign: int) -> pa.Tab
         for column in schema.columns
     }
     columns[SIGN] = pa.repeat(pa.scalar(sign, pa.int64()), many)
-    for place, name in enumerate(keying.versions):
-        parts = [_part(place, part) for part in range(PARTS)]
+    for position, name in enumerate(keying.versions):
+        parts = [_part(position, part) for part in range(PARTS)]
         columns[name] = pa.array(_joined(table.select(parts)))
     return pa.table(columns)
 
@@ -231,12 +234,12 @@ def _words(schema: Schema, keying: Keying, table: pa.Table, sign: int) -> pa.Tab
 def _kept(words: pa.Table, names: Sequence[str], keying: Keying) -> pa.Table:
     """Words as they are kept: these columns, and the sequence in parts."""
     table = words.select(list(names))
-    for place, name in enumerate(keying.versions):
+    for position, name in enumerate(keying.versions):
         bits = to_numpy(words.column(name)).astype(np.int64).view(np.uint64) ^ _TOP
         for part in range(PARTS):
             shift = np.uint64(_BITS * (PARTS - 1 - part))
             number = ((bits >> shift) & _MASK).astype(np.int64)
-            table = table.append_column(_part(place, part), pa.array(number))
+            table = table.append_column(_part(position, part), pa.array(number))
     return table
 
 
@@ -249,11 +252,13 @@ def _joined(parts: pa.Table) -> Ints:
     return sequence
 
 
-def _part(place: int, part: int) -> str:
+def _part(position: int, part: int) -> str:
     """The name of a column of `R__key` and `R__gone`."""
-    return f"s{place}{KEYED}{part}"
+    return f"s{position}{KEYED}{part}"
 
 
 def sequence_columns(keying: Keying) -> list[str]:
     """The columns of `R__key` and `R__gone` that hold sequences, all of type number."""
-    return [_part(place, part) for place in range(len(keying.sequence)) for part in range(PARTS)]
+    return [
+        _part(position, part) for position in range(len(keying.sequence)) for part in range(PARTS)
+    ]

@@ -83,7 +83,7 @@ def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
         behind = highs.astype(np.uint64) - versions.astype(np.uint64)
         late = behind > policy.lateness
         if policy.late == "bad" and late.any():
-            limits = (int(one) - policy.lateness for one in highs[late])
+            limits = (int(high) - policy.lateness for high in highs[late])
             rows = plain(signed.schema, signed.table.filter(pa.array(late)))
             rows = to_logical(signed.schema, rows).to_pylist()
             for limit, row in zip(limits, rows, strict=True):
@@ -235,11 +235,11 @@ class _Said:
         names = list(signed.schema.names)
         table = signed.table
         self.relation = signed.schema.relation
-        self._places, self.starts = group_columns([table.column(name) for name in names])
+        self._order, self.starts = group_columns([table.column(name) for name in names])
         self.ends = np.concatenate([self.starts[1:], [table.num_rows]]) - 1
-        self.signs = to_numpy(table.column(SIGN)).astype(np.int64)[self._places]
+        self.signs = to_numpy(table.column(SIGN)).astype(np.int64)[self._order]
         self.plus = self.signs > 0
-        self.rows = table.select(names).take(pa.array(self._places[self.starts]))
+        self.rows = table.select(names).take(pa.array(self._order[self.starts]))
         self.aside: list[tuple[str, Ints]] = []
 
     def again(self, held: Bools, *, plus: bool) -> Ints:
@@ -254,6 +254,6 @@ class _Said:
         odd = np.flatnonzero(times)
         if not len(odd):
             return
-        again = np.repeat(self._places[odd], times[odd])
+        again = np.repeat(self._order[odd], times[odd])
         again.sort()  # as they were said
         self.aside.append((reason, again))

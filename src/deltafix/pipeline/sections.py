@@ -86,7 +86,7 @@ def require_table(
             "give the table a column that tells them apart, and a PRIMARY KEY"
         )
         raise ConfigError(message, key="duplicates", value=duplicates)
-    if not (duplicates or key or any(one.table == name for one in program.keys)):
+    if not (duplicates or key or any(table_key.table == name for table_key in program.keys)):
         way_out = 'duplicates = "ignore" (one row) or "bad"; or declare its key'
         if not can_say:
             columns = ", ".join(column.name for column in program.relation(name).attributes)
@@ -99,9 +99,9 @@ def require_table(
 
 
 def _sections(given: Mapping[str, Any], kind: str) -> list[tuple[str, Mapping[str, Any]]]:
-    found = given.get(kind, {})
-    sections = found.items() if isinstance(found, dict) else ()
-    return [(name, section) for name, section in sections if isinstance(section, dict)]
+    sections = given.get(kind, {})
+    items = sections.items() if isinstance(sections, dict) else ()
+    return [(name, section) for name, section in items if isinstance(section, dict)]
 
 
 def require_reading(where: str, given: Mapping[str, Any], values: dict[str, Any]) -> None:

@@ -69,17 +69,17 @@ class SqlTarget:
             sa.Column("epoch", sa.BigInteger, nullable=False),
         )  # fmt: skip
         keys = set(key or schema.names) if merge else set[str]()
-        if any(one.nullable for one in schema.columns if one.name in keys):
+        if any(column.nullable for column in schema.columns if column.name in keys):
             keys = set()  # no database has NULLs in a primary key
         columns = [
             sa.Column(
-                one.name,
-                _type(schema.relation, one, one.name in keys),
-                nullable=one.nullable,
-                primary_key=one.name in keys,
+                column.name,
+                _type(schema.relation, column, column.name in keys),
+                nullable=column.nullable,
+                primary_key=column.name in keys,
                 autoincrement=False,
             )
-            for one in schema.columns
+            for column in schema.columns
         ]
         if not merge:
             kinds = (sa.SmallInteger, sa.BigInteger)
@@ -138,9 +138,11 @@ class SqlTarget:
 
     def _remove(self, db: sa.Connection, rows: pa.Table) -> None:
         same = []
-        for one in self._table.c:
-            old_value = sa.bindparam(f"old {one.name}", type_=one.type)
-            same.append(one.is_not_distinct_from(old_value) if one.nullable else one == old_value)
+        for column in self._table.c:
+            old_value = sa.bindparam(f"old {column.name}", type_=column.type)
+            same.append(
+                column.is_not_distinct_from(old_value) if column.nullable else column == old_value
+            )
         query = self._table.delete().where(*same)
         old = [{f"old {key}": value for key, value in row.items()} for row in rows.to_pylist()]
         if not old:
@@ -164,8 +166,8 @@ class SqlTarget:
 
     def _held(self, db: sa.Connection) -> int | None:
         marks = self._marks.c
-        found = db.scalar(sa.select(marks.epoch).where(marks.output == self._name))
-        return None if found is None or found < 0 else int(found)
+        epoch = db.scalar(sa.select(marks.epoch).where(marks.output == self._name))
+        return None if epoch is None or epoch < 0 else int(epoch)
 
     @staticmethod
     def _exists(db: sa.Connection, table: sa.Table) -> bool:
