@@ -40,18 +40,22 @@ if TYPE_CHECKING:
 def on_tables(live: LiveSpark) -> MakeTarget:
     """What makes the targets of a pipeline on Spark: tables by Spark, the others as without it."""
 
-    def make(one: OutputConfig, schema: Schema, state: str) -> Target | None:
-        values, name, where = one.values, name_of(state, one.relation), f"[output.{one.relation}]"
-        if one.sink == "delta":
+    def make(output: OutputConfig, schema: Schema, state: str) -> Target | None:
+        values, name, where = (
+            output.values,
+            name_of(state, output.relation),
+            f"[output.{output.relation}]",
+        )
+        if output.sink == "delta":
             path = values["path"]
-            place = (
+            table = (
                 f"delta.{formats.quoted(path)}" if path else formats.named(where, values["table"])
             )
-            return DeltaTable(live.session, schema, place, name, values)
-        if one.sink == "iceberg":
-            place = formats.named(where, f"{values['catalog']}.{values['table']}")
-            return IcebergTable(live.session, schema, place, name, values)
-        return registry.make_target(one, schema, state)
+            return DeltaTable(live.session, schema, table, name, values)
+        if output.sink == "iceberg":
+            table = formats.named(where, f"{values['catalog']}.{values['table']}")
+            return IcebergTable(live.session, schema, table, name, values)
+        return registry.make_target(output, schema, state)
 
     return make
 
@@ -70,12 +74,12 @@ class _Table:
     format: formats.Format
 
     def __init__(
-        self, session: Callable[[], SparkSession], schema: Schema, place: str, name: str,
+        self, session: Callable[[], SparkSession], schema: Schema, table: str, name: str,
         values: Mapping[str, Any],
     ) -> None:  # fmt: skip
         self._session = session
         self._schema = schema
-        self._place = place
+        self._place = table
         self._name = name
         self._merge = values["mode"] == "merge"
         self._values = values
@@ -87,12 +91,12 @@ class _Table:
             spark = self._opened()
             if not self._exists(spark):
                 return None
-            found = self._held(spark)
-            if found is None and self._merge:
+            held = self._held(spark)
+            if held is None and self._merge:
                 count = spark.read.table(self._place).count()
                 if count:
                     raise whole(self._called, f"{count:,} rows")
-            return found
+            return held
 
     def apply(self, rows: EpochRows) -> None:
         """As `Target.apply`."""
@@ -149,7 +153,9 @@ class _Table:
         """Merge the epoch. Signed rows are matched by its number too: with none that is there."""
         columns = self._columns(rows)
         sign, epoch = map(formats.quoted, rows.columns[-2:])
-        nullable = {formats.quoted(one.name) for one in self._schema.columns if one.nullable}
+        nullable = {
+            formats.quoted(column.name) for column in self._schema.columns if column.nullable
+        }
         same = " AND ".join(
             f"t.{name} {'<=>' if name in nullable else '='} s.{name}"
             for name in map(formats.quoted, columns)
@@ -226,11 +232,13 @@ class DeltaTable(_Table):
         logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog
         log = logs.forTable(spark._jsparkSession, detail["location"])
         # How many arguments it has, all with defaults, depends on the version of Delta.
-        update = next(one for one in log.getClass().getMethods() if one.getName() == "update")
+        update = next(
+            method for method in log.getClass().getMethods() if method.getName() == "update"
+        )
         count = len(update.getParameterTypes())
         defaults = [getattr(log, f"update$default${at}")() for at in range(1, count + 1)]
-        found = log.update(*defaults).transactions().get(self._name)
-        return int(found.get()) if found.isDefined() else None
+        version = log.update(*defaults).transactions().get(self._name)
+        return int(version.get()) if version.isDefined() else None
 
     def _commit(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
         spark.conf.set("spark.databricks.delta.write.txnAppId", self._name)
@@ -260,8 +268,8 @@ class IcebergTable(_Table):
         with formats.marking(spark, {OUTPUT: self._name, EPOCH: str(rows.epoch)}):
             self._change(spark, rows, source)
         table = formats.iceberg_table(spark, self._place)
-        told = note(rows.epoch, next(formats.ancestry(table), None))
-        table.updateProperties().set(self._name, told).commit()
+        noted = note(rows.epoch, next(formats.ancestry(table), None))
+        table.updateProperties().set(self._name, noted).commit()
         shared = self._session()
         if shared.conf.get(f"spark.sql.catalog.{self._values['catalog']}", None) is not None:
             shared.catalog.refreshTable(self._place)  # it may have the table in a cache

@@ -159,7 +159,7 @@ def maintain(
     plain = Policy("apply", duplicates, missing, 0, aside)
     policies = defaultdict(
         lambda: plain,
-        {name: Policy(quarantine=aside, keying=one) for name, one in keyed.items()},
+        {name: Policy(quarantine=aside, keying=keying) for name, keying in keyed.items()},
     )
     batches = Batches(maintainer, query, policies=policies, limit=rows_per_epoch)
     kept = Maintained(
@@ -308,8 +308,8 @@ class Maintained(Mapping[str, "DataFrame"]):
         return next((name for name in (CHANGE, self._sign) if name in frame.columns), 1)
 
     def _rows(self, nets: Sequence[Net]) -> dict[str, Rows]:
-        found = {net.signed.schema.relation: net.checked().signed for net in nets}
-        return {name: Rows(signed, name in self._whole) for name, signed in found.items()}
+        signed_by_name = {net.signed.schema.relation: net.checked().signed for net in nets}
+        return {name: Rows(signed, name in self._whole) for name, signed in signed_by_name.items()}
 
     def _take(self, batch: int, rows: Mapping[str, Rows], name: Name = _UNNAMED) -> list[Epoch]:
         self.epochs = self._batches.apply(batch, rows, name)
@@ -397,6 +397,6 @@ class _Apart:
                 rows = batch.column(name).filter(own)
                 if len(rows):
                     table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
-                    place = (partition << WIDTH) + before[name]
-                    yield Piece(place, fit(table, before[name]))
+                    position = (partition << WIDTH) + before[name]
+                    yield Piece(position, fit(table, before[name]))
                     before[name] += len(rows)

@@ -102,7 +102,7 @@ class SparkIceberg(FrameSource):
             if version == done:
                 return None
             counts = self.policy.duplicates == "count"
-            before = list(takewhile(lambda one: one.id != done, way))
+            before = list(takewhile(lambda snapshot: snapshot.id != done, way))
             next_ = _followed(current, before, done, limit, _LOGGED if counts else _APPENDED)
             if next_ is not None:
                 last, appended = next_
@@ -165,17 +165,17 @@ def _followed(
     way = [*([] if current is None else [current]), *before]
     if not done or not way or way[-1].parent != done:
         return None
-    appended = all(one.operation in _APPENDED for one in way)
-    deletes = any(int(one.summary.get("total-delete-files", 0)) for one in way)
-    if any(one.operation not in operations for one in way) or (deletes and not appended):
+    appended = all(snapshot.operation in _APPENDED for snapshot in way)
+    deletes = any(int(snapshot.summary.get("total-delete-files", 0)) for snapshot in way)
+    if any(snapshot.operation not in operations for snapshot in way) or (deletes and not appended):
         return None
     total, last = 0, way[-1].id
-    for one in reversed(way):
-        counted = (one.summary.get(f"{what}-records", 0) for what in ("added", "deleted"))
-        total += sum(map(int, counted)) if one.operation != "replace" else 0
-        if total > limit and one is not way[-1]:
+    for snapshot in reversed(way):
+        counted = (snapshot.summary.get(f"{what}-records", 0) for what in ("added", "deleted"))
+        total += sum(map(int, counted)) if snapshot.operation != "replace" else 0
+        if total > limit and snapshot is not way[-1]:
             break
-        last = one.id
+        last = snapshot.id
     return last, appended
 
 
