@@ -42,11 +42,11 @@ def _console(what: str) -> Console | None:
     """Where something may move. A terminal that cannot redraw (TERM=dumb) gets a line."""
     from rich.console import Console  # noqa: PLC0415  130 ms, for terminals only
 
-    found = Console(stderr=True)
-    if found.is_dumb_terminal:
+    console = Console(stderr=True)
+    if console.is_dumb_terminal:
         note(what)
         return None
-    return found
+    return console
 
 
 class _Line:
@@ -105,8 +105,8 @@ class _Line:
             if of:
                 self._left = self._rest(done, of)
             if self._shown is not None:
-                one = self._shown.task_ids[0]
-                self._shown.update(one, description=self._what, left=self._left)
+                task = self._shown.task_ids[0]
+                self._shown.update(task, description=self._what, left=self._left)
 
     def _rest(self, done: int, of: int) -> str:
         """How much is done, and how long the rest takes if it goes on as until now."""

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import (
     FACT_DIR,
@@ -27,6 +26,14 @@ from deltafix.cli.inputs import (
     warner,
 )
 from deltafix.cli.loaded import insert
+from deltafix.cli.program_options import (
+    FunctorsFile,
+    Include,
+    Macros,
+    WordSize,
+    read_functors,
+    reading,
+)
 from deltafix.diagnostics import render
 from deltafix.paths import local_path
 from deltafix.rules.schemas import row_schemas
@@ -111,7 +118,7 @@ def run(
     program = Checked.from_file(program_file, **reading(word_size, include, macros))
     for warning in program.warnings:
         note(render(warning, program.source), quiet=quiet)
-    users = brought(program, functors)
+    users = read_functors(program, functors)
     schemas = row_schemas(program)
     facts = found_facts(program, facts, quiet=quiet)
     clock = _Clock()
@@ -180,8 +187,8 @@ def _report(db: Database, clock: _Clock) -> None:
     from deltafix.plan.explain import explain  # noqa: PLC0415  quick start
 
     epoch = db.last_epoch
-    planned = [one for stratum in explain(db.plan)["strata"] for one in stratum["rules"]]
-    planned.sort(key=lambda one: one["clause"].startswith("~"))  # the planner's own come last
+    planned = [rule for stratum in explain(db.plan)["strata"] for rule in stratum["rules"]]
+    planned.sort(key=lambda rule: rule["clause"].startswith("~"))  # the planner's own come last
     written: dict[int, str] = {}  # by the numbers of `deltafix plan`, a name before a text
     for rule in planned:
         written.setdefault(rule["rule"], rule["name"] or rule["clause"])

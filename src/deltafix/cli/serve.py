@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, prepare_kernel, progress, require_packages
 from deltafix.cli.inputs import StrictlyFollowed, fact_dir, found_facts, warner
 from deltafix.cli.loaded import followed, loaded
+from deltafix.cli.program_options import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.errors import SourceError
 from deltafix.paths import local_path, read_text
 
@@ -97,7 +97,7 @@ def serve(
         writable=write,
         title=program_file.name,
         token=None if key_file is None else read_token(key_file),
-        origins=[origin_of(one) for one in origin or ()],
+        origins=[origin_of(url) for url in origin or ()],
     )
 
     def run(db: Database | Connection, folder: FactFolder | TableFolder | None) -> None:
@@ -210,8 +210,8 @@ def _require_made(db: Connection, script: Path, text: str, state: Path) -> None:
             if ours == theirs:
                 continue
             sides = (
-                (state, [one for one in theirs if one not in ours]),
-                (script, [one for one in ours if one not in theirs]),
+                (state, [part for part in theirs if part not in ours]),
+                (script, [part for part in ours if part not in theirs]),
             )
             only = "; ".join(f"only {of} has {', '.join(some)}" for of, some in sides if some)
             said = f"another {kind} {name} than {script} makes: {only or 'in another order'}"

@@ -43,7 +43,7 @@ PARAMETERS: Final = (
 )  # fmt: skip
 """The parameters of `.input` and `.output` that are understood."""
 
-Told: TypeAlias = Callable[[str], None] | None
+Warn: TypeAlias = Callable[[str], None] | None
 """Hears of what is passed over in reading; without it that is an error."""
 
 _NULLARY: Final = "()"
@@ -107,7 +107,7 @@ class FactFormat:
 
 
 def read_facts(
-    data: bytes, schema: Schema, form: FactFormat, label: str, told: Told = None
+    data: bytes, schema: Schema, form: FactFormat, label: str, warn: Warn = None
 ) -> pa.Table | list[Row]:
     """Read the whole text of a fact file. O(bytes).
 
@@ -116,7 +116,7 @@ def read_facts(
         schema: what a line must fit.
         form: how the file is spelled.
         label: what errors call the file.
-        told: hears of lines with more values than columns, whose first ones are taken; without
+        warn: hears of lines with more values than columns, whose first ones are taken; without
             it such a line is an error.
 
     Returns:
@@ -134,13 +134,13 @@ def read_facts(
         )
         raise FactError(message, relation=schema.relation, value=form.columns)
     if not schema.columns or any(map(_is_record, schema.columns)):
-        return list(_read_lines(data, schema, form, label, told))
+        return list(_read_lines(data, schema, form, label, warn))
     from deltafix.facts.arrow import table_from_rows  # noqa: PLC0415  pyarrow is slow to import
 
     table = _read_arrow(data, schema, form)
     if table is not None:
         return table
-    return table_from_rows(schema, list(_read_lines(data, schema, form, label, told)))
+    return table_from_rows(schema, list(_read_lines(data, schema, form, label, warn)))
 
 
 def write_facts(
@@ -347,7 +347,7 @@ def _plain(data: bytes, schema: Schema, form: FactFormat) -> bool:
 
 
 def _read_lines(
-    data: bytes, schema: Schema, form: FactFormat, label: str, told: Told
+    data: bytes, schema: Schema, form: FactFormat, label: str, warn: Warn
 ) -> Iterator[Row]:
     """The exact route: a Python object per cell, about 1 µs each, and every error explained."""
     longer: list[int] = []
@@ -373,15 +373,15 @@ def _read_lines(
             ):
                 longer.append(number)
                 is_quoted |= not form.rfc4180 and any(cell.startswith('"') for cell in cells)
-            if len(taken) < schema.arity or (longer and told is None):
+            if len(taken) < schema.arity or (longer and warn is None):
                 _refuse_width(label, number, schema, cells)
         yield tuple(
             read_value(cell, column, label, number)
             for cell, column in zip(taken, schema.columns, strict=True)
         )
-    if longer and told is not None:
+    if longer and warn is not None:
         count = "1 line has" if len(longer) == 1 else f"{len(longer)} lines have"
-        told(
+        warn(
             f"{label}:{longer[0]}: {count} more values than {schema.show()}; "
             "the first ones were taken"
             + (f"; .input {schema.relation}(rfc4180=true) reads values in quotes" * is_quoted)
