@@ -145,12 +145,12 @@ class Words:
                 continue
             fold = stage.outside.layer.fold
             if fold is not None:
-                self.folds.update(dict.fromkeys(fold.made, fold))
+                self.folds.update(dict.fromkeys(fold.outputs, fold))
             else:
                 self.strata.update(dict.fromkeys(stage.relations, number))
                 self.falling |= stage.outside.layer.falling
                 folds = stage.outside.layer.folds
-                self.folds.update((name, one) for one in folds for name in one.made)
+                self.folds.update((name, one) for one in folds for name in one.outputs)
                 self.founded.update(stage.relations if folds else ())
         self.plain = self._plain()
         self.run = run

@@ -27,7 +27,7 @@ VIEWS = (
 def _made(engine: Database) -> int:
     """How much of the last edit of rules the planner had not made before."""
     assert engine._cache is not None
-    return engine._cache.made
+    return engine._cache.misses
 
 
 @pytest.fixture

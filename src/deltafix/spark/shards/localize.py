@@ -101,7 +101,7 @@ class _Localizing:
         self.kinds = column_kinds(cut, prepared.program)
         self.layer = _strata(cut)
         self.derived = {p.head for p in self.pieces}
-        self.derived |= {n for f in self.folds for n in f.made if n not in self.pinned}
+        self.derived |= {n for f in self.folds for n in f.outputs if n not in self.pinned}
         self.home = {name: self.split(name, self._home(r)) for name, r in self.relations.items()}
         self.locals: dict[str, Relation] = {}
         self.columns: dict[str, tuple[str, ...]] = {}

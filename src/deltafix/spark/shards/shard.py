@@ -268,7 +268,7 @@ class Shard:
     def _inputs(self) -> set[str]:
         core = self.layout.core
         heads = {clause.head for clause in core.clauses}
-        return set(self.layout.types) - heads - {n for fold in core.folds for n in fold.made}
+        return set(self.layout.types) - heads - {n for fold in core.folds for n in fold.outputs}
 
     # --- the engine ------------------------------------------------------------------------
 

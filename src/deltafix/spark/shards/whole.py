@@ -130,7 +130,7 @@ def decompose(prepared: Prepared) -> Placement | None:
     if prepared.pinned:
         return None
     core = prepared.core
-    names = {clause.head for clause in core.clauses} | {n for f in core.folds for n in f.made}
+    names = {clause.head for clause in core.clauses} | {n for f in core.folds for n in f.outputs}
     layer_of = {name: n for n, layer in enumerate(prepared.layers) for name in layer.relations}
     order = sorted((r for r in core.relations if r.name in names), key=lambda r: layer_of[r.name])
     return _Search(order, core.clauses, core.folds).run() if order else None
@@ -162,7 +162,7 @@ class _Search:
             ]
             self.checks[max(names, key=rank_of.__getitem__)].append(clause)
         for fold in folds:
-            names = [*fold.made, *([fold.source] if fold.source in rank_of else [])]
+            names = [*fold.outputs, *([fold.source] if fold.source in rank_of else [])]
             self.checks[max(names, key=rank_of.__getitem__)].append(fold)
 
     def run(self) -> Placement | None:
@@ -187,7 +187,7 @@ class _Search:
         derived = {relation.name for relation in self.order}
         if isinstance(item, Fold):
             column = self.columns[item.relation]
-            same = all(self.columns[name] == column for name in item.made)
+            same = all(self.columns[name] == column for name in item.outputs)
             if not same or column >= len(item.group):
                 return False
             return item.source not in derived or self.columns[item.source] == item.group[column]
