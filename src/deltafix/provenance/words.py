@@ -44,7 +44,7 @@ from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import And, Atom, Formula, Program, Rule, conjunction
 from deltafix.rules.check import typed
 from deltafix.rules.functors import CONSTRAINTS, INFIX
-from deltafix.rules.logical import functor_kinds, told
+from deltafix.rules.logical import functor_kinds, in_user_terms
 from deltafix.rules.passes.magic import executable
 from deltafix.rules.schemas import row_schemas
 from deltafix.rules.show import show_formula, show_rule, show_term
@@ -131,7 +131,9 @@ class Words:
             if run is checked.program:
                 self.rules = [show_rule(rule) for rule in program.rules]
             else:
-                self.rules = [_as_written(told(rule, self._written_columns)) for rule in run.rules]
+                self.rules = [
+                    _as_written(in_user_terms(rule, self._written_columns)) for rule in run.rules
+                ]
         self.strata: dict[str, int] = {}
         self.folds: dict[str, Fold] = {}
         self.falling: set[str] = set()
