@@ -186,7 +186,7 @@ def prepare_kernel(*, quiet: bool = False) -> None:
     if not sys.stderr.isatty():
         note(f"deltafix: {what} …", quiet=quiet)
     with progress(what, quiet=quiet):
-        prepare(partial(tell, what), told=True)
+        prepare(partial(tell, what), quiet=True)
 
 
 def require_packages(command: str, packages: Mapping[str, str]) -> None:
