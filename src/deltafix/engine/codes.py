@@ -112,8 +112,8 @@ class Codes:
         if kind in OPTIONAL and isinstance(value, tuple):
             return self.known(OPTIONAL[kind], value[0])
         if kind in _NUMPY and not (kind in _WHOLE and _is_own_code(kind, value)):
-            found = int(find_wide(self._arena.cells, _pattern(kind, value)))
-            return None if found < 0 else found
+            code = int(find_wide(self._arena.cells, _pattern(kind, value)))
+            return None if code < 0 else code
         return self.code(kind, value)
 
     def asked(self, schema: Schema, column: Column, value: Value) -> int | None:
@@ -155,7 +155,7 @@ class Codes:
         codes = self._few.get(size)
         if codes is None:
             codes = self._few[size] = np.empty(size, dtype=np.int32)
-        place = 0
+        index = 0
         texts: list[tuple[int, str]] = []
         for row in rows:
             if type(row) is not tuple or len(row) != width:
@@ -164,8 +164,8 @@ class Codes:
                 whole = value
                 if kind in OPTIONAL:
                     if value is None:
-                        codes[place] = NIL
-                        place += 1
+                        codes[index] = NIL
+                        index += 1
                         continue
                     if type(value) is tuple and len(value) == 1:
                         kind, value = OPTIONAL[kind], value[0]  # noqa: PLW2901
@@ -174,20 +174,20 @@ class Codes:
                 elif kind == "symbol":
                     if type(value) is not str or not (value.isascii() or encodable(value)):
                         return None
-                    texts.append((place, value))
+                    texts.append((index, value))
                     code = 0
                 else:
-                    column = schema.columns[place % width]
+                    column = schema.columns[index % width]
                     try:
                         held = whole if column.of else schema.check_value(column, 0, whole)
                     except TypeMismatchError:
                         return None
                     code = self.code(column.type, held)
-                codes[place] = code
-                place += 1
+                codes[index] = code
+                index += 1
         symbol = self.symbols.code
-        for place, text in texts:  # all rows fit
-            codes[place] = symbol(text)
+        for index, text in texts:  # all rows fit
+            codes[index] = symbol(text)
         return codes
 
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:
@@ -206,11 +206,11 @@ class Codes:
         if len(values) < _MANY:
             return np.array([self.code(kind, value) for value in values], dtype=np.int32)
         if kind in OPTIONAL:
-            found = np.full(len(values), NIL, dtype=np.int32)
-            there = [value is not None for value in values]
+            codes = np.full(len(values), NIL, dtype=np.int32)
+            present = [value is not None for value in values]
             fields = [value[0] for value in values if value is not None]
-            found[there] = self.encode(OPTIONAL[kind], fields)
-            return found
+            codes[present] = self.encode(OPTIONAL[kind], fields)
+            return codes
         if kind == "symbol":
             return self.symbols.codes(values)
         return self.encode_numbers(kind, np.array(values, dtype=_NUMPY[kind]))
@@ -255,12 +255,12 @@ class Codes:
             return out
         if kind in _WHOLE and column.max(initial=0) < WIDE_BASE:
             return column
-        used, places = occurring(column)
+        used, indices = occurring(column)
         if kind == "symbol":
-            return self.symbols.taken(used, other.symbols)[places]
+            return self.symbols.taken(used, other.symbols)[indices]
         if kind in _NUMPY:
-            return self.encode_numbers(kind, other.decode_numbers(kind, used))[places]
-        return self.encode(kind, other.decode(kind, used))[places]
+            return self.encode_numbers(kind, other.decode_numbers(kind, used))[indices]
+        return self.encode(kind, other.decode(kind, used))[indices]
 
     def decode(self, kind: BaseType, codes: Words) -> list[Value]:
         """Python values of a column of codes."""
@@ -268,9 +268,9 @@ class Codes:
             value = self.value
             return [value(kind, code) for code in codes.tolist()]
         if kind == "symbol":
-            used, places = occurring(codes)
+            used, indices = occurring(codes)
             texts = self.symbols.texts(used)
-            return [texts[place] for place in places.tolist()]
+            return [texts[index] for index in indices.tolist()]
         if kind == "record":
             values = self.records.values
             return [values[code] for code in codes.tolist()]
@@ -279,11 +279,11 @@ class Codes:
             fields = zip(self.decode(OPTIONAL[kind], codes[there]))
             return [next(fields) if is_there else None for is_there in there.tolist()]
         numbers = self.decode_numbers(kind, codes)
-        found: list[Value] = numbers.tolist()
+        decoded: list[Value] = numbers.tolist()
         if kind == "float":
-            for place in np.flatnonzero(np.isnan(numbers)).tolist():
-                found[place] = math.nan  # one object, so that equal rows are equal to Python
-        return found
+            for index in np.flatnonzero(np.isnan(numbers)).tolist():
+                decoded[index] = math.nan  # one object, so that equal rows are equal to Python
+        return decoded
 
     def value(self, kind: BaseType, code: int) -> Value:
         """The Python value of one code."""
@@ -326,25 +326,25 @@ class Codes:
         """Python values of a column's codes, as its users have them."""
         if column.of is None:
             return self.decode(column.type, codes)
-        used, places = occurring(codes)
+        used, indices = occurring(codes)
         values = [*map(column.of.decode, self.decode(column.type, used))]
-        return [values[place] for place in places.tolist()]
+        return [values[index] for index in indices.tolist()]
 
     def ordered(self, schema: Schema, codes: Words) -> OrderedRows[Value]:
         """The rows of a table of codes (n, arity), in order, by column."""
         values, places = [], []
         for c, kind in enumerate(schema.types):
             used, own = occurring(codes[:, c])
-            found = self.column(schema.columns[c], used)
+            column_values = self.column(schema.columns[c], used)
             if kind == "symbol" or kind in CONSTRUCTED:
-                order = self._text_order(kind, used, found)
+                order = self._text_order(kind, used, column_values)
             elif kind == "float":
                 order = np.argsort(self.places(used), kind="stable").astype(np.int32)
             else:
                 order = np.argsort(self.decode_numbers(kind, used), kind="stable").astype(np.int32)
             ranks = np.empty(len(order), dtype=np.int32)
             ranks[order] = np.arange(len(order), dtype=np.int32)
-            values.append([found[n] for n in order.tolist()])
+            values.append([column_values[n] for n in order.tolist()])
             places.append(ranks[own])
         return ordered(values, places, len(codes))
 
@@ -357,8 +357,8 @@ class Codes:
         if kind == "symbol" and len(values) >= _LONG:
             import pyarrow.compute as pc  # noqa: PLC0415  slow to import
 
-            found = pc.array_sort_indices(self.symbols.array(codes))
-            return np.from_dlpack(found).astype(np.int32)
+            indices = pc.array_sort_indices(self.symbols.array(codes))
+            return np.from_dlpack(indices).astype(np.int32)
         texts = values if kind == "symbol" else [*map(show_value, values)]
         order = sorted(range(len(texts)), key=cast("list[str]", texts).__getitem__)
         return np.array(order, dtype=np.int32)
@@ -412,7 +412,7 @@ class Codes:
             bare = bare.take(pa.array(wide, mask=~there))
         return opened(bare, kind)
 
-    def _read_column(self, schema: Schema, place: int, column: Any, first: int) -> Words:
+    def _read_column(self, schema: Schema, index: int, column: Any, first: int) -> Words:
         """Records from their text, or from structs of their one field. Raises TypeMismatchError.
 
         `first` is the number of the column's first row, for that.
@@ -424,24 +424,24 @@ class Codes:
         from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
         from deltafix.facts.groups import dictionary_of  # noqa: PLC0415
 
-        described = schema.columns[place]
+        described = schema.columns[index]
         if pa.types.is_struct(column.type):
             fields = pc.struct_field(column, 0)
-            there = to_numpy(pc.is_valid(fields).cast("int8")).astype(bool)
-            chosen = np.full(len(there), NIL, dtype=np.int32)
-            chosen[there] = self._encode_column(OPTIONAL[described.type], fields.drop_null())
+            present = to_numpy(pc.is_valid(fields).cast("int8")).astype(bool)
+            chosen = np.full(len(present), NIL, dtype=np.int32)
+            chosen[present] = self._encode_column(OPTIONAL[described.type], fields.drop_null())
             return chosen
         coded = dictionary_of(column)
-        places = to_numpy(coded.indices)
-        found = []
+        indices = to_numpy(coded.indices)
+        record_codes = []
         for number, text in enumerate(coded.dictionary.to_pylist()):
             try:
                 value = described.shape.read(text) if described.shape else None
             except ValueError as error:
-                row = first + int(np.argmax(places == number))
+                row = first + int(np.argmax(indices == number))
                 raise schema.mismatch(described, row, text, str(error)) from None
-            found.append(self.code(described.type, value))
-        codes: Words = np.array(found, dtype=np.int32)[places]
+            record_codes.append(self.code(described.type, value))
+        codes: Words = np.array(record_codes, dtype=np.int32)[indices]
         return codes
 
     def _encode_column(self, kind: BaseType, column: Any) -> Words:
@@ -499,9 +499,9 @@ class Codes:
     def _intern_all(self, kind: BaseType, patterns: Cells) -> Words:
         cells = self._arena.cells
         value_type = VALUE_TYPES[kind]
-        found, places = np.unique(patterns, return_inverse=True)
-        codes = [encode(cells, value_type, pattern) for pattern in found]
-        return np.array(codes, dtype=np.int32)[places]
+        distinct, indices = np.unique(patterns, return_inverse=True)
+        codes = [encode(cells, value_type, pattern) for pattern in distinct]
+        return np.array(codes, dtype=np.int32)[indices]
 
 
 def occurring(column: Words) -> tuple[Words, Words]:

@@ -60,8 +60,8 @@ class RelationView(Generic[R]):
         """
         schema = self.schema
         pattern: list[Value | EllipsisType] = [...] * schema.arity
-        for place, value in zip(schema.places(values), values.values(), strict=True):
-            pattern[place] = schema.check_value(schema.columns[place], 0, value)
+        for index, value in zip(schema.places(values), values.values(), strict=True):
+            pattern[index] = schema.check_value(schema.columns[index], 0, value)
         return self._objects(self._db.select(self.name, pattern))
 
     def delta(self, delta: Delta) -> RelationDelta[R]:

@@ -212,8 +212,8 @@ def _check_columns(rows: OrderedRows[Value], schema: Schema, form: FactFormat, l
             if bad:
                 import numpy as np  # noqa: PLC0415  slow to import
 
-                place = int(np.flatnonzero(np.isin(rows.places[position], bad))[0])
-                _check_writable([rows.at(place)], [position], schema, form, label)
+                index = int(np.flatnonzero(np.isin(rows.places[position], bad))[0])
+                _check_writable([rows.at(index)], [position], schema, form, label)
 
 
 def _write_columns(
@@ -272,10 +272,10 @@ def _read_arrow(data: bytes, schema: Schema, form: FactFormat) -> pa.Table | Non
     # Where columns are chosen, the first line says how many there are to choose from.
     width = data.split(b"\n", 1)[0].count(form.delimiter.encode()) + 1
     wide = width if form.columns else schema.arity
-    places = form.columns or range(schema.arity)
-    if max(places) >= wide:
+    indices = form.columns or range(schema.arity)
+    if max(indices) >= wide:
         return None
-    names = [f"c{place}" for place in places]
+    names = [f"c{index}" for index in indices]
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(data)),
@@ -293,8 +293,8 @@ def _read_arrow(data: bytes, schema: Schema, form: FactFormat) -> pa.Table | Non
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=names,
                 column_types={
-                    name: pa.string() if one.of is not None else ARROW_TYPES[one.type]
-                    for name, one in zip(names, schema.columns, strict=True)
+                    name: pa.string() if column.of is not None else ARROW_TYPES[column.type]
+                    for name, column in zip(names, schema.columns, strict=True)
                 },
                 null_values=[],
                 strings_can_be_null=False,
@@ -355,7 +355,7 @@ def _read_lines(
     text = utf8(data, label)
     lines: Iterator[tuple[int, list[str]]]
     if form.rfc4180:
-        lines = ((at, one or [""]) for at, one in quoted_lines(text, form.delimiter, label))
+        lines = ((at, cells or [""]) for at, cells in quoted_lines(text, form.delimiter, label))
     else:
         lines = _plain_lines(text, form, schema)
     for number, cells in lines:
@@ -364,7 +364,7 @@ def _read_lines(
         if form.columns:
             if max(form.columns) >= len(cells):
                 _refuse_width(label, number, schema, cells)
-            taken = [cells[place] for place in form.columns]
+            taken = [cells[index] for index in form.columns]
         else:
             # Soufflé writes the one row of a relation without columns as `()`, and reads any line.
             taken = cells[: schema.arity]
@@ -445,9 +445,9 @@ def quoted_lines(text: str, delimiter: str, label: str) -> Iterator[tuple[int, l
 
 
 def _refuse_width(label: str, number: int, schema: Schema, cells: list[str]) -> NoReturn:
-    found = "an empty line" if cells == [""] else f"{plural(len(cells), 'value')}: {shown(cells)}"
+    given = "an empty line" if cells == [""] else f"{plural(len(cells), 'value')}: {shown(cells)}"
     wanted = f"{plural(schema.arity, 'value')}" if schema.columns else f"the line {_NULLARY}"
-    message = f"{label}:{number}: expected {wanted} for {schema.show()}, found {found}"
+    message = f"{label}:{number}: expected {wanted} for {schema.show()}, found {given}"
     separator = separator_in(cells, "")
     if separator is not None:
         seen = json.dumps(separator)
@@ -475,9 +475,9 @@ def read_value(cell: str, column: Column, label: str, number: int) -> Value:
                 message, path=label, line=number, column=column.name, value=cell
             ) from None
     value = read_real(cell) if column.type == "float" else read_whole(cell)
-    found = None if value is None else fitting(column.type, value, column.bits)
-    if found is not None:
-        return found
+    fit = None if value is None else fitting(column.type, value, column.bits)
+    if fit is not None:
+        return fit
     message = f"{label}:{number}: column {column.name!r} is {shown(cell)}, but {column.takes}"
     raise TypeMismatchError(message, path=label, line=number, column=column.name, value=cell)
 

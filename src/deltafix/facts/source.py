@@ -118,7 +118,7 @@ def _bytes(path: Path, schema: Schema) -> bytes:
 
 def _instead(path: Path) -> str:
     """What to do about a file that is not there."""
-    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
     other = f"{path.stem}.csv"
     if other in beside and other != path.name:
         return f'there is {other}, which `filename="{other}", rfc4180=true` reads'

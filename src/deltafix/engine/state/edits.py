@@ -74,11 +74,11 @@ def truth_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
 
 def given_rows(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
     """All given rows, by relation; no epoch may be open. O(rows)."""
-    found = (
+    edits = (
         Edit(schema, True, codes_where(arena, number, at.WAS | at.GIVEN))
         for number, schema in schemas.items()
     )
-    return [edit for edit in found if len(edit.codes)]
+    return [edit for edit in edits if len(edit.codes)]
 
 
 def _distinct(values: Cells) -> Cells:
