@@ -62,7 +62,7 @@ class _Line:
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._shown: Progress | None = None
-        self._told = False
+        self._is_printed = False
         self._counted = (0, 0, 0.0)  # what was done at first, of how much, and when
         self._left = ""
 
@@ -77,11 +77,11 @@ class _Line:
         from rich.table import Column  # noqa: PLC0415
 
         with self._lock:
-            if self._timer is not threading.current_thread() or self._told:
+            if self._timer is not threading.current_thread() or self._is_printed:
                 return
             console = _console(self._what)
             if console is None:
-                self._told = True  # in a line that stays: once is enough
+                self._is_printed = True  # in a line that stays: once is enough
                 return
             text = Column(no_wrap=True, overflow="ellipsis")
             self._shown = progress.Progress(

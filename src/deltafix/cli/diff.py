@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltafix.cli.console import note, prepare_kernel, printing, progress
-from deltafix.cli.inputs import FACT_DIR, Strict, found_facts, read_inputs, warner
+from deltafix.cli.inputs import FACT_DIR, Strict, facts_folder, read_inputs, warner
 from deltafix.cli.loaded import loaded
 from deltafix.cli.program_options import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.sql import take_files
@@ -76,7 +76,7 @@ def diff(
     if new is None and not (remove or add):
         raise typer.BadParameter("name the other program, or rules to --add and --remove")
     options = reading(word_size, include, macros)
-    facts = found_facts(Program.from_file(old, **options), facts, quiet=quiet)
+    facts = facts_folder(Program.from_file(old, **options), facts, quiet=quiet)
     whole = None if new is None else Program.from_file(new, **options)
     with loaded(old, facts, functors, options, strict=strict, quiet=quiet) as db:
         before, known = db.program, set(db.schemas)

@@ -109,7 +109,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def found_facts(program: Program, folder: Path, *, quiet: bool) -> Path:
+def facts_folder(program: Program, folder: Path, *, quiet: bool) -> Path:
     """The folder of a program's facts: the one given, or, without -F, one by the program.
 
     That is the program's own folder, or `facts` in that, where it has a fact file and the current
@@ -133,10 +133,10 @@ def found_facts(program: Program, folder: Path, *, quiet: bool) -> Path:
 
 
 def facts_to_ask(program: Program, folder: Path | None, *, quiet: bool) -> Path | None:
-    """As `found_facts`, for a question, which a program may answer without facts: then None."""
+    """As `facts_folder`, for a question, which a program may answer without facts: then None."""
     if folder is not None:
         return folder
-    facts, names = found_facts(program, Path(), quiet=quiet), _fact_files(program)
+    facts, names = facts_folder(program, Path(), quiet=quiet), _fact_files(program)
     return facts if any((facts / name).is_file() for name in names) else None
 
 

@@ -93,7 +93,7 @@ class Answers:
     def definition(self, params: Message) -> list[Message]:
         """`textDocument/definition`."""
         asked = self._asked(params)
-        return self._places(self.view.definitions(asked[0], asked[2])) if asked else []
+        return self._locations(self.view.definitions(asked[0], asked[2])) if asked else []
 
     def references(self, params: Message) -> list[Message]:
         """`textDocument/references`."""
@@ -101,7 +101,7 @@ class Answers:
         if asked is None:
             return []
         declared = has(params, "context", "includeDeclaration") is True
-        return self._places(self.view.references(asked[0], asked[2], declared=declared))
+        return self._locations(self.view.references(asked[0], asked[2], declared=declared))
 
     def _asked(self, params: Message) -> tuple[str, str, int] | None:
         """The path that a question is about, its text, and the offset in it."""
@@ -112,7 +112,7 @@ class Answers:
             return None
         return path, text, offset_of(text, line_starts(text), has(params, "position"))
 
-    def _places(self, locations: list[Location]) -> list[Message]:
+    def _locations(self, locations: list[Location]) -> list[Message]:
         messages = []
         for path, span in locations:
             try:

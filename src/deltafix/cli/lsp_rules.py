@@ -47,7 +47,7 @@ class RulesView:
     Args:
         program: the program's file.
         folder: its facts, followed with that file.
-        told: the messages that `folder` tells, which are taken out of it.
+        messages: those that `folder` tells, which are taken out of it.
     """
 
     def __init__(self, program: ProgramFile, folder: FactFolder, messages: list[str]) -> None:
@@ -132,12 +132,12 @@ class RulesAnswers:
 
     def definition(self, params: Message) -> list[Message]:
         """`textDocument/definition`: the declaration."""
-        return self._places(self._asked(params), defined=True, used=False)
+        return self._locations(self._asked(params), defined=True, used=False)
 
     def references(self, params: Message) -> list[Message]:
         """`textDocument/references`: atoms and directives."""
         declared = has(params, "context", "includeDeclaration") is True
-        return self._places(self._asked(params), defined=declared, used=True)
+        return self._locations(self._asked(params), defined=declared, used=True)
 
     def formatted(self, params: Message) -> list[Message]:
         """`textDocument/formatting`: the text in one layout, as `deltafix fmt` has it.
@@ -158,7 +158,7 @@ class RulesAnswers:
         whole = range_of(text, line_starts(text), (0, len(text)))
         return [] if new == text else [{"range": whole, "newText": new}]
 
-    def _places(
+    def _locations(
         self, asked: tuple[str, Span] | None, *, defined: bool, used: bool
     ) -> list[Message]:
         if asked is None or self._analysis is None:

@@ -21,7 +21,7 @@ from deltafix.cli.inputs import (
     MaxRows,
     Strict,
     Timeout,
-    found_facts,
+    facts_folder,
     read_inputs,
     warner,
 )
@@ -120,7 +120,7 @@ def run(
         note(render(warning, program.source), quiet=quiet)
     users = read_functors(program, functors)
     schemas = row_schemas(program)
-    facts = found_facts(program, facts, quiet=quiet)
+    facts = facts_folder(program, facts, quiet=quiet)
     clock = _Clock()
     with progress("reading facts", quiet=quiet):
         inputs = read_inputs(program, schemas, facts, warner(strict=strict, quiet=quiet))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltafix.cli.console import note, prepare_kernel, progress, require_packages
-from deltafix.cli.inputs import StrictlyFollowed, fact_dir, found_facts, warner
+from deltafix.cli.inputs import StrictlyFollowed, fact_dir, facts_folder, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.program_options import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.errors import SourceError
@@ -127,7 +127,7 @@ def serve(
     program = followed(program_file, functors, options)
     with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
         passed_over, doubt = warner(strict=strict, quiet=quiet), partial(note, quiet=quiet)
-        facts = found_facts(db.program, facts or Path(), quiet=quiet)
+        facts = facts_folder(db.program, facts or Path(), quiet=quiet)
         folder = FactFolder(db, facts, note, passed_over, program, doubt=doubt)
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()

@@ -311,8 +311,8 @@ class Codes:
             return values.view(np.uint64)
         return values.view(np.float64) if kind == "float" else values
 
-    def places(self, codes: Words) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Floats as their places in the total order (`facts.values.float_order`)."""
+    def float_positions(self, codes: Words) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Floats as their positions in the total order (`facts.values.float_order`)."""
         return _flipped(self.decode_numbers("number", codes))
 
     def rows(self, schema: Schema, codes: Words) -> list[Row]:
@@ -339,7 +339,7 @@ class Codes:
             if kind == "symbol" or kind in CONSTRUCTED:
                 order = self._text_order(kind, used, column_values)
             elif kind == "float":
-                order = np.argsort(self.places(used), kind="stable").astype(np.int32)
+                order = np.argsort(self.float_positions(used), kind="stable").astype(np.int32)
             else:
                 order = np.argsort(self.decode_numbers(kind, used), kind="stable").astype(np.int32)
             ranks = np.empty(len(order), dtype=np.int32)
@@ -381,13 +381,13 @@ class Codes:
             if of is not None:
                 arrays.append(self._logical_array(of, column))
             elif kind == "symbol" or kind in CONSTRUCTED:
-                used, places = occurring(column)
+                used, indices = occurring(column)
                 if kind == "symbol":
                     names = self.symbols.array(used)
                 else:
                     names = pa.array([*map(write_value, self.decode(kind, used))], pa.string())
                 arrays.append(
-                    pa.DictionaryArray.from_arrays(pa.array(places), names).cast(pa.string())
+                    pa.DictionaryArray.from_arrays(pa.array(indices), names).cast(pa.string())
                 )
             else:
                 arrays.append(pa.array(self.decode_numbers(kind, column)))
@@ -403,8 +403,8 @@ class Codes:
         base = OPTIONAL.get(kind.base, kind.base)  # type: ignore[call-overload]  # a base type
         there = codes != NIL if kind.nullable else np.ones(len(codes), dtype=np.bool_)
         if base == "symbol":
-            used, places = occurring(codes[there])
-            bare = self.symbols.array(used).take(pa.array(places)).cast(pa.string())
+            used, indices = occurring(codes[there])
+            bare = self.symbols.array(used).take(pa.array(indices)).cast(pa.string())
         else:
             bare = pa.array(self.decode_numbers(base, codes[there]), ARROW_TYPES[base])
         if not there.all():
@@ -474,11 +474,11 @@ class Codes:
 
         if not pa.types.is_dictionary(array.type):
             return self.symbols.codes_of_array(array)
-        places, texts = to_numpy(array.indices), array.dictionary
-        if len(texts) > len(places):  # a part of a longer column: only what occurs
-            used, places = np.unique(places, return_inverse=True)
+        indices, texts = to_numpy(array.indices), array.dictionary
+        if len(texts) > len(indices):  # a part of a longer column: only what occurs
+            used, indices = np.unique(indices, return_inverse=True)
             texts = texts.take(pa.array(used))
-        codes: Words = self.symbols.codes_of_array(texts)[places]
+        codes: Words = self.symbols.codes_of_array(texts)[indices]
         return codes
 
     def encode_numbers(self, kind: BaseType, values: np.ndarray[Any, np.dtype[Any]]) -> Words:
@@ -512,15 +512,15 @@ def occurring(column: Words) -> tuple[Words, Words]:
         used, where = np.unique(column, return_inverse=True)
         return used, where.astype(np.int32)
     # Marking them all costs less than sorting.
-    places = np.zeros(known, dtype=np.int32)
-    places[column - least] = 1
-    used = np.flatnonzero(places).astype(np.int32)
-    places[used] = np.arange(len(used), dtype=np.int32)
-    return used + np.int32(least), places[column - least]
+    positions = np.zeros(known, dtype=np.int32)
+    positions[column - least] = 1
+    used = np.flatnonzero(positions).astype(np.int32)
+    positions[used] = np.arange(len(used), dtype=np.int32)
+    return used + np.int32(least), positions[column - least]
 
 
 def _flipped(patterns: Cells) -> Cells:
-    """Patterns of floats as places in their order, and back."""
+    """Patterns of floats as positions in their order, and back."""
     return patterns ^ ((patterns >> 63) & ((1 << 63) - 1))
 
 

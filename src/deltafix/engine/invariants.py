@@ -150,8 +150,8 @@ def _check_keys(arena: Arena, name: str, number: int, alive: set[int]) -> None:
     homes = ((slots[taken] >> 32) * len(slots)) >> at.HASH_BITS
     # Free slots before each, twice around: a search from a row's home must not meet one.
     free = np.concatenate(([0], np.cumsum(np.tile(slots == 0, 2))))
-    places = np.where(taken < homes, taken + len(slots), taken)
-    _require(bool((free[homes] == free[places]).all()), name, "a row's search ends before it")
+    taken_at = np.where(taken < homes, taken + len(slots), taken)
+    _require(bool((free[homes] == free[taken_at]).all()), name, "a row's search ends before it")
 
 
 def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[int]) -> None:

@@ -264,7 +264,7 @@ class RuleEpoch:
             if self._tables.types.get(relation.name, relation.types) != relation.types:
                 message = f"relation {relation.name} had other columns in an earlier program"
                 raise FactError(f"{message}; `db.compact()` forgets them", relation=relation.name)
-        self._moved = self._places_changed(program, new)
+        self._moved = self._moved_given(program, new)
         self._step = step = transition(db.plan, new, self._moved.keys(), first=db._unrun)
         known = {relation.name for relation in db.plan.relations}
         self.recomputed = tuple(
@@ -278,7 +278,7 @@ class RuleEpoch:
         self.given: list[Edit] = []
         self.linked = db._linked
 
-    def _places_changed(self, program: Program, new: Plan) -> dict[str, str]:
+    def _moved_given(self, program: Program, new: Plan) -> dict[str, str]:
         """Relations whose given rows lie elsewhere in the new plan, and where.
 
         Raises UnknownRelationError for a relation with given rows that the new plan does not keep.

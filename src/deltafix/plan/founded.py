@@ -206,8 +206,8 @@ class _Calls:
         alike = {*heads} == {*asked} and len({*heads}) == len(heads) == len(asked)
         if not alike or not all(isinstance(arg, Slot) for arg in heads):
             return None
-        places = {literal.args[column]: column for column in self.keys[literal.relation]}
-        pairs = tuple((c, places[clause.args[c]]) for c in self.keys[clause.head])
+        columns = {literal.args[column]: column for column in self.keys[literal.relation]}
+        pairs = tuple((c, columns[clause.args[c]]) for c in self.keys[clause.head])
         return clause.head, literal.relation, pairs
 
     def _same(self) -> Iterator[_Pair]:

@@ -534,10 +534,10 @@ def _read(literal: Apply, known: Set[Slot]) -> tuple[Apply, ...]:
     if literal.target not in known:
         return ()
     width, name = len(literal.args), literal.functor
-    places = {arg: n for n, arg in enumerate(literal.args) if isinstance(arg, Slot)}
+    columns = {arg: n for n, arg in enumerate(literal.args) if isinstance(arg, Slot)}
     return tuple(
         Apply(slot, f"{name}.{n}", (literal.target,), (literal.result,), literal.types[n], width)
-        for slot, n in places.items()
+        for slot, n in columns.items()
         if slot not in known
     )
 

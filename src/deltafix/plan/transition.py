@@ -124,12 +124,12 @@ def _with_their_folds(old: Plan, new: Plan, fresh: AbstractSet[int]) -> set[int]
 
 def is_same(old: Plan, new: Plan) -> bool:
     """Whether what holds by one plan does by the other, support for support, where it lies."""
-    places = {frozenset(stage.relations): stage for stage in old.stages}
+    before = {frozenset(stage.relations): stage for stage in old.stages}
     return (
         {*old.relations} == {*new.relations}
         and old.given == new.given
-        and places.keys() == {frozenset(stage.relations) for stage in new.stages}
-        and all(_goes_on(places[frozenset(stage.relations)], stage) for stage in new.stages)
+        and before.keys() == {frozenset(stage.relations) for stage in new.stages}
+        and all(_goes_on(before[frozenset(stage.relations)], stage) for stage in new.stages)
     )
 
 

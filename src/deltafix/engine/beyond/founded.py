@@ -63,7 +63,7 @@ class FoundedStratum(Stratum):
         self._agenda = _Agenda(self._needs)
         super().__init__(layer, relations, meaning, watch)
         hidden = {relation.name for relation in relations if relation.hidden}
-        self._told = [name for name in self.writes if name not in hidden]
+        self._visible = [name for name in self.writes if name not in hidden]
         for need in self._calls.needs:
             self._wiring.sink(need.clause, self._count(need, 1), self._count(need, -1))
 
@@ -160,7 +160,7 @@ class FoundedStratum(Stratum):
             settled += len(due)
 
     def _cyclic(self, nodes: Sequence[Node]) -> CyclicDataError:
-        own = {self._calls.families[name] for name in self._told}
+        own = {self._calls.families[name] for name in self._visible}
         cycle = [self._shown(node) for node in nodes[1:] if node[0] in own]
         cycle.insert(0, cycle[-1])
         last = next(n for n, node in enumerate(cycle[1:], 1) if node == cycle[0])
@@ -182,7 +182,7 @@ class FoundedStratum(Stratum):
     def _shown(self, node: Node) -> tuple[str, tuple[Any, ...]]:
         """A key as a row of the first relation of its family that was declared."""
         family, key = node
-        name = next(name for name in self._told if self._calls.families[name] == family)
+        name = next(name for name in self._visible if self._calls.families[name] == family)
         row: list[Any] = [...] * self._widths[name]
         for column, value in zip(self._calls.keys[name], key, strict=True):
             row[column] = value

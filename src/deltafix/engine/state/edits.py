@@ -89,18 +89,18 @@ def _distinct(values: Cells) -> Cells:
     return ordered[fresh]
 
 
-def _places(arena: Arena, relation: int, rows: Cells) -> Cells:
+def _row_words(arena: Arena, relation: int, rows: Cells) -> Cells:
     stride = relation_cell(arena, relation, at.R_STRIDE)
     return relation_cell(arena, relation, at.R_ROWS) + rows * stride
 
 
 def _words(arena: Arena, relation: int, rows: Cells) -> Cells:
-    words: Cells = arena.cells[_places(arena, relation, rows) >> 1]
+    words: Cells = arena.cells[_row_words(arena, relation, rows) >> 1]
     return words
 
 
 def _codes(arena: Arena, relation: int, rows: Cells) -> Words:
     arity = relation_cell(arena, relation, at.R_ARITY)
-    columns = _places(arena, relation, rows)[:, None] + at.COLS + np.arange(arity)
+    columns = _row_words(arena, relation, rows)[:, None] + at.COLS + np.arange(arity)
     codes: Words = arena.words[columns]
     return codes

@@ -64,7 +64,7 @@ def _secret() -> bytes:
     given = os.environ.get(VARIABLE)
     if given:
         return given.encode()
-    path = _place() / "image.key"
+    path = _key_folder() / "image.key"
     try:
         return disk.read(path)
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def _secret() -> bytes:
         return disk.read(path)
 
 
-def _place() -> Path:
+def _key_folder() -> Path:
     base = os.environ.get("XDG_STATE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".local" / "state") / "deltafix"
@@ -141,17 +141,17 @@ def write_image(path: Path, moment: Moment, arena: Arena, codes: Codes) -> None:
 
     Raises OSError; what was there is as before.
     """
-    places = extents(arena)
+    pages = extents(arena)
     tables = codes.to_tables()
     data = arena.words.data.cast("B")
     sections = [memoryview(_padded(table)) for table in tables.values()]
-    sections += [data[first : first + size] for first, size in places]
+    sections += [data[first : first + size] for first, size in pages]
     blocks = [part for section in sections for part in _blocks(section)]
     head = {
         "state": moment.state,
         "origin": moment.origin,
         "tables": {name: len(table) for name, table in tables.items()},
-        "extents": places,
+        "extents": pages,
         "catalog": None if moment.catalog is None else moment.catalog.to_json(),
     }
     frame = b"".join(map(bytes, pack(moment.epoch, head, [_digests(blocks)])))

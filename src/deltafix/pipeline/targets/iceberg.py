@@ -63,7 +63,7 @@ class IcebergTarget:
                     'rows of a view, by UNNEST, or say runner = "spark"'
                 )
                 raise ConfigError(message, key="sink", value="iceberg")
-        self._place = table
+        self._table_name = table
         self._name = name
         self._merge = merge
         self._settings = (catalog, dict(options))
@@ -86,7 +86,7 @@ class IcebergTarget:
         # No condition of Iceberg's names a nested value.
         few = 0 if any(pa.types.is_nested(field.type) for field in added.schema) else FEW
         with self._failing():
-            table = self._table() or self._made(added.schema)
+            table = self._table() or self._created(added.schema)
             at = self._held(table)
             if at is not None and at >= rows.epoch:
                 return
@@ -118,18 +118,18 @@ class IcebergTarget:
             name, options = self._settings
             self._catalog = load_catalog(name, **options)
         try:
-            return self._catalog.load_table(self._place)
+            return self._catalog.load_table(self._table_name)
         except NoSuchTableError:
             return None
 
-    def _made(self, shape: pa.Schema) -> Table:
+    def _created(self, shape: pa.Schema) -> Table:
         assert self._catalog is not None  # noqa: S101  it was asked for the table
-        self._catalog.create_namespace_if_not_exists(self._place.rpartition(".")[0])
-        return self._catalog.create_table_if_not_exists(self._place, schema=shape)
+        self._catalog.create_namespace_if_not_exists(self._table_name.rpartition(".")[0])
+        return self._catalog.create_table_if_not_exists(self._table_name, schema=shape)
 
     @property
     def _called(self) -> str:
-        return f"Iceberg table {self._place}"
+        return f"Iceberg table {self._table_name}"
 
     def _failing(self) -> Any:
         # pyiceberg's errors have no common class, and a catalog's driver has its own.

@@ -91,7 +91,7 @@ class PostgresTarget:
                 raise ConfigError(message, key="sink", value="postgres")
         self._schema = schema
         self._dsn = dsn
-        self._place = f"table {table}"
+        self._called = f"table {table}"
         self._name = f"{name} {table}"
         self._merge = merge
         self._key = list(key)
@@ -113,7 +113,7 @@ class PostgresTarget:
                 if row is None and self._merge and self._exists(db, self._table):
                     (count,) = self._run(db, "SELECT count(*) FROM {table}").fetchone()
                     if count:
-                        raise whole(self._place, f"{count:,} rows")
+                        raise whole(self._called, f"{count:,} rows")
         return None if row is None else int(row[0])
 
     def apply(self, rows: EpochRows) -> None:
@@ -197,9 +197,9 @@ class PostgresTarget:
 
     def _changed(self, what: str) -> SinkError:
         return SinkError(
-            f"{self._place}: {what} there: somebody else has changed it, or its key is none; "
+            f"{self._called}: {what} there: somebody else has changed it, or its key is none; "
             "nothing of the epoch is there",
-            path=self._place,
+            path=self._called,
         )
 
     def _beside(self, db: Any, name: str, rows: pa.Table) -> None:
@@ -271,4 +271,4 @@ class PostgresTarget:
         return self._open
 
     def _failing(self) -> Any:
-        return failing(self._place, psycopg.Error, OSError)
+        return failing(self._called, psycopg.Error, OSError)

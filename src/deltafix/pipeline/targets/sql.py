@@ -58,7 +58,7 @@ class SqlTarget:
         except ArgumentError as error:
             message = f'output {schema.relation}: its url is none, as in "mysql+pymysql://host/db"'
             raise ConfigError(message, key="url") from error
-        self._place = f"table {table}"
+        self._called = f"table {table}"
         self._name = f"{name} {table}"
         self._merge = merge
         space, _, plain = table.rpartition(".")
@@ -98,7 +98,7 @@ class SqlTarget:
             if held is None and self._merge:
                 count = db.scalar(sa.select(sa.func.count()).select_from(self._table))
                 if count:
-                    raise whole(self._place, f"{count:,} rows")
+                    raise whole(self._called, f"{count:,} rows")
         return held
 
     def apply(self, rows: EpochRows) -> None:
@@ -153,10 +153,10 @@ class SqlTarget:
             done = sum(db.execute(query, row).rowcount for row in old)
         if done != len(old):
             message = (
-                f"{self._place}: {done} rows went with {len(old)} to remove: somebody else has "
+                f"{self._called}: {done} rows went with {len(old)} to remove: somebody else has "
                 "changed it, or it takes different texts for one; nothing of the epoch is there"
             )
-            raise SinkError(message, path=self._place)
+            raise SinkError(message, path=self._called)
 
     def _add(self, db: sa.Connection, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -175,12 +175,12 @@ class SqlTarget:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        with failing(self._place, SQLAlchemyError, OverflowError):
+        with failing(self._called, SQLAlchemyError, OverflowError):
             try:
                 yield
             except DBAPIError as error:
                 text = " ".join(str(error.orig).split())
-                raise SinkError(f"{self._place}: {text}", path=self._place) from error
+                raise SinkError(f"{self._called}: {text}", path=self._called) from error
 
 
 class _Exact(sa.TypeDecorator[Any]):

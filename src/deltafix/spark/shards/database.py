@@ -173,7 +173,7 @@ class ShardedDatabase:
 
     def _open(self, around: Folder | None, noted: Mapping[str, Any]) -> None:
         self._ledger = Ledger(self._folder)
-        manifest = self._ledger.found
+        manifest = self._ledger.manifest
         if manifest is not None and manifest.heavy:
             self._lay_out(manifest.heavy)
         elif manifest is None and around is not None:
@@ -182,8 +182,8 @@ class ShardedDatabase:
             same = partial(require_same, self._folder, wanted=self._manifest)
             begun = replace(self._manifest, epoch=0)
             self._ledger.take(begun, same if around is None else lambda committed: None)
-            if self._ledger.found is not None:
-                self._take(self._ledger.found)
+            if self._ledger.manifest is not None:
+                self._take(self._ledger.manifest)
         NetFolder.sweep(self._folder, self.generation)
         if not self.layout.bounded:
             self.settle()

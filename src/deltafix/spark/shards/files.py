@@ -181,7 +181,7 @@ class Manifest:
 
 
 class Ledger:
-    """The manifest of a folder, for the one who may write it. `found` is what there was.
+    """The manifest of a folder, for the one who may write it. `manifest` is what there was.
 
     Attributes:
         folder: where shards are.
@@ -192,7 +192,7 @@ class Ledger:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.is_sure = True
-        self.found: Manifest | None
+        self.manifest: Manifest | None
         self._look()
 
     def take(self, begun: Manifest, check: Callable[[Manifest], None]) -> None:
@@ -202,7 +202,7 @@ class Ledger:
         StateInUseError if others open the state all the time.
         """
         for _ in range(_TRIES):
-            before = self.found or begun
+            before = self.manifest or begun
             check(before)
             if isinstance(self.folder, LocalFolder):
                 return
@@ -212,7 +212,7 @@ class Ledger:
             except ReplacedError:
                 self._look()
                 continue
-            self.found = mine
+            self.manifest = mine
             return
         raise self._taken()
 
@@ -240,7 +240,9 @@ class Ledger:
     def _look(self) -> None:
         self._head = Head(self.folder, _MANIFEST)
         data = self._head.data
-        self.found = None if data is None else Manifest.of_bytes(data, f"{self.folder}/{_MANIFEST}")
+        self.manifest = (
+            None if data is None else Manifest.of_bytes(data, f"{self.folder}/{_MANIFEST}")
+        )
 
     def require_ours(self, manifest: Manifest) -> None:
         """Raise StateInUseError if another opener has the state now, who may remove its files."""

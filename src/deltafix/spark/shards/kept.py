@@ -210,7 +210,7 @@ class _Opened:
         verdicts = attempt.judge(judging, self._given, goes_on=goes_on)
         self._idle = attempt.is_idle
         counts = [
-            _told(changes.signed, verdicts.get(changes.signed.schema.relation, []))
+            _counts_of(changes.signed, verdicts.get(changes.signed.schema.relation, []))
             for changes in said
         ]
         self._grown = sum(new - old for new, old in counts)
@@ -241,7 +241,7 @@ class _Opened:
         return self._attempt
 
 
-def _told(signed: Signed, verdicts: Sequence[Verdict]) -> tuple[int, int]:
+def _counts_of(signed: Signed, verdicts: Sequence[Verdict]) -> tuple[int, int]:
     """Add what shards set aside to the bad rows of a relation; how many came and went."""
     bad = [row for verdict in verdicts for row in verdict.bad]
     bad.sort(key=lambda row: (REASONS.index(row[0]), row[1]))

@@ -215,7 +215,7 @@ class _Localizing:
         is_shared = any(copy.key.heavy for copy in copies) or not copies
         if is_shared and not any(copy.key.places for copy in copies):
             home = self.home[relation.name]
-            copies.append(Copy(f"{relation.name} {_place(home)}", home))
+            copies.append(Copy(f"{relation.name} {_placement(home)}", home))
         for copy in copies:
             self.local(copy.name, relation.name)
         placed = next((c for c in copies if c.key.places), copies[0])
@@ -295,7 +295,7 @@ class _Localizing:
         """The copy, with ranks, that a rule of the same stratum reads."""
         if key == self.home[relation]:
             return f"{relation} now"
-        name = f"{relation} rank {_place(key)}"
+        name = f"{relation} rank {_placement(key)}"
         self.within[relation].setdefault(name, Copy(name, key))
         return name
 
@@ -306,7 +306,7 @@ class _Localizing:
         if relation in self.derived and not self.ranked(relation) and key == self.home[relation]:
             name = relation
         else:
-            name = f"{relation} {_place(key)}"
+            name = f"{relation} {_placement(key)}"
             self.above[relation].setdefault(name, Copy(name, key))
         stratum = self.layer[head][0]
         self.readers[name] = min(stratum, self.readers.get(name, stratum))
@@ -363,7 +363,7 @@ class _Localizing:
         self.local_folds.append(replace(fold, relation=local, source=source, present=present))
 
 
-def _place(key: Key) -> str:
+def _placement(key: Key) -> str:
     if key.columns is None:
         return "everywhere"
     if key.heavy is None:

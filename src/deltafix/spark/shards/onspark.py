@@ -279,11 +279,11 @@ def _over_partition(
         try:
             parcels, note = run_step(spec, task, number, inbox)
         except (DeltafixError, OSError) as error:
-            yield from _told([{"error": note_of(task_error(spec, error))}])
+            yield from _note_rows([{"error": note_of(task_error(spec, error))}])
             return
         yield from in_rows(parcels)
         yield from _rows([(number, b"")])
-        yield from _told([note])
+        yield from _note_rows([note])
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,9 +310,9 @@ class _Together:
             self._open(self.first, inboxes, me, link)
             done = run_rest(self.spec, self.task, inboxes, link)
         except FailedError as failed:
-            yield from _told([{"error": note_of(failed.error)}])
+            yield from _note_rows([{"error": note_of(failed.error)}])
             return
-        yield from _told([*done.notes, asdict(done.work)] if me == 0 else done.notes)
+        yield from _note_rows([*done.notes, asdict(done.work)] if me == 0 else done.notes)
 
     def _open(self, first: First, inboxes: dict[int, list[Batch]], me: int, link: Link) -> None:
         """Have one's own of the first messages, and make one's share for all."""
@@ -329,7 +329,7 @@ class _Together:
             inboxes[target].append(batch)
 
 
-def _told(notes: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+def _note_rows(notes: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     return _rows((CONTROL, json.dumps(note).encode()) for note in notes)
 
 

@@ -116,7 +116,7 @@ class Shard:
         if judging is not None:
             rest, edits, verdicts = self._judged(judging, inbox, names)
             if command.action == "judge":
-                return self._told(rest, edits, verdicts)
+                return self._judged_outcome(rest, edits, verdicts)
             inbox = [*rest, *edits]
         waiting, self._waiting = self._waiting, []
         for entry in waiting:
@@ -179,7 +179,7 @@ class Shard:
                 seat.drop_tombstones(relation, sequence)
             return rest, list(seat.edits(in_place=judging.in_place)), verdicts
 
-    def _told(
+    def _judged_outcome(
         self, rest: Iterable[Batch], edits: Iterable[Batch], verdicts: dict[str, Verdict]
     ) -> Outcome:
         """Changes of relations, sent to their copies; what came beside is for the next step."""

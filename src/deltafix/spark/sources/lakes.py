@@ -83,20 +83,20 @@ class SparkIceberg(FrameSource):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._place = named(
+        self._table = named(
             f"[input.{self.name}]", f"{self.values['catalog']}.{self.values['table']}"
         )
-        self._origin = f"input {self.name}: {self._place}"
+        self._origin = f"input {self.name}: {self._table}"
 
     def poll(self, state: State, limit: int) -> Portion | None:
         """What was appended since the last snapshot, or what differs from the rows given."""
         mark = f"iceberg/{self.name}"
         spark = self._live.session()
         require(spark, ICEBERG, self._origin, PipelineError, input=self.name)
-        with spark_errors(self._origin, input=self.name, table=self._place):
+        with spark_errors(self._origin, input=self.name, table=self._table):
             self._know_catalog()
             done = state.marks.get(mark)
-            way = ancestry(iceberg_table(spark, self._place))
+            way = ancestry(iceberg_table(spark, self._table))
             current = next(way, None)
             version = NO_SNAPSHOT if current is None else current.id
             if version == done:
@@ -110,15 +110,15 @@ class SparkIceberg(FrameSource):
                 portion = Portion(self.name, policy=self.policy, more=last != version)
                 reader = spark.read.options(**options)
                 if appended:
-                    self.take(portion, reader.table(self._place), self._origin, state, sign=1)
+                    self.take(portion, reader.table(self._table), self._origin, state, sign=1)
                 else:
-                    rows = _logged(reader.table(f"{self._place}.changes"))
+                    rows = _logged(reader.table(f"{self._table}.changes"))
                     self.take(portion, rows, self._origin, state, sign=CHANGE)
                 portion.marks[mark] = last
                 return portion
             at = f" VERSION AS OF {version}" if version else ""
             return self.take_whole(
-                state, spark.sql(f"SELECT * FROM {self._place}{at}"), self._origin, limit,  # noqa: S608  quoted
+                state, spark.sql(f"SELECT * FROM {self._table}{at}"), self._origin, limit,  # noqa: S608  quoted
                 lambda whole: whole.marks.update({mark: version}),
             )  # fmt: skip
 
