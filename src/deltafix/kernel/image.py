@@ -63,7 +63,7 @@ def extents(arena: Arena) -> list[Extent]:
 
 
 def lay(arena: Arena, fd: int, saved: Sequence[Extent], start: int) -> None:
-    """Make a linked arena without rows what the extents were, one after another from `start` on.
+    """Make a linked arena without rows what `saved` extents were, one behind another from `start`.
 
     `start` is a byte of the file, a multiple of `PAGE`. Raises OSError; the arena is as before.
     """

@@ -105,7 +105,7 @@ class Draft:
 class Flattening:
     """The literals of one clause as they are made.
 
-    `place` is the rule's number and its alternative's. `total` are the occurrences in all of the
+    `origin` is the rule's number and its alternative's. `total` are the occurrences in all of the
     alternative, heads included: what occurs outside of a group or aggregate is shared with that.
     `known` are variables that something around binds for the literals; None: all that occur
     elsewhere. `context` is what holds around a group or aggregate, all the way out: where the

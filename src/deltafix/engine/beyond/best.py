@@ -45,7 +45,7 @@ class BestRows(KeyedRows):
         self.numeric = types[column.column] != "symbol"
 
     def better(self, fact: Fact, other: Fact) -> bool:
-        """Whether `one` has the better value."""
+        """Whether `fact` has the better value."""
         return self.beats(fact.row[self.column], other.row[self.column])
 
     def gain(self, row: Row, rank: int) -> None:

@@ -92,13 +92,13 @@ class _Whole:
         """The clause over the copies it reads."""
         key = clause.args[self.placement[clause.head]]
 
-        def literal(reads: Literal) -> Literal:
-            if not isinstance(reads, Match | Absent) or reads.relation in self.placement:
-                return reads
-            column = kept(reads, key) if isinstance(key, Slot) else None
-            return replace(reads, relation=self.copy(reads.relation, column))
+        def local(literal: Literal) -> Literal:
+            if not isinstance(literal, Match | Absent) or literal.relation in self.placement:
+                return literal
+            column = kept(literal, key) if isinstance(key, Slot) else None
+            return replace(literal, relation=self.copy(literal.relation, column))
 
-        return replace(clause, body=tuple(map(literal, clause.body)))
+        return replace(clause, body=tuple(map(local, clause.body)))
 
     def copy(self, relation: str, column: int | None) -> str:
         """The name of the copy split by a column, or of the one that is everywhere."""
