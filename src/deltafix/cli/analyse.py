@@ -132,10 +132,10 @@ def _listing() -> Iterator[str]:
 
     for name in ANALYSES:
         try:
-            said = find_analysis(name).title
+            title = find_analysis(name).title
         except MissingDependencyError as error:
-            said = str(error)
-        yield f"{name:<12} {said}"
+            title = str(error)
+        yield f"{name:<12} {title}"
 
 
 def _say_all(lines: Iterable[str]) -> None:

@@ -104,8 +104,8 @@ def churn(
         _tell_skipped(start, quiet=quiet)
         if form == "text":
             held = f"{plural(start.files, 'file')}, {plural(start.held, 'fact')}"
-            there = plural(start.change.sizes()[0], noun)
-            _say(f"{start.commit.short}: {held}, {there}, {start.work.seconds:.2f} s")
+            rows = plural(start.change.sizes()[0], noun)
+            _say(f"{start.commit.short}: {held}, {rows}, {start.work.seconds:.2f} s")
             _say(_head(came, went))
         scratch = start.work
         reports: list[CommitReport[Any]] = []

@@ -115,10 +115,10 @@ def _diff_views(old: Path, new: Path, facts: Path, *, quiet: bool) -> None:
             note(f"{script} has no {', '.join(sorted(gone))}", quiet=quiet)
     lines = []
     for name, (names, rows) in after.items():
-        were, there = before.get(name, (names, Counter[str]()))
+        were, counts = before.get(name, (names, Counter[str]()))
         if were != names:
             note(f"{name} has the columns {names}, not {were}", quiet=quiet)
-        for sign, some in (("-", there - rows), ("+", rows - there)):
+        for sign, some in (("-", counts - rows), ("+", rows - counts)):
             lines += [f"{sign}{name}\t{line}\n" for line in sorted(some.elements())]
     with printing():
         sys.stdout.writelines(lines)

@@ -104,10 +104,10 @@ def offset_of(text: str, starts: list[int], position: object) -> int:
     if line >= len(starts):
         return len(text)
     end = starts[line + 1] if line + 1 < len(starts) else len(text)
-    said = text[starts[line] : end].rstrip("\r\n")
-    if said.isascii():
-        return starts[line] + min(column, len(said))
-    units = said.encode("utf-16-le", "surrogatepass")[: 2 * column]
+    line_text = text[starts[line] : end].rstrip("\r\n")
+    if line_text.isascii():
+        return starts[line] + min(column, len(line_text))
+    units = line_text.encode("utf-16-le", "surrogatepass")[: 2 * column]
     return starts[line] + len(units.decode("utf-16-le", "ignore"))
 
 

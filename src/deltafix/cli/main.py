@@ -111,8 +111,8 @@ def _run(arguments: list[str], debug: bool) -> int:
 
 
 def _interrupted() -> int:
-    code, said = outcome()
-    sys.stderr.write(said)
+    code, message = outcome()
+    sys.stderr.write(message)
     return code
 
 

@@ -301,8 +301,8 @@ def _ask(change: ProgramChange) -> Way:
     if not sys.stdin.isatty():
         return "refuse"
     with hidden():
-        said = typer.confirm(f"The rules have changed ({change.show()}). Follow them?", err=True)
-    if not said:
+        follows = typer.confirm(f"The rules have changed ({change.show()}). Follow them?", err=True)
+    if not follows:
         return "refuse"
     return "rebuild" if change.is_sql else "maintain"
 

@@ -159,7 +159,7 @@ def _named(module: ModuleType, file: Path, declared: FunctorDecl, sign: str) -> 
     if hasattr(module, name):
         return getattr(module, name)
     own = [attribute for attribute in vars(module) if not attribute.startswith("_")]
-    there = did_you_mean(name, own, f"it defines: {', '.join(own) or 'nothing'}", "'")
+    hint = did_you_mean(name, own, f"it defines: {', '.join(own) or 'nothing'}", "'")
     columns = ", ".join(f"{a.name}: {a.type}" for a in declared.arguments)
-    message = f"{file} has no {name!r}, which the program calls as {sign}{name}({columns}); {there}"
+    message = f"{file} has no {name!r}, which the program calls as {sign}{name}({columns}); {hint}"
     raise FunctorError(message, functor=name, path=str(file))

@@ -150,8 +150,8 @@ def _serve_sql(
     with contextlib.closing(door.connect(":memory:" if state is None else local_path(state))) as db:
         if state is not None and db.catalog.definitions:
             _require_made(db, script, text, state)
-            said = f"which has the tables and views of {script}; the script is not run again"
-            note(f"note: rows are those of {state}, {said}", quiet=quiet)
+            reason = f"which has the tables and views of {script}; the script is not run again"
+            note(f"note: rows are those of {state}, {reason}", quiet=quiet)
         else:
             with progress(f"running {script.name}", quiet=quiet):
                 run_script(db, text, str(script), whole=state is not None)
@@ -199,13 +199,13 @@ def _require_made(db: Connection, script: Path, text: str, state: Path) -> None:
         for _ in other.run(text, (), str(script), kinds=(exp.Create, exp.Alter, exp.Drop)):
             pass
         wanted = described(other.catalog)
-    there = described(db.catalog)
+    existing = described(db.catalog)
     for name, (kind, parts) in wanted.items():
-        if name not in there:
-            said = f"no {kind} {name}, which {script} makes"
+        if name not in existing:
+            difference = f"no {kind} {name}, which {script} makes"
             way_out = "have it made"
         else:
-            is_kind, has = there[name]
+            is_kind, has = existing[name]
             ours, theirs = ([*parts], [*has]) if kind == is_kind else ([kind], [is_kind])
             if ours == theirs:
                 continue
@@ -214,7 +214,7 @@ def _require_made(db: Connection, script: Path, text: str, state: Path) -> None:
                 (script, [part for part in ours if part not in theirs]),
             )
             only = "; ".join(f"only {of} has {', '.join(some)}" for of, some in sides if some)
-            said = f"another {kind} {name} than {script} makes: {only or 'in another order'}"
+            difference = f"another {kind} {name} than {script} makes: {only or 'in another order'}"
             way_out = f"write what is there into {script}, or have it changed"
         way_out += f" there by `deltafix sql --state {state}`, or serve into another folder"
-        raise SourceError(f"{state} has {said}; {way_out}", value=name)
+        raise SourceError(f"{state} has {difference}; {way_out}", value=name)

@@ -96,8 +96,8 @@ def distinct(rows: Words) -> Words:
 
 def without_nil(rows: Words) -> Words:
     """The rows in which no column is `nil`."""
-    there: Words = rows[(rows != NIL).all(axis=1)]
-    return there
+    present: Words = rows[(rows != NIL).all(axis=1)]
+    return present
 
 
 def places_among(rows: Words, others: Words) -> Ints:

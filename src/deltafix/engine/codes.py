@@ -249,9 +249,9 @@ class Codes:
 
     def _taken(self, kind: BaseType, column: Words, other: Codes) -> Words:
         if kind in OPTIONAL:
-            there = column != NIL
+            present = column != NIL
             out = np.full(len(column), NIL, dtype=np.int32)
-            out[there] = self._taken(OPTIONAL[kind], column[there], other)
+            out[present] = self._taken(OPTIONAL[kind], column[present], other)
             return out
         if kind in _WHOLE and column.max(initial=0) < WIDE_BASE:
             return column
@@ -275,9 +275,9 @@ class Codes:
             values = self.records.values
             return [values[code] for code in codes.tolist()]
         if kind in OPTIONAL:
-            there = codes != NIL
-            fields = zip(self.decode(OPTIONAL[kind], codes[there]))
-            return [next(fields) if is_there else None for is_there in there.tolist()]
+            present = codes != NIL
+            fields = zip(self.decode(OPTIONAL[kind], codes[present]))
+            return [next(fields) if is_there else None for is_there in present.tolist()]
         numbers = self.decode_numbers(kind, codes)
         decoded: list[Value] = numbers.tolist()
         if kind == "float":
@@ -401,15 +401,15 @@ class Codes:
         from deltafix.facts.logical_arrow import opened  # noqa: PLC0415
 
         base = OPTIONAL.get(kind.base, kind.base)  # type: ignore[call-overload]  # a base type
-        there = codes != NIL if kind.nullable else np.ones(len(codes), dtype=np.bool_)
+        present = codes != NIL if kind.nullable else np.ones(len(codes), dtype=np.bool_)
         if base == "symbol":
-            used, indices = occurring(codes[there])
+            used, indices = occurring(codes[present])
             bare = self.symbols.array(used).take(pa.array(indices)).cast(pa.string())
         else:
-            bare = pa.array(self.decode_numbers(base, codes[there]), ARROW_TYPES[base])
-        if not there.all():
-            wide = np.cumsum(there) - 1
-            bare = bare.take(pa.array(wide, mask=~there))
+            bare = pa.array(self.decode_numbers(base, codes[present]), ARROW_TYPES[base])
+        if not present.all():
+            wide = np.cumsum(present) - 1
+            bare = bare.take(pa.array(wide, mask=~present))
         return opened(bare, kind)
 
     def _read_column(self, schema: Schema, index: int, column: Any, first: int) -> Words:
@@ -460,10 +460,10 @@ class Codes:
         from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
         from deltafix.facts.logical_arrow import closed  # noqa: PLC0415
 
-        there = to_numpy(column.is_valid().cast("int8")).astype(bool)
+        present = to_numpy(column.is_valid().cast("int8")).astype(bool)
         base = OPTIONAL.get(kind.base, kind.base)  # type: ignore[call-overload]  # a base type
-        codes = np.full(len(there), NIL, dtype=np.int32)
-        codes[there] = self._encode_column(base, closed(column.drop_null(), kind))
+        codes = np.full(len(present), NIL, dtype=np.int32)
+        codes[present] = self._encode_column(base, closed(column.drop_null(), kind))
         return codes
 
     def _encode_texts(self, array: Any) -> Words:

@@ -266,8 +266,8 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
     }
     _require(shown == values, str(fold), "the values differ from those of all rows")
     if fold.present is not None:
-        there = {*map(tuple, codes_where(arena, linked.ids[fold.present], at.WAS).tolist())}
-        _require(there == wanted.keys(), str(fold), f"{fold.present} has other groups")
+        shown_groups = {*map(tuple, codes_where(arena, linked.ids[fold.present], at.WAS).tolist())}
+        _require(shown_groups == wanted.keys(), str(fold), f"{fold.present} has other groups")
 
 
 def _check_best(

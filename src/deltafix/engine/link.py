@@ -366,7 +366,7 @@ class Writer:
         source, result = self.types[fold.source], self.types[fold.relation]
         added = 0 if fold.value is None else fold.value
         value = "number" if fold.value is None else source[fold.value]
-        said = 10 ** (fold.scale or 0) if fold.most is None else fold.most
+        bound = 10 ** (fold.scale or 0) if fold.most is None else fold.most
         looks = fold.is_extreme and fold.group  # through a group
         index = self.index(fold.source, fold.group) if looks else -1
         return self.put(
@@ -375,7 +375,7 @@ class Writer:
                 self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
                 _FOLDS[f"real {fold.way}" if fold.is_real else fold.way],
                 added, _value_type(value), _value_type(result[-1]),
-                int(fold.is_always_there), said >> 32, (said & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),
+                int(fold.is_always_there), bound >> 32, (bound & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),
                 int(fold.source in self.pipelined), index, int(value in OPTIONAL),
                 len(fold.group), *fold.group,
             ]
@@ -615,8 +615,8 @@ class Writer:
 
         Of 16 columns of a table in SQL mostly.
         """
-        said = Counter(chain(clause.args, *map(slots_of, clause.body)))
-        return {arg for arg, count in said.items() if count == 1}
+        occurrences = Counter(chain(clause.args, *map(slots_of, clause.body)))
+        return {arg for arg, count in occurrences.items() if count == 1}
 
     def binds(
         self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]

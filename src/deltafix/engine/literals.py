@@ -139,8 +139,8 @@ def _atoms(text: str) -> tuple[Atom, ...]:
             wrong = fault.diagnostic
             if ended != text and wrong.span is not None and wrong.span.start >= len(text):
                 # The dot is ours.
-                said = wrong.message.replace("found `.`", "found the end of the text")
-                wrong = replace(wrong, message=said)
+                message = wrong.message.replace("found `.`", "found the end of the text")
+                wrong = replace(wrong, message=message)
             diagnostics.append(wrong)
     if not isinstance(rule, Rule) or diagnostics:
         raise ProgramError("\n".join(render(item, text) for item in diagnostics), diagnostics)
@@ -171,9 +171,9 @@ def _fitting(column: Column, term: Term, text: str, schema: Schema) -> Value:
         return schema.check_value(column, 0, _of_literal(column, value))
     except TypeMismatchError:
         name = schema.relation
-        said = f"{show_value(value)}, but {_takes(column, value)}"
+        problem = f"{show_value(value)}, but {_takes(column, value)}"
         raise TypeMismatchError(
-            f"{name}: column {column.name!r} is {said}",
+            f"{name}: column {column.name!r} is {problem}",
             relation=name,
             column=column.name,
             value=value,

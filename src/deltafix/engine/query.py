@@ -88,11 +88,11 @@ def semijoin(
     now, width = (relation_cell(arena, number, cell) for cell in (at.R_NOW, at.R_ARITY))
     if len(columns) == width and len(keys) * _ROWS_A_KEY < max(now, _ROWS_ANYWAY):
         flat = np.ascontiguousarray(keys).reshape(-1)
-        there = [
+        given = [
             lookup(arena.words, arena.cells, flat, number, position, at.GIVEN) >= 0
             for position in range(len(keys))
         ]
-        return keys[there]
+        return keys[given]
     groups = of_keys(arena, linked, relation, tuple(columns), keys.tolist())
     if groups is not None:
         tables = [np.array(group, np.int32).reshape(len(group), width) for group in groups]

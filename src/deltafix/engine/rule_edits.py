@@ -88,8 +88,8 @@ def edited_rules(
     """
     if isinstance(text, RuleEdit):
         part = text.part
-        said = (*map(show_rule, part.rules), *map(show_order, part.orders))
-        return RuleEdit(adds, Program(rules=part.rules, orders=part.orders), "\n".join(said))
+        lines = (*map(show_rule, part.rules), *map(show_order, part.orders))
+        return RuleEdit(adds, Program(rules=part.rules, orders=part.orders), "\n".join(lines))
     for edit in before:
         if edit.whole or edit.adds:
             program = edit.part if edit.whole else _added(program, edit.part)
@@ -203,28 +203,28 @@ def _added(program: Program, part: Program) -> Program:
     """What `part` says and the program does not, field by field, said last."""
     united: dict[str, Any] = {}
     for field in _SAID:
-        said = list(getattr(program, field))
+        listed = list(getattr(program, field))
         for item in getattr(part, field):
             same = same_rule if field in _REMOVABLE else eq
-            indices = [index for index, present in enumerate(said) if same(item, present)]
+            indices = [index for index, present in enumerate(listed) if same(item, present)]
             if not indices:
-                said.append(item)
+                listed.append(item)
             elif field in _REMOVABLE and item.name:
-                said[indices[0]] = replace(said[indices[0]], name=item.name)
-        united[field] = tuple(said)
+                listed[indices[0]] = replace(listed[indices[0]], name=item.name)
+        united[field] = tuple(listed)
     return replace(program, source=None, **united)
 
 
 def _removed(program: Program, part: Program) -> Program:
     left: dict[str, Any] = {}
     for field, show_one in _REMOVABLE.items():
-        said = list(getattr(program, field))
+        listed = list(getattr(program, field))
         for rule in getattr(part, field):
-            kept = [present for present in said if not same_rule(rule, present)]
-            if len(kept) == len(said):
+            kept = [present for present in listed if not same_rule(rule, present)]
+            if len(kept) == len(listed):
                 raise FactError(f"no such rule to remove: {show_one(rule)}")
-            said = kept
-        left[field] = tuple(said)
+            listed = kept
+        left[field] = tuple(listed)
     return replace(program, source=None, **left)
 
 

@@ -247,8 +247,8 @@ def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
     message = str(error).removesuffix("; rolled back")
     limit = message.rpartition("=")[0].rpartition(" ")[2]
     ways_out = ["bound its recursion"] if stages[number].recursive else []
-    said = " or ".join([*ways_out, f"raise {limit}"])
-    return BudgetError(f"{message}, in {shown}; rolled back: {said}", relations=named)
+    advice = " or ".join([*ways_out, f"raise {limit}"])
+    return BudgetError(f"{message}, in {shown}; rolled back: {advice}", relations=named)
 
 
 class Limits:

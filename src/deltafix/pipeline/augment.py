@@ -168,8 +168,8 @@ def _by_file(own: RelationDecl) -> tuple[RelationDecl, list[Rule]]:
     kept = _decl(own, FILE, own.attributes, ())
     kept = replace(kept, attributes=(Attribute(f"file{FILE}", "symbol"), *kept.attributes))
     row = _variables(own)
-    said = Atom(kept.name, (Wildcard(), *row))
-    return kept, [Rule((Atom(own.name, tuple(row)),), said)]
+    source = Atom(kept.name, (Wildcard(), *row))
+    return kept, [Rule((Atom(own.name, tuple(row)),), source)]
 
 
 def _keyed(own: RelationDecl, keying: Keying) -> list[tuple[RelationDecl, list[Rule]]]:

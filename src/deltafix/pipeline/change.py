@@ -159,12 +159,12 @@ def require_kept_same(
 ) -> None:
     """Raise StateError if rows are kept in another way than those that are there."""
     for name in sorted({*before, *now}):
-        was, said = before.get(name, PLAIN), now.get(name, PLAIN)
-        if was != said and any(map(has_rows, homes_of(name))):
+        was, becomes = before.get(name, PLAIN), now.get(name, PLAIN)
+        if was != becomes and any(map(has_rows, homes_of(name))):
             message = (
-                f"{state}: the rows of {name} came in {was}, and its input has them {said} now, so "
-                "that none would replace or take away one that is there; let its section say what "
-                "it said, or name a new state and new outputs, into which the inputs come anew"
+                f"{state}: the rows of {name} came in {was}, and its input has them {becomes} now, "
+                "so that none would replace or take away one that is there; let its section say "
+                "what it said, or name a new state and new outputs, into which the inputs come anew"
             )
             raise StateError(message, path=str(state), relation=name)
 

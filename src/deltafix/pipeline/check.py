@@ -138,9 +138,9 @@ def _said(source: Source, seen: _Peek, most: int, keys: _Keys) -> str:
         seen = _Peek(marks, seen.schemas)
     if not (rows or bad or more):
         return "nothing new"
-    said = f"has something to say; looked at {'the first ' if more else ''}{plural(rows, 'row')}"
-    said += f", {bad:,} of them are to be set aside" if bad else ""
-    return said + keys.require(more=more)
+    report = f"has something to say; looked at {'the first ' if more else ''}{plural(rows, 'row')}"
+    report += f", {bad:,} of them are to be set aside" if bad else ""
+    return report + keys.require(more=more)
 
 
 class _Keys:
@@ -189,11 +189,11 @@ class _Keys:
         """
         if not self._keys:
             return ""
-        said = "; " + ", ".join(key.show() for key in self._keys)
+        keys = "; " + ", ".join(key.show() for key in self._keys)
         if not self._is_asked or (more and self._has_deletes):  # one behind them may make room
-            return f"{said} not looked at"
+            return f"{keys} not looked at"
         self._require()
-        return f"{said} looked at among these rows only" if more or not self.is_new else ""
+        return f"{keys} looked at among these rows only" if more or not self.is_new else ""
 
     def _require(self) -> None:
         for key in self._keys:

@@ -144,14 +144,14 @@ def replace(tx: Rows, signed: Signed, keying: Keying) -> tuple[int, int]:
     """
     schema = signed.schema
     names, keys = list(schema.names), list(keying.key)
-    said = highest(plain(schema, signed.table), names, keys, keying.versions)
-    if not said.num_rows:
+    latest = highest(plain(schema, signed.table), names, keys, keying.versions)
+    if not latest.num_rows:
         return 0, 0
-    asked = said.select(keys).group_by(keys, use_threads=False).aggregate([])
+    asked = latest.select(keys).group_by(keys, use_threads=False).aggregate([])
     held = tx.given_rows(schema.relation + KEYED, asked)
     gone = tx.given_rows(schema.relation + GONE, asked)
-    words = [_words(schema, keying, held, 1), _words(schema, keying, gone, -1), said]
-    words[2] = said.select(words[0].column_names).cast(words[0].schema)
+    words = [_words(schema, keying, held, 1), _words(schema, keying, gone, -1), latest]
+    words[2] = latest.select(words[0].column_names).cast(words[0].schema)
     whole = pa.concat_tables(words)
     whole = whole.append_column(_AT, pa.array(np.arange(whole.num_rows)))
     winners = _settled(schema, keys, highest(whole, names, keys, keying.versions))

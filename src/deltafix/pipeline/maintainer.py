@@ -106,9 +106,9 @@ class Maintainer:
         folder = folder_at(state)
         whole = augment(program, additions)
         self.schemas = schemas_of(whole)
-        there = keeper.peek(folder)
-        noted, known = there.marks.get(CONES), there.program
-        self._notes, self.change, is_asked = compared(program, additions, folder, there)
+        peeked = keeper.peek(folder)
+        noted, known = peeked.marks.get(CONES), peeked.program
+        self._notes, self.change, is_asked = compared(program, additions, folder, peeked)
         way = on_change(self.change) if is_asked else "rebuild"
         if way == "refuse":
             require_same(self.change, folder)
@@ -267,7 +267,7 @@ class Maintainer:
         self.outputs.publish()
         self.outputs.tidy()
         lagging = self.outputs.lagging(lag, self.keeper.tables)
-        anew = {mark: said for mark, said in self._notes.items() if self.db.marks.get(mark) != said}
+        anew = {mark: note for mark, note in self._notes.items() if self.db.marks.get(mark) != note}
         if not lagging and not anew:
             return None
         clock = _Clock({})
@@ -280,8 +280,8 @@ class Maintainer:
         with self.keeper.begin() as tx:
             if changed is not None:
                 tx.change_program(changed)
-            for mark, said in anew.items():
-                tx.mark(mark, said)
+            for mark, note in anew.items():
+                tx.mark(mark, note)
             tx.prepared, tx.views = prepared, self.outputs.sinks
         clock.lap("engine")
         epoch = replace(epoch, touched=self.keeper.touched)
@@ -414,7 +414,7 @@ class Compared(NamedTuple):
 
 
 def compared(
-    program: Program, additions: Additions, folder: Folder, there: keeper.Peek
+    program: Program, additions: Additions, folder: Folder, peeked: keeper.Peek
 ) -> Compared:
     """A program beside the state that it is to go on with.
 
@@ -422,14 +422,14 @@ def compared(
     """
     whole = augment(program, additions)
     now = {CONES: cones(whole), TABLES: tables_of(program), INPUTS: kept_as(additions)}
-    noted = there.marks.get(CONES)
-    require_tables_same(there.marks.get(TABLES, {}), now[TABLES], folder, there.has_rows)
-    if noted is None or INPUTS in there.marks:
-        require_kept_same(there.marks.get(INPUTS, {}), now[INPUTS], folder, there.has_rows)
+    noted = peeked.marks.get(CONES)
+    require_tables_same(peeked.marks.get(TABLES, {}), now[TABLES], folder, peeked.has_rows)
+    if noted is None or INPUTS in peeked.marks:
+        require_kept_same(peeked.marks.get(INPUTS, {}), now[INPUTS], folder, peeked.has_rows)
     is_sql = isinstance(program, TableProgram)
     change = what_changed(now[CONES] if noted is None else noted, now[CONES], is_sql=is_sql)
-    before = there.program.inputs if there.program else {}
-    is_begun = any(map(there.has_rows, (*schemas_of(whole), *before)))
+    before = peeked.program.inputs if peeked.program else {}
+    is_begun = any(map(peeked.has_rows, (*schemas_of(whole), *before)))
     return Compared(now, change, bool(change) and is_begun)
 
 

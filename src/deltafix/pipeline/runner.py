@@ -164,11 +164,11 @@ class Pipeline:
         heard: list[str] = []
         while True:
             yield from self._epochs()
-            said = [str(error) for error in self.stopped.values()]
+            errors = [str(error) for error in self.stopped.values()]
             for error in self.stopped.values():
                 if on_stop is not None and str(error) not in heard:
                     on_stop(error)
-            heard = said
+            heard = errors
             (wait or sleep)(every)
 
     def _epochs(self) -> Iterator[Epoch]:

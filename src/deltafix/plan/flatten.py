@@ -256,9 +256,9 @@ class Flattening:
                 inner.total = self.total - own + occurrences(case)
                 inner.known, inner.context, inner.body = names, (), list(asking)
                 for _ in inner.bodies(case):
-                    said = inner.body[len(asking) :]
-                    first = [literal for literal in asking if literal not in said]
-                    clause = Clause(name, slots, (*first, *said), self.number, asks=len(first))
+                    rest = inner.body[len(asking) :]
+                    first = [literal for literal in asking if literal not in rest]
+                    clause = Clause(name, slots, (*first, *rest), self.number, asks=len(first))
                     self.draft.clauses.append(clause)
                 self.values = inner.values
         return Match(name, slots)

@@ -225,8 +225,8 @@ def _tested(clause: Clause, parts: Sequence[tuple[Literal, ...]], names: Sequenc
 def _read_once(clause: Clause) -> tuple[Clause, list[tuple[Literal, ...]]]:
     """The clause with each literal once, and its tests."""
     body = tuple(dict.fromkeys(clause.body))
-    said = clause if len(body) == len(clause.body) else replace(clause, body=body)
-    return said, _tests(said)
+    reduced = clause if len(body) == len(clause.body) else replace(clause, body=body)
+    return reduced, _tests(reduced)
 
 
 def _tests(clause: Clause) -> list[tuple[Literal, ...]]:

@@ -81,10 +81,10 @@ def renamed(core: Core, before: Core, cache: Cache) -> Core:
     The cache is the one that the core was made with, and has the digests of both after that.
     """
     known = cache.words if cache.core is before else _said(before, Cache())
-    said = _said(core, cache)
-    names = _named_alike(core, said, before, known)
+    digests = _said(core, cache)
+    names = _named_alike(core, digests, before, known)
     named = with_names(core, names.__getitem__, cache)
-    cache.core, cache.words = named, {names[name]: words for name, words in said.items()}
+    cache.core, cache.words = named, {names[name]: words for name, words in digests.items()}
     return named
 
 
@@ -98,17 +98,17 @@ def named_alike(core: Core, before: Core) -> dict[str, str]:
 
 
 def _named_alike(
-    core: Core, said: Mapping[str, str], before: Core, known: Mapping[str, str]
+    core: Core, digests: Mapping[str, str], before: Core, known: Mapping[str, str]
 ) -> dict[str, str]:
     names = {relation.name: relation.name for relation in core.relations if not relation.hidden}
     twice = {
         words
-        for words_of in (said, known)
+        for words_of in (digests, known)
         for words, n in Counter(words_of.values()).items()
         if n > 1
     }
-    mine, theirs = _said_and_read(core, said, twice), _said_and_read(before, known, twice)
-    for new, old in ((mine, theirs), (said, known)):
+    mine, theirs = _said_and_read(core, digests, twice), _said_and_read(before, known, twice)
+    for new, old in ((mine, theirs), (digests, known)):
         taken = set(names.values())
         same = (name for name, words in new.items() if old.get(name) == words)
         names |= {name: name for name in same if name not in names and name not in taken}
@@ -121,7 +121,7 @@ def _named_alike(
             if name not in names and free.get(words):
                 names[name] = free[words].pop(0)
     taken = set(names.values())
-    for name, words in said.items():
+    for name, words in digests.items():
         if name not in names:
             candidate = f"~{words}" if _NUMBERED.match(name) else name
             while candidate in taken:
@@ -131,22 +131,22 @@ def _named_alike(
     return names
 
 
-def _said_and_read(core: Core, said: Mapping[str, str], twice: Set[str]) -> Mapping[str, str]:
+def _said_and_read(core: Core, digests: Mapping[str, str], twice: Set[str]) -> Mapping[str, str]:
     """What each hidden relation says; where that is said twice, with the clauses that read it.
 
     Or two would change places, and a rule that reads one of them were another.
     """
-    twins = {name for name, words in said.items() if words in twice}
+    twins = {name for name, words in digests.items() if words in twice}
     if not twins:
-        return said
+        return digests
     readers: dict[str, list[str]] = {name: [] for name in twins}
     for fold in core.folds:
         if fold.source in twins:
-            readers[fold.source].append(repr((said.get(fold.relation, fold.relation), fold.op)))
+            readers[fold.source].append(repr((digests.get(fold.relation, fold.relation), fold.op)))
     for clause in core.clauses:
         read = {literal.relation for literal in clause.body if isinstance(literal, Match | Absent)}
         for name in read & twins:
-            called = {**said, name: "*"}
+            called = {**digests, name: "*"}
             head, *body = _parts(clause)
             parts: list[Part] = []
             for (kind, *rest), args in (head, *body):
@@ -156,7 +156,7 @@ def _said_and_read(core: Core, said: Mapping[str, str], twice: Set[str]) -> Mapp
             readers[name].append(repr(_arranged(parts[:1], parts[1:])))
     return {
         name: f"{words} {_digest(sorted(readers[name]))}" if name in twins else words
-        for name, words in said.items()
+        for name, words in digests.items()
     }
 
 
@@ -325,7 +325,7 @@ def _said(core: Core, cache: Cache) -> dict[str, str]:
     folds = {
         name: (fold, position) for fold in core.folds for position, name in enumerate(fold.outputs)
     }
-    said: dict[str, Said] = {}
+    records: dict[str, Said] = {}
     for relation in core.relations:
         if relation.hidden:
             name = relation.name
@@ -336,23 +336,23 @@ def _said(core: Core, cache: Cache) -> dict[str, str]:
             sign = (_kind(relation), homes.get(name), folded, position, ids)
             before = cache.said.get(name)
             is_known = before is not None and before.sign == sign
-            said[name] = before if is_known and before else Said(sign, clauses, [])
-    changed = [name for name, entry in said.items() if not entry.words]
+            records[name] = before if is_known and before else Said(sign, clauses, [])
+    changed = [name for name, entry in records.items() if not entry.words]
     readers: dict[str, list[str]] = {}
-    for name, entry in said.items():
+    for name, entry in records.items():
         for read in entry.reads():
             readers.setdefault(read, []).append(name)
     for name in changed:  # which grows
         for reader in readers.get(name, ()):
-            if said[reader].words:
-                said[reader] = said[reader]._replace(words=[])
+            if records[reader].words:
+                records[reader] = records[reader]._replace(words=[])
                 changed.append(reader)
     cache.misses += len(changed)
-    cache.said = said
-    forms = {name: [*map(spelled_without_name, said[name].clauses)] for name in changed}
+    cache.said = records
+    forms = {name: [*map(spelled_without_name, records[name].clauses)] for name in changed}
 
     def word(name: str, level: int) -> str:
-        return said[name].words[level] if name in said else name
+        return records[name].words[level] if name in records else name
 
     def inside(form: tuple[Any, ...], level: int) -> object:
         return tuple(
@@ -361,14 +361,14 @@ def _said(core: Core, cache: Cache) -> dict[str, str]:
         )
 
     for name in changed:
-        said[name].words.append(_digest(said[name].sign[:2]))
+        records[name].words.append(_digest(records[name].sign[:2]))
     for level in range(_DEPTH):
         for name in changed:
-            kind, home, folded, position, _ = said[name].sign
+            kind, home, folded, position, _ = records[name].sign
             bodies = sorted(repr(inside(form, level)) for form in forms[name])
             of = folded and (word(folded[0], level), *folded[1:])
-            said[name].words.append(_digest(((kind, home), bodies, of, position)))
-    return {name: entry.words[-1] for name, entry in said.items()}
+            records[name].words.append(_digest(((kind, home), bodies, of, position)))
+    return {name: entry.words[-1] for name, entry in records.items()}
 
 
 class Said(NamedTuple):
@@ -392,8 +392,8 @@ def _kind(relation: Relation) -> object:
     return relation.types, relation.is_range, relation.is_domain, str(relation.merge)
 
 
-def _digest(said: object) -> str:
-    return blake2b(repr(said).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+def _digest(content: object) -> str:
+    return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 def with_names(core: Core, name_of: Callable[[str], str], cache: Cache | None = None) -> Core:

@@ -85,7 +85,7 @@ def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     folds = {name: fold for fold in core.folds for name in fold.outputs if fold.group}
     groups_of = _projections(core, {fold.source for fold in folds.values()})
 
-    def said(clause: Clause) -> Clause | None:
+    def simplified(clause: Clause) -> Clause | None:
         """The clause, if it has any rows; what its folds are is all else that counts."""
         read = [(name, folds[name]) for name in _relations(clause) if name in folds]
         if not read:
@@ -125,7 +125,7 @@ def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
         ]
         return clause if len(body) == len(clause.body) else replace(clause, body=tuple(body))
 
-    clauses = [clause for clause in map(said, core.clauses) if clause is not None]
+    clauses = [clause for clause in map(simplified, core.clauses) if clause is not None]
     unread = {*groups_of, *(fold.present for fold in core.folds)} & _read(core.clauses)
     unread -= {*_read(clauses), *core.demands, *core.apart.values(), *core.indexes}
     return replace(
@@ -160,9 +160,9 @@ def _projections(core: Core, sources: Set[str]) -> dict[str, tuple[str, tuple[in
     projections = {}
     for clause in core.clauses:
         if heads[clause.head] == 1 and clause.head in own and clause.head not in sources:
-            said = _projection(clause)
-            if said is not None and said[0] in sources:
-                projections[clause.head] = said
+            projection = _projection(clause)
+            if projection is not None and projection[0] in sources:
+                projections[clause.head] = projection
     return projections
 
 
@@ -212,11 +212,11 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     known: dict[tuple[str, tuple[int, ...]], tuple[str, list[int | None]]] = {}
     for fold in core.folds:
         if fold.has_value and not fold.is_always_there:
-            said = fold.source, tuple(sorted(fold.group))
+            key = fold.source, tuple(sorted(fold.group))
             if fold.present is not None:
-                known[said] = fold.present, [*fold.group]
+                known[key] = fold.present, [*fold.group]
             else:
-                known.setdefault(said, (fold.relation, [*fold.group, None]))
+                known.setdefault(key, (fold.relation, [*fold.group, None]))
     if not known or not (parts or sums):
         return core
     heads = Counter(clause.head for clause in core.clauses)
@@ -321,15 +321,15 @@ def _doubles(core: Core) -> dict[str, str]:
         and not (relation.is_range or relation.is_domain or relation.merge)
         and relation.name not in named
     }
-    said: dict[str, list[object]] = {}
+    clauses_of: dict[str, list[object]] = {}
     for clause in core.clauses:
         if clause.head in free:
-            said.setdefault(clause.head, []).append(
+            clauses_of.setdefault(clause.head, []).append(
                 (clause.rule, clause.asks, spelled_without_name(clause))
             )
     first: dict[object, str] = {}
     doubles: dict[str, str] = {}
-    for name, clauses in said.items():
+    for name, clauses in clauses_of.items():
         other = first.setdefault((free[name], tuple(clauses)), name)
         if other != name:
             doubles[name] = other

@@ -346,8 +346,8 @@ class Program:
     @property
     def named(self) -> dict[str, Rule | Dominates]:
         """The rules and subsumptions that `.rule` names, by name. O(rules)."""
-        said: list[Rule | Dominates] = [*self.rules, *self.orders]
-        return {rule.name: rule for rule in said if rule.name}
+        listed: list[Rule | Dominates] = [*self.rules, *self.orders]
+        return {rule.name: rule for rule in listed if rule.name}
 
     @property
     def word_size(self) -> int:

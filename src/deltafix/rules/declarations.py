@@ -93,8 +93,8 @@ def _twice(program: Program) -> Iterator[Diagnostic]:
 
 def names_twice(program: Program) -> Iterator[Diagnostic]:
     """Rules that have the name of another one."""
-    said: list[Rule | Dominates] = [*program.rules, *program.orders]
-    yield from _repeated((f"rule `{r.name}`", r.name, r.span) for r in said if r.name)
+    listed: list[Rule | Dominates] = [*program.rules, *program.orders]
+    yield from _repeated((f"rule `{r.name}`", r.name, r.span) for r in listed if r.name)
 
 
 def _repeated(items: Iterable[tuple[str, str, Span | None]]) -> Iterator[Diagnostic]:

@@ -204,9 +204,9 @@ def _uses_around(sets: list[_Argument], results: list[Rows]) -> list[tuple[Use, 
                 through = [use]
                 if isinstance(use.argument, _Argument) and use.argument in sets:
                     # Monotone in the sets themselves, so their own uses keep their parity.
-                    there = uses_of[sets.index(use.argument)].values()
+                    theirs = uses_of[sets.index(use.argument)].values()
                     step = f"lfp {use.argument.name!r}"
-                    through = [replace(u, path=(*use.path, step, *u.path)) for u in list(there)]
+                    through = [replace(u, path=(*use.path, step, *u.path)) for u in list(theirs)]
                 for reach in through:
                     key = (reach.argument, reach.odd, reach.folded)
                     if key not in mine:

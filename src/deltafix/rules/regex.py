@@ -76,9 +76,9 @@ def regex(pattern: str, **options: bool) -> Any:
     try:
         return re2.compile(pattern, asked)
     except re2.error as error:
-        (said,) = error.args
+        (text,) = error.args
         raise RegexError(
-            said.decode(errors="replace") if isinstance(said, bytes) else said
+            text.decode(errors="replace") if isinstance(text, bytes) else text
         ) from None
     except UnicodeEncodeError:
         raise RegexError("it has half of a surrogate pair, which is no character") from None

@@ -289,11 +289,11 @@ class Maintained(Mapping[str, "DataFrame"]):
         # Any StreamingQueryListener sees the rows of each batch under this name.
         observed = together.observe("deltafix", f.count(f.lit(1)).alias("rows"))
 
-        there = Checkpoint(self._session, str(checkpoint))
-        self._batches.require_run(there.run(), there.last())
+        stored = Checkpoint(self._session, str(checkpoint))
+        self._batches.require_run(stored.run(), stored.last())
 
         def handle(frame: DataFrame, batch: int) -> None:
-            name = Name(there.run() or "", there.offsets(batch))
+            name = Name(stored.run() or "", stored.offsets(batch))
             nets: list[Net] = []
             if self._batches.find(batch, name) is None:
                 nets = net_frames([(frame, _Apart(fits))], looks)
@@ -368,8 +368,8 @@ def _keying(
 ) -> Keying:
     """The key of a relation, checked as that of a pipeline file. Raises ConfigError."""
     values = {
-        name: [said] if isinstance(said, str) else list(said or ())
-        for name, said in (("key", key), ("sequence_by", sequence))
+        name: [columns] if isinstance(columns, str) else list(columns or ())
+        for name, columns in (("key", key), ("sequence_by", sequence))
     }
     where = f"input {schema.relation}:"
     require_key(where, {}, values, schema)

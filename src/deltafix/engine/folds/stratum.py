@@ -125,9 +125,9 @@ class FoldStratum:
         whole = width + len(self._results)
         changes = {self._fold.relation: Changed(table(added, whole), table(removed, whole))}
         if self._fold.present is not None:
-            there = [(key, *kind.existed(key)) for key in kind.touched]
-            came = [key for key, was, now in there if now and not was]
-            went = [key for key, was, now in there if was and not now]
+            existed = [(key, *kind.existed(key)) for key in kind.touched]
+            came = [key for key, was, now in existed if now and not was]
+            went = [key for key, was, now in existed if was and not now]
             changes[self._fold.present] = Changed(table(came, width), table(went, width))
         return changes
 

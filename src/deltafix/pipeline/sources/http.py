@@ -60,9 +60,9 @@ class HttpInput(Single):
         """
         count = state.marks.get(self._mark, 0)
         for number in range(max(self._read, count - REMEMBERED) + 1, count + 1):
-            said = state.marks.get(f"{self._mark}/{number}")
-            if said is not None:
-                self._known[said[0]] = _Known(number, *said[1:])
+            mark = state.marks.get(f"{self._mark}/{number}")
+            if mark is not None:
+                self._known[mark[0]] = _Known(number, *mark[1:])
         self._read = count
         known = self._known.get(key)
         if known is None or known.number <= count - REMEMBERED:

@@ -72,8 +72,8 @@ class Single:
     @property
     def merges(self) -> bool:
         """Whether it is said what rows are that differ only in columns left out."""
-        said = self.values["duplicates"] or self.policy.keying.key
-        return bool(said) or self.values.get("mode") == "snapshot"
+        tells_apart = self.values["duplicates"] or self.policy.keying.key
+        return bool(tells_apart) or self.values.get("mode") == "snapshot"
 
     def choose(
         self, source_columns: Sequence[str], beside: Sequence[str], origin: str

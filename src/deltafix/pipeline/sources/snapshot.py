@@ -40,8 +40,8 @@ class Snapshot:
     @property
     def digest(self) -> str:
         """What changes when a file does."""
-        said = json.dumps(sorted(self.files.items())).encode()
-        return hashlib.blake2b(said, digest_size=16).hexdigest()
+        text = json.dumps(sorted(self.files.items())).encode()
+        return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 class Snapshots:

@@ -52,15 +52,15 @@ class TopicSource(Single):
         """The records behind the offsets that are in."""
         mark = f"kafka/{self.name}"
         done: dict[str, int] = state.marks.get(mark, {})
-        there = self._there()
+        offsets = self._there()
         known, identity = state.marks.get(f"{mark}/topic"), self._identity()
         if known is not None and identity not in ("", known):
             raise OffsetError(
                 f"{self._origin}: it was made anew since it was read; {_ANEW}",
                 input=self.name, topic=self.values["topic"],
             )  # fmt: skip
-        starts = self._starts(done, there)
-        waiting = {name: there[name][1] - start for name, start in starts.items()}
+        starts = self._starts(done, offsets)
+        waiting = {name: offsets[name][1] - start for name, start in starts.items()}
         shares = share(waiting, limit)
         ranges = {name: (starts[name], starts[name] + many) for name, many in shares.items()}
         ends = {name: end for name, (_, end) in ranges.items()}
@@ -74,7 +74,7 @@ class TopicSource(Single):
             portion.marks[f"{mark}/topic"] = identity
         some = {name: bounds for name, bounds in ranges.items() if bounds[0] < bounds[1]}
         if some:
-            self._take(portion, some, list(there), state)
+            self._take(portion, some, list(offsets), state)
         return portion
 
     def _there(self) -> Ranges:
@@ -91,11 +91,11 @@ class TopicSource(Single):
         """Have a portion say what the records of these ranges say; `partitions` are all."""
         raise NotImplementedError
 
-    def _starts(self, done: Mapping[str, int], there: Ranges) -> dict[str, int]:
+    def _starts(self, done: Mapping[str, int], offsets: Ranges) -> dict[str, int]:
         """Where each partition goes on. Raises OffsetError where it cannot."""
         starts = {}
-        for name in there.keys() | done.keys():
-            first, end = there.get(name, (0, -1))
+        for name in offsets.keys() | done.keys():
+            first, end = offsets.get(name, (0, -1))
             start = done.get(name, first)
             if start > end:
                 message = (

@@ -123,11 +123,11 @@ class SqlTarget:
     def _make(self) -> None:
         """Make what is not there. The mark of a table that somebody dropped is none."""
         with self._engine.begin() as db:  # many databases commit a CREATE by itself
-            there = self._exists(db, self._table)
-            if there and self._exists(db, self._marks) and self._held(db) is not None:
+            exists = self._exists(db, self._table)
+            if exists and self._exists(db, self._marks) and self._held(db) is not None:
                 return
             self._marks.create(db, checkfirst=True)
-        if not there:
+        if not exists:
             mine = self._marks.update().where(self._marks.c.output == self._name)
             with self._engine.begin() as db:
                 db.execute(mine.values(epoch=-1))

@@ -158,8 +158,8 @@ class Webhook:
             allow_redirects=False,  # a redirected POST may become a GET
         )
         if not 200 <= answer.status_code < 300:
-            status, said = answer.status_code, self._excerpt(answer.text)
-            what = f"answered {status} {self._excerpt(answer.reason)}{f': {said}' if said else ''}"
+            status, body = answer.status_code, self._excerpt(answer.text)
+            what = f"answered {status} {self._excerpt(answer.reason)}{f': {body}' if body else ''}"
             raise self._failed(rows, what, status=status)
 
     def _excerpt(self, text: str) -> str:

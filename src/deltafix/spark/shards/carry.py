@@ -115,8 +115,8 @@ def carried(
             if not table.num_rows:
                 continue
             types = old.layout.types[old.layout.seat(relation).name]
-            there = relation in new.columns
-            if not there or types != new.layout.types[new.layout.seat(relation).name]:
+            is_kept = relation in new.columns
+            if not is_kept or types != new.layout.types[new.layout.seat(relation).name]:
                 message = f"{new.folder}: the program does not take the given rows of {relation}"
                 raise StateError(message, path=new.folder, relation=relation)
             yield from parcels_of(new, {relation: signed(table, types, 1)})

@@ -198,8 +198,8 @@ class Attempt:
         if not self._ledger.is_sure:
             return
         with suppress(StateError):
-            there = Manifest.load(self._ledger.folder)
-            if there is None or self._name not in there.attempts():
+            manifest = Manifest.load(self._ledger.folder)
+            if manifest is None or self._name not in manifest.attempts():
                 self._ledger.folder.remove_folder(self._name)
 
     def step(self, command: Command) -> Report:

@@ -79,8 +79,8 @@ class Rendezvous:
             self._folder.write(
                 name + _PARCELS, chain.from_iterable(sections.values()), durable=False
             )
-        said = pack(1, {"report": asdict(report), "places": places})
-        self._folder.write(name, [preamble(_KIND), *said], durable=False)
+        record = pack(1, {"report": asdict(report), "places": places})
+        self._folder.write(name, [preamble(_KIND), *record], durable=False)
 
     def _read(self, task: int) -> tuple[Report, list[Parcel]]:
         name = self._name(task)

@@ -158,10 +158,10 @@ class Shard:
         here stays as it is.
         """
         rest: list[Batch] = []
-        said: dict[str, list[pa.Table]] = {}
+        by_copy: dict[str, list[pa.Table]] = {}
         for batch in inbox:
             if batch.name.startswith(SAID):
-                said.setdefault(batch.name.removeprefix(SAID), []).append(batch.table)
+                by_copy.setdefault(batch.name.removeprefix(SAID), []).append(batch.table)
             else:
                 rest.append(batch)
         verdicts = {}
@@ -169,9 +169,9 @@ class Shard:
             for relation, policy in judging.policies.items():
                 tells = self.layout.seat(relation).name
                 for copy in self.layout.given[relation]:
-                    if copy.name not in said:
+                    if copy.name not in by_copy:
                         continue
-                    verdict = seat.judge(relation, said[copy.name], policy, copy.name)
+                    verdict = seat.judge(relation, by_copy[copy.name], policy, copy.name)
                     alone = not judging.in_place or copy.key.columns is not None or self.number == 0
                     if copy.name == tells and alone:
                         verdicts[relation] = verdict
