@@ -156,10 +156,10 @@ def _write(
 ) -> None:
     from deltafix.facts.sink import print_size, write_output  # noqa: PLC0415  quick --help
 
-    asked = [item for item in program.directives if item.kind in ("output", "printsize")]
-    if not asked:
+    outputs = [item for item in program.directives if item.kind in ("output", "printsize")]
+    if not outputs:
         note("note: no .output and no .printsize, so there is nothing to write", quiet=quiet)
-    for directive in asked:
+    for directive in outputs:
         name = directive.relation
         if directive.kind == "printsize":
             print_size(name, db.count(name), sys.stdout)

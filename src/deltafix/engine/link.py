@@ -457,12 +457,12 @@ class Writer:
     ) -> Iterable[tuple[str, tuple[int, ...]]]:
         """Indexes that `_MANY` variants or more ask by the same column of one trigger, in order."""
         for variants in (stage.same, stage.rederive, stage.lower):
-            asked = defaultdict[tuple[str | None, int], list[tuple[str, tuple[int, ...]]]](list)
+            by_column = defaultdict[tuple[str | None, int], list[tuple[str, tuple[int, ...]]]](list)
             for variant in variants:
                 for name, index, column in parts[id(variant.nodes)].lookups:
-                    asked[variant.relation, column].append((name, index))
+                    by_column[variant.relation, column].append((name, index))
             yield from chain.from_iterable(
-                indexes for indexes in asked.values() if len(indexes) >= _MANY
+                indexes for indexes in by_column.values() if len(indexes) >= _MANY
             )
 
     def index(self, name: str, columns: tuple[int, ...]) -> InIndex:

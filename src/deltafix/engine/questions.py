@@ -33,10 +33,10 @@ def cause_in(db: Questions, changes: Changes) -> Callable[..., Any]:
     known, edited = weakref.ref(db), changes.edited
 
     def ask(*args: Any, **options: Any) -> Any:
-        asked = known()
-        if asked is None:
+        database = known()
+        if database is None:
             raise ExplanationError("the database of this delta is gone")
-        return answer("cause", asked, edited, *args, **options)
+        return answer("cause", database, edited, *args, **options)
 
     return ask
 

@@ -147,9 +147,9 @@ def replace(tx: Rows, signed: Signed, keying: Keying) -> tuple[int, int]:
     latest = highest(plain(schema, signed.table), names, keys, keying.versions)
     if not latest.num_rows:
         return 0, 0
-    asked = latest.select(keys).group_by(keys, use_threads=False).aggregate([])
-    held = tx.given_rows(schema.relation + KEYED, asked)
-    gone = tx.given_rows(schema.relation + GONE, asked)
+    distinct_keys = latest.select(keys).group_by(keys, use_threads=False).aggregate([])
+    held = tx.given_rows(schema.relation + KEYED, distinct_keys)
+    gone = tx.given_rows(schema.relation + GONE, distinct_keys)
     words = [_words(schema, keying, held, 1), _words(schema, keying, gone, -1), latest]
     words[2] = latest.select(words[0].column_names).cast(words[0].schema)
     whole = pa.concat_tables(words)

@@ -208,7 +208,7 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     parts = {relation.name for relation in core.relations if relation.of}
     # SQL's sums are reducers of their own; a group that a rule of a text negates stays as it is.
     sums = {fold.source for fold in core.folds if fold.op.startswith("@@")}
-    asked = {relation.name for relation in core.relations if relation.hidden}
+    hidden = {relation.name for relation in core.relations if relation.hidden}
     known: dict[tuple[str, tuple[int, ...]], tuple[str, list[int | None]]] = {}
     for fold in core.folds:
         if fold.has_value and not fold.is_always_there:
@@ -227,9 +227,9 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
         return cache.clause("groups", clause, (name, args), make)
 
     def read(clause: Clause) -> Clause:
-        if heads[clause.head] > 1 or not (clause.head in parts or clause.head in asked):
+        if heads[clause.head] > 1 or not (clause.head in parts or clause.head in hidden):
             return clause
-        same = bodies.get(spelled_without_name(clause)) if clause.head in asked else None
+        same = bodies.get(spelled_without_name(clause)) if clause.head in hidden else None
         if same is not None and home[clause.head] != home[same.source]:
             if same.present is not None:
                 return reading(clause, same.present, clause.args)

@@ -69,12 +69,12 @@ def regex(pattern: str, **options: bool) -> Any:
     except ImportError as error:
         message = "regular expressions need google-re2: pip install 'deltafix[regex]'"
         raise MissingDependencyError(message, extra="regex") from error
-    asked = re2.Options()
-    asked.log_errors = False
+    settings = re2.Options()
+    settings.log_errors = False
     for name, value in options.items():
-        setattr(asked, name, value)
+        setattr(settings, name, value)
     try:
-        return re2.compile(pattern, asked)
+        return re2.compile(pattern, settings)
     except re2.error as error:
         (text,) = error.args
         raise RegexError(
