@@ -116,13 +116,13 @@ def highest(
     many = table.num_rows
     if not many:
         return table
-    places, starts = group_columns([table.column(name) for name in keys])
+    by_key, starts = group_columns([table.column(name) for name in keys])
     ends = np.append(starts[1:], many) - 1
     if not sequence:
-        return table.take(pa.array(np.sort(places[ends])))
+        return table.take(pa.array(np.sort(by_key[ends])))
     sizes = np.diff(np.append(starts, many))
     group = np.empty(many, np.int64)
-    group[places] = np.repeat(np.arange(len(starts)), sizes)
+    group[by_key] = np.repeat(np.arange(len(starts)), sizes)
     ranks = [to_numpy(table.column(name)).astype(np.int64) for name in (*sequence, SIGN)]
     order = np.lexsort((*reversed(ranks), group))
     top = np.ones(many, np.bool_)
@@ -183,11 +183,11 @@ def _settled(schema: Schema, keys: Sequence[str], words: pa.Table) -> pa.Table:
     """One word of each key: of rows of one sequence, the greatest."""
     if not words.num_rows:
         return words
-    places, starts = group_columns([words.column(name) for name in keys])
-    chosen = places[starts]
-    bounds = np.append(starts, len(places))
+    order, starts = group_columns([words.column(name) for name in keys])
+    chosen = order[starts]
+    bounds = np.append(starts, len(order))
     for number in np.flatnonzero(np.diff(bounds) > 1).tolist():
-        tied = places[bounds[number] : bounds[number + 1]]
+        tied = order[bounds[number] : bounds[number + 1]]
         ranks = _ranks(schema, words.take(pa.array(tied)))
         chosen[number] = tied[max(range(len(ranks)), key=ranks.__getitem__)]
     return words.take(pa.array(chosen))

@@ -125,14 +125,14 @@ def apply(
 ) -> tuple[int, int]:
     """As `judge`; what is bad is moved to `signed.bad`. Returns (rows new, rows gone)."""
     judged = judge(tx, signed, policy, times, careful=careful)
-    for reason, places in judged.aside:
-        signed.bad.extend(bad_rows(signed, reason, places))
+    for reason, indices in judged.aside:
+        signed.bad.extend(bad_rows(signed, reason, indices))
     return judged.new, judged.old
 
 
-def bad_rows(signed: Signed, reason: str, places: Ints) -> list[Bad]:
+def bad_rows(signed: Signed, reason: str, indices: Ints) -> list[Bad]:
     """The rows at these places of a table as bad ones."""
-    columns = signed.table.select(list(signed.schema.names)).take(pa.array(places))
+    columns = signed.table.select(list(signed.schema.names)).take(pa.array(indices))
     rows = to_logical(signed.schema, plain(signed.schema, columns)).to_pylist()
     return [Bad(reason, signed.schema.relation, row) for row in rows]
 

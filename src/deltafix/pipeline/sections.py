@@ -113,22 +113,22 @@ def require_reading(where: str, given: Mapping[str, Any], values: dict[str, Any]
         )
         message = f"{where} {shown}; it takes one of table, query and format"
         raise ConfigError(message, key=sources[-1] if sources else "table")
-    mode, what = values["mode"], sources[0]
+    mode, origin = values["mode"], sources[0]
     delta = values["format"] == "delta" and values["path"]
-    if mode == "changes" and what != "table" and not delta:
+    if mode == "changes" and origin != "table" and not delta:
         message = (
             f'{where} mode = "changes" reads the change feed of a table: say table = "NAME", or '
             'format = "delta" and its path; without one, say mode = "snapshot" or mode = "stream"'
         )
         raise ConfigError(message, key="mode", value=mode)
-    if mode == "stream" and what == "query":
+    if mode == "stream" and origin == "query":
         message = f'{where} query cannot be read with mode = "stream"; it takes table or format'
         raise ConfigError(message, key="query", value=values["query"])
     for name in ("path", "schema"):
-        if values[name] and what != "format":
-            message = f"{where} {name} says nothing with {what}; it needs format"
+        if values[name] and origin != "format":
+            message = f"{where} {name} says nothing with {origin}; it needs format"
             raise ConfigError(message, key=name, value=values[name])
-    if what == "query" and values["options"]:
+    if origin == "query" and values["options"]:
         message = f"{where} options say nothing with query; they need table or format"
         raise ConfigError(message, key="options", value=values["options"])
     if mode == "stream" and not values["key"]:

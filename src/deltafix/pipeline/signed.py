@@ -140,9 +140,9 @@ def net_sums(table: pa.Table, names: Sequence[str], sign: str) -> pa.Table:
     if not table.num_rows:
         return table.select(list(names)).append_column(sign, pa.array([], pa.int64()))
     signs = to_numpy(table.column(sign)).astype(np.int64)
-    places, starts = group_columns([table.column(name) for name in names])
-    totals = np.add.reduceat(signs[places], starts)
-    firsts = np.minimum.reduceat(places, starts)
+    order, starts = group_columns([table.column(name) for name in names])
+    totals = np.add.reduceat(signs[order], starts)
+    firsts = np.minimum.reduceat(order, starts)
     kept = totals != 0
     firsts, totals = firsts[kept], totals[kept]
     again = np.argsort(firsts)

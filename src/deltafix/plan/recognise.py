@@ -220,8 +220,8 @@ def _part(literal: Literal) -> Part:
         return (type(literal).__name__, literal.relation), literal.args
     if isinstance(literal, Compare):
         return ("Compare", literal.op, literal.type), (literal.left, literal.right)
-    what = ("Apply", literal.functor, literal.types, literal.result)
-    return what, (literal.target, *literal.args)
+    form = ("Apply", literal.functor, literal.types, literal.result)
+    return form, (literal.target, *literal.args)
 
 
 def _parts(clause: Clause) -> list[Part]:
@@ -237,7 +237,7 @@ def _numbered(parts: Iterable[Part]) -> tuple[object, ...]:
             return slots.setdefault(arg, len(slots))
         return None if arg is None else (arg.type, repr(arg.value))
 
-    return tuple((what, tuple(map(shown, args))) for what, args in parts)
+    return tuple((form, tuple(map(shown, args))) for form, args in parts)
 
 
 def _spelled(clause: Clause) -> object:
@@ -251,7 +251,7 @@ def spelled_without_name(clause: Clause) -> tuple[Any, ...]:
 
 def _outline(clause: Clause) -> object:
     """What clauses of one form have in common, told quickly: their literals without arguments."""
-    return clause.head, tuple(sorted(repr(what) for what, _ in _parts(clause)))
+    return clause.head, tuple(sorted(repr(form) for form, _ in _parts(clause)))
 
 
 def _form(clause: Clause) -> object:
@@ -271,9 +271,9 @@ def _arranged(heads: list[Part], body: list[Part]) -> object:
     colors = dict.fromkeys(slots, 0)
 
     def colored(part: Part) -> str:
-        what, args = part
+        form, args = part
         shown = [colors[a] if isinstance(a, Slot) else a and (a.type, repr(a.value)) for a in args]
-        return repr((what, shown))
+        return repr((form, shown))
 
     def refine() -> None:
         while True:

@@ -95,7 +95,7 @@ def _ordered(
 ) -> tuple[list[str], list[Diagnostic]]:
     """The inline relations, those that others use first; and those that need themselves."""
     needed: dict[str, dict[str, None]] = {r.name: {} for r in program.relations if r.name in names}
-    places: dict[str, Span | None] = {}
+    spans: dict[str, Span | None] = {}
     for rule in rules:
         atoms = [
             a for f in (*rule.heads, rule.body) for a, _ in walk.uses(f) if a.relation in names
@@ -104,7 +104,7 @@ def _ordered(
             if head.relation in names:
                 used = {a.relation: a for a in atoms if a is not head}
                 needed[head.relation].update(dict.fromkeys(used))
-                places.update({name: atom.span for name, atom in used.items()})
+                spans.update({name: atom.span for name, atom in used.items()})
     order: list[str] = []
     diagnostics: list[Diagnostic] = []
     for members in components(needed):
@@ -115,7 +115,7 @@ def _ordered(
             if len(members) > 1:
                 message += f", through `{'`, `'.join(members[1:])}`"
             hint = "remove `inline` from one of them: a recursive relation cannot be written out"
-            diagnostics.append(Diagnostic("DF184", message, places.get(name), hint))
+            diagnostics.append(Diagnostic("DF184", message, spans.get(name), hint))
     return order, diagnostics
 
 
