@@ -241,7 +241,7 @@ def test_agree_needs_stay_in_order_whatever_comes_and_goes(seed: int) -> None:
                 edges = after
         found = {(one[1][0], two[1][0]): count for one, two, count in needs.edges()}
         assert found == edges
-        places = needs.places
+        places = needs.positions
         assert all(places[0, (two,)] < places[0, (one,)] for one, two in edges)
         assert {node[1][0] for node in places} == {node for edge in edges for node in edge}
     assert cycles > EDITS // 20

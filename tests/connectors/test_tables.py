@@ -168,7 +168,7 @@ def test_agree_with_the_view_wherever_an_epoch_stops(
         assert held == rows.epoch
         target.close()
         assert not in_files or "signed" not in vars(rows), "executors read them, not the driver"
-        check(spark, on_spark(one, state)._place, mode, view)
+        check(spark, on_spark(one, state)._table, mode, view)
     assert stops
     assert moves or place not in BY_TURNS
 
@@ -183,7 +183,7 @@ def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
     first, second = (list(epochs(Random("meet"), {}))[at] for at in (0, 1))
     writers = [on_spark(one, state) for _ in range(2)]
     writers[0].apply(first)
-    before = spark.read.table(writers[0]._place).count()
+    before = spark.read.table(writers[0]._table).count()
     met = threading.Barrier(2)
 
     def meet(real: Callable[..., Any]) -> Callable[..., Any]:
@@ -207,8 +207,8 @@ def test_of_two_writers_that_meet_in_one_epoch_one_applies_it(
     for target in writers:
         target.apply(second)  # the one that was refused finds the epoch there
         assert target.epoch() == second.epoch
-    spark.catalog.refreshTable(writers[0]._place)
-    assert spark.read.table(writers[0]._place).count() == wanted
+    spark.catalog.refreshTable(writers[0]._table)
+    assert spark.read.table(writers[0]._table).count() == wanted
 
 
 @needs("iceberg")
@@ -219,7 +219,7 @@ def test_an_iceberg_table_that_went_back_or_lost_its_snapshots(spark, tmp_path) 
     told = list(epochs(Random("back"), view))
     for rows in told:
         target.apply(rows)
-    place = target._place
+    place = target._table
     name = f"{one.values['catalog']}.{one.values['table']}"
     history = spark.sql(f"SELECT snapshot_id FROM {name}.history ORDER BY made_current_at")
     *_, second, _, _ = [row[0] for row in history.collect()]

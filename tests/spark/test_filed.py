@@ -17,7 +17,7 @@ from deltafix.facts.schema import Schema
 from deltafix.pipeline.signed import SIGN, Signed
 from deltafix.spark import net
 from deltafix.spark.filed import Filed, Filing, NetFolder
-from deltafix.spark.sent import Found, Rows
+from deltafix.spark.sent import Output, Rows
 from deltafix.spark.shards import ShardedDatabase
 from deltafix.spark.shards.step import First
 from deltafix.store.folder import folder_at
@@ -35,7 +35,7 @@ def filed(folder: NetFolder) -> list[Filed]:
         arrays = [pa.array(values) for values in columns]
         return Rows(look, pa.Table.from_arrays(arrays, schema=looks[look].columns))
 
-    tasks: list[list[Found]] = [
+    tasks: list[list[Output]] = [
         [rows(0, ["b", "a", "c"], [2, 1, 3], [1, -1, 2], [5, 4, 6])],
         [rows(1, [0.5], [1], [9]), [{"at": [0], "look": 0, "bad": ["odd", "here", {"x": 1}]}]],
     ]

@@ -106,13 +106,13 @@ def analyse(
         files = len(watcher.seen.files)
         answer = shown.answer()
         if form in {"text", "json"}:
-            told = [shown.json(answer, files)] if form == "json" else shown.text(answer)
-            put("".join(f"{line}\n" for line in told), output)
+            report = [shown.json(answer, files)] if form == "json" else shown.text(answer)
+            put("".join(f"{line}\n" for line in report), output)
         elif form == "openlineage":
             from deltafix.analyses.lineage.openlineage import events  # noqa: PLC0415  an extra
 
-            told = map(json.dumps, events(job, namespace, datetime.now(UTC)))
-            put("".join(f"{line}\n" for line in told), output)
+            report = map(json.dumps, events(job, namespace, datetime.now(UTC)))
+            put("".join(f"{line}\n" for line in report), output)
         else:
             folder = os.path.relpath(tree.root).replace(os.sep, "/")
             title = f"deltafix analyse {name}"
@@ -121,9 +121,9 @@ def analyse(
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
             if form == "json":
-                follow(watcher, lambda one: put(f"{shown.change_json(one)}\n"))
+                follow(watcher, lambda change: put(f"{shown.change_json(change)}\n"))
             else:
-                follow(watcher, lambda one: _say_all(shown.change(one)))
+                follow(watcher, lambda change: _say_all(shown.change(change)))
 
 
 def _listing() -> Iterator[str]:
@@ -132,10 +132,10 @@ def _listing() -> Iterator[str]:
 
     for name in ANALYSES:
         try:
-            said = find_analysis(name).title
+            title = find_analysis(name).title
         except MissingDependencyError as error:
-            said = str(error)
-        yield f"{name:<12} {said}"
+            title = str(error)
+        yield f"{name:<12} {title}"
 
 
 def _say_all(lines: Iterable[str]) -> None:

@@ -84,9 +84,9 @@ def callers(
     """Who calls SYMBOL: functions, methods, and modules for calls outside of functions."""
     check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
-        found = questions.callers(symbol)
-        none = "" if found else questions.why_none(symbol)
-    _Asked("callers", [symbol], tree, form, output).answer(found, limit, none=none, quiet=quiet)
+        chains = questions.callers(symbol)
+        none = "" if chains else questions.why_none(symbol)
+    _Asked("callers", [symbol], tree, form, output).answer(chains, limit, none=none, quiet=quiet)
 
 
 @ask.command(cls=_Asking, context_settings=_EXTRA)
@@ -104,9 +104,9 @@ def reaches(
     """Who reaches SYMBOL by calls, directly or not; the nearest first, each with a shortest way."""
     check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
-        found = questions.reaches(symbol)
-        none = "" if found else questions.why_none(symbol)
-    _Asked("reaches", [symbol], tree, form, output).answer(found, limit, none=none, quiet=quiet)
+        chains = questions.reaches(symbol)
+        none = "" if chains else questions.why_none(symbol)
+    _Asked("reaches", [symbol], tree, form, output).answer(chains, limit, none=none, quiet=quiet)
 
 
 @ask.command(cls=_Asking, context_settings=_EXTRA)
@@ -126,10 +126,10 @@ def path(
     """A shortest way of calls from one symbol to another, a line each step."""
     check_output(form, output)
     with _questions(tree, exclude, spark=spark, quiet=quiet) as questions:
-        found = questions.path(caller, callee)
-        none = "" if found else questions.why_none(caller, callee)
+        chain = questions.path(caller, callee)
+        none = "" if chain else questions.why_none(caller, callee)
     asked = _Asked("path", [caller, callee], tree, form, output)
-    asked.answer([found] if found else [], none=none, quiet=quiet)
+    asked.answer([chain] if chain else [], none=none, quiet=quiet)
 
 
 @ask.command()
@@ -160,14 +160,14 @@ def impact(
     check_output(form, output)
     with _questions(tree, exclude, named, spark=spark, quiet=quiet) as questions:
         affected = questions.impact(named)
-    found = [one for one in affected if one.test or not tests]
+    answers = [answer for answer in affected if answer.test or not tests]
     given = ", ".join(named)
     none = (
         f"nothing in the tree imports {given}" if not affected else
         f"{given}: {plural(len(affected), 'file')} affected, none of which is a test"
     )  # fmt: skip
     asked = _Asked("impact", [str(file) for file in files], tree, form, output, bare=tests)
-    asked.answer(found, limit, none=none, quiet=quiet)
+    asked.answer(answers, limit, none=none, quiet=quiet)
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def _questions(
         raise SourceError(f"{folder} is not a folder: write --in FOLDER")
     tree = CALL_GRAPH.tree(folder, exclude or ())
     if files:
-        require_files(files, [one for one in tree.scan().files if one.endswith(".py")])
+        require_files(files, [file for file in tree.scan().files if file.endswith(".py")])
     prepare_kernel(quiet=quiet)
     with Job(CALL_GRAPH) as job:
         watched(tree, job, CALL_GRAPH, spark=spark, quiet=quiet)
@@ -209,7 +209,7 @@ class _Asked:
 
     def answer(
         self,
-        found: Sequence[Chain] | Sequence[Affected],
+        answers: Sequence[Chain] | Sequence[Affected],
         limit: int | None = None,
         *,
         none: str,
@@ -221,7 +221,7 @@ class _Asked:
         """
         from deltafix.analyses.formats import write_tables  # noqa: PLC0415  as below
 
-        shown, total = found[:limit], len(found)
+        shown, total = answers[:limit], len(answers)
         if self.form == "json":
             put(self._json(shown, total, none), self.output)
         elif self.form == "text":
@@ -241,7 +241,7 @@ class _Asked:
         data = {
             "version": 1, "event": "answer", "question": self.question, "asked": list(self.asked),
             "root": str(self.tree.resolve()), "total": total,
-            "rows": [one.as_data() for one in shown],
+            "rows": [answer.as_data() for answer in shown],
         } | ({} if total else {"none": none})  # fmt: skip
         return f"{json.dumps(data, ensure_ascii=False)}\n"
 
@@ -266,7 +266,7 @@ class _Asked:
             types: list[BaseType] = ["symbol", "symbol", "number", "symbol"]
             schema = Schema.of(self.question, names, types[: len(names)])
         rows = list(self._rows(shown))
-        return Table(schema, [row for row, _ in rows], places=[[place] for _, place in rows])
+        return Table(schema, [row for row, _ in rows], places=[[location] for _, location in rows])
 
     def _rows(
         self, shown: Sequence[Chain] | Sequence[Affected]
@@ -274,17 +274,17 @@ class _Asked:
         """A row for each answer, of a path for each step, and where it stands."""
         from deltafix.analyses.call_graph.questions import Chain  # noqa: PLC0415  as below
 
-        for one in shown:
-            if not isinstance(one, Chain):
-                path, *via = (_seen(self.tree, step) for step in one.steps)
-                yield (path, "yes" if one.test else "no", ", ".join(via[:-1])), (path, 1)
+        for answer in shown:
+            if not isinstance(answer, Chain):
+                path, *via = (_seen(self.tree, step) for step in answer.steps)
+                yield (path, "yes" if answer.test else "no", ", ".join(via[:-1])), (path, 1)
             elif self.question == "path":
-                for symbol, place in zip(one.steps, one.places, strict=True):
-                    path, line = _seen(self.tree, place[0]), place[1]
+                for symbol, location in zip(answer.steps, answer.places, strict=True):
+                    path, line = _seen(self.tree, location[0]), location[1]
                     yield (symbol, path, line), (path, line)
             else:
-                path, line = _seen(self.tree, one.places[0][0]), one.places[0][1]
-                yield (one.symbol, path, line, ", ".join(one.steps[1:-1])), (path, line)
+                path, line = _seen(self.tree, answer.places[0][0]), answer.places[0][1]
+                yield (answer.symbol, path, line, ", ".join(answer.steps[1:-1])), (path, line)
 
     def _graph(self, shown: Sequence[Chain] | Sequence[Affected]) -> Table:
         """The steps of all ways: who calls whom, or which file imports which."""
@@ -292,7 +292,7 @@ class _Asked:
         from deltafix.facts.schema import Schema  # noqa: PLC0415
 
         is_files = self.question == "impact"
-        ways = [[_seen(self.tree, s) if is_files else s for s in one.steps] for one in shown]
+        ways = [[_seen(self.tree, s) if is_files else s for s in answer.steps] for answer in shown]
         steps = dict.fromkeys(step for way in ways for step in pairwise(way))
         names = ("importer", "imported") if is_files else ("caller", "callee")
         schema = Schema.of(self.question, names, ["symbol"] * 2)

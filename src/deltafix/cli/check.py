@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, as_given, brought, reading
 from deltafix.cli.console import prepare_kernel
+from deltafix.cli.program_options import (
+    FunctorsFile,
+    Include,
+    Macros,
+    WordSize,
+    as_given,
+    read_functors,
+    reading,
+)
 from deltafix.cli.sql import Dialect
 from deltafix.diagnostics import plural
 from deltafix.errors import ProgramError, SqlAbortedError, SqlError
@@ -48,19 +56,21 @@ def check(
     Exit code 0 if there is no error, 2 otherwise.
     """
     given = as_given(reading(word_size, include, macros))
-    found = {
+    reports = {
         path: _of_sql(path, dialect) if path.suffix == ".sql" else _of_rules(path, functors, given)
         for path in programs
     }
     if form == "json":
-        report = [_finding(path, item) for path, one in found.items() for item in one.diagnostics]
-        sys.stdout.write(json.dumps(report, indent=2) + "\n")
+        findings = [
+            _finding(path, item) for path, report in reports.items() for item in report.diagnostics
+        ]
+        sys.stdout.write(json.dumps(findings, indent=2) + "\n")
     else:
-        for path, one in found.items():
-            if one.diagnostics:
-                sys.stdout.write(one.shown + "\n")
-            sys.stdout.write(f"{path}: {one.summary}\n")
-    if any(one.is_wrong for one in found.values()):
+        for path, report in reports.items():
+            if report.diagnostics:
+                sys.stdout.write(report.shown + "\n")
+            sys.stdout.write(f"{path}: {report.summary}\n")
+    if any(report.is_wrong for report in reports.values()):
         raise typer.Exit(2)
 
 
@@ -71,7 +81,7 @@ _MAKES: Final = re.compile(
 )
 
 
-class _Found(NamedTuple):
+class _Report(NamedTuple):
     """What is found in a program: as data, as text, and in a line."""
 
     diagnostics: Sequence[Diagnostic]
@@ -80,40 +90,44 @@ class _Found(NamedTuple):
     is_wrong: bool
 
 
-def _of_sql(path: Path, dialect: Dialect) -> _Found:
+def _of_sql(path: Path, dialect: Dialect) -> _Report:
     import deltafix.sql as door  # noqa: PLC0415  quick --help
 
     text = read_text(path)
     prepare_kernel()
-    found: list[SqlError] = []
+    errors: list[SqlError] = []
     lost: set[str] = set()
 
     def wrong(error: SqlError, words: str) -> None:
-        told = re.fullmatch(r"unknown (?:table|view) '(.*)'", error.diagnostics[0].message)
-        follows = isinstance(error, SqlAbortedError) or (told is not None and told[1] in lost)
+        unknown = re.fullmatch(r"unknown (?:table|view) '(.*)'", error.diagnostics[0].message)
+        follows = isinstance(error, SqlAbortedError) or (unknown is not None and unknown[1] in lost)
         if not follows:
-            found.append(error)
-        made = _MAKES.match(words)
-        if made is not None:
-            lost.add(made[1].strip('"`').lower())
+            errors.append(error)
+        created = _MAKES.match(words)
+        if created is not None:
+            lost.add(created[1].strip('"`').lower())
 
     with door.connect(dialect=dialect) as db:
         try:
             for _ in db.run(text, (), str(path), wrong):
                 pass
         except SqlError as error:  # the text cannot be read to its end
-            found.append(error)
-        if found:
-            told = [one for error in found for one in error.diagnostics]
-            return _Found(told, "\n".join(map(str, found)), plural(len(told), "error"), True)
+            errors.append(error)
+        if errors:
+            diagnostics = [diagnostic for error in errors for diagnostic in error.diagnostics]
+            return _Report(
+                diagnostics, "\n".join(map(str, errors)), plural(len(diagnostics), "error"), True
+            )
         sizes = ((db.catalog.tables, "table"), (db.catalog.views, "view"))
         size = ", ".join(plural(len(parts), noun) for parts, noun in sizes)
-    return _Found((), "", f"ok: {size}", False)
+    return _Report((), "", f"ok: {size}", False)
 
 
-def _of_rules(path: Path, functors: Path | None, given: Given) -> _Found:
-    found = _analyse(path, functors, given)
-    return _Found(found.diagnostics, found.render(), _summary(found), bool(found.errors))
+def _of_rules(path: Path, functors: Path | None, given: Given) -> _Report:
+    analysis = _analyse(path, functors, given)
+    return _Report(
+        analysis.diagnostics, analysis.render(), _summary(analysis), bool(analysis.errors)
+    )
 
 
 def _analyse(path: Path, functors: Path | None, given: Given) -> Analysis:
@@ -121,27 +135,29 @@ def _analyse(path: Path, functors: Path | None, given: Given) -> Analysis:
     from deltafix.datalog.load import analyse, read_bytes  # noqa: PLC0415  quick --help
     from deltafix.plan.build import analysed  # noqa: PLC0415
 
-    found = analyse(read_bytes(path), str(path), given)
-    if found.errors:
-        return found
+    analysis = analyse(read_bytes(path), str(path), given)
+    if analysis.errors:
+        return analysis
     try:
-        brought(found.program, functors)
+        read_functors(analysis.program, functors)
     except ProgramError as refused:
-        return replace(found, diagnostics=(*found.diagnostics, *refused.diagnostics))
-    return analysed(found)
+        return replace(analysis, diagnostics=(*analysis.diagnostics, *refused.diagnostics))
+    return analysed(analysis)
 
 
-def _summary(found: Analysis) -> str:
-    if found.errors:
-        return f"{plural(len(found.errors), 'error')}, {plural(len(found.warnings), 'warning')}"
+def _summary(analysis: Analysis) -> str:
+    if analysis.errors:
+        return (
+            f"{plural(len(analysis.errors), 'error')}, {plural(len(analysis.warnings), 'warning')}"
+        )
     from deltafix.rules.strata import strata  # noqa: PLC0415  quick --help
 
-    program = found.program
+    program = analysis.program
     sizes = ((program.relations, "relation"), (program.rules, "rule"))
     size = ", ".join(plural(len(parts), noun) for parts, noun in sizes)
-    recursive = sum(one.recursive for one in strata(program))
+    recursive = sum(stratum.recursive for stratum in strata(program))
     size += f", {plural(recursive, 'recursive stratum', 'recursive strata')}"
-    warnings = f", {plural(len(found.warnings), 'warning')}" if found.warnings else ""
+    warnings = f", {plural(len(analysis.warnings), 'warning')}" if analysis.warnings else ""
     return f"ok: {size}{warnings}"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from deltafix.cli.brought import as_reducer
+from deltafix.cli.program_options import as_reducer
 from deltafix.errors import ReducerError
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ def check_reducer(
     from deltafix.reactive.check import check_reducer as check  # noqa: PLC0415  quick --help
 
     given = None if values is None else sample_values(values)
-    found = [find_reducer(name) for name in reducers]
+    loaded = [find_reducer(name) for name in reducers]
     broken = False
-    for reducer in found:
+    for reducer in loaded:
         tried = given or getattr(reducer, "examples", None) or SAMPLES[kind]
         report = check(reducer, tried, cases=cases, seed=seed)
         broken = broken or not report
@@ -74,18 +74,22 @@ def find_reducer(name: str) -> Reducer[Any, Any, Any]:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        found: Any = import_module(module_name)
+        target: Any = import_module(module_name)
     except Exception as error:  # the user's module: whatever it raises is said in one line
         raise ReducerError(
             f"cannot import {module_name!r}: {type(error).__name__}: {error}"
         ) from error
     for part in attribute.split("."):
-        if not hasattr(found, part):
-            reducers = [one for one in vars(found) if isinstance(getattr(found, one), Reducer)]
+        if not hasattr(target, part):
+            reducers = [
+                candidate
+                for candidate in vars(target)
+                if isinstance(getattr(target, candidate), Reducer)
+            ]
             known = ", ".join(reducers) or "none"
             raise ReducerError(f"{module_name!r} has no {attribute!r}; reducers in it: {known}")
-        found = getattr(found, part)
-    return as_reducer(name, found)
+        target = getattr(target, part)
+    return as_reducer(name, target)
 
 
 def sample_values(text: str) -> list[Any]:

@@ -82,30 +82,30 @@ def churn(
     chosen = find_analysis(analysis)
     if analysis == _DEAD_CODE:
         make, came, went = _dead_code(roots, tests, framework, confidence, also), "died", "rose"
-        said = "dead symbol"
+        noun = "dead symbol"
         if also:
-            chosen, came, went, said = UNUSED, "found", "mended", "finding"
+            chosen, came, went, noun = UNUSED, "found", "mended", "finding"
     elif roots or framework or also or not tests:
         raise typer.BadParameter(
             "--roots, --framework, --no-tests and --also are for dead-code alone"
         )
     else:
-        make, came, went, said = _job(chosen), "came", "went", "row"
-    found = Repository.at(repository)
-    first, commits = found.commits(revisions)
+        make, came, went, noun = _job(chosen), "came", "went", "row"
+    history = Repository.at(repository)
+    first, commits = history.commits(revisions)
     tree = chosen.tree(repository, exclude or ())
     prepare_kernel(quiet=quiet)
     with ExitStack() as stack:
         with progress("reading the first commit", quiet=quiet):
-            opened = Replay(found, tree, chosen.extract, make, first, sample=sample)
+            opened = Replay(history, tree, chosen.extract, make, first, sample=sample)
             replay = stack.enter_context(opened)
         start = replay.first
         before = replay.job.standing() if form == "markdown" else {}
         _tell_skipped(start, quiet=quiet)
         if form == "text":
             held = f"{plural(start.files, 'file')}, {plural(start.held, 'fact')}"
-            there = plural(start.change.sizes()[0], said)
-            _say(f"{start.commit.short}: {held}, {there}, {start.work.seconds:.2f} s")
+            rows = plural(start.change.sizes()[0], noun)
+            _say(f"{start.commit.short}: {held}, {rows}, {start.work.seconds:.2f} s")
             _say(_head(came, went))
         scratch = start.work
         reports: list[CommitReport[Any]] = []
@@ -143,7 +143,7 @@ def _dead_code(
         tests=tests,
         frameworks=framework or (),
         confidence=confidence,
-        also=[one.value for one in also or ()],
+        also=[kind.value for kind in also or ()],
     )
 
 
@@ -160,21 +160,21 @@ def _head(came: str, went: str) -> str:
     )
 
 
-def _row(one: CommitReport[Any], scratch: Work) -> str:
-    share = one.work.touched / max(scratch.touched, 1)
-    sampled = f"{one.scratch.seconds:8.3f}" if one.scratch is not None else f"{'':8}"
-    subject = one.commit.subject
+def _row(report: CommitReport[Any], scratch: Work) -> str:
+    share = report.work.touched / max(scratch.touched, 1)
+    sampled = f"{report.scratch.seconds:8.3f}" if report.scratch is not None else f"{'':8}"
+    subject = report.commit.subject
     short = subject if len(subject) <= _WIDTH else subject[: _WIDTH - 1] + "…"
-    came, went = one.change.sizes()
+    came, went = report.change.sizes()
     return (
-        f"{one.commit.short:<10} {one.files:>5} {came:>5} "
-        f"{went:>5} {one.facts_changed:>7} {one.work.touched:>8} "
-        f"{share:>8.1%} {one.work.seconds:>8.3f} {sampled}  {short}"
+        f"{report.commit.short:<10} {report.files:>5} {came:>5} "
+        f"{went:>5} {report.facts_changed:>7} {report.work.touched:>8} "
+        f"{share:>8.1%} {report.work.seconds:>8.3f} {sampled}  {short}"
     )
 
 
-def _lines(one: CommitReport[Any]) -> Iterator[str]:
-    for sign, side in zip("+-", one.change.sides(), strict=True):
+def _lines(report: CommitReport[Any]) -> Iterator[str]:
+    for sign, side in zip("+-", report.change.sides(), strict=True):
         yield from (f"  {sign} {line}" for line in side)
 
 
@@ -197,7 +197,7 @@ def _document(
             "event": "churn",
             "analysis": analysis,
             "start": replay.first.as_data(),
-            "commits": [one.as_data() for one in reports],
+            "commits": [report.as_data() for report in reports],
             "summary": asdict(summary),
         },
         ensure_ascii=False,
@@ -217,7 +217,7 @@ def _comment(
     for sign, title, side in (("+", "new", came), ("-", "no longer", went)):
         if not side:
             continue
-        rows = [(sign, one.where, one.what) for one in side[:_MOST]]
+        rows = [(sign, standing.where, standing.what) for standing in side[:_MOST]]
         lines += ["", markdown_table(("", "where", title), rows)]
         if len(side) > _MOST:
             lines += ["", f"and {len(side) - _MOST:,} more"]
@@ -230,19 +230,19 @@ def _commits(reports: list[CommitReport[Any]], first: Work, came: str, went: str
 
     rows = []
     scratch = first
-    for one in reports:
-        scratch = one.scratch or scratch
-        share = one.work.touched / max(scratch.touched, 1)
-        counts = (one.files, *one.change.sizes(), one.facts_changed)
-        rows.append((one.commit.short, *map(str, counts), f"{share:.1%}", one.commit.subject))
+    for report in reports:
+        scratch = report.scratch or scratch
+        share = report.work.touched / max(scratch.touched, 1)
+        counts = (report.files, *report.change.sizes(), report.facts_changed)
+        rows.append((report.commit.short, *map(str, counts), f"{share:.1%}", report.commit.subject))
     head = ("commit", "files", came, went, "facts", "touched of a full run", "subject")
     more = [] if len(rows) <= _COMMITS else ["", f"the last {_COMMITS} of {len(rows):,}"]
     return "\n".join([markdown_table(head, rows[-_COMMITS:]), *more])
 
 
-def _tell_skipped(one: CommitReport[Any], *, quiet: bool) -> None:
-    for path, reason in sorted(one.skipped.items()):
-        note(f"note: {one.commit.short}: {path} skipped: {reason}", quiet=quiet)
+def _tell_skipped(report: CommitReport[Any], *, quiet: bool) -> None:
+    for path, reason in sorted(report.skipped.items()):
+        note(f"note: {report.commit.short}: {path} skipped: {reason}", quiet=quiet)
 
 
 def _say(text: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from deltafix.cli.brought import reading
+from deltafix.cli.program_options import reading
 from deltafix.errors import DeltafixError
 
 
@@ -31,7 +31,7 @@ def views(ctx: typer.Context) -> list[str]:
         program = find_analysis(_first(ctx, "name")).load_program()
     except DeltafixError:  # there is none of that name, or its parser is not installed
         return []
-    return [one.name for one in program.relations]
+    return [relation.name for relation in program.relations]
 
 
 def relations(ctx: typer.Context) -> list[str]:
@@ -44,7 +44,7 @@ def relations(ctx: typer.Context) -> list[str]:
         program = Program.from_file(Path(_first(ctx, "program_file")), **options)
     except DeltafixError:  # it is not there, or has errors
         return []
-    return [one.name for one in program.relations]
+    return [relation.name for relation in program.relations]
 
 
 def _first(ctx: typer.Context, name: str) -> Any:

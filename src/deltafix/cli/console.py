@@ -42,11 +42,11 @@ def _console(what: str) -> Console | None:
     """Where something may move. A terminal that cannot redraw (TERM=dumb) gets a line."""
     from rich.console import Console  # noqa: PLC0415  130 ms, for terminals only
 
-    found = Console(stderr=True)
-    if found.is_dumb_terminal:
+    console = Console(stderr=True)
+    if console.is_dumb_terminal:
         note(what)
         return None
-    return found
+    return console
 
 
 class _Line:
@@ -62,7 +62,7 @@ class _Line:
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._shown: Progress | None = None
-        self._told = False
+        self._is_printed = False
         self._counted = (0, 0, 0.0)  # what was done at first, of how much, and when
         self._left = ""
 
@@ -77,11 +77,11 @@ class _Line:
         from rich.table import Column  # noqa: PLC0415
 
         with self._lock:
-            if self._timer is not threading.current_thread() or self._told:
+            if self._timer is not threading.current_thread() or self._is_printed:
                 return
             console = _console(self._what)
             if console is None:
-                self._told = True  # in a line that stays: once is enough
+                self._is_printed = True  # in a line that stays: once is enough
                 return
             text = Column(no_wrap=True, overflow="ellipsis")
             self._shown = progress.Progress(
@@ -105,8 +105,8 @@ class _Line:
             if of:
                 self._left = self._rest(done, of)
             if self._shown is not None:
-                one = self._shown.task_ids[0]
-                self._shown.update(one, description=self._what, left=self._left)
+                task = self._shown.task_ids[0]
+                self._shown.update(task, description=self._what, left=self._left)
 
     def _rest(self, done: int, of: int) -> str:
         """How much is done, and how long the rest takes if it goes on as until now."""
@@ -186,7 +186,7 @@ def prepare_kernel(*, quiet: bool = False) -> None:
     if not sys.stderr.isatty():
         note(f"deltafix: {what} …", quiet=quiet)
     with progress(what, quiet=quiet):
-        prepare(partial(tell, what), told=True)
+        prepare(partial(tell, what), quiet=True)
 
 
 def require_packages(command: str, packages: Mapping[str, str]) -> None:

@@ -116,56 +116,66 @@ class _Files:
         db = self._project.connection
         total = 0
         tables = self._project.of("source", "seed", state="table")
-        for number, one in enumerate(tables):
-            path = self._path(one)
+        for number, table in enumerate(tables):
+            path = self._path(table)
             stamp = _stamp(path) if path is not None else None
-            if one.name in self._stamps and stamp == self._stamps[one.name]:
+            if table.name in self._stamps and stamp == self._stamps[table.name]:
                 continue
-            is_first = one.name not in self._stamps
-            self._stamps[one.name] = stamp
+            is_first = table.name not in self._stamps
+            self._stamps[table.name] = stamp
             if path is None or stamp is None:
                 files = (
                     f"no {path}"
                     if path is not None
-                    else f"no {one.name}.parquet and no {one.name}.csv in {self._facts}"
+                    else f"no {table.name}.parquet and no {table.name}.csv in {self._facts}"
                 )
                 if is_first:
-                    note(f"note: {one.shown} has no rows: {files}", quiet=self._quiet)
+                    note(f"note: {table.shown} has no rows: {files}", quiet=self._quiet)
                 else:
-                    note(f"{one.shown} is gone ({files}); its rows before stay", quiet=False)
+                    note(f"{table.shown} is gone ({files}); its rows before stay", quiet=False)
                 continue
-            columns = db.catalog.tables[one.name].relation.columns
-            tell(f"taking in {one.shown}", number, len(tables))
+            columns = db.catalog.tables[table.name].relation.columns
+            tell(f"taking in {table.shown}", number, len(tables))
             try:
                 # Of a source only what models read is declared.
-                nulls = one.nulls if self._is_own(one, path) else "bare"
-                rows, _ = read_table(path, columns, one.delimiter, nulls)
-                total += self._project.load(one.name, rows)
+                nulls = table.nulls if self._is_own(table, path) else "bare"
+                rows, _ = read_table(path, columns, table.delimiter, nulls)
+                total += self._project.load(table.name, rows)
             except DeltafixError as error:
                 if is_first:
                     raise
                 note(f"{error}\nits rows before stay", quiet=False)
         return total
 
-    def _is_own(self, one: Relation, path: Path) -> bool:
+    def _is_own(self, relation: Relation, path: Path) -> bool:
         """Whether dbt, too, reads this file."""
-        return one.kind == "seed" or path == (self._project.folder.resolve() / one.file).resolve()
+        return (
+            relation.kind == "seed"
+            or path == (self._project.folder.resolve() / relation.file).resolve()
+        )
 
-    def _path(self, one: Relation) -> Path | None:
-        if one.kind == "seed":
+    def _path(self, relation: Relation) -> Path | None:
+        if relation.kind == "seed":
             folder = self._project.folder.resolve()
-            path = (folder / one.path).resolve()
+            path = (folder / relation.path).resolve()
             if not path.is_relative_to(folder):
-                raise DbtError(f"seed {one.shown}: {one.path} is not in {folder}", value=one.path)
+                raise DbtError(
+                    f"seed {relation.shown}: {relation.path} is not in {folder}",
+                    value=relation.path,
+                )
             return path
-        said = one.shown.rpartition(".")[2]  # with capitals that the adapter's names have not
-        names = dict.fromkeys([one.name, said if said.lower() == one.name else one.name])
-        found = [self._facts / f"{n}.{kind}" for n in names for kind in ("parquet", "csv")]
-        if one.file:  # where dbt reads it, if that is the project's own
+        spelled = relation.shown.rpartition(".")[
+            2
+        ]  # with capitals that the adapter's names have not
+        names = dict.fromkeys(
+            [relation.name, spelled if spelled.lower() == relation.name else relation.name]
+        )
+        candidates = [self._facts / f"{n}.{kind}" for n in names for kind in ("parquet", "csv")]
+        if relation.file:  # where dbt reads it, if that is the project's own
             folder = self._project.folder.resolve()
-            there = (folder / one.file).resolve()
-            found += [there] if there.is_relative_to(folder) else []
-        return next((path for path in found if path.is_file()), None)
+            own = (folder / relation.file).resolve()
+            candidates += [own] if own.is_relative_to(folder) else []
+        return next((path for path in candidates if path.is_file()), None)
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
@@ -176,50 +186,52 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return about.st_mtime_ns, about.st_size
 
 
-def _count(project: Project, one: Relation) -> int:
-    (row,) = project.connection.execute(f'SELECT COUNT(*) FROM "{one.name}"')  # noqa: S608
+def _count(project: Project, relation: Relation) -> int:
+    (row,) = project.connection.execute(f'SELECT COUNT(*) FROM "{relation.name}"')  # noqa: S608
     return int(str(row[0]))
 
 
 def _say(project: Project, form: str) -> None:
     lines = []
-    for one in project.relations:
-        rows = _count(project, one) if one.state in ("table", "maintained") else None
-        lines.append({**asdict(one), "rows": rows})
+    for relation in project.relations:
+        rows = _count(project, relation) if relation.state in ("table", "maintained") else None
+        lines.append({**asdict(relation), "rows": rows})
     if form == "json":
         sys.stdout.write(json.dumps({"relations": lines}, indent=1) + "\n")
     else:
-        width = max((len(one.shown) for one in project.relations), default=0)
-        for one, line in zip(project.relations, lines, strict=True):
-            sys.stdout.write(f"{one.kind:<8} {one.shown:<{width}}  {_status(one, line['rows'])}\n")
+        width = max((len(relation.shown) for relation in project.relations), default=0)
+        for relation, line in zip(project.relations, lines, strict=True):
+            sys.stdout.write(
+                f"{relation.kind:<8} {relation.shown:<{width}}  {_status(relation, line['rows'])}\n"
+            )
     sys.stdout.flush()
 
 
-def _status(one: Relation, rows: int | None) -> str:
-    if one.state == "refused":
-        return f"refused: {one.why}"
-    if one.state == "waits":
-        return f"waits for {one.why}"
-    if one.kind == "test":
+def _status(relation: Relation, rows: int | None) -> str:
+    if relation.state == "refused":
+        return f"refused: {relation.why}"
+    if relation.state == "waits":
+        return f"waits for {relation.why}"
+    if relation.kind == "test":
         return "passes" if rows == 0 else f"fails: {plural(rows or 0, 'row')}"
-    said = f"{one.state}, {plural(rows or 0, 'row')}"
-    said += f", {', '.join(one.keys)}" if one.keys else ""
-    return said + "".join(f"\n{_BELOW}{text}" for text in one.untaken)
+    status = f"{relation.state}, {plural(rows or 0, 'row')}"
+    status += f", {', '.join(relation.keys)}" if relation.keys else ""
+    return status + "".join(f"\n{_BELOW}{text}" for text in relation.untaken)
 
 
 def _write(project: Project, folder: Path) -> None:
     from deltafix.sql.files import write_view  # noqa: PLC0415  pyarrow is slow
 
-    for one in project.of("model", state="maintained"):
-        table = project.connection.execute(f'SELECT * FROM "{one.name}"').to_arrow()  # noqa: S608
-        write_view(table, one.name, folder)
+    for relation in project.of("model", state="maintained"):
+        table = project.connection.execute(f'SELECT * FROM "{relation.name}"').to_arrow()  # noqa: S608
+        write_view(table, relation.name, folder)
 
 
 def _follow(
     project: Project, files: _Files, interval: float, changes: int | None, *, quiet: bool
 ) -> None:
-    for one in project.of("model", "test", state="maintained"):
-        project.connection.subscribe(one.name, print_delta)
+    for relation in project.of("model", "test", state="maintained"):
+        project.connection.subscribe(relation.name, print_delta)
     note("watching the sources' files, Ctrl-C ends", quiet=quiet)
     left = changes
     while left is None or left > 0:

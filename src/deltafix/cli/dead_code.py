@@ -127,7 +127,7 @@ def dead_code(
         frameworks=framework or (),
         ran=ran,
         confidence=confidence,
-        also=[one.value for one in also or ()],
+        also=[kind.value for kind in also or ()],
     ) as job:
         many = extractor(tree, job.analysis.extract, spark=spark, quiet=quiet)
         watcher = Watcher(tree, job, job.analysis.extract, many)
@@ -151,9 +151,9 @@ def dead_code(
         put(shown, output)
         if watch:
             note(f"watching {path}, Ctrl-C ends", quiet=quiet)
-            follow(watcher, lambda one: put(_shown_change(_new(one, known), form)))
-        found = known.split(job.answer())[0]
-    if found:
+            follow(watcher, lambda change: put(_shown_change(_new(change, known), form)))
+        findings = known.split(job.answer())[0]
+    if findings:
         raise typer.Exit(_FOUND)
 
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, prepare_kernel, printing, progress
-from deltafix.cli.inputs import FACT_DIR, Strict, found_facts, read_inputs, warner
+from deltafix.cli.inputs import FACT_DIR, Strict, facts_folder, read_inputs, warner
 from deltafix.cli.loaded import loaded
+from deltafix.cli.program_options import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.sql import take_files
 from deltafix.paths import read_text
 from deltafix.plan.recognise import same_rule
@@ -64,7 +64,7 @@ def diff(
 
     Of two scripts of SQL, those of views, over each table's file (<table>.parquet or .csv).
     """
-    if ".sql" in {one.suffix for one in (old, new) if one is not None}:
+    if ".sql" in {path.suffix for path in (old, new) if path is not None}:
         if functors is not None or word_size is not None or any((remove, add, include, macros)):
             raise typer.BadParameter("scripts of SQL are compared with -F and -q")
         if strict or new is None or old.suffix != new.suffix:
@@ -76,7 +76,7 @@ def diff(
     if new is None and not (remove or add):
         raise typer.BadParameter("name the other program, or rules to --add and --remove")
     options = reading(word_size, include, macros)
-    facts = found_facts(Program.from_file(old, **options), facts, quiet=quiet)
+    facts = facts_folder(Program.from_file(old, **options), facts, quiet=quiet)
     whole = None if new is None else Program.from_file(new, **options)
     with loaded(old, facts, functors, options, strict=strict, quiet=quiet) as db:
         before, known = db.program, set(db.schemas)
@@ -115,10 +115,10 @@ def _diff_views(old: Path, new: Path, facts: Path, *, quiet: bool) -> None:
             note(f"{script} has no {', '.join(sorted(gone))}", quiet=quiet)
     lines = []
     for name, (names, rows) in after.items():
-        were, there = before.get(name, (names, Counter[str]()))
+        were, counts = before.get(name, (names, Counter[str]()))
         if were != names:
             note(f"{name} has the columns {names}, not {were}", quiet=quiet)
-        for sign, some in (("-", there - rows), ("+", rows - there)):
+        for sign, some in (("-", counts - rows), ("+", rows - counts)):
             lines += [f"{sign}{name}\t{line}\n" for line in sorted(some.elements())]
     with printing():
         sys.stdout.writelines(lines)
@@ -137,12 +137,12 @@ def _view_rows(script: Path, facts: Path, *, quiet: bool) -> dict[str, tuple[str
         for _ in db.run(read_text(script), (), str(script)):
             pass
         take_files(db, facts, whole=True, quiet=quiet)
-        found = {}
+        views = {}
         for name in db.catalog.views:
             cursor = db.execute(f'SELECT * FROM "{name}"')  # noqa: S608
-            columns = ", ".join(f"{one} {kind}" for one, kind, *_ in cursor.description or ())
-            found[name] = columns, Counter(map(line_of, cursor))
-        return found
+            columns = ", ".join(f"{column} {kind}" for column, kind, *_ in cursor.description or ())
+            views[name] = columns, Counter(map(line_of, cursor))
+        return views
 
 
 def _views(delta: Delta, program: ast.Program) -> Delta:
@@ -167,9 +167,9 @@ def _named(old: ast.Program, new: ast.Program) -> Iterator[str]:
 
 def _more_inputs(db: Database, known: set[str], facts: Path, *, strict: bool, quiet: bool) -> Delta:
     """Load the inputs that only the new program has."""
-    told = warner(strict=strict, quiet=quiet)
+    warn = warner(strict=strict, quiet=quiet)
     with db.transaction() as tx:
-        for name, rows in read_inputs(db.program, db.schemas, facts, told):
+        for name, rows in read_inputs(db.program, db.schemas, facts, warn):
             if name not in known:
                 tx.insert(name, rows)
     return tx.delta

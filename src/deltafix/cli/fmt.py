@@ -55,7 +55,7 @@ def _text(data: bytes, path: Path) -> str:
     from deltafix.diagnostics import render_all  # noqa: PLC0415
     from deltafix.errors import ProgramError  # noqa: PLC0415
 
-    source, found = decode(data, str(path))
-    if found:
-        raise ProgramError(render_all(found, {str(path): source.text}), found)
+    source, diagnostics = decode(data, str(path))
+    if diagnostics:
+        raise ProgramError(render_all(diagnostics, {str(path): source.text}), diagnostics)
     return source.text

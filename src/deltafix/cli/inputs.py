@@ -68,32 +68,37 @@ def read_inputs(
     program: Program,
     schemas: Mapping[str, Schema],
     folder: Path,
-    told: Callable[[str], None] | None,
+    warn: Callable[[str], None] | None,
     *,
     may_lack: bool = False,
 ) -> list[tuple[str, Any]]:
     """Relation and rows of every `.input` directive, in order. Raises what `read_input` raises."""
     from deltafix.facts.source import input_path, read_input  # noqa: PLC0415  quick --help
 
-    inputs = [one for one in program.directives if one.kind == "input"]
-    read = partial(read_input, folder=folder, told=told, may_lack=may_lack)
-    found: list[tuple[str, Any]] = []
+    inputs = [directive for directive in program.directives if directive.kind == "input"]
+    read = partial(read_input, folder=folder, warn=warn, may_lack=may_lack)
+    loaded: list[tuple[str, Any]] = []
     try:
-        sizes = [_size(input_path(one.relation, one.parameters, folder)) for one in inputs]
-        for number, one in enumerate(inputs):
-            tell(f"reading {one.relation}", sum(sizes[:number]), sum(sizes))
-            found.append((one.relation, read(schemas[one.relation], one.parameters)))
+        sizes = [
+            _size(input_path(directive.relation, directive.parameters, folder))
+            for directive in inputs
+        ]
+        for number, directive in enumerate(inputs):
+            tell(f"reading {directive.relation}", sum(sizes[:number]), sum(sizes))
+            loaded.append(
+                (directive.relation, read(schemas[directive.relation], directive.parameters))
+            )
     except SourceError as error:
         lacks = error.values.get("path")
         if not isinstance(lacks, str) or Path(lacks).exists():
             raise
-        place = _beside(program, Path(lacks).name, folder)
-        if place is None:
+        beside = _beside(program, Path(lacks).name, folder)
+        if beside is None:
             raise
-        said = str(error).rpartition("; ")[0]
-        raise SourceError(f"{said}; `-F {place}` has one", **error.values) from None
+        message = str(error).rpartition("; ")[0]
+        raise SourceError(f"{message}; `-F {beside}` has one", **error.values) from None
     tell("", sum(sizes), sum(sizes))
-    return found
+    return loaded
 
 
 def _size(path: Path) -> int:
@@ -104,7 +109,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def found_facts(program: Program, folder: Path, *, quiet: bool) -> Path:
+def facts_folder(program: Program, folder: Path, *, quiet: bool) -> Path:
     """The folder of a program's facts: the one given, or, without -F, one by the program.
 
     That is the program's own folder, or `facts` in that, where it has a fact file and the current
@@ -115,22 +120,24 @@ def found_facts(program: Program, folder: Path, *, quiet: bool) -> Path:
     names = _fact_files(program)
     if any(Path(name).is_file() for name in names):
         return folder
-    place = next((found for name in names if (found := _beside(program, name, folder))), None)
-    if place is None:
+    beside = next(
+        (candidate for name in names if (candidate := _beside(program, name, folder))), None
+    )
+    if beside is None:
         if names:
             message = "note: no facts are read, here or beside the program; -F names their folder"
             note(message, quiet=quiet)
         return folder
-    note(f"note: facts are read from {place}; -F names another folder", quiet=quiet)
-    return place
+    note(f"note: facts are read from {beside}; -F names another folder", quiet=quiet)
+    return beside
 
 
 def facts_to_ask(program: Program, folder: Path | None, *, quiet: bool) -> Path | None:
-    """As `found_facts`, for a question, which a program may answer without facts: then None."""
+    """As `facts_folder`, for a question, which a program may answer without facts: then None."""
     if folder is not None:
         return folder
-    found, names = found_facts(program, Path(), quiet=quiet), _fact_files(program)
-    return found if any((found / name).is_file() for name in names) else None
+    facts, names = facts_folder(program, Path(), quiet=quiet), _fact_files(program)
+    return facts if any((facts / name).is_file() for name in names) else None
 
 
 def _fact_files(program: Program) -> list[str]:
@@ -138,9 +145,10 @@ def _fact_files(program: Program) -> list[str]:
     from deltafix.facts.source import input_path  # noqa: PLC0415  quick --help
 
     return [
-        input_path(one.relation, one.parameters, Path()).name
-        for one in program.directives
-        if one.kind == "input" and one.parameters.get("IO", "file") in ("file", "jsonfile")
+        input_path(directive.relation, directive.parameters, Path()).name
+        for directive in program.directives
+        if directive.kind == "input"
+        and directive.parameters.get("IO", "file") in ("file", "jsonfile")
     ]
 
 
@@ -149,5 +157,7 @@ def _beside(program: Program, name: str, folder: Path) -> Path | None:
     if program.path is None:
         return None
     here = Path(program.path).parent
-    places = (place for place in (here, here / "facts") if (place / name).is_file())
-    return next((place for place in places if place.resolve() != folder.resolve()), None)
+    candidates = (candidate for candidate in (here, here / "facts") if (candidate / name).is_file())
+    return next(
+        (candidate for candidate in candidates if candidate.resolve() != folder.resolve()), None
+    )

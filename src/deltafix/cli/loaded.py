@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from deltafix.cli.brought import Reading, as_given, brought
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import read_inputs, warner
+from deltafix.cli.program_options import Reading, as_given, read_functors
 from deltafix.diagnostics import plural
 from deltafix.doing import tell
 
@@ -39,7 +39,7 @@ def loaded(
     Args:
         program_file: the program's text.
         facts: the folder of its `.input` relations; None loads nothing.
-        functors: a Python file with its functors and reducers (`cli.brought`).
+        functors: a Python file with its functors and reducers (`cli.program_options`).
         reading: what the program is read with.
         state: a folder that keeps the given rows; None keeps them in memory.
         strict: more values in a line than columns are errors.
@@ -49,7 +49,7 @@ def loaded(
     from deltafix.datalog.program import Program  # noqa: PLC0415
 
     program = Program.from_file(program_file, **reading)
-    users = brought(program, functors)
+    users = read_functors(program, functors)
     prepare_kernel(quiet=quiet)
     with ExitStack() as stack:
         with progress("opening the state", quiet=quiet):
@@ -68,16 +68,16 @@ def followed(program_file: Path, functors: Path | None, reading: Reading) -> Pro
     from deltafix.engine.follow import ProgramFile  # noqa: PLC0415  quick --help
 
     def called(program: Program) -> Mapping[str, Callable[..., Any]]:
-        return brought(program, functors)["functors"]
+        return read_functors(program, functors)["functors"]
 
     return ProgramFile(program_file, as_given(reading), called)
 
 
 def load_inputs(
-    db: Database, tx: Transaction, folder: Path, told: Callable[[str], None] | None
+    db: Database, tx: Transaction, folder: Path, warn: Callable[[str], None] | None
 ) -> None:
     """Insert the rows of every `.input` relation. Raises SourceError, FactError."""
-    insert(tx, read_inputs(db.program, db.schemas, folder, told))
+    insert(tx, read_inputs(db.program, db.schemas, folder, warn))
 
 
 def insert(tx: Transaction, inputs: list[tuple[str, Any]]) -> None:

@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, get_args
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, Reading, WordSize, reading
 from deltafix.cli.console import prepare_kernel
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.lsp_wire import BadMessageError, BadParamsError, Message, Wire, has, path_of
+from deltafix.cli.program_options import FunctorsFile, Include, Macros, Reading, WordSize, reading
 from deltafix.cli.tree_options import Also, Exclude, Framework, HowSure, Roots, Tests
 from deltafix.collector import held_back
 from deltafix.diagnostics import plural
@@ -92,7 +92,7 @@ def lsp(
         tests=tests,
         frameworks=framework or (),
         confidence=confidence,
-        also=[one.value for one in also or ()],
+        also=[kind.value for kind in also or ()],
     )
     make().close()  # a wrong option ends here, before the conversation
     wire = Wire(sys.stdin.buffer, sys.stdout.buffer)
@@ -110,11 +110,11 @@ def _rules(
     from deltafix.cli.lsp_rules import RulesView  # noqa: PLC0415  quick --help
     from deltafix.engine.follow import FactFolder  # noqa: PLC0415  likewise
 
-    told: list[str] = []
+    messages: list[str] = []
     with loaded(program, None, functors, options, strict=False, quiet=True) as db:
         file = followed(program, functors, options)
-        folder = FactFolder(db, facts, told.append, lambda _: None, file)
-        yield RulesView(file, folder, told)
+        folder = FactFolder(db, facts, messages.append, lambda _: None, file)
+        yield RulesView(file, folder, messages)
 
 
 class Server:
@@ -255,8 +255,13 @@ class Server:
                 tree = self._here().view.tree
                 above = [tree.root / path for path in tree.scan().files if path.startswith("../")]
                 watched += [
-                    {"globPattern": {"baseUri": one.resolve().parent.as_uri(), "pattern": one.name}}
-                    for one in above
+                    {
+                        "globPattern": {
+                            "baseUri": file.resolve().parent.as_uri(),
+                            "pattern": file.name,
+                        }
+                    }
+                    for file in above
                 ]
             registration = {
                 "id": "files",
@@ -310,9 +315,9 @@ class Server:
 
     def _changed(self, params: dict[str, Any]) -> None:
         events = params.get("changes")
-        if not isinstance(events, list) or not all(isinstance(one, dict) for one in events):
+        if not isinstance(events, list) or not all(isinstance(event, dict) for event in events):
             raise BadParamsError("changes is a list of events")
-        self._update([one.get("uri") for one in events])
+        self._update([event.get("uri") for event in events])
 
     def _shutdown(self, _: dict[str, Any]) -> None:
         self._shut = True
@@ -344,11 +349,11 @@ class Server:
         begun = time.perf_counter()
         files = [path_of(uri) for uri in uris]
         if self._rules is not None and any(map(self._rules.reads, files)):
-            marks, told = self._rules.saved()
+            marks, messages = self._rules.saved()
             self._mark(marks)
-            for message in told:
+            for message in messages:
                 self._show(message)
-            files = [one for one in files if not self._rules.reads(one)]
+            files = [file for file in files if not self._rules.reads(file)]
         change, news = self._here().view.saved(map(self._here().path, files))
         self._publish(news)
         work = change.work
@@ -363,8 +368,8 @@ class Server:
             self._wire.write({"method": "textDocument/publishDiagnostics", "params": params})
 
     def _mark(self, marks: Marks) -> None:
-        for path, found in marks.items():
-            params = {"uri": path.as_uri(), "diagnostics": found}
+        for path, diagnostics in marks.items():
+            params = {"uri": path.as_uri(), "diagnostics": diagnostics}
             self._wire.write({"method": "textDocument/publishDiagnostics", "params": params})
 
     def _log(self, text: str, begun: float) -> None:
@@ -409,27 +414,27 @@ def settings_of(given: object) -> dict[str, Any]:
     from deltafix.analyses.dead_code.findings import Also, Confidence  # noqa: PLC0415  as above
 
     inner = has(given, "deltafix")
-    said = inner if isinstance(inner, dict) else given
-    if said is None:
+    settings = inner if isinstance(inner, dict) else given
+    if settings is None:
         return {}
-    if not isinstance(said, dict):
+    if not isinstance(settings, dict):
         raise BadParamsError('settings are an object, such as {"confidence": "likely"}')
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     lists = {"roots": (), "framework": (), "exclude": (), "also": get_args(Also)}
-    for name, value in said.items():
+    for name, value in settings.items():
         if name in lists:
             valid = lists[name]
-            is_list = isinstance(value, list) and all(isinstance(one, str) for one in value)
+            is_list = isinstance(value, list) and all(isinstance(text, str) for text in value)
             if not is_list or (valid and not set(value) <= set(valid)):
                 of = ", ".join(valid) or "texts"
                 raise BadParamsError(f"{name} is {value!r}, and should be a list of {of}")
-            found["frameworks" if name == "framework" else name] = tuple(value)
+            options["frameworks" if name == "framework" else name] = tuple(value)
         elif name == "confidence":
             if value not in get_args(Confidence):
                 raise BadParamsError(f"confidence is {value!r}, and should be sure or likely")
-            found[name] = value
+            options[name] = value
         elif name == "tests":
             if not isinstance(value, bool):
                 raise BadParamsError(f"tests is {value!r}, and should be true or false")
-            found[name] = value
-    return found
+            options[name] = value
+    return options

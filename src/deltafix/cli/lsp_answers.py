@@ -73,24 +73,27 @@ class Answers:
             text = ""
         starts = line_starts(text)
         uri = self._documents.uri(self._file(path))
-        return {"uri": uri, "diagnostics": [_diagnostic(one, text, starts) for one in findings]}
+        return {
+            "uri": uri,
+            "diagnostics": [_diagnostic(finding, text, starts) for finding in findings],
+        }
 
     # -- questions -----------------------------------------------------------------------------
 
     def hover(self, params: Message) -> Message | None:
         """`textDocument/hover`."""
         asked = self._asked(params)
-        found = self.view.hover(asked[0], asked[2]) if asked is not None else None
-        if asked is None or found is None:
+        hovered = self.view.hover(asked[0], asked[2]) if asked is not None else None
+        if asked is None or hovered is None:
             return None
-        span, said = found
+        span, text = hovered
         where = range_of(asked[1], line_starts(asked[1]), span)
-        return {"contents": {"kind": "plaintext", "value": said}, "range": where}
+        return {"contents": {"kind": "plaintext", "value": text}, "range": where}
 
     def definition(self, params: Message) -> list[Message]:
         """`textDocument/definition`."""
         asked = self._asked(params)
-        return self._places(self.view.definitions(asked[0], asked[2])) if asked else []
+        return self._locations(self.view.definitions(asked[0], asked[2])) if asked else []
 
     def references(self, params: Message) -> list[Message]:
         """`textDocument/references`."""
@@ -98,7 +101,7 @@ class Answers:
         if asked is None:
             return []
         declared = has(params, "context", "includeDeclaration") is True
-        return self._places(self.view.references(asked[0], asked[2], declared=declared))
+        return self._locations(self.view.references(asked[0], asked[2], declared=declared))
 
     def _asked(self, params: Message) -> tuple[str, str, int] | None:
         """The path that a question is about, its text, and the offset in it."""
@@ -109,16 +112,16 @@ class Answers:
             return None
         return path, text, offset_of(text, line_starts(text), has(params, "position"))
 
-    def _places(self, found: list[Location]) -> list[Message]:
-        places = []
-        for path, span in found:
+    def _locations(self, locations: list[Location]) -> list[Message]:
+        messages = []
+        for path, span in locations:
             try:
                 text = self.view.text(path)
             except (OSError, ValueError):
                 continue
             where = range_of(text, line_starts(text), span)
-            places.append({"uri": self._documents.uri(self._file(path)), "range": where})
-        return places
+            messages.append({"uri": self._documents.uri(self._file(path)), "range": where})
+        return messages
 
     # -- fixes ---------------------------------------------------------------------------------
 
@@ -129,20 +132,20 @@ class Answers:
         wanted = not isinstance(only, list) or bool({"", "quickfix"} & {*map(str, only)})
         if not self._client.acts or not wanted:
             return []
-        first, last = (has(params, "range", one, "line") for one in ("start", "end"))
+        first, last = (has(params, "range", side, "line") for side in ("start", "end"))
         if not isinstance(first, int) or not isinstance(last, int):
             raise BadParamsError("range has a start and an end, with a line each")
-        found = self.view.fixes(path, range(first + 1, last + 2))
+        fixes = self.view.fixes(path, range(first + 1, last + 2))
         given = has(params, "context", "diagnostics")
         marks = given if isinstance(given, list) else []
         answers = []
-        for fix in found:
+        for fix in fixes:
             if _deletes_file(fix) and not self._client.deletes:
                 continue
             action: Message = {
                 "title": fix.title,
                 "kind": "quickfix",
-                "diagnostics": [one for one in marks if _is_of(one, fix.finding)],
+                "diagnostics": [mark for mark in marks if _is_of(mark, fix.finding)],
                 "isPreferred": fix.action == "delete" and fix.finding.confidence == "sure",
             }
             if self._client.resolves:
@@ -174,13 +177,15 @@ class Answers:
             starts = line_starts(text)
             file = self._file(path)
             uri = self._documents.uri(file)
-            told = [
-                {"range": range_of(text, starts, (one.start, one.end)), "newText": one.text}
-                for one in of_text
+            text_edits = [
+                {"range": range_of(text, starts, (edit.start, edit.end)), "newText": edit.text}
+                for edit in of_text
             ]
-            changes[uri] = told
+            changes[uri] = text_edits
             version = self._documents.version(file)
-            documents.append({"textDocument": {"uri": uri, "version": version}, "edits": told})
+            documents.append(
+                {"textDocument": {"uri": uri, "version": version}, "edits": text_edits}
+            )
         for path in edits.deleted:
             documents.append({"kind": "delete", "uri": self._documents.uri(self._file(path))})
         return {"documentChanges": documents} if self._client.versioned else {"changes": changes}

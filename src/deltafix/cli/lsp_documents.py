@@ -46,13 +46,13 @@ class Documents:
 
     def change(self, document: Message, changes: list[Any]) -> None:
         """Keep changes of a document that is open; of another one they are nothing."""
-        found = self._open.get(path_of(document.get("uri")))
-        if found is not None:
-            found.version = document.get("version")
-            for one in changes:
-                if has(one, "range") is None:  # a whole text: what was before is nothing
-                    found.pending.clear()
-                found.pending.append(one)
+        opened = self._open.get(path_of(document.get("uri")))
+        if opened is not None:
+            opened.version = document.get("version")
+            for change in changes:
+                if has(change, "range") is None:  # a whole text: what was before is nothing
+                    opened.pending.clear()
+                opened.pending.append(change)
 
     def close(self, document: Message) -> None:
         """The text on the disk counts again."""
@@ -60,19 +60,19 @@ class Documents:
 
     def text(self, path: Path) -> str | None:
         """The text of an open document, else None. Raises BadParamsError for a bad change."""
-        found = self._open.get(path)
-        if found is None:
+        opened = self._open.get(path)
+        if opened is None:
             return None
-        pending, found.pending = found.pending, []
-        for one in pending:
-            found.text = _changed(found.text, one)
-        return found.text
+        pending, opened.pending = opened.pending, []
+        for change in pending:
+            opened.text = _changed(opened.text, change)
+        return opened.text
 
     def uri(self, path: Path) -> str:
         """The URI of a file, as the editor writes it if it is open or in the workspace's folder."""
-        found = self._open.get(path)
-        if found is not None:
-            return found.uri
+        opened = self._open.get(path)
+        if opened is not None:
+            return opened.uri
         if self.folder is not None and path.is_relative_to(self.folder[0]):
             inner = quote_from_bytes(bytes(path.relative_to(self.folder[0])))
             return f"{self.folder[1].rstrip('/')}/{inner}"
@@ -80,8 +80,8 @@ class Documents:
 
     def version(self, path: Path) -> object:
         """The version of an open document, else None."""
-        found = self._open.get(path)
-        return None if found is None else found.version
+        opened = self._open.get(path)
+        return None if opened is None else opened.version
 
 
 def _changed(text: str, change: object) -> str:
@@ -92,7 +92,7 @@ def _changed(text: str, change: object) -> str:
     if where is None:
         return new
     starts = line_starts(text)
-    start, end = (offset_of(text, starts, has(where, one)) for one in ("start", "end"))
+    start, end = (offset_of(text, starts, has(where, side)) for side in ("start", "end"))
     return text[:start] + new + text[end:]
 
 
@@ -104,10 +104,10 @@ def offset_of(text: str, starts: list[int], position: object) -> int:
     if line >= len(starts):
         return len(text)
     end = starts[line + 1] if line + 1 < len(starts) else len(text)
-    said = text[starts[line] : end].rstrip("\r\n")
-    if said.isascii():
-        return starts[line] + min(column, len(said))
-    units = said.encode("utf-16-le", "surrogatepass")[: 2 * column]
+    line_text = text[starts[line] : end].rstrip("\r\n")
+    if line_text.isascii():
+        return starts[line] + min(column, len(line_text))
+    units = line_text.encode("utf-16-le", "surrogatepass")[: 2 * column]
     return starts[line] + len(units.decode("utf-16-le", "ignore"))
 
 

@@ -47,18 +47,18 @@ class RulesView:
     Args:
         program: the program's file.
         folder: its facts, followed with that file.
-        told: the messages that `folder` tells, which are taken out of it.
+        messages: those that `folder` tells, which are taken out of it.
     """
 
-    def __init__(self, program: ProgramFile, folder: FactFolder, told: list[str]) -> None:
+    def __init__(self, program: ProgramFile, folder: FactFolder, messages: list[str]) -> None:
         self._program = program
         self._folder = folder
-        self._told = told
+        self._messages = messages
         self._marked: set[Path] = set()
 
     def reads(self, path: Path) -> bool:
         """Whether a file is one of the program's or of its facts."""
-        return path in {one.resolve() for one in self._folder.paths}
+        return path in {file.resolve() for file in self._folder.paths}
 
     def load(self) -> Marks:
         """Load the facts; what is to be marked at the beginning."""
@@ -68,14 +68,16 @@ class RulesView:
     def saved(self) -> tuple[Marks, list[str]]:
         """Follow the files as they are; the marks now, and what no mark says."""
         delta = self._folder.poll(at_rest=True)
-        told, self._told[:] = list(self._told), []
+        messages, self._messages[:] = list(self._messages), []
         marks = self._marks(delta)
         if any(
-            one["severity"] == _SEVERITIES["error"] for found in marks.values() for one in found
+            diagnostic["severity"] == _SEVERITIES["error"]
+            for diagnostics in marks.values()
+            for diagnostic in diagnostics
         ):
-            marked = {str(one) for one in self._folder.problems if one.is_of_rules}
-            told = [one for one in told if one not in marked]
-        return marks, told
+            marked = {str(problem) for problem in self._folder.problems if problem.is_of_rules}
+            messages = [message for message in messages if message not in marked]
+        return marks, messages
 
     def read(self) -> Analysis | None:
         """The program as it is; None if it is gone, which was told."""
@@ -85,15 +87,15 @@ class RulesView:
             return None
 
     def _marks(self, delta: Delta | None) -> Marks:
-        found = self.read()
-        if found is None:
+        analysis = self.read()
+        if analysis is None:
             return {}
-        files = [path.resolve() for path in found.files]
+        files = [path.resolve() for path in analysis.files]
         marks: Marks = {path: [] for path in (*self._marked, *files)}
-        for item in found.diagnostics:
+        for item in analysis.diagnostics:
             severity = _SEVERITIES.get(item.severity, 2)
-            _put(marks, found, item.span, _mark(severity, item.code, _words(item)))
-        declared = {one.name: one.span for one in found.program.relations}
+            _put(marks, analysis, item.span, _mark(severity, item.code, _words(item)))
+        declared = {relation.name: relation.span for relation in analysis.program.relations}
         for name, part in (delta or {}).items():
             rows = [
                 f"{'+' if sign > 0 else '-'}{show_row(name, row)}" for sign, row in part.signed()
@@ -101,8 +103,8 @@ class RulesView:
             counts = f"{name}: {len(part.added)} came, {len(part.removed)} went"
             more = [f"and {len(rows) - _SHOWN} more"] if len(rows) > _SHOWN else []
             text = "\n".join([counts, *rows[:_SHOWN], *more])
-            _put(marks, found, declared.get(name), _mark(_INFORMATION, "rows", text))
-        self._marked = {path for path, found_there in marks.items() if found_there}
+            _put(marks, analysis, declared.get(name), _mark(_INFORMATION, "rows", text))
+        self._marked = {path for path, diagnostics in marks.items() if diagnostics}
         return marks
 
 
@@ -110,30 +112,32 @@ class RulesAnswers:
     """Answers to questions about the names of relations, in the protocol's shapes."""
 
     def __init__(self, view: RulesView, documents: Documents) -> None:
-        self._found = view.read()
+        self._analysis = view.read()
         self._documents = documents
 
     def hover(self, params: Message) -> Message | None:
         """`textDocument/hover`: the declaration of a relation, and the comment that is with it."""
         asked = self._asked(params)
-        if asked is None or self._found is None:
+        if asked is None or self._analysis is None:
             return None
         name, span = asked
-        declared = [one for one in self._found.program.relations if one.name == name]
+        declared = [
+            relation for relation in self._analysis.program.relations if relation.name == name
+        ]
         if not declared:
             return None
-        said = [f"{show_relation(declared[0])}", *_comments(self._found, declared[0].span)]
-        where = _range(self._found, span)
-        return {"contents": {"kind": "plaintext", "value": "\n".join(said)}, "range": where}
+        lines = [f"{show_relation(declared[0])}", *_comments(self._analysis, declared[0].span)]
+        where = _range(self._analysis, span)
+        return {"contents": {"kind": "plaintext", "value": "\n".join(lines)}, "range": where}
 
     def definition(self, params: Message) -> list[Message]:
         """`textDocument/definition`: the declaration."""
-        return self._places(self._asked(params), defined=True, used=False)
+        return self._locations(self._asked(params), defined=True, used=False)
 
     def references(self, params: Message) -> list[Message]:
         """`textDocument/references`: atoms and directives."""
         declared = has(params, "context", "includeDeclaration") is True
-        return self._places(self._asked(params), defined=declared, used=True)
+        return self._locations(self._asked(params), defined=declared, used=True)
 
     def formatted(self, params: Message) -> list[Message]:
         """`textDocument/formatting`: the text in one layout, as `deltafix fmt` has it.
@@ -141,8 +145,8 @@ class RulesAnswers:
         None of a file of facts, or of a text with errors, which are marked.
         """
         file = path_of(has(params, "textDocument", "uri"))
-        sources = {} if self._found is None else self._found.sources
-        known = {Path(one).resolve(): text for one, text in sources.items() if one is not None}
+        sources = {} if self._analysis is None else self._analysis.sources
+        known = {Path(name).resolve(): text for name, text in sources.items() if name is not None}
         if file not in known:
             return []
         edited = self._documents.text(file)
@@ -154,20 +158,20 @@ class RulesAnswers:
         whole = range_of(text, line_starts(text), (0, len(text)))
         return [] if new == text else [{"range": whole, "newText": new}]
 
-    def _places(
+    def _locations(
         self, asked: tuple[str, Span] | None, *, defined: bool, used: bool
     ) -> list[Message]:
-        if asked is None or self._found is None:
+        if asked is None or self._analysis is None:
             return []
         spans = [
             span
-            for name, span, is_declaration in _names(self._found)
+            for name, span, is_declaration in _names(self._analysis)
             if name == asked[0] and (defined if is_declaration else used)
         ]
         return [
             {
                 "uri": self._documents.uri(Path(span.path).resolve()),
-                "range": _range(self._found, span),
+                "range": _range(self._analysis, span),
             }
             for span in spans
             if span.path is not None
@@ -176,10 +180,10 @@ class RulesAnswers:
     def _asked(self, params: Message) -> tuple[str, Span] | None:
         """The relation whose name is under the cursor, and where."""
         file = path_of(has(params, "textDocument", "uri"))
-        for name, span, _ in _names(self._found) if self._found is not None else ():
-            if span.path is None or Path(span.path).resolve() != file or self._found is None:
+        for name, span, _ in _names(self._analysis) if self._analysis is not None else ():
+            if span.path is None or Path(span.path).resolve() != file or self._analysis is None:
                 continue
-            text = self._found.sources[span.path]
+            text = self._analysis.sources[span.path]
             starts = line_starts(text)
             at = offset_of(text, starts, has(params, "position"))
             start, end = _name(text, starts, span)
@@ -188,9 +192,9 @@ class RulesAnswers:
         return None
 
 
-def _names(found: Analysis) -> Iterator[tuple[str, Span, bool]]:
+def _names(analysis: Analysis) -> Iterator[tuple[str, Span, bool]]:
     """Every relation's name in a program, where it stands, and whether that declares it."""
-    program = found.program
+    program = analysis.program
     for declared in program.relations:
         if declared.span is not None:
             yield declared.name, declared.span, True
@@ -198,16 +202,16 @@ def _names(found: Analysis) -> Iterator[tuple[str, Span, bool]]:
         if directive.span is not None:
             yield directive.relation, directive.span, False
     for rule in program.rules:
-        for atom in (*rule.heads, *(one for one, _ in uses(rule.body))):
+        for atom in (*rule.heads, *(used for used, _ in uses(rule.body))):
             if atom.span is not None:
                 yield atom.relation, atom.span, False
 
 
-def _comments(found: Analysis, span: Span | None) -> Iterator[str]:
+def _comments(analysis: Analysis, span: Span | None) -> Iterator[str]:
     """The comments right above a declaration, and the one behind it."""
     if span is None:
         return
-    lines = found.sources.get(span.path, "").splitlines()
+    lines = analysis.sources.get(span.path, "").splitlines()
     top = span.line - 1
     while top > 0 and lines[top - 1].lstrip().startswith("//"):
         top -= 1
@@ -221,15 +225,15 @@ def _mark(severity: int, code: str, message: str) -> Message:
     return {"severity": severity, "code": code, "source": "deltafix", "message": message}
 
 
-def _put(marks: Marks, found: Analysis, span: Span | None, mark: Message) -> None:
+def _put(marks: Marks, analysis: Analysis, span: Span | None, mark: Message) -> None:
     if span is not None and span.path is not None:
         here = marks.setdefault(Path(span.path).resolve(), [])
-        here.append({"range": _range(found, span), **mark})
+        here.append({"range": _range(analysis, span), **mark})
 
 
-def _range(found: Analysis, span: Span) -> Message:
+def _range(analysis: Analysis, span: Span) -> Message:
     """The name at the start of a span, or all of it, as the protocol has it."""
-    text = found.sources.get(span.path, "")
+    text = analysis.sources.get(span.path, "")
     starts = line_starts(text)
     return range_of(text, starts, _name(text, starts, span))
 

@@ -111,8 +111,8 @@ def _run(arguments: list[str], debug: bool) -> int:
 
 
 def _interrupted() -> int:
-    code, said = outcome()
-    sys.stderr.write(said)
+    code, message = outcome()
+    sys.stderr.write(message)
     return code
 
 
@@ -139,7 +139,7 @@ def _dispatch(arguments: list[str]) -> None:
         sys.stdout.write(f"deltafix {version('deltafix')}\n")
         return
     wanted = [command for command in COMMANDS if command.name in arguments[:1]]
-    scripts = [one for one in arguments[1:] if one.endswith(".sql")]
+    scripts = [argument for argument in arguments[1:] if argument.endswith(".sql")]
     if scripts and wanted and wanted[0].of_sql:
         (command,) = wanted
         message = f"{scripts[0]} is SQL, and `deltafix {command.name}` reads rules"
@@ -149,8 +149,8 @@ def _dispatch(arguments: list[str]) -> None:
     if arguments and not wanted:
         inside = (
             f"deltafix {outer} {arguments[0]}"
-            for outer, one in whole.commands.items()
-            if arguments[0] in getattr(one, "commands", {})
+            for outer, group in whole.commands.items()
+            if arguments[0] in getattr(group, "commands", {})
         )
         if meant := next(inside, ""):
             message = f"there is no command {arguments[0]!r}; did you mean `{meant}`?"
@@ -160,13 +160,13 @@ def _dispatch(arguments: list[str]) -> None:
 
 def _with_jobs(arguments: Sequence[str]) -> list[str]:
     """The arguments with a value behind each bare `-j`, which Soufflé's users write."""
-    found: list[str] = []
+    expanded: list[str] = []
     for position, argument in enumerate(arguments):
-        found.append(argument)
+        expanded.append(argument)
         following = arguments[position + 1] if position + 1 < len(arguments) else ""
         if argument == "-j" and not (following.isdigit() or following == "auto"):
-            found.append("auto")
-    return found
+            expanded.append("auto")
+    return expanded
 
 
 class _InterruptedError(BaseException):
@@ -179,9 +179,9 @@ def _takes_paths(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def run(**given: Any) -> Any:
         for value in given.values():
-            for one in value if isinstance(value, list) else [value]:
-                if isinstance(one, Path):
-                    local_path(one)
+            for element in value if isinstance(value, list) else [value]:
+                if isinstance(element, Path):
+                    local_path(element)
         try:
             return function(**given)
         except KeyboardInterrupt as error:
@@ -203,13 +203,13 @@ def application(commands: Sequence[Command] = COMMANDS) -> Any:
 
     app.callback()(options)
     for command in commands:
-        found: Any = getattr(import_module(command.module), command.function)
-        if isinstance(found, typer.Typer):
-            for one in found.registered_commands:
-                one.callback = _takes_paths(cast("Callable[..., Any]", one.callback))
-            app.add_typer(found, name=command.name)
+        entry: Any = getattr(import_module(command.module), command.function)
+        if isinstance(entry, typer.Typer):
+            for subcommand in entry.registered_commands:
+                subcommand.callback = _takes_paths(cast("Callable[..., Any]", subcommand.callback))
+            app.add_typer(entry, name=command.name)
         else:
-            app.command(command.name)(_takes_paths(found))
+            app.command(command.name)(_takes_paths(entry))
     whole: Any = typer.main.get_command(app)
     _say_what_is_meant(whole)
     whole.invoke = _says_what_is_refused(whole.invoke)
@@ -218,13 +218,13 @@ def application(commands: Sequence[Command] = COMMANDS) -> Any:
 
 def _say_what_is_meant(command: Any) -> None:
     """Have help name values by what they are: COUNT, FOLDER; typer would add types of Python."""
-    for one in command.get_params(command.context_class(command)):  # with --help
-        if one.param_type_name == "argument":
-            one.display_type_rich = lambda **_: None  # its name says it
-        elif one.is_flag:
-            one.metavar = ""
-    for one in getattr(command, "commands", {}).values():
-        _say_what_is_meant(one)
+    for subcommand in command.get_params(command.context_class(command)):  # with --help
+        if subcommand.param_type_name == "argument":
+            subcommand.display_type_rich = lambda **_: None  # its name says it
+        elif subcommand.is_flag:
+            subcommand.metavar = ""
+    for subcommand in getattr(command, "commands", {}).values():
+        _say_what_is_meant(subcommand)
 
 
 def _says_what_is_refused(invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -235,10 +235,10 @@ def _says_what_is_refused(invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
         try:
             return invoke(context)
         except BadParameter as error:
-            for one in getattr(error.__cause__, "errors", list)()[:1]:
-                words = one["msg"].partition(", unable")[0]
+            for problem in getattr(error.__cause__, "errors", list)()[:1]:
+                words = problem["msg"].partition(", unable")[0]
                 if words.startswith("Input "):
-                    error.message = f"{one['input']!r}{words.removeprefix('Input')}"
+                    error.message = f"{problem['input']!r}{words.removeprefix('Input')}"
                 else:
                     error.message = words.removeprefix("Value error, ")
             raise

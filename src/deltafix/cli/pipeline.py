@@ -221,9 +221,9 @@ def replay(
 
     config = read_config(file)
     with progress("evaluating the epoch again"):
-        found = again(config, epoch, around=_around(config))
-    _say(found.show())
-    raise typer.Exit(0 if found.agrees else 1)
+        replayed = again(config, epoch, around=_around(config))
+    _say(replayed.show())
+    raise typer.Exit(0 if replayed.agrees else 1)
 
 
 @pipeline.command()
@@ -266,7 +266,7 @@ def _require_serving(config: Config) -> None:
             f'{config.path}: [pipeline] serve needs runner = "local": this process takes requests'
         )
         raise ConfigError(message, key="runner", value=config.values["runner"])
-    if not any(one.source == "http" for one in config.inputs):
+    if not any(input_.source == "http" for input_ in config.inputs):
         message = f'{config.path}: no input has source = "http", so there is nothing to serve'
         raise ConfigError(message, key="source")
 
@@ -301,8 +301,8 @@ def _ask(change: ProgramChange) -> Way:
     if not sys.stdin.isatty():
         return "refuse"
     with hidden():
-        said = typer.confirm(f"The rules have changed ({change.show()}). Follow them?", err=True)
-    if not said:
+        follows = typer.confirm(f"The rules have changed ({change.show()}). Follow them?", err=True)
+    if not follows:
         return "refuse"
     return "rebuild" if change.is_sql else "maintain"
 

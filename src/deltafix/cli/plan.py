@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import prepare_kernel, progress
 from deltafix.cli.inputs import Strict, fact_dir
 from deltafix.cli.loaded import loaded
+from deltafix.cli.program_options import (
+    FunctorsFile,
+    Include,
+    Macros,
+    WordSize,
+    read_functors,
+    reading,
+)
 from deltafix.paths import read_text
 
 if TYPE_CHECKING:
@@ -62,7 +69,7 @@ def plan(
         program = _of_views(program_file)
     else:
         program = Checked.from_file(program_file, **options)
-        brought(program, functors)  # says what is wrong with it
+        read_functors(program, functors)  # says what is wrong with it
     if stage != "plan":
         if facts is not None or form == "json":
             option = "--fact-dir" if facts is not None else "--format json"

@@ -77,17 +77,17 @@ def _opened(model: Path, tuples: list[Path] | None, *, quiet: bool) -> Rights:
     read = read_model(model)
     files = tuples or ([model] if model.suffix in (".yaml", ".yml") else [])
     prepare_kernel(quiet=quiet)
-    found = open(read)
+    opened = open(read)
     try:
         with progress("reading tuples", quiet=quiet):
             for number, file in enumerate(files):
                 tell(f"reading {file.name}", number, len(files))
                 tuples = read_tuples(file)
                 tell(f"taking in {file.name}: {plural(len(tuples), 'tuple')}")
-                found.write(tuples)
+                opened.write(tuples)
     except RightsTupleError as error:
         raise _all_of(error, read, files) from None
-    return found
+    return opened
 
 
 _SHOWN: Final = 20
@@ -100,12 +100,12 @@ def _all_of(error: RightsTupleError, model: Model, files: Sequence[Path]) -> Rig
     from deltafix.rights.validate import checked  # noqa: PLC0415
 
     graph = checked(model)
-    wrong = [str(one) for file in files for one in misfits(file, graph)]
+    wrong = [str(misfit) for file in files for misfit in misfits(file, graph)]
     if not wrong:
         return error
-    said = f"\nerror[{error.code}]: ".join(wrong[:_SHOWN])
+    shown = f"\nerror[{error.code}]: ".join(wrong[:_SHOWN])
     more = len(wrong) - _SHOWN
-    return RightsTupleError(f"{said}\nand {plural(more, 'more tuple')}" if more > 0 else said)
+    return RightsTupleError(f"{shown}\nand {plural(more, 'more tuple')}" if more > 0 else shown)
 
 
 def _print(text: str) -> None:
@@ -117,9 +117,9 @@ def validate(model: _Model, *, tuples: _Tuples = None, quiet: _Quiet = False) ->
     """Say what is wrong with a model, and with tuples for it."""
     with _opened(model, tuples, quiet=quiet) as opened:
         types = len(opened.model.types)
-        relations = sum(len(one.relations) for one in opened.model.types)
+        relations = sum(len(kind.relations) for kind in opened.model.types)
         counts = ((types, "type"), (relations, "relation"), (len(opened), "tuple"))
-        note(", ".join(plural(*one) for one in counts), quiet=quiet)
+        note(", ".join(plural(*count) for count in counts), quiet=quiet)
 
 
 @rights.command()
@@ -153,8 +153,8 @@ def list_objects(
 ) -> None:
     """List the objects of a type to which a user has a relation, one a line."""
     with _opened(model, tuples, quiet=quiet) as opened:
-        for one in opened.list_objects(user, relation, type, context=context):
-            _print(one)
+        for name in opened.list_objects(user, relation, type, context=context):
+            _print(name)
 
 
 @rights.command("list-users")
@@ -172,11 +172,11 @@ def list_users(
 ) -> None:
     """List the users that have a relation to an object, one a line; `except` beside `user:*`."""
     with _opened(model, tuples, quiet=quiet) as opened:
-        found = opened.list_users(relation, object, type, context=context)
-    for one in found.users:
-        _print(one)
-    for one in found.excluded:
-        _print(f"except {one}")
+        listed = opened.list_users(relation, object, type, context=context)
+    for user in listed.users:
+        _print(user)
+    for user in listed.excluded:
+        _print(f"except {user}")
 
 
 @rights.command()
@@ -194,8 +194,12 @@ def expand(
 ) -> None:
     """Show a relation's definition with the tuples of an object in it."""
     with _opened(model, tuples, quiet=quiet) as opened:
-        found = opened.expand(relation, object, context=context)
-    shown = json.dumps(found.to_dict(), ensure_ascii=False, indent=2) if form == "json" else found
+        expansion = opened.expand(relation, object, context=context)
+    shown = (
+        json.dumps(expansion.to_dict(), ensure_ascii=False, indent=2)
+        if form == "json"
+        else expansion
+    )
     _print(str(shown))
 
 
@@ -240,8 +244,12 @@ def why_not(
 ) -> None:
     """Say why a user has no relation to an object: every way to it, and where each one ends."""
     with _opened(model, tuples, quiet=quiet) as opened:
-        found = opened.why_not(user, relation, object, context=context, limit=limit)
-    shown = json.dumps(found.to_dict(), ensure_ascii=False, indent=2) if form == "json" else found
+        explanation = opened.why_not(user, relation, object, context=context, limit=limit)
+    shown = (
+        json.dumps(explanation.to_dict(), ensure_ascii=False, indent=2)
+        if form == "json"
+        else explanation
+    )
     _print(str(shown))
 
 
@@ -259,12 +267,12 @@ def run_tests(
     prepare_kernel(quiet=quiet)
     failed = total = 0
     for store in stores:
-        for one in run_store(store):
+        for outcome in run_store(store):
             total += 1
-            if not one.holds:
+            if not outcome.holds:
                 failed += 1
-                _print(f"{store}: {one.test}: {one.question}")
-                _print(f"  expected {json.dumps(one.expected)}")
-                _print(f"  found    {json.dumps(one.found)}")
+                _print(f"{store}: {outcome.test}: {outcome.question}")
+                _print(f"  expected {json.dumps(outcome.expected)}")
+                _print(f"  found    {json.dumps(outcome.found)}")
     _print(f"{total - failed} of {total} assertions hold")
     raise typer.Exit(1 if failed else 0)

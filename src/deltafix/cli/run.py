@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, brought, reading
 from deltafix.cli.console import note, prepare_kernel, progress
 from deltafix.cli.inputs import (
     FACT_DIR,
@@ -22,11 +21,19 @@ from deltafix.cli.inputs import (
     MaxRows,
     Strict,
     Timeout,
-    found_facts,
+    facts_folder,
     read_inputs,
     warner,
 )
 from deltafix.cli.loaded import insert
+from deltafix.cli.program_options import (
+    FunctorsFile,
+    Include,
+    Macros,
+    WordSize,
+    read_functors,
+    reading,
+)
 from deltafix.diagnostics import render
 from deltafix.paths import local_path
 from deltafix.rules.schemas import row_schemas
@@ -111,9 +118,9 @@ def run(
     program = Checked.from_file(program_file, **reading(word_size, include, macros))
     for warning in program.warnings:
         note(render(warning, program.source), quiet=quiet)
-    users = brought(program, functors)
+    users = read_functors(program, functors)
     schemas = row_schemas(program)
-    facts = found_facts(program, facts, quiet=quiet)
+    facts = facts_folder(program, facts, quiet=quiet)
     clock = _Clock()
     with progress("reading facts", quiet=quiet):
         inputs = read_inputs(program, schemas, facts, warner(strict=strict, quiet=quiet))
@@ -149,10 +156,10 @@ def _write(
 ) -> None:
     from deltafix.facts.sink import print_size, write_output  # noqa: PLC0415  quick --help
 
-    asked = [item for item in program.directives if item.kind in ("output", "printsize")]
-    if not asked:
+    outputs = [item for item in program.directives if item.kind in ("output", "printsize")]
+    if not outputs:
         note("note: no .output and no .printsize, so there is nothing to write", quiet=quiet)
-    for directive in asked:
+    for directive in outputs:
         name = directive.relation
         if directive.kind == "printsize":
             print_size(name, db.count(name), sys.stdout)
@@ -180,8 +187,8 @@ def _report(db: Database, clock: _Clock) -> None:
     from deltafix.plan.explain import explain  # noqa: PLC0415  quick start
 
     epoch = db.last_epoch
-    planned = [one for stratum in explain(db.plan)["strata"] for one in stratum["rules"]]
-    planned.sort(key=lambda one: one["clause"].startswith("~"))  # the planner's own come last
+    planned = [rule for stratum in explain(db.plan)["strata"] for rule in stratum["rules"]]
+    planned.sort(key=lambda rule: rule["clause"].startswith("~"))  # the planner's own come last
     written: dict[int, str] = {}  # by the numbers of `deltafix plan`, a name before a text
     for rule in planned:
         written.setdefault(rule["rule"], rule["name"] or rule["clause"])

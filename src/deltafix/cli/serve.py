@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, prepare_kernel, progress, require_packages
-from deltafix.cli.inputs import StrictlyFollowed, fact_dir, found_facts, warner
+from deltafix.cli.inputs import StrictlyFollowed, fact_dir, facts_folder, warner
 from deltafix.cli.loaded import followed, loaded
+from deltafix.cli.program_options import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.errors import SourceError
 from deltafix.paths import local_path, read_text
 
@@ -97,7 +97,7 @@ def serve(
         writable=write,
         title=program_file.name,
         token=None if key_file is None else read_token(key_file),
-        origins=[origin_of(one) for one in origin or ()],
+        origins=[origin_of(url) for url in origin or ()],
     )
 
     def run(db: Database | Connection, folder: FactFolder | TableFolder | None) -> None:
@@ -127,7 +127,7 @@ def serve(
     program = followed(program_file, functors, options)
     with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
         passed_over, doubt = warner(strict=strict, quiet=quiet), partial(note, quiet=quiet)
-        facts = found_facts(db.program, facts or Path(), quiet=quiet)
+        facts = facts_folder(db.program, facts or Path(), quiet=quiet)
         folder = FactFolder(db, facts, note, passed_over, program, doubt=doubt)
         with progress("reading facts and evaluating", quiet=quiet):
             folder.load()
@@ -150,8 +150,8 @@ def _serve_sql(
     with contextlib.closing(door.connect(":memory:" if state is None else local_path(state))) as db:
         if state is not None and db.catalog.definitions:
             _require_made(db, script, text, state)
-            said = f"which has the tables and views of {script}; the script is not run again"
-            note(f"note: rows are those of {state}, {said}", quiet=quiet)
+            reason = f"which has the tables and views of {script}; the script is not run again"
+            note(f"note: rows are those of {state}, {reason}", quiet=quiet)
         else:
             with progress(f"running {script.name}", quiet=quiet):
                 run_script(db, text, str(script), whole=state is not None)
@@ -199,22 +199,22 @@ def _require_made(db: Connection, script: Path, text: str, state: Path) -> None:
         for _ in other.run(text, (), str(script), kinds=(exp.Create, exp.Alter, exp.Drop)):
             pass
         wanted = described(other.catalog)
-    there = described(db.catalog)
+    existing = described(db.catalog)
     for name, (kind, parts) in wanted.items():
-        if name not in there:
-            said = f"no {kind} {name}, which {script} makes"
+        if name not in existing:
+            difference = f"no {kind} {name}, which {script} makes"
             way_out = "have it made"
         else:
-            is_kind, has = there[name]
+            is_kind, has = existing[name]
             ours, theirs = ([*parts], [*has]) if kind == is_kind else ([kind], [is_kind])
             if ours == theirs:
                 continue
             sides = (
-                (state, [one for one in theirs if one not in ours]),
-                (script, [one for one in ours if one not in theirs]),
+                (state, [part for part in theirs if part not in ours]),
+                (script, [part for part in ours if part not in theirs]),
             )
             only = "; ".join(f"only {of} has {', '.join(some)}" for of, some in sides if some)
-            said = f"another {kind} {name} than {script} makes: {only or 'in another order'}"
+            difference = f"another {kind} {name} than {script} makes: {only or 'in another order'}"
             way_out = f"write what is there into {script}, or have it changed"
         way_out += f" there by `deltafix sql --state {state}`, or serve into another folder"
-        raise SourceError(f"{state} has {said}; {way_out}", value=name)
+        raise SourceError(f"{state} has {difference}; {way_out}", value=name)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.console import note, progress
 from deltafix.cli.inputs import fact_dir
 from deltafix.cli.loaded import loaded
 from deltafix.cli.output import changed_rows
+from deltafix.cli.program_options import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.tab import offer
 from deltafix.diagnostics import did_you_mean, plural
 from deltafix.engine.literals import followed, read_facts, read_ground, read_query, schema_named
@@ -240,12 +240,12 @@ class Session:
 
     def _ask(self, text: str) -> str:
         query = read_query(text, self.schemas)
-        found = self.db.select(query.relation, query.pattern)
-        return _listed(query.relation, query.keep_equal(found))
+        rows = self.db.select(query.relation, query.pattern)
+        return _listed(query.relation, query.keep_equal(rows))
 
     def _step(self, text: str) -> str:
-        found = followed(self.db, text)
-        return "\n".join([*(show_row(name, row) for name, row in found), plural(len(found), "row")])
+        rows = followed(self.db, text)
+        return "\n".join([*(show_row(name, row) for name, row in rows), plural(len(rows), "row")])
 
     def _rows(self, name: str) -> str:
         schema_named(name, self.schemas)
@@ -259,8 +259,8 @@ class Session:
 
     def _strata(self) -> str:
         return "\n".join(
-            f"{number}: {', '.join(one.relations)}{' (recursive)' if one.recursive else ''}"
-            for number, one in enumerate(strata(self.db.program))
+            f"{number}: {', '.join(stratum.relations)}{' (recursive)' if stratum.recursive else ''}"
+            for number, stratum in enumerate(strata(self.db.program))
         )
 
     def _load(self, text: str) -> str:

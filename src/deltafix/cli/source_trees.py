@@ -89,13 +89,13 @@ def _extract_with_spark(
             session = stack.enter_context(spark_session())
         what = f"extracting {plural(len(paths), 'file')} with Spark"
         with progress(what, quiet=quiet):
-            told = hearer()  # for the thread that looks at Spark's tasks
+            hear = hearer()  # for the thread that looks at Spark's tasks
             table = map_batches(
                 session,
                 reading.paths_table(paths),
                 partial(reading.extract_batch, tree, extract),
                 facts.FRAGMENT_SCHEMA,
-                progress=partial(told, what) if told is not None else None,
+                progress=partial(hear, what) if hear is not None else None,
             )
     return facts.from_arrow(table)
 

@@ -206,8 +206,8 @@ def _tables(session: _Session) -> None:
     for word, names in (("table", catalog.tables), ("view", catalog.views)):
         for name in names:
             columns = catalog.relations[name].columns
-            said = ", ".join(f"{one.name} {one.type.name}" for one in columns)
-            sys.stdout.write(f"{word} {name} ({said})\n")
+            shown = ", ".join(f"{column.name} {column.type.name}" for column in columns)
+            sys.stdout.write(f"{word} {name} ({shown})\n")
 
 
 def _statements(session: _Session) -> Iterator[str]:
@@ -265,7 +265,7 @@ def take_files(
             lacks = f"no {name}.parquet and no {name}.csv in {facts}"
             if whole and not db.execute(f'SELECT 1 FROM "{name}" LIMIT 1').fetchall():  # noqa: S608
                 db.rollback()
-                names = [one.name for one in facts.iterdir() if one not in files.values()]
+                names = [file.name for file in facts.iterdir() if file not in files.values()]
                 instead = did_you_mean(
                     f"{name}.csv", names, "one without rows has a file of its header alone"
                 )

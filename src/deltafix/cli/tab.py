@@ -28,12 +28,12 @@ def offer(words: Callable[[str, str], Iterable[str]]) -> None:
     def complete(typed: str, number: int) -> str | None:
         if number == 0:
             before = readline.get_line_buffer()[: readline.get_begidx()]
-            found[:] = sorted(
-                {one for one in words(before, typed) if one.lower().startswith(typed.lower())}
+            matches[:] = sorted(
+                {word for word in words(before, typed) if word.lower().startswith(typed.lower())}
             )
-        return found[number] if number < len(found) else None
+        return matches[number] if number < len(matches) else None
 
-    found: list[str] = []
+    matches: list[str] = []
     readline.set_completer(complete)
     readline.set_completer_delims(" \t\n,;()<>=+-*/|")
     libedit = "libedit" in (readline.__doc__ or "")  # as Python on macOS has it
@@ -54,7 +54,8 @@ def sql_words(catalog: Catalog, before: str, typed: str) -> list[str]:
         return relations
     named = [name for name in shown if re.search(_word(_written(name)), before, re.IGNORECASE)]
     columns = {
-        name: [_written(one.name) for one in catalog.relations[name].columns] for name in shown
+        name: [_written(column.name) for column in catalog.relations[name].columns]
+        for name in shown
     }
     alias, dot, _ = typed.rpartition(".")
     if dot:
@@ -66,11 +67,11 @@ def sql_words(catalog: Catalog, before: str, typed: str) -> list[str]:
                 rf"{_word(_written(name))}\s+(?:AS\s+)?{_word(alias)}", before, re.IGNORECASE
             )
         ]
-        return [f"{alias}.{one}" for name in meant or named or shown for one in columns[name]]
+        return [f"{alias}.{column}" for name in meant or named or shown for column in columns[name]]
     words = [*_KEYWORDS, *(f"{name}(" for name in NAMES.split(", "))]
     if typed.islower():
-        words = [one.lower() for one in words]
-    return [*relations, *(one for name in named or shown for one in columns[name]), *words]
+        words = [word.lower() for word in words]
+    return [*relations, *(column for name in named or shown for column in columns[name]), *words]
 
 
 def _written(name: str) -> str:

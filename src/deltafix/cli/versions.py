@@ -29,16 +29,16 @@ def _java() -> str:
     from deltafix.spark.java import find_java  # noqa: PLC0415
 
     try:
-        found = find_java()
+        java = find_java()
     except JavaNotFoundError as error:
         return str(error)
-    return f"{found.version} ({found.executable})"
+    return f"{java.version} ({java.executable})"
 
 
 def _packages() -> list[str]:
     """What deltafix asks for, always or for an extra, and the compiler below numba."""
-    asked = (_NAME.match(one) for one in requires("deltafix") or ())
-    names = dict.fromkeys(found[0] for found in asked if found)
+    matches = (_NAME.match(requirement) for requirement in requires("deltafix") or ())
+    names = dict.fromkeys(match[0] for match in matches if match)
     return [*dict.fromkeys(["deltafix", "numba", "llvmlite", *names])]
 
 

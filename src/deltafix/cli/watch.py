@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.completion import relations as completed
 from deltafix.cli.console import note, progress
-from deltafix.cli.inputs import FACT_DIR, StrictlyFollowed, found_facts, warner
+from deltafix.cli.inputs import FACT_DIR, StrictlyFollowed, facts_folder, warner
 from deltafix.cli.loaded import followed, loaded
 from deltafix.cli.output import changed_rows
+from deltafix.cli.program_options import FunctorsFile, Include, Macros, WordSize, reading
 from deltafix.cli.sql import watch_views
 from deltafix.diagnostics import plural
 
@@ -78,7 +78,7 @@ def watch(
     with loaded(program_file, None, functors, options, strict=strict, quiet=quiet) as db:
         named = {schema_named(name, db.schemas).relation for name in relations or ()}
         passed_over, doubt = warner(strict=strict, quiet=quiet), partial(note, quiet=quiet)
-        facts = found_facts(db.program, facts, quiet=quiet)
+        facts = facts_folder(db.program, facts, quiet=quiet)
         folder = FactFolder(db, facts, note, passed_over, program, doubt=doubt)
         with progress("reading facts and evaluating", quiet=quiet):
             first = folder.load()
@@ -97,7 +97,9 @@ def watch(
 
 
 def _chosen(db: Database, every: bool) -> set[str]:
-    outputs = {one.relation for one in db.program.directives if one.kind == "output"}
+    outputs = {
+        directive.relation for directive in db.program.directives if directive.kind == "output"
+    }
     return set(db.schemas) if every or not outputs else outputs
 
 

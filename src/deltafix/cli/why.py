@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from deltafix.cli.brought import FunctorsFile, Include, Macros, Reading, WordSize, reading
 from deltafix.cli.console import progress
 from deltafix.cli.inputs import FACT_DIR, Strict, facts_to_ask
 from deltafix.cli.loaded import loaded
+from deltafix.cli.program_options import FunctorsFile, Include, Macros, Reading, WordSize, reading
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -41,8 +41,8 @@ def _asked(
     """The database to ask, over the facts that -F names, or that are found without it."""
     from deltafix.datalog.program import Program  # noqa: PLC0415  quick --help
 
-    found = facts_to_ask(Program.from_file(program_file, **options), facts, quiet=quiet)
-    return loaded(program_file, found, functors, options, strict=strict, quiet=quiet)
+    folder = facts_to_ask(Program.from_file(program_file, **options), facts, quiet=quiet)
+    return loaded(program_file, folder, functors, options, strict=strict, quiet=quiet)
 
 
 def why(
@@ -87,9 +87,9 @@ def why(
             else:
                 proofs = [db.why(fact, max_steps=max_steps)]
     if form == "json" and several:
-        shown = json.dumps([one.to_dict() for one in proofs], ensure_ascii=False, indent=2)
+        shown = json.dumps([proof.to_dict() for proof in proofs], ensure_ascii=False, indent=2)
     else:
-        shown = "\n\n".join(one.show(form) for one in proofs)
+        shown = "\n\n".join(proof.show(form) for proof in proofs)
     sys.stdout.write(f"{shown}\n")
 
 
@@ -121,8 +121,8 @@ def why_not(
     options = reading(word_size, include, macros)
     opened = _asked(program_file, facts, functors, options, strict=strict, quiet=quiet)
     with opened as db, progress("looking for what fails", quiet=quiet):
-        found = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
-    sys.stdout.write(f"{found.show(form)}\n")
+        explanation = db.why_not(fact, limit=limit, max_depth=max_depth, max_edits=max_edits)
+    sys.stdout.write(f"{explanation.show(form)}\n")
 
 
 def step(
@@ -145,6 +145,6 @@ def step(
 
     options = reading(word_size, include, macros)
     with _asked(program_file, facts, functors, options, strict=strict, quiet=quiet) as db:
-        found = followed(db, fact)
-    for name, row in found:
+        rows = followed(db, fact)
+    for name, row in rows:
         sys.stdout.write(f"{show_row(name, row)}\n")

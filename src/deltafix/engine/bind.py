@@ -60,11 +60,11 @@ class UserFunctor:
         """The function's value. Raises FunctorError where it raises or gives another type."""
         values = self._taken(values)
         try:
-            found = self.compute(*values)
+            value = self.compute(*values)
         except Exception as error:
             message = f"{self._shown(values)} raised {type(error).__name__}: {error}; rolled back"
             raise FunctorError(message, functor=self.name) from error
-        return self._fitted(values, found)
+        return self._fitted(values, value)
 
     def all(self, calls: Sequence[tuple[Value, ...]]) -> list[Any]:
         """The values of many calls. Raises FunctorError as the first call that fails by itself.
@@ -76,11 +76,11 @@ class UserFunctor:
         if self.given or self.of is not None:
             return [self(*values) for values in calls]
         try:
-            found = [compute(*values) for values in calls]
+            results = [compute(*values) for values in calls]
         except Exception:
             return [self(*values) for values in calls]
-        exact = self._exact(found)
-        return [*map(self._fitted, calls, found)] if exact is None else exact
+        exact = self._exact(results)
+        return [*map(self._fitted, calls, results)] if exact is None else exact
 
     def _taken(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
         """Arguments as the function has them."""
@@ -89,43 +89,43 @@ class UserFunctor:
         pairs = zip(self.given, values, strict=True)
         return tuple(value if kind is None else kind.decode(value) for kind, value in pairs)
 
-    def _exact(self, found: list[Any]) -> list[Any] | None:
+    def _exact(self, results: list[Any]) -> list[Any] | None:
         """The values, if each is of exactly the declared type, or of a record with one such field.
 
         Else, and for other records, None.
         """
         if self.shape is None:
-            return _exact(self.result, found, self.bits)
+            return _exact(self.result, results, self.bits)
         only = self.shape.only
-        there = [value for value in found if value is not None]
-        if only is None or {*map(type, there)} - {tuple} or {*map(len, there)} - {1}:
+        present = [value for value in results if value is not None]
+        if only is None or {*map(type, present)} - {tuple} or {*map(len, present)} - {1}:
             return None
-        parts = _exact(only, [part for (part,) in there], self.bits)
+        parts = _exact(only, [part for (part,) in present], self.bits)
         if parts is None or only != "float":
-            return None if parts is None else found
+            return None if parts is None else results
         fields = iter(parts)
-        return [None if value is None else (next(fields),) for value in found]
+        return [None if value is None else (next(fields),) for value in results]
 
-    def _fitted(self, values: tuple[Value, ...], found: Any) -> Any:
+    def _fitted(self, values: tuple[Value, ...], value: Any) -> Any:
         """What a call with these values gave, as its type has it."""
         if self.shape is not None:
             try:
-                return self.shape.check(found)
+                return self.shape.check(value)
             except ValueError as error:
-                message = f"{self._shown(values)} gave {shown(found)}, but {error}; rolled back"
+                message = f"{self._shown(values)} gave {shown(value)}, but {error}; rolled back"
                 raise FunctorError(message) from None
-        if self.of is not None and not (found is None and not self.of.nullable):
+        if self.of is not None and not (value is None and not self.of.nullable):
             try:
-                return self.of.encode(found)
+                return self.of.encode(value)
             except ValueError as error:
-                message = f"{self._shown(values)} gave {shown(found)}, but {error}; rolled back"
+                message = f"{self._shown(values)} gave {shown(value)}, but {error}; rolled back"
                 raise FunctorError(message) from None
-        if found is None:
+        if value is None:
             return NO_VALUE
-        fit = fitting(self.result, found, self.bits)
+        fit = fitting(self.result, value, self.bits)
         if fit is None:
             valid = valid_values(self.result, self.bits)
-            message = f"{self._shown(values)} gave {shown(found)}, but {self.result} takes {valid}"
+            message = f"{self._shown(values)} gave {shown(value)}, but {self.result} takes {valid}"
             raise FunctorError(f"{message}; rolled back")
         return fit
 
@@ -133,16 +133,16 @@ class UserFunctor:
         return f"@{self.name}({', '.join(map(show_value, values))})"
 
 
-def _exact(kind: str, found: list[Any], bits: int) -> list[Any] | None:
+def _exact(kind: str, values: list[Any], bits: int) -> list[Any] | None:
     """Values that are all of exactly the Python type of a base type; None for any other."""
-    if {*map(type, found)} - {_EXACT[kind]}:
+    if {*map(type, values)} - {_EXACT[kind]}:
         return None
     if kind == "float":
-        return [*map(canonical, found)]
+        return [*map(canonical, values)]
     if kind == "symbol":
-        return found if all(text.isascii() or encodable(text) for text in found) else None
+        return values if all(text.isascii() or encodable(text) for text in values) else None
     low, high = RANGES[bits][kind]
-    return found if not found or (low <= min(found) and max(found) <= high) else None
+    return values if not values or (low <= min(values) and max(values) <= high) else None
 
 
 def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict[str, UserFunctor]:
@@ -166,18 +166,20 @@ def bound(program: Program, functions: Mapping[str, Callable[..., Any]]) -> dict
             )
             raise FunctorError(message)
     constructed = schemas_of(program).constructed
-    found = {}
+    functors = {}
     for name, compute in functions.items():
         _require_callable(declared[name], compute)
         kind = program.kind(declared[name].result)
         of = program.logical(kind)
-        given = tuple(program.logical(program.kind(one.type)) for one in declared[name].arguments)
+        given = tuple(
+            program.logical(program.kind(argument.type)) for argument in declared[name].arguments
+        )
         shape = None if kind in BASES or of is not None else Shape(constructed, kind)
-        found[name] = UserFunctor(
+        functors[name] = UserFunctor(
             name, compute, program.base_type(kind), shape, program.word_size,
             given if any(given) else (), of,
         )  # fmt: skip
-    return found
+    return functors
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +205,8 @@ class _Folds:
 
     def finish(self, acc: Any) -> Any:
         """The result as the engine has it. Raises ValueError for one of another type."""
-        found = self.reducer.finish(acc)
-        return found if self.of is None else self.of.encode(found)
+        value = self.reducer.finish(acc)
+        return value if self.of is None else self.of.encode(value)
 
     def _taken(self, value: Any) -> Any:
         return value if self.given is None else self.given.decode(value)
@@ -212,13 +214,13 @@ class _Folds:
 
 def folding(program: Program, reducers: Mapping[str, UserReducer]) -> Mapping[str, UserReducer]:
     """The reducers of a program, for the engine's values."""
-    found = dict(reducers)
+    by_name = dict(reducers)
     for declared in program.functors:
-        kinds = [declared.result, *(one.type for one in declared.arguments[:1])]
+        kinds = [declared.result, *(argument.type for argument in declared.arguments[:1])]
         of, *given = (program.logical(program.kind(kind)) for kind in kinds)
         if declared.name in reducers and (of or any(given)):
-            found[declared.name] = _Folds(reducers[declared.name], next(iter(given), None), of)
-    return found
+            by_name[declared.name] = _Folds(reducers[declared.name], next(iter(given), None), of)
+    return by_name
 
 
 def called(program: Program) -> tuple[str, ...]:

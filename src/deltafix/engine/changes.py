@@ -33,7 +33,7 @@ from deltafix.rules.ast import Program
 Codings: TypeAlias = "Words | list[list[int]]"
 """Rows as codes (n, arity): an array, or lists if they are few."""
 
-Found: TypeAlias = "Mapping[int, tuple[Codings, Codings]]"
+Sides: TypeAlias = "Mapping[int, tuple[Codings, Codings]]"
 """Rows removed and added, by the number of their relation."""
 
 _NONE: tuple[Codings, Codings] = ([], [])
@@ -70,22 +70,22 @@ class ChangedRows:
         """How many rows the last epoch changed, hidden relations' too."""
         return int(self._arena.cells[at.DELTA + 1])
 
-    def last(self) -> Found:
+    def last(self) -> Sides:
         """Rows that the last epoch removed and added, by relation. O(changes)."""
         return self._few() if self.count <= FEW else self.rows_of(self._arena.take(at.DELTA))
 
-    def _few(self) -> Found:
-        found: dict[int, tuple[Any, Any]] = {}
+    def _few(self) -> Sides:
+        by_relation: dict[int, tuple[Any, Any]] = {}
         for relation, came, row in few_changes(self._arena):
-            sides = found.get(relation)
+            sides = by_relation.get(relation)
             if sides is None:
                 if relation not in self._seen:
                     continue
-                sides = found[relation] = ([], [])
+                sides = by_relation[relation] = ([], [])
             sides[came].append(row)
-        return self.ordered(found) if len(found) > 1 else found
+        return self.ordered(by_relation) if len(by_relation) > 1 else by_relation
 
-    def kept(self) -> tuple[Cells, Found]:
+    def kept(self) -> tuple[Cells, Sides]:
         """Of what the last epoch changed: the kernel's list of rows that came; those that went."""
         entries = self._arena.take(at.DELTA)
         has_come = (entries.view(np.uint8)[:: entries.itemsize] & 1).astype(np.bool_)
@@ -93,46 +93,46 @@ class ChangedRows:
             return entries.copy(), {}
         return entries[has_come], self.rows_of(entries[~has_come])
 
-    def rows_of(self, entries: Cells) -> Found:
+    def rows_of(self, entries: Cells) -> Sides:
         """The rows of some entries, removed and added, by relation. O(entries)."""
         numbers = entries >> 33
-        found: dict[int, tuple[Codings, Codings]] = {}
+        by_relation: dict[int, tuple[Codings, Codings]] = {}
         for number in set(np.flatnonzero(np.bincount(numbers)).tolist()) & self._seen.keys():
             chosen = entries[numbers == number]
             rows, added = (chosen >> 1) & 0xFFFFFFFF, (chosen & 1) == 1
             records = records_of(self._arena, number)
             arity = self._seen[number].schema.arity
-            found[number] = (
+            by_relation[number] = (
                 _by_column(records, rows[~added], arity), _by_column(records, rows[added], arity),
             )  # fmt: skip
-        return self.ordered(found)
+        return self.ordered(by_relation)
 
-    def ordered(self, found: Found) -> Found:
+    def ordered(self, changed: Sides) -> Sides:
         """In the order of declarations."""
-        return {number: found[number] for number in self._seen if number in found}
+        return {number: changed[number] for number in self._seen if number in changed}
 
-    def delta(self, found: Found, epoch: int) -> Delta:
+    def delta(self, changed: Sides, epoch: int) -> Delta:
         """Rows removed and added, as a Delta."""
         parts = []
-        for number, (removed, added) in found.items():
+        for number, (removed, added) in changed.items():
             schema, nothing = self._seen[number]
             gained = self._side(schema, added) if len(added) else nothing
             lost = self._side(schema, removed) if len(removed) else nothing
             parts.append(RelationDelta.of_sides(schema, gained, lost))
         return Delta.net(parts, self._schemas, epoch)
 
-    def coded(self, found: Found) -> dict[str, tuple[CodedRows, CodedRows]]:
+    def coded(self, changed: Sides) -> dict[str, tuple[CodedRows, CodedRows]]:
         """Rows removed and added as codes, by the name of their relation."""
-        made = {}
-        for number, sides in found.items():
+        coded = {}
+        for number, sides in changed.items():
             schema = self._seen[number].schema
             removed, added = (
-                np.array(one, np.int32).reshape(len(one), schema.arity) for one in sides
+                np.array(side, np.int32).reshape(len(side), schema.arity) for side in sides
             )
-            made[schema.relation] = (
+            coded[schema.relation] = (
                 CodedRows(schema, removed, self._codes), CodedRows(schema, added, self._codes),
             )  # fmt: skip
-        return made
+        return coded
 
     def _side(self, schema: Schema, codes: Codings) -> Side:
         if isinstance(codes, list):
@@ -148,8 +148,8 @@ def _by_column(records: Words, rows: Words, arity: int) -> Words:
     They leave by columns, too.
     """
     codes = np.empty((arity, len(rows)), dtype=np.int32)
-    for place, column in enumerate(codes):
-        column[:] = records[:, at.COLS + place][rows]
+    for index, column in enumerate(codes):
+        column[:] = records[:, at.COLS + index][rows]
     return codes.T
 
 
@@ -173,13 +173,13 @@ class Changes:
         edited: what the transaction edited.
     """
 
-    __slots__ = ("__weakref__", "_came", "_found", "_rows", "_went", "edited", "epoch")
+    __slots__ = ("__weakref__", "_came", "_rows", "_sides", "_went", "edited", "epoch")
 
     def __init__(self, rows: ChangedRows, epoch: int, edited: Edited) -> None:
         self._rows = rows
         self._came: Cells | None = None  # once `keep` was called: entries of the rows that came,
-        self._went: Found = {}  # and the codes of those that went
-        self._found: Found | None = None
+        self._went: Sides = {}  # and the codes of those that went
+        self._sides: Sides | None = None
         self.epoch = epoch
         self.edited = edited
 
@@ -191,7 +191,7 @@ class Changes:
         """
         rows = self._rows
         with rows.gate:
-            if self._found is None and self.epoch == last:
+            if self._sides is None and self.epoch == last:
                 # Once noted it stays so: a rollback empties the kernel's list.
                 if self._came is None and rows.count > FEW:
                     self._came, self._went = rows.kept()
@@ -206,10 +206,10 @@ class Changes:
             self._copy()
 
     def _copy(self) -> None:
-        if self._found is None:
-            self._found, self._came = self._read(), None
+        if self._sides is None:
+            self._sides, self._came = self._read(), None
 
-    def _read(self) -> Found:
+    def _read(self) -> Sides:
         rows = self._rows
         if self._came is None:
             return rows.last()
@@ -224,9 +224,9 @@ class Changes:
     def coded(self) -> dict[str, tuple[CodedRows, CodedRows]]:
         """Rows removed and added as codes, by the name of their relation."""
         self.freeze()
-        return self._rows.coded(self._found or {})
+        return self._rows.coded(self._sides or {})
 
     def delta(self) -> Delta:
         """The changes as a Delta over the relations that users see."""
         self.freeze()
-        return self._rows.delta(self._found or {}, self.epoch)
+        return self._rows.delta(self._sides or {}, self.epoch)

@@ -81,7 +81,7 @@ def numbered(*tables: Words) -> list[Ints]:
         if column > 1:
             codes = np.unique(codes, return_inverse=True)[1].reshape(len(both))
         codes = (codes << 32) + (both[:, column].astype(np.int64) & 0xFFFFFFFF)
-    ends: Sequence[int] = np.cumsum([len(one) for one in tables[:-1]]).tolist()
+    ends: Sequence[int] = np.cumsum([len(table) for table in tables[:-1]]).tolist()
     return np.split(codes, ends)
 
 
@@ -96,8 +96,8 @@ def distinct(rows: Words) -> Words:
 
 def without_nil(rows: Words) -> Words:
     """The rows in which no column is `nil`."""
-    there: Words = rows[(rows != NIL).all(axis=1)]
-    return there
+    present: Words = rows[(rows != NIL).all(axis=1)]
+    return present
 
 
 def places_among(rows: Words, others: Words) -> Ints:
@@ -106,5 +106,5 @@ def places_among(rows: Words, others: Words) -> Ints:
         return np.full(len(rows), -1, np.int64)
     mine, theirs = numbered(rows, others)
     order = np.argsort(theirs, kind="stable")
-    found = order[np.minimum(np.searchsorted(theirs[order], mine), len(others) - 1)]
-    return np.where(theirs[found] == mine, found, -1)
+    nearest = order[np.minimum(np.searchsorted(theirs[order], mine), len(others) - 1)]
+    return np.where(theirs[nearest] == mine, nearest, -1)

@@ -112,8 +112,8 @@ class Codes:
         if kind in OPTIONAL and isinstance(value, tuple):
             return self.known(OPTIONAL[kind], value[0])
         if kind in _NUMPY and not (kind in _WHOLE and _is_own_code(kind, value)):
-            found = int(find_wide(self._arena.cells, _pattern(kind, value)))
-            return None if found < 0 else found
+            code = int(find_wide(self._arena.cells, _pattern(kind, value)))
+            return None if code < 0 else code
         return self.code(kind, value)
 
     def asked(self, schema: Schema, column: Column, value: Value) -> int | None:
@@ -155,7 +155,7 @@ class Codes:
         codes = self._few.get(size)
         if codes is None:
             codes = self._few[size] = np.empty(size, dtype=np.int32)
-        place = 0
+        index = 0
         texts: list[tuple[int, str]] = []
         for row in rows:
             if type(row) is not tuple or len(row) != width:
@@ -164,8 +164,8 @@ class Codes:
                 whole = value
                 if kind in OPTIONAL:
                     if value is None:
-                        codes[place] = NIL
-                        place += 1
+                        codes[index] = NIL
+                        index += 1
                         continue
                     if type(value) is tuple and len(value) == 1:
                         kind, value = OPTIONAL[kind], value[0]  # noqa: PLW2901
@@ -174,20 +174,20 @@ class Codes:
                 elif kind == "symbol":
                     if type(value) is not str or not (value.isascii() or encodable(value)):
                         return None
-                    texts.append((place, value))
+                    texts.append((index, value))
                     code = 0
                 else:
-                    column = schema.columns[place % width]
+                    column = schema.columns[index % width]
                     try:
                         held = whole if column.of else schema.check_value(column, 0, whole)
                     except TypeMismatchError:
                         return None
                     code = self.code(column.type, held)
-                codes[place] = code
-                place += 1
+                codes[index] = code
+                index += 1
         symbol = self.symbols.code
-        for place, text in texts:  # all rows fit
-            codes[place] = symbol(text)
+        for index, text in texts:  # all rows fit
+            codes[index] = symbol(text)
         return codes
 
     def encode_rows(self, schema: Schema, rows: Sequence[Row]) -> Words:
@@ -206,11 +206,11 @@ class Codes:
         if len(values) < _MANY:
             return np.array([self.code(kind, value) for value in values], dtype=np.int32)
         if kind in OPTIONAL:
-            found = np.full(len(values), NIL, dtype=np.int32)
-            there = [value is not None for value in values]
+            codes = np.full(len(values), NIL, dtype=np.int32)
+            present = [value is not None for value in values]
             fields = [value[0] for value in values if value is not None]
-            found[there] = self.encode(OPTIONAL[kind], fields)
-            return found
+            codes[present] = self.encode(OPTIONAL[kind], fields)
+            return codes
         if kind == "symbol":
             return self.symbols.codes(values)
         return self.encode_numbers(kind, np.array(values, dtype=_NUMPY[kind]))
@@ -249,18 +249,18 @@ class Codes:
 
     def _taken(self, kind: BaseType, column: Words, other: Codes) -> Words:
         if kind in OPTIONAL:
-            there = column != NIL
+            present = column != NIL
             out = np.full(len(column), NIL, dtype=np.int32)
-            out[there] = self._taken(OPTIONAL[kind], column[there], other)
+            out[present] = self._taken(OPTIONAL[kind], column[present], other)
             return out
         if kind in _WHOLE and column.max(initial=0) < WIDE_BASE:
             return column
-        used, places = occurring(column)
+        used, indices = occurring(column)
         if kind == "symbol":
-            return self.symbols.taken(used, other.symbols)[places]
+            return self.symbols.taken(used, other.symbols)[indices]
         if kind in _NUMPY:
-            return self.encode_numbers(kind, other.decode_numbers(kind, used))[places]
-        return self.encode(kind, other.decode(kind, used))[places]
+            return self.encode_numbers(kind, other.decode_numbers(kind, used))[indices]
+        return self.encode(kind, other.decode(kind, used))[indices]
 
     def decode(self, kind: BaseType, codes: Words) -> list[Value]:
         """Python values of a column of codes."""
@@ -268,22 +268,22 @@ class Codes:
             value = self.value
             return [value(kind, code) for code in codes.tolist()]
         if kind == "symbol":
-            used, places = occurring(codes)
+            used, indices = occurring(codes)
             texts = self.symbols.texts(used)
-            return [texts[place] for place in places.tolist()]
+            return [texts[index] for index in indices.tolist()]
         if kind == "record":
             values = self.records.values
             return [values[code] for code in codes.tolist()]
         if kind in OPTIONAL:
-            there = codes != NIL
-            fields = zip(self.decode(OPTIONAL[kind], codes[there]))
-            return [next(fields) if is_there else None for is_there in there.tolist()]
+            present = codes != NIL
+            fields = zip(self.decode(OPTIONAL[kind], codes[present]))
+            return [next(fields) if is_there else None for is_there in present.tolist()]
         numbers = self.decode_numbers(kind, codes)
-        found: list[Value] = numbers.tolist()
+        decoded: list[Value] = numbers.tolist()
         if kind == "float":
-            for place in np.flatnonzero(np.isnan(numbers)).tolist():
-                found[place] = math.nan  # one object, so that equal rows are equal to Python
-        return found
+            for index in np.flatnonzero(np.isnan(numbers)).tolist():
+                decoded[index] = math.nan  # one object, so that equal rows are equal to Python
+        return decoded
 
     def value(self, kind: BaseType, code: int) -> Value:
         """The Python value of one code."""
@@ -311,8 +311,8 @@ class Codes:
             return values.view(np.uint64)
         return values.view(np.float64) if kind == "float" else values
 
-    def places(self, codes: Words) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Floats as their places in the total order (`facts.values.float_order`)."""
+    def float_positions(self, codes: Words) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Floats as their positions in the total order (`facts.values.float_order`)."""
         return _flipped(self.decode_numbers("number", codes))
 
     def rows(self, schema: Schema, codes: Words) -> list[Row]:
@@ -326,25 +326,25 @@ class Codes:
         """Python values of a column's codes, as its users have them."""
         if column.of is None:
             return self.decode(column.type, codes)
-        used, places = occurring(codes)
+        used, indices = occurring(codes)
         values = [*map(column.of.decode, self.decode(column.type, used))]
-        return [values[place] for place in places.tolist()]
+        return [values[index] for index in indices.tolist()]
 
     def ordered(self, schema: Schema, codes: Words) -> OrderedRows[Value]:
         """The rows of a table of codes (n, arity), in order, by column."""
         values, places = [], []
         for c, kind in enumerate(schema.types):
             used, own = occurring(codes[:, c])
-            found = self.column(schema.columns[c], used)
+            column_values = self.column(schema.columns[c], used)
             if kind == "symbol" or kind in CONSTRUCTED:
-                order = self._text_order(kind, used, found)
+                order = self._text_order(kind, used, column_values)
             elif kind == "float":
-                order = np.argsort(self.places(used), kind="stable").astype(np.int32)
+                order = np.argsort(self.float_positions(used), kind="stable").astype(np.int32)
             else:
                 order = np.argsort(self.decode_numbers(kind, used), kind="stable").astype(np.int32)
             ranks = np.empty(len(order), dtype=np.int32)
             ranks[order] = np.arange(len(order), dtype=np.int32)
-            values.append([found[n] for n in order.tolist()])
+            values.append([column_values[n] for n in order.tolist()])
             places.append(ranks[own])
         return ordered(values, places, len(codes))
 
@@ -357,8 +357,8 @@ class Codes:
         if kind == "symbol" and len(values) >= _LONG:
             import pyarrow.compute as pc  # noqa: PLC0415  slow to import
 
-            found = pc.array_sort_indices(self.symbols.array(codes))
-            return np.from_dlpack(found).astype(np.int32)
+            indices = pc.array_sort_indices(self.symbols.array(codes))
+            return np.from_dlpack(indices).astype(np.int32)
         texts = values if kind == "symbol" else [*map(show_value, values)]
         order = sorted(range(len(texts)), key=cast("list[str]", texts).__getitem__)
         return np.array(order, dtype=np.int32)
@@ -381,13 +381,13 @@ class Codes:
             if of is not None:
                 arrays.append(self._logical_array(of, column))
             elif kind == "symbol" or kind in CONSTRUCTED:
-                used, places = occurring(column)
+                used, indices = occurring(column)
                 if kind == "symbol":
                     names = self.symbols.array(used)
                 else:
                     names = pa.array([*map(write_value, self.decode(kind, used))], pa.string())
                 arrays.append(
-                    pa.DictionaryArray.from_arrays(pa.array(places), names).cast(pa.string())
+                    pa.DictionaryArray.from_arrays(pa.array(indices), names).cast(pa.string())
                 )
             else:
                 arrays.append(pa.array(self.decode_numbers(kind, column)))
@@ -401,18 +401,18 @@ class Codes:
         from deltafix.facts.logical_arrow import opened  # noqa: PLC0415
 
         base = OPTIONAL.get(kind.base, kind.base)  # type: ignore[call-overload]  # a base type
-        there = codes != NIL if kind.nullable else np.ones(len(codes), dtype=np.bool_)
+        present = codes != NIL if kind.nullable else np.ones(len(codes), dtype=np.bool_)
         if base == "symbol":
-            used, places = occurring(codes[there])
-            bare = self.symbols.array(used).take(pa.array(places)).cast(pa.string())
+            used, indices = occurring(codes[present])
+            bare = self.symbols.array(used).take(pa.array(indices)).cast(pa.string())
         else:
-            bare = pa.array(self.decode_numbers(base, codes[there]), ARROW_TYPES[base])
-        if not there.all():
-            wide = np.cumsum(there) - 1
-            bare = bare.take(pa.array(wide, mask=~there))
+            bare = pa.array(self.decode_numbers(base, codes[present]), ARROW_TYPES[base])
+        if not present.all():
+            wide = np.cumsum(present) - 1
+            bare = bare.take(pa.array(wide, mask=~present))
         return opened(bare, kind)
 
-    def _read_column(self, schema: Schema, place: int, column: Any, first: int) -> Words:
+    def _read_column(self, schema: Schema, index: int, column: Any, first: int) -> Words:
         """Records from their text, or from structs of their one field. Raises TypeMismatchError.
 
         `first` is the number of the column's first row, for that.
@@ -424,24 +424,24 @@ class Codes:
         from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
         from deltafix.facts.groups import dictionary_of  # noqa: PLC0415
 
-        described = schema.columns[place]
+        described = schema.columns[index]
         if pa.types.is_struct(column.type):
             fields = pc.struct_field(column, 0)
-            there = to_numpy(pc.is_valid(fields).cast("int8")).astype(bool)
-            chosen = np.full(len(there), NIL, dtype=np.int32)
-            chosen[there] = self._encode_column(OPTIONAL[described.type], fields.drop_null())
+            present = to_numpy(pc.is_valid(fields).cast("int8")).astype(bool)
+            chosen = np.full(len(present), NIL, dtype=np.int32)
+            chosen[present] = self._encode_column(OPTIONAL[described.type], fields.drop_null())
             return chosen
         coded = dictionary_of(column)
-        places = to_numpy(coded.indices)
-        found = []
+        indices = to_numpy(coded.indices)
+        record_codes = []
         for number, text in enumerate(coded.dictionary.to_pylist()):
             try:
                 value = described.shape.read(text) if described.shape else None
             except ValueError as error:
-                row = first + int(np.argmax(places == number))
+                row = first + int(np.argmax(indices == number))
                 raise schema.mismatch(described, row, text, str(error)) from None
-            found.append(self.code(described.type, value))
-        codes: Words = np.array(found, dtype=np.int32)[places]
+            record_codes.append(self.code(described.type, value))
+        codes: Words = np.array(record_codes, dtype=np.int32)[indices]
         return codes
 
     def _encode_column(self, kind: BaseType, column: Any) -> Words:
@@ -460,10 +460,10 @@ class Codes:
         from deltafix.facts.arrow import to_numpy  # noqa: PLC0415
         from deltafix.facts.logical_arrow import closed  # noqa: PLC0415
 
-        there = to_numpy(column.is_valid().cast("int8")).astype(bool)
+        present = to_numpy(column.is_valid().cast("int8")).astype(bool)
         base = OPTIONAL.get(kind.base, kind.base)  # type: ignore[call-overload]  # a base type
-        codes = np.full(len(there), NIL, dtype=np.int32)
-        codes[there] = self._encode_column(base, closed(column.drop_null(), kind))
+        codes = np.full(len(present), NIL, dtype=np.int32)
+        codes[present] = self._encode_column(base, closed(column.drop_null(), kind))
         return codes
 
     def _encode_texts(self, array: Any) -> Words:
@@ -474,11 +474,11 @@ class Codes:
 
         if not pa.types.is_dictionary(array.type):
             return self.symbols.codes_of_array(array)
-        places, texts = to_numpy(array.indices), array.dictionary
-        if len(texts) > len(places):  # a part of a longer column: only what occurs
-            used, places = np.unique(places, return_inverse=True)
+        indices, texts = to_numpy(array.indices), array.dictionary
+        if len(texts) > len(indices):  # a part of a longer column: only what occurs
+            used, indices = np.unique(indices, return_inverse=True)
             texts = texts.take(pa.array(used))
-        codes: Words = self.symbols.codes_of_array(texts)[places]
+        codes: Words = self.symbols.codes_of_array(texts)[indices]
         return codes
 
     def encode_numbers(self, kind: BaseType, values: np.ndarray[Any, np.dtype[Any]]) -> Words:
@@ -499,9 +499,9 @@ class Codes:
     def _intern_all(self, kind: BaseType, patterns: Cells) -> Words:
         cells = self._arena.cells
         value_type = VALUE_TYPES[kind]
-        found, places = np.unique(patterns, return_inverse=True)
-        codes = [encode(cells, value_type, pattern) for pattern in found]
-        return np.array(codes, dtype=np.int32)[places]
+        distinct, indices = np.unique(patterns, return_inverse=True)
+        codes = [encode(cells, value_type, pattern) for pattern in distinct]
+        return np.array(codes, dtype=np.int32)[indices]
 
 
 def occurring(column: Words) -> tuple[Words, Words]:
@@ -512,15 +512,15 @@ def occurring(column: Words) -> tuple[Words, Words]:
         used, where = np.unique(column, return_inverse=True)
         return used, where.astype(np.int32)
     # Marking them all costs less than sorting.
-    places = np.zeros(known, dtype=np.int32)
-    places[column - least] = 1
-    used = np.flatnonzero(places).astype(np.int32)
-    places[used] = np.arange(len(used), dtype=np.int32)
-    return used + np.int32(least), places[column - least]
+    positions = np.zeros(known, dtype=np.int32)
+    positions[column - least] = 1
+    used = np.flatnonzero(positions).astype(np.int32)
+    positions[used] = np.arange(len(used), dtype=np.int32)
+    return used + np.int32(least), positions[column - least]
 
 
 def _flipped(patterns: Cells) -> Cells:
-    """Patterns of floats as places in their order, and back."""
+    """Patterns of floats as positions in their order, and back."""
     return patterns ^ ((patterns >> 63) & ((1 << 63) - 1))
 
 

@@ -99,8 +99,8 @@ class _AtEnd:
 def seen_schemas(program: Program, linked: Linked, *, physical: bool = False) -> dict[str, Schema]:
     """The relations that users see of a linked program; `physical`: as the engine has them."""
     kept = linked.ids.keys() - linked.plan.pipelined
-    found = {name: one for name, one in row_schemas(program).items() if name in kept}
-    return {name: one.physical for name, one in found.items()} if physical else found
+    schemas = {name: schema for name, schema in row_schemas(program).items() if name in kept}
+    return {name: schema.physical for name, schema in schemas.items()} if physical else schemas
 
 
 class Database(Reading):
@@ -291,7 +291,9 @@ class Database(Reading):
     def _anew(self) -> Database:
         """A database in memory with this one's rules and settings; nothing has run in it."""
         declared = {functor.name for functor in self.program.functors}
-        known = {name: one for name, one in self._users.functors.items() if name in declared}
+        known = {
+            name: functor for name, functor in self._users.functors.items() if name in declared
+        }
         return _Unrun(
             self.program, strategy=self.strategy, profile=self._profile,
             budget=Budget(threads=self.budget.threads),
@@ -356,8 +358,10 @@ class Database(Reading):
                 self._mine.at_end = _AtEnd(self)
             # Before anything is open: a rollback forgets them.
             if self._kept:
-                held = ((one, one()) for one in self._kept)
-                self._kept = {one for one, kept in held if kept and kept.keep(self.epoch)}
+                held = ((reference, reference()) for reference in self._kept)
+                self._kept = {
+                    reference for reference, kept in held if kept and kept.keep(self.epoch)
+                }
             changes = self._last() if self._last is not None else None
             if changes is not None and changes.keep(self.epoch):
                 self._kept.add(weakref.ref(changes))
@@ -429,7 +433,7 @@ class Database(Reading):
         else:
             known, numbers = rules.seen, rules.numbers
         chosen = known if views is None else views
-        schemas = {numbers[name]: one for name, one in known.items() if name in chosen}
+        schemas = {numbers[name]: schema for name, schema in known.items() if name in chosen}
         sides: dict[str, list[list[Row] | Any]] = {}
         for change in truth_changes(self._arena, schemas):
             pair = sides.setdefault(change.schema.relation, [[], []])

@@ -147,7 +147,7 @@ class FactFolder:
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files looked at."""
-        files = tuple(self._path(one) for one in self._inputs)
+        files = tuple(self._path(directive) for directive in self._inputs)
         return (*self._ruled, *files)
 
     @property
@@ -165,9 +165,9 @@ class FactFolder:
 
     def load(self) -> Delta:
         """Read every file and give its rows, in one epoch. Raises SourceError, FactError."""
-        for number, one in enumerate(self._inputs):
-            self._read[number] = self._seen[number] = mark_of(self._path(one))
-            self._rows[number] = self._rows_of(one)
+        for number, directive in enumerate(self._inputs):
+            self._read[number] = self._seen[number] = mark_of(self._path(directive))
+            self._rows[number] = self._rows_of(directive)
         return self._give(dict.fromkeys(self._rows, frozenset()))
 
     def poll(self, *, at_rest: bool = False) -> Delta | None:
@@ -190,15 +190,15 @@ class FactFolder:
         saved = tuple(path for path in marks if marks[path] != self._ruled[path])
         self._ruled, before = marks, self.db.program
         try:
-            found = self._read_rules(self._program)
+            analysis = self._read_rules(self._program)
             self._ruled_seen = self._ruled
-            found.raise_for_errors()
-            delta = self._change(found.program, self._program.functors(found.program))
+            analysis.raise_for_errors()
+            delta = self._change(analysis.program, self._program.functors(analysis.program))
         except DeltafixError as error:
             self._refuse(self._program.path, "", error)
             return None
         self._problems.pop((self._program.path, ""), None)
-        self._tell_doubts(found)
+        self._tell_doubts(analysis)
         rules = tuple(rule_changes(before, self.db.program))
         counts = {name: (len(part.added), len(part.removed)) for name, part in delta.items()}
         self.edit = ProgramEdit(self.db.epoch, saved, rules, counts)
@@ -210,60 +210,68 @@ class FactFolder:
         A file is marked before it is read, so what it says anew is read again.
         """
         while True:
-            found, known = program.read(), self._ruled
-            files = (program.path, *found.files)
+            analysis, known = program.read(), self._ruled
+            files = (program.path, *analysis.files)
             self._ruled = {path: known[path] if path in known else mark_of(path) for path in files}
             if self._ruled.keys() <= known.keys():
-                return found
+                return analysis
 
-    def _tell_doubts(self, found: Analysis) -> None:
+    def _tell_doubts(self, analysis: Analysis) -> None:
         """Tell of the warnings that are new, wherever their lines stand now."""
         before, self._doubts = self._doubts, Counter()
-        for one in found.warnings:
-            text = found.sources.get(one.span.path, "") if one.span is not None else ""
-            lines = text.split("\n")[one.span.line - 1 : one.span.line] if one.span else []
-            key = (one.code, one.message, *(line.strip() for line in lines))
+        for warning in analysis.warnings:
+            text = analysis.sources.get(warning.span.path, "") if warning.span is not None else ""
+            lines = (
+                text.split("\n")[warning.span.line - 1 : warning.span.line] if warning.span else []
+            )
+            key = (warning.code, warning.message, *(line.strip() for line in lines))
             self._doubts[key] += 1
             if self._doubt is not None and self._doubts[key] > before[key]:
-                self._doubt(render(one, text))
+                self._doubt(render(warning, text))
 
     def _change(self, program: Program, functors: Mapping[str, Callable[..., Any]]) -> Delta:
         """Have another program, without the rows of inputs that it does not have.
 
         Files that only the new program reads are as good as changed: the next looks take them up.
         """
-        inputs, known = _inputs(program), {one.name for one in self.db.program.functors}
-        places = {number: inputs.index(one) for number, one in enumerate(self._inputs)
-                  if one in inputs}  # fmt: skip
-        rows = {number: self._rows[number] for number in places}
+        inputs, known = _inputs(program), {functor.name for functor in self.db.program.functors}
+        moved = {number: inputs.index(directive) for number, directive in enumerate(self._inputs)
+                 if directive in inputs}  # fmt: skip
+        rows = {number: self._rows[number] for number in moved}
         with self.db.transaction(missing="ignore") as tx:
             for number in self._rows.keys() - rows.keys():
                 gone = self._alone(number, self._rows[number], rows)
                 tx.delete(self._inputs[number].relation, gone)
             tx.change_program(program, {n: f for n, f in functors.items() if n not in known})
-        self._rows = {places[number]: held for number, held in rows.items()}
+        self._rows = {moved[number]: held for number, held in rows.items()}
         # What was refused is read again: other rules may have it.
-        self._read = {to: self._read[number] for number, to in places.items()
+        self._read = {to: self._read[number] for number, to in moved.items()
                       if self._key(self._inputs[number]) not in self._problems}  # fmt: skip
-        self._seen = {places[number]: self._seen[number] for number in places}
+        self._seen = {moved[number]: self._seen[number] for number in moved}
         self._inputs = inputs
-        known_files = {self._key(one) for one in inputs}
-        for key in [one for one in self._problems if one[1] and one not in known_files]:
+        known_files = {self._key(directive) for directive in inputs}
+        for key in [
+            problem for problem in self._problems if problem[1] and problem not in known_files
+        ]:
             del self._problems[key]
         self._rows |= {n: set() for n in range(len(inputs)) if n not in self._rows}
         return tx.delta
 
     def _poll_facts(self, *, sure: bool) -> Delta | None:
         changed = []
-        for number, one in enumerate(self._inputs):
-            mark = mark_of(self._path(one))
+        for number, directive in enumerate(self._inputs):
+            mark = mark_of(self._path(directive))
             at_rest, self._seen[number] = sure or self._seen.get(number) == mark, mark
             if at_rest and mark != self._read.get(number):
                 self._read[number] = mark
                 changed.append(number)
         delta = self._take(changed)
         if delta is not None:  # what was refused before may fit now
-            waiting = [n for n, one in enumerate(self._inputs) if self._key(one) in self._problems]
+            waiting = [
+                n
+                for n, directive in enumerate(self._inputs)
+                if self._key(directive) in self._problems
+            ]
             more = self._take([number for number in waiting if number not in changed])
             delta = delta if more is None else delta.compose(more)
         return delta
@@ -272,13 +280,13 @@ class FactFolder:
         """Have the rows that files state now, in one epoch; None where there are none to have."""
         before: dict[int, set[Row] | frozenset[Row]] = {}
         for number in numbers:
-            one = self._inputs[number]
+            directive = self._inputs[number]
             try:
                 if self._read.get(number) is None:
-                    raise SourceError(f"{self._path(one)} is gone")
-                rows = self._rows_of(one)
+                    raise SourceError(f"{self._path(directive)} is gone")
+                rows = self._rows_of(directive)
             except DeltafixError as error:
-                self._refuse(*self._key(one), error)
+                self._refuse(*self._key(directive), error)
                 continue
             before[number], self._rows[number] = self._rows[number], rows
         if not before:
@@ -310,35 +318,36 @@ class FactFolder:
         others = [held for n, held in rows.items() if self._inputs[n].relation == name]
         return [row for row in old if not any(row in held for held in others)]
 
-    def _rows_of(self, one: Directive) -> set[Row]:
-        schema = self.db.schemas[one.relation]
-        tell(f"reading {one.relation}")
-        rows = read_input(schema, one.parameters, self.folder, self._warn, may_lack=True)
+    def _rows_of(self, directive: Directive) -> set[Row]:
+        schema = self.db.schemas[directive.relation]
+        tell(f"reading {directive.relation}")
+        rows = read_input(schema, directive.parameters, self.folder, self._warn, may_lack=True)
         if isinstance(rows, list):
             return set(rows)
         from deltafix.facts.arrow import rows_from_table  # noqa: PLC0415  pyarrow is slow
 
         return set(rows_from_table(rows))
 
-    def _key(self, one: Directive) -> tuple[Path, str]:
-        return self._path(one), one.relation
+    def _key(self, directive: Directive) -> tuple[Path, str]:
+        return self._path(directive), directive.relation
 
-    def _path(self, one: Directive) -> Path:
-        return input_path(one.relation, one.parameters, self.folder)
+    def _path(self, directive: Directive) -> Path:
+        return input_path(directive.relation, directive.parameters, self.folder)
 
 
 def _inputs(program: Program) -> list[Directive]:
     return [
-        one
-        for one in program.directives
-        if one.kind == "input" and one.parameters.get("IO", "file") in ("file", "jsonfile")
+        directive
+        for directive in program.directives
+        if directive.kind == "input"
+        and directive.parameters.get("IO", "file") in ("file", "jsonfile")
     ]
 
 
 def mark_of(path: Path) -> Mark:
     """What tells the version of a file that is there from others; None if there is none."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns

@@ -50,10 +50,10 @@ class Functors:
 
     def of(self, memo: Memo) -> Callable[..., Any]:
         """A functor as a function of values, which gives a value or `NO_VALUE`."""
-        found = self._known.get(memo)
-        if found is None:
-            found = self._known[memo] = functor(memo, self._codes, self._users)
-        return found
+        function = self._known.get(memo)
+        if function is None:
+            function = self._known[memo] = functor(memo, self._codes, self._users)
+        return function
 
     def reply(self) -> None:
         """Compute the values that were asked for and enter them. Raises FunctorError."""
@@ -81,23 +81,23 @@ class Functors:
         if value is NO_VALUE:
             self._enter(number, _array(*arguments), _array(0), 0)
             return
-        made = _array(codes.code(memo.result, value))
-        self._enter(number, _array(*arguments), made, 1)
-        for field, place in self._fields.get(number, ()):
-            self._enter(field, made, _array(arguments[place]), 1)
+        coded = _array(codes.code(memo.result, value))
+        self._enter(number, _array(*arguments), coded, 1)
+        for field, column in self._fields.get(number, ()):
+            self._enter(field, coded, _array(arguments[column]), 1)
 
     @held_back()
     def _answer_all(self, asked: Words) -> None:
-        found: dict[int, list[Words]] = {}
+        runs_of: dict[int, list[Words]] = {}
         while len(asked):
             number = int(asked[0])
             width = 1 + len(self._calls[number][0].types)
             calls = asked[: len(asked) // width * width].reshape(-1, width)
             others = np.flatnonzero(calls[:, 0] != number)
             count = int(others[0]) if len(others) else len(calls)
-            found.setdefault(number, []).append(calls[:count, 1:])
+            runs_of.setdefault(number, []).append(calls[:count, 1:])
             asked = asked[count * width :]
-        for number, runs in found.items():
+        for number, runs in runs_of.items():
             self._answer(number, _distinct(np.concatenate(runs)))
 
     def _answer(self, number: int, arguments: Words) -> None:
@@ -105,19 +105,22 @@ class Functors:
         columns = [codes.decode(kind, arguments[:, n]) for n, kind in enumerate(memo.types)]
         rows = [*zip(*columns, strict=True)] if columns else [()]
         if isinstance(compute, UserFunctor):
-            found = compute.all(rows)
+            results = compute.all(rows)
         else:
-            found = [compute(*row) for row in rows]
-        if NO_VALUE in found:
-            known = np.array([value is not NO_VALUE for value in found])
+            results = [compute(*row) for row in rows]
+        if NO_VALUE in results:
+            known = np.array([value is not NO_VALUE for value in results])
             nothing = arguments[~known]
             self._enter(number, nothing, np.zeros(len(nothing), dtype=np.int32), 0)
-            arguments, found = arguments[known], [one for one in found if one is not NO_VALUE]
-        values = codes.encode(memo.result, found)
+            arguments, results = (
+                arguments[known],
+                [result for result in results if result is not NO_VALUE],
+            )
+        values = codes.encode(memo.result, results)
         self._enter(number, arguments, values, 1)
-        for field, place in self._fields.get(number, ()):
+        for field, column in self._fields.get(number, ()):
             # What is made here is often opened by the next rule.
-            self._enter(field, values, np.ascontiguousarray(arguments[:, place]), 1)
+            self._enter(field, values, np.ascontiguousarray(arguments[:, column]), 1)
 
     def _enter(self, number: int, arguments: Words, values: Words, known: int) -> None:
         words, cells = self._arena.words, self._arena.cells
@@ -146,9 +149,9 @@ def _fields(memos: Mapping[int, Memo]) -> Iterator[tuple[int, list[tuple[int, in
     for name, number in numbers.items():
         if name[0] in "[$":
             read = [(numbers.get(f"{name}.{n}"), n) for n in range(len(memos[number].types))]
-            found = [(other, place) for other, place in read if other is not None]
-            if found:
-                yield number, found
+            reads = [(reader, column) for reader, column in read if reader is not None]
+            if reads:
+                yield number, reads
 
 
 def functor(
@@ -176,7 +179,7 @@ def functor(
 
 def fitted(value: object, kind: BaseType, source: str) -> Value:
     """A value that a user's function gave, as its type has it. Raises FunctorError."""
-    found = fitting(kind, value)
-    if found is None:
+    fit = fitting(kind, value)
+    if fit is None:
         raise FunctorError(f"{source} gave {shown(value)}, which is no {kind}; rolled back")
-    return found
+    return fit

@@ -101,8 +101,8 @@ def _check_symbols(arena: Arena) -> None:
     slots = cells[table + 1 : table + 1 + int(cells[table])]
     taken = np.flatnonzero(slots)
     codes = (slots[taken] & 0xFFFFFFFF) - 1
-    found = np.array_equal(np.sort(codes), np.arange(len(texts)))
-    _require(found, "symbols", "their table has not each of them once")
+    is_complete = np.array_equal(np.sort(codes), np.arange(len(texts)))
+    _require(is_complete, "symbols", "their table has not each of them once")
     first, count = int(cells[at.FREE]), int(cells[at.FREE + 1])
     free = cells[first : first + 3 * count].reshape(count, 3)[:, :2].tolist()
     blocks = [(start, start + words) for start, words in free]
@@ -129,9 +129,9 @@ def _check_rows(arena: Arena, name: str, number: int) -> set[int]:
         _require(bool(ruled) or support == 0, name, f"input row {row} has support {support}")
         alive.add(row)
         if all_word:
-            found = int(arena.words[start + row * stride + all_word])
-            derivations += found
-            _require(found >= support, name, f"row {row} has {support} supports of {found}")
+            derived = int(arena.words[start + row * stride + all_word])
+            derivations += derived
+            _require(derived >= support, name, f"row {row} has {support} supports of {derived}")
     if all_word:
         held = relation_cell(arena, number, at.R_DERIVATIONS)
         _require(derivations == held, name, f"{derivations} derivations of rows, {held} in all")
@@ -150,8 +150,8 @@ def _check_keys(arena: Arena, name: str, number: int, alive: set[int]) -> None:
     homes = ((slots[taken] >> 32) * len(slots)) >> at.HASH_BITS
     # Free slots before each, twice around: a search from a row's home must not meet one.
     free = np.concatenate(([0], np.cumsum(np.tile(slots == 0, 2))))
-    places = np.where(taken < homes, taken + len(slots), taken)
-    _require(bool((free[homes] == free[places]).all()), name, "a row's search ends before it")
+    taken_at = np.where(taken < homes, taken + len(slots), taken)
+    _require(bool((free[homes] == free[taken_at]).all()), name, "a row's search ends before it")
 
 
 def _check_index(arena: Arena, name: str, number: int, index: int, alive: set[int]) -> None:
@@ -215,7 +215,7 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
     for row in codes_where(arena, linked.ids[fold.source], at.WAS).tolist():
         key = tuple(row[column] for column in fold.group)
         count, total = wanted.get(key, (0, 0))
-        found = None
+        summand = None
         if value is not None and not (taken in OPTIONAL and row[value] == NIL):
             count += (taken in OPTIONAL) << 32
             if fold.is_extreme:
@@ -223,8 +223,8 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
             elif fold.is_real:
                 sums[key] = extend(sums.get(key, 0), as_float(whole(row[value], taken)), 1)
             elif fold.way != "count":
-                found = whole(row[value], taken)
-        wanted[key] = count + 1, total + (found or 0)
+                summand = whole(row[value], taken)
+        wanted[key] = count + 1, total + (summand or 0)
     groups, alive, held = linked.groups(fold), set(), {}
     best: dict[tuple[int, ...], int] = {}
     for number, record in enumerate(records_of(arena, groups).tolist()):
@@ -266,8 +266,8 @@ def _check_fold(arena: Arena, linked: Linked, fold: Fold) -> None:
     }
     _require(shown == values, str(fold), "the values differ from those of all rows")
     if fold.present is not None:
-        there = {*map(tuple, codes_where(arena, linked.ids[fold.present], at.WAS).tolist())}
-        _require(there == wanted.keys(), str(fold), f"{fold.present} has other groups")
+        shown_groups = {*map(tuple, codes_where(arena, linked.ids[fold.present], at.WAS).tolist())}
+        _require(shown_groups == wanted.keys(), str(fold), f"{fold.present} has other groups")
 
 
 def _check_best(
@@ -278,41 +278,41 @@ def _check_best(
     op = at.FOLD_MIN if fold.way == "min" else at.FOLD_MAX
     codes_of = {int(order_key(arena.cells, kind, op, code)): code for code in codes}
 
-    def before(one: int, other: int) -> int:
+    def before(code: int, other: int) -> int:
         if kind != at.T_SYMBOL:
-            return one - other
-        order = int(symbol_order(arena.words, arena.cells, one, other))
+            return code - other
+        order = int(symbol_order(arena.words, arena.cells, code, other))
         return order if fold.way == "min" else -order
 
     ordered = sorted(codes_of, key=cmp_to_key(before))
     ref, ties = cells[2] >> 32, cells[2] & ((1 << 31) - 1)
-    found = [(cells[1], ties)]
+    best = [(cells[1], ties)]
     bound: int | None = cells[1]
     if ref:
         start = (int(arena.cells[at.BUCKETS]) + (ref - 1) * 4) >> 1
         count, room, is_bounded, bound = arena.cells[start : start + 4].tolist()
         _require(count <= room, str(fold), f"{count} keys in a block for {room}")
         block = arena.cells[start + 4 : start + 4 + 2 * count].reshape(count, 2).tolist()
-        found += [(key, rows) for key, rows in reversed(block)]
+        best += [(key, rows) for key, rows in reversed(block)]
         bound = bound if is_bounded else None
     wanted = [
         (key, codes[codes_of[key]]) for key in ordered if bound is None or before(key, bound) <= 0
     ]
-    _require(found == wanted, str(fold), f"the best are {found}, of all rows {wanted}")
+    _require(best == wanted, str(fold), f"the best are {best}, of all rows {wanted}")
     return codes_of[cells[1]]
 
 
 def _check_real(arena: Arena, fold: Fold, cells: list[int], wanted: Total) -> None:
     """Hold the limbs of a group against the exact sum of its floats."""
-    found, counted = 0, [0, 0, 0]
+    total, counted = 0, [0, 0, 0]
     if cells[2]:
         size = 1 << (cells[2] & 0xFFFFFFFF)
         start = (int(arena.cells[at.BUCKETS]) + ((cells[2] >> 32) - 1) * 4) >> 1
         base, infinities, nans, *limbs = arena.cells[start : start + size].tolist()
-        found = sum(limb << (32 * (base + place)) for place, limb in enumerate(limbs))
+        total = sum(limb << (32 * (base + index)) for index, limb in enumerate(limbs))
         counted = [nans, infinities & 0xFFFFFFFF, infinities >> 32]
     exact = (wanted[0], list(wanted[2:])) if isinstance(wanted, tuple) else (0, [0, 0, 0])
-    _require((found, counted) == exact, str(fold), f"a sum is {(found, counted)}, not {exact}")
+    _require((total, counted) == exact, str(fold), f"a sum is {(total, counted)}, not {exact}")
 
 
 def _total(fold: Fold, kind: BaseType, count: int, total: Total) -> int | None:
@@ -322,11 +322,11 @@ def _total(fold: Fold, kind: BaseType, count: int, total: Total) -> int | None:
     if kind in OPTIONAL and not count:
         return None
     if fold.is_real:
-        found = float(divide(total, count) if fold.way == "mean" else total_value(total))
-        return int(canonical(found))
+        value = float(divide(total, count) if fold.way == "mean" else total_value(total))
+        return int(canonical(value))
     if fold.way == "mean":
-        found = float(divide(total, count * 10 ** (fold.scale or 0)))
-        return int(np.float64(found + 0.0).view(np.int64))
+        value = float(divide(total, count * 10 ** (fold.scale or 0)))
+        return int(np.float64(value + 0.0).view(np.int64))
     wrapped = int(total) % (1 << 64)
     is_signed = OPTIONAL.get(kind, kind) != "unsigned"
     return wrapped - (1 << 64) if is_signed and wrapped >> 63 else wrapped

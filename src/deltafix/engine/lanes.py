@@ -136,7 +136,7 @@ class Lanes:
         words, cells = self._arena.words, self._arena.cells
         most = max(int(cells[at.LANES]), 1)
         for start in range(0, len(wanted), most):
-            jobs = [entering(cells, *one) for one in wanted[start : start + most]]
+            jobs = [entering(cells, *entry) for entry in wanted[start : start + most]]
             side_by_side(lambda n: sort_keys(words, cells, jobs[n]), len(jobs))  # noqa: B023
             for job in jobs:
                 make_index_room(cells, job)

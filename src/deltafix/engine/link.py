@@ -150,14 +150,14 @@ def link(
     program = known.program if begun is None else known.program.copy()
     memos = {number: memo for piece in pieces for memo, number in piece.memos}
     tables.lay_out_memos(map(memos.__getitem__, sorted(memos)))
-    tables.pieces = dict(zip((one.relations for one in plan.stages), pieces, strict=True))
+    tables.pieces = dict(zip((stage.relations for stage in plan.stages), pieces, strict=True))
     tables.describe(plan)
-    tables.filter(dict.fromkeys(chain.from_iterable(one.filtered for one in pieces)))
+    tables.filter(dict.fromkeys(chain.from_iterable(piece.filtered for piece in pieces)))
     starts = program[int(program[1]) :][: int(program[0])]
     program[starts[list(fresh)] + at.T_FRESH] = 1
     rules = _last(pieces) + 1
-    slots = max((one.slots for one in pieces), default=0)
-    depth = max((one.depth for one in pieces), default=0)
+    slots = max((piece.slots for piece in pieces), default=0)
+    depth = max((piece.depth for piece in pieces), default=0)
     tables.make_room(slots + 1, depth + 2, rules)
     tables.arena.cells[at.N_RULES] = rules
     ids = {relation.name: tables.numbers[relation.name] for relation in plan.relations}
@@ -173,7 +173,7 @@ def link(
 def _is_shared(stage: Stage) -> bool:
     """Whether lanes may evaluate a stratum (`kernel.lanes`): it makes no values, asks for none."""
     literals = (literal for clause in stage.clauses for literal in clause.body)
-    return all(one.is_coded for one in literals if isinstance(one, Apply))
+    return all(call.is_coded for call in literals if isinstance(call, Apply))
 
 
 def _value_type(kind: BaseType) -> int:
@@ -181,15 +181,15 @@ def _value_type(kind: BaseType) -> int:
     return VALUE_TYPES[OPTIONAL.get(kind, kind)]
 
 
-def _in_index(place: int, relation: int) -> InIndex:
-    index = InIndex(place)
+def _in_index(number: int, relation: int) -> InIndex:
+    index = InIndex(number)
     index.relation = relation
     return index
 
 
 def _last(pieces: Iterable[Piece]) -> int:
     """The counter behind those of the rules."""
-    return max((one.rules for one in pieces), default=0)
+    return max((piece.rules for piece in pieces), default=0)
 
 
 def _joined(pieces: Sequence[Piece], first: Sequence[int]) -> Words:
@@ -197,30 +197,30 @@ def _joined(pieces: Sequence[Piece], first: Sequence[int]) -> Words:
 
     A few operations on arrays of all words.
     """
-    starts = np.cumsum([2, *(len(one.words) for one in pieces)], dtype=np.int32)
-    table = [one.record for one in pieces] + starts[:-1]
+    starts = np.cumsum([2, *(len(piece.words) for piece in pieces)], dtype=np.int32)
+    table = [piece.record for piece in pieces] + starts[:-1]
     words = _one_behind_another(
-        [np.array((len(pieces), starts[-1])), *(one.words for one in pieces), table]
+        [np.array((len(pieces), starts[-1])), *(piece.words for piece in pieces), table]
     )
-    places, moved = _placed([one.offsets for one in pieces], starts)
-    words[places] += moved
-    places, _ = _placed([one.indexes for one in pieces], starts)
-    relations = _one_behind_another([one.indexed for one in pieces])
-    words[places] += np.array(first, dtype=np.int32)[relations]
-    places, _ = _placed([one.lasts for one in pieces], starts)
-    words[places] = _last(pieces)
+    positions, moved = _placed([piece.offsets for piece in pieces], starts)
+    words[positions] += moved
+    positions, _ = _placed([piece.indexes for piece in pieces], starts)
+    relations = _one_behind_another([piece.indexed for piece in pieces])
+    words[positions] += np.array(first, dtype=np.int32)[relations]
+    positions, _ = _placed([piece.lasts for piece in pieces], starts)
+    words[positions] = _last(pieces)
     return words
 
 
-def _placed(found: Sequence[Words], starts: Words) -> tuple[Words, Words]:
+def _placed(lists: Sequence[Words], starts: Words) -> tuple[Words, Words]:
     """Where words of pieces are, one behind another, and where the piece of each starts."""
-    moved = np.repeat(starts[: len(found)], [len(one) for one in found])
-    return _one_behind_another(found) + moved, moved
+    moved = np.repeat(starts[: len(lists)], [len(words) for words in lists])
+    return _one_behind_another(lists) + moved, moved
 
 
 def _one_behind_another(parts: Sequence[npt.ArrayLike]) -> Words:
-    found: Words = np.concatenate([*parts, []], dtype=np.int32, casting="unsafe")
-    return found
+    joined: Words = np.concatenate([*parts, []], dtype=np.int32, casting="unsafe")
+    return joined
 
 
 class Offset(int):
@@ -243,14 +243,14 @@ class Writer:
     def __init__(self, plan: Plan, tables: Tables, codes: Codes) -> None:
         self.plan = plan
         self.tables = tables
-        self.ids = {one.name: tables.numbers[one.name] for one in plan.relations}
+        self.ids = {relation.name: tables.numbers[relation.name] for relation in plan.relations}
         self.codes = codes
         self.memos: dict[Memo, int] = {}
         self.out: list[int] = []
         self.base = 0  # the offset of its first word
         self.asked: dict[Memo, int] = {}
         self.lookups: list[tuple[str, tuple[int, ...], int]] = []
-        self.types = {one.name: one.types for one in plan.relations}
+        self.types = {relation.name: relation.types for relation in plan.relations}
         self.folds = plan.folds
         self.pipelined = plan.pipelined
         self.unread: Collection[Argument] = ()
@@ -262,7 +262,9 @@ class Writer:
         """Whether that is what it would write: then it has what it would note, too."""
         if self.tables.numbers != known.tables or self.tables.first_indexes() != known.indexes:
             return False
-        return all(self.codes.code(one.type, one.value) == code for one, code in known.codes)
+        return all(
+            self.codes.code(constant.type, constant.value) == code for constant, code in known.codes
+        )
 
     def written(self) -> _Written:
         """The program, and how it comes again. O(strata that are not as they were, and words)."""
@@ -295,41 +297,43 @@ class Writer:
         parts = {} if was is None else was.parts
         forward = (*stage.lower, *stage.const, *stage.same, *chain(*stage.full))
         run = list({id(v): v for v in (*forward, *stage.rederive, *stage.by_key)}.values())
-        placed = {id(one.nodes): self.part(stage, one, parts) for one in run}
-        copies = [placed[id(one.nodes)] for one in run]
-        starts = np.cumsum([0, *(len(one.words) for one in copies)], dtype=np.int32)
-        records = starts[:-1] + np.array([one.record for one in copies], dtype=np.int32)
+        placed = {id(variant.nodes): self.part(stage, variant, parts) for variant in run}
+        copies = [placed[id(variant.nodes)] for variant in run]
+        starts = np.cumsum([0, *(len(piece.words) for piece in copies)], dtype=np.int32)
+        records = starts[:-1] + np.array([piece.record for piece in copies], dtype=np.int32)
         # Behind them, the records that are the stratum's own: all of whose offsets are its own.
         self.base = int(starts[-1])
         offsets = dict(zip(map(id, run), map(Offset, records.tolist()), strict=True))
         record = self.stage(stage, offsets, fold, into)
         own, self.out, self.base = self.out, [], 0
-        words = _one_behind_another([*(one.words for one in copies), own])
-        places, moved = _placed([one.offsets for one in copies], starts)
-        words[places] += moved
+        words = _one_behind_another([*(piece.words for piece in copies), own])
+        positions, moved = _placed([piece.offsets for piece in copies], starts)
+        words[positions] += moved
         # Variants of the same nodes are of several rules; clauses of no rule share a counter.
-        rules = np.array([one.clause.rule for one in run], dtype=np.int32)
+        rules = np.array([variant.clause.rule for variant in run], dtype=np.int32)
         counters = records + at.V_RULE
         words[counters] = rules
         of_own = [n for n, kind in enumerate(map(type, own), int(starts[-1])) if kind is Offset]
         # A fold's record says an index of its source.
-        looks = [(n, one) for n, one in enumerate(own, int(starts[-1])) if isinstance(one, InIndex)]
+        looks = [
+            (n, word) for n, word in enumerate(own, int(starts[-1])) if isinstance(word, InIndex)
+        ]
         return Piece(
             stage, given, record, words,
-            offsets=_one_behind_another([places, of_own]),
+            offsets=_one_behind_another([positions, of_own]),
             indexes=_one_behind_another(
-                [_placed([one.indexes for one in copies], starts)[0], [n for n, _ in looks]]
+                [_placed([piece.indexes for piece in copies], starts)[0], [n for n, _ in looks]]
             ),
             indexed=_one_behind_another(
-                [*(one.indexed for one in copies), [one.relation for _, one in looks]]
+                [*(piece.indexed for piece in copies), [word.relation for _, word in looks]]
             ),
             lasts=counters[rules < 0],
             memos=tuple({m: None for part in placed.values() for m in part.memos}),
             parts=placed,
             filtered=tuple(self.filtered(stage, placed)),
-            rules=1 + max((one.clause.rule for one in forward), default=-1),
-            slots=max((len(one.slots) for one in run), default=0),
-            depth=max((len(one.clause.body) for one in run), default=0),
+            rules=1 + max((variant.clause.rule for variant in forward), default=-1),
+            slots=max((len(variant.slots) for variant in run), default=0),
+            depth=max((len(variant.clause.body) for variant in run), default=0),
         )  # fmt: skip
 
     def stage(
@@ -362,7 +366,7 @@ class Writer:
         source, result = self.types[fold.source], self.types[fold.relation]
         added = 0 if fold.value is None else fold.value
         value = "number" if fold.value is None else source[fold.value]
-        said = 10 ** (fold.scale or 0) if fold.most is None else fold.most
+        bound = 10 ** (fold.scale or 0) if fold.most is None else fold.most
         looks = fold.is_extreme and fold.group  # through a group
         index = self.index(fold.source, fold.group) if looks else -1
         return self.put(
@@ -371,7 +375,7 @@ class Writer:
                 self.ids[fold.relation], -1 if fold.present is None else self.ids[fold.present],
                 _FOLDS[f"real {fold.way}" if fold.is_real else fold.way],
                 added, _value_type(value), _value_type(result[-1]),
-                int(fold.is_always_there), said >> 32, (said & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),
+                int(fold.is_always_there), bound >> 32, (bound & 0xFFFFFFFF ^ 1 << 31) - (1 << 31),
                 int(fold.source in self.pipelined), index, int(value in OPTIONAL),
                 len(fold.group), *fold.group,
             ]
@@ -383,8 +387,8 @@ class Writer:
         """Lists of variants (count first), one per relation of the stratum."""
         lists = []
         for name in stage.relations:
-            found = [offsets[id(v)] for v in variants if v.relation == name]
-            lists.append(self.put([len(found), *found]))
+            listed = [offsets[id(v)] for v in variants if v.relation == name]
+            lists.append(self.put([len(listed), *listed]))
         return self.put(lists)
 
     def part(self, stage: Stage, variant: Variant, parts: Mapping[int, Piece]) -> Piece:
@@ -453,11 +457,13 @@ class Writer:
     ) -> Iterable[tuple[str, tuple[int, ...]]]:
         """Indexes that `_MANY` variants or more ask by the same column of one trigger, in order."""
         for variants in (stage.same, stage.rederive, stage.lower):
-            asked = defaultdict[tuple[str | None, int], list[tuple[str, tuple[int, ...]]]](list)
+            by_column = defaultdict[tuple[str | None, int], list[tuple[str, tuple[int, ...]]]](list)
             for variant in variants:
                 for name, index, column in parts[id(variant.nodes)].lookups:
-                    asked[variant.relation, column].append((name, index))
-            yield from chain.from_iterable(one for one in asked.values() if len(one) >= _MANY)
+                    by_column[variant.relation, column].append((name, index))
+            yield from chain.from_iterable(
+                indexes for indexes in by_column.values() if len(indexes) >= _MANY
+            )
 
     def index(self, name: str, columns: tuple[int, ...]) -> InIndex:
         """An index of a relation by its columns."""
@@ -499,12 +505,12 @@ class Writer:
 
     def once(self, thing: T, write: Callable[[T, dict[Slot, int]], W], slots: dict[Slot, int]) -> W:
         """Where that is which nodes of a variant have in common, by identity: written once."""
-        place = id(thing), write.__name__
-        if place not in self.shared:
+        key = id(thing), write.__name__
+        if key not in self.shared:
             # Held here: proofs write tuples that nobody else holds, and the next had the place.
-            self.shared[place] = thing, write(thing, slots)
-        found: W = self.shared[place][1]
-        return found
+            self.shared[key] = thing, write(thing, slots)
+        value: W = self.shared[key][1]
+        return value
 
     def keys(self, keys: Sequence[Argument], slots: dict[Slot, int]) -> Offset:
         """Operand pairs, one a key column."""
@@ -559,19 +565,19 @@ class Writer:
             return _AS_IT_IS
         if native(literal.functor):
             return _NATIVE
-        found = _CONVERSIONS.get((literal.functor, of))
-        if found is None and "symbol" not in literal.types:
-            found = _FUNCTORS.get(literal.functor)
-        return found
+        number = _CONVERSIONS.get((literal.functor, of))
+        if number is None and "symbol" not in literal.types:
+            number = _FUNCTORS.get(literal.functor)
+        return number
 
     def memo(self, memo: Memo) -> int:
         """The number of a memo, the same for the same functor on the same types."""
         known = self.tables.numbers
-        found = known.get(memo)
-        if found is None:
-            found = self.memos.setdefault(memo, len(known) + len(self.memos))
-        self.asked[memo] = found
-        return found
+        number = known.get(memo)
+        if number is None:
+            number = self.memos.setdefault(memo, len(known) + len(self.memos))
+        self.asked[memo] = number
+        return number
 
     def raw_of(self, variant: Variant) -> Mapping[Argument, BaseType]:
         """The variables of numbers that are only computed with, and their types.
@@ -579,15 +585,15 @@ class Writer:
         They are no codes: a product of large numbers would be interned, for each row a new one.
         The nodes have more terms than the clause: what takes a record apart that was made of one.
         """
-        made = (check.literal for node in variant.nodes for check in node.checks)
-        literals = dict.fromkeys((*variant.clause.body, *made))
-        found: dict[Argument, BaseType] = {}
+        checked = (check.literal for node in variant.nodes for check in node.checks)
+        literals = dict.fromkeys((*variant.clause.body, *checked))
+        raw: dict[Argument, BaseType] = {}
         for literal in literals:
             if isinstance(literal, Apply) and literal.result in _NUMBERS:
-                found[literal.target] = literal.result
+                raw[literal.target] = literal.result
             elif isinstance(literal, Compare) and literal.op == "=" and literal.type in _NUMBERS:
                 sides = literal.left, literal.right
-                found.update((one, literal.type) for one in sides if isinstance(one, Slot))
+                raw.update((side, literal.type) for side in sides if isinstance(side, Slot))
         for literal in literals:
             if isinstance(literal, Match | Absent):
                 coded: Iterable[Argument] = slots_of(literal)
@@ -598,19 +604,19 @@ class Writer:
             else:
                 continue
             for arg in coded:
-                found.pop(arg, None)
+                raw.pop(arg, None)
         if variant.trigger is not None and variant.trigger < 0:  # the head's row binds them
             for arg in variant.clause.args:
-                found.pop(arg, None)
-        return found
+                raw.pop(arg, None)
+        return raw
 
     def unread_of(self, clause: Clause) -> Collection[Argument]:
         """Variables that a clause says once: nothing asks what they are bound to.
 
         Of 16 columns of a table in SQL mostly.
         """
-        said = Counter(chain(clause.args, *map(slots_of, clause.body)))
-        return {arg for arg, count in said.items() if count == 1}
+        occurrences = Counter(chain(clause.args, *map(slots_of, clause.body)))
+        return {arg for arg, count in occurrences.items() if count == 1}
 
     def binds(
         self, binds: Sequence[tuple[int, Argument, bool]], slots: dict[Slot, int]

@@ -68,7 +68,7 @@ def read_facts(text: str, schemas: Mapping[str, Schema]) -> list[tuple[str, Row]
     facts: list[tuple[str, Row]] = []
     for atom in _atoms(text):
         schema = _schema_of(atom, text, schemas)
-        row = tuple(_fitting(one, term, text, schema) for one, term in _cells(schema, atom))
+        row = tuple(_fitting(column, term, text, schema) for column, term in _cells(schema, atom))
         facts.append((atom.relation, row))
     return facts
 
@@ -126,24 +126,24 @@ def _atoms(text: str) -> tuple[Atom, ...]:
     source = Source(ended)
     tokens = preprocess(source, None)
     parser = ClauseParser(tokens.tokens, source)
-    found: list[Diagnostic] = list(tokens.diagnostics)
+    diagnostics: list[Diagnostic] = list(tokens.diagnostics)
     rule: Rule | Dominates | None = None
-    if not found:
+    if not diagnostics:
         try:
             rule = parser.clause()
             fact = isinstance(rule, Rule) and rule.is_fact
             if parser.peek(0).text or not fact:
                 span = rule.span if fact else getattr(rule.body, "span", None)
-                found.append(Diagnostic("DF103", "expected facts only", span))
+                diagnostics.append(Diagnostic("DF103", "expected facts only", span))
         except SyntaxFault as fault:
             wrong = fault.diagnostic
             if ended != text and wrong.span is not None and wrong.span.start >= len(text):
                 # The dot is ours.
-                said = wrong.message.replace("found `.`", "found the end of the text")
-                wrong = replace(wrong, message=said)
-            found.append(wrong)
-    if not isinstance(rule, Rule) or found:
-        raise ProgramError("\n".join(render(item, text) for item in found), found)
+                message = wrong.message.replace("found `.`", "found the end of the text")
+                wrong = replace(wrong, message=message)
+            diagnostics.append(wrong)
+    if not isinstance(rule, Rule) or diagnostics:
+        raise ProgramError("\n".join(render(item, text) for item in diagnostics), diagnostics)
     return rule.heads
 
 
@@ -171,9 +171,9 @@ def _fitting(column: Column, term: Term, text: str, schema: Schema) -> Value:
         return schema.check_value(column, 0, _of_literal(column, value))
     except TypeMismatchError:
         name = schema.relation
-        said = f"{show_value(value)}, but {_takes(column, value)}"
+        problem = f"{show_value(value)}, but {_takes(column, value)}"
         raise TypeMismatchError(
-            f"{name}: column {column.name!r} is {said}",
+            f"{name}: column {column.name!r} is {problem}",
             relation=name,
             column=column.name,
             value=value,
@@ -187,8 +187,8 @@ def _of_literal(column: Column, value: Value) -> Value:
         return value
     if isinstance(value, tuple) and kind.nullable and len(value) == 1:
         (value,) = value
-    found = None if kind.inner in BASES else constant_of(kind.inner, value)
-    return value if found is None else kind.read(found)
+    constant = None if kind.inner in BASES else constant_of(kind.inner, value)
+    return value if constant is None else kind.read(constant)
 
 
 def _takes(column: Column, value: Value) -> str:
@@ -202,6 +202,6 @@ def _takes(column: Column, value: Value) -> str:
     return f"{column.type} takes values like {EXAMPLES[column.type]}"
 
 
-def _wrong(text: str, place: Term | Atom, message: str, hint: str) -> ProgramError:
-    found = Diagnostic("DF103", message, place.span, hint)
-    return ProgramError(render(found, text), [found])
+def _wrong(text: str, part: Term | Atom, message: str, hint: str) -> ProgramError:
+    diagnostic = Diagnostic("DF103", message, part.span, hint)
+    return ProgramError(render(diagnostic, text), [diagnostic])

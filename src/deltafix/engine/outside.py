@@ -39,31 +39,31 @@ def outside_strata(
     They are empty, but for those of `before` that go on: `kept` has their numbers there. Folds
     that the kernel computes are not among them.
     """
-    arena, made = linked.tables.arena, dict[int, Stratum]()
+    arena, strata = linked.tables.arena, dict[int, Stratum]()
     bounds = Bounds(arena) if before is None else before.bounds
     layers = [outside.layer for outside in linked.outside.values()]
-    folds = (one for layer in layers for one in (layer.fold, *layer.folds) if one is not None)
-    for name in (one.op for one in (*linked.folds.values(), *folds)):
+    folds = (fold for layer in layers for fold in (layer.fold, *layer.folds) if fold is not None)
+    for name in (fold.op for fold in (*linked.folds.values(), *folds)):
         if name.startswith("@@") and name[2:] not in users.reducers:
             message = f"the program folds with {name[2:]}; pass it: connect(..., reducers=...)"
             raise FunctorError(message)
     for number, outside in linked.outside.items():
         fold = outside.layer.fold
         if before is not None and number in kept:
-            made[number] = before.held(kept[number])
+            strata[number] = before.held(kept[number])
         elif fold is not None:
             from deltafix.engine.folds import FoldStratum  # noqa: PLC0415  for programs with one
 
-            made[number] = FoldStratum(arena, linked, codes, fold, users.reducers)
+            strata[number] = FoldStratum(arena, linked, codes, fold, users.reducers)
         else:
             from deltafix.engine.beyond import BeyondStratum  # noqa: PLC0415  for programs with one
 
-            made[number] = BeyondStratum(
+            strata[number] = BeyondStratum(
                 arena, linked, codes, outside.layer, users=users, bounds=bounds
             )
     if before is None:
-        return Strata(arena, linked, made, bounds, reducers=users.reducers)
-    fresh = made.keys() - kept.keys()
+        return Strata(arena, linked, strata, bounds, reducers=users.reducers)
+    fresh = strata.keys() - kept.keys()
     return Strata(
-        arena, linked, made, bounds, cold=before.cold, fresh=fresh, reducers=users.reducers
+        arena, linked, strata, bounds, cold=before.cold, fresh=fresh, reducers=users.reducers
     )

@@ -59,8 +59,8 @@ def select(
         wanted[column] = code
     if len(wanted) == schema.arity:
         key = np.array(list(wanted.values()), dtype=np.int32)
-        found = lookup(arena.words, arena.cells, key, number, 0, at.WAS)
-        return key.reshape(1, schema.arity)[: 1 if found >= 0 else 0]
+        row = lookup(arena.words, arena.cells, key, number, 0, at.WAS)
+        return key.reshape(1, schema.arity)[: 1 if row >= 0 else 0]
     usable = [c for c in linked.plan.indexes[schema.relation] if set(c) <= wanted.keys()]
     if alone and usable:
         index = max(usable, key=len)
@@ -88,15 +88,15 @@ def semijoin(
     now, width = (relation_cell(arena, number, cell) for cell in (at.R_NOW, at.R_ARITY))
     if len(columns) == width and len(keys) * _ROWS_A_KEY < max(now, _ROWS_ANYWAY):
         flat = np.ascontiguousarray(keys).reshape(-1)
-        there = [
-            lookup(arena.words, arena.cells, flat, number, place, at.GIVEN) >= 0
-            for place in range(len(keys))
+        given = [
+            lookup(arena.words, arena.cells, flat, number, position, at.GIVEN) >= 0
+            for position in range(len(keys))
         ]
-        return keys[there]
+        return keys[given]
     groups = of_keys(arena, linked, relation, tuple(columns), keys.tolist())
     if groups is not None:
-        found = [np.array(one, np.int32).reshape(len(one), width) for one in groups]
-        return np.concatenate(found)
+        tables = [np.array(group, np.int32).reshape(len(group), width) for group in groups]
+        return np.concatenate(tables)
     table = codes_where(arena, number, at.GIVEN)
     mine, asked = numbered(table[:, list(columns)], keys)
     return table[np.isin(mine, asked)]
@@ -125,7 +125,7 @@ class Probe:
     def __init__(self, db: Reading) -> None:
         self._arena, self._linked, self._codes = db._arena, db._linked, db._codes
         self._keys = [np.zeros(width, dtype=np.int32) for width in range(3)]
-        self._places: dict[tuple[str, int], tuple[int, int]] = {}
+        self._indexes: dict[tuple[str, int], tuple[int, int]] = {}
 
     def code(self, symbol: str) -> int | None:
         """The code of a symbol; None for one that no row can contain. O(1)."""
@@ -149,7 +149,7 @@ class Probe:
         O(rows found).
         """
         words, cells = self._arena.words, self._arena.cells
-        base, index = self._place(relation, column)
+        base, index = self._index_on(relation, column)
         words[at.KEY2] = code
         slot = find_slot(words, cells, index, 1)
         if slot < 0:
@@ -163,8 +163,8 @@ class Probe:
             return [int(words[row + other])] if int(words[row]) & at.WAS else []
         begin = int(cells[at.BUCKETS]) + ref * 4
         rows = first + words[begin : begin + (bucket & 0xFFFFFFFF)].astype(np.int64) * stride
-        found: list[int] = words[rows[(words[rows] & at.WAS) != 0] + other].tolist()
-        return found
+        values: list[int] = words[rows[(words[rows] & at.WAS) != 0] + other].tolist()
+        return values
 
     def rows(self, relation: str, columns: tuple[int, ...], *codes: int) -> list[list[int]]:
         """The rows with `codes` in `columns`, on exactly which there is an index; all for none.
@@ -172,27 +172,27 @@ class Probe:
         O(rows found).
         """
         if columns:
-            found = rows_of_group(
+            table = rows_of_group(
                 self._arena, self._linked, relation, columns, codes, mask=at.WAS
             )  # fmt: skip
         else:
-            found = codes_where(self._arena, self._linked.ids[relation], at.WAS)
-        rows: list[list[int]] = found.tolist()
+            table = codes_where(self._arena, self._linked.ids[relation], at.WAS)
+        rows: list[list[int]] = table.tolist()
         return rows
 
     def column(self, relation: str, column: int) -> list[int]:
         """One column of all rows. O(rows)."""
         codes: Any = codes_where(self._arena, self._linked.ids[relation], at.WAS)
-        found: list[int] = codes[:, column].tolist()
-        return found
+        values: list[int] = codes[:, column].tolist()
+        return values
 
-    def _place(self, relation: str, column: int) -> tuple[int, int]:
+    def _index_on(self, relation: str, column: int) -> tuple[int, int]:
         """Where the relation's descriptor is, and the number of its index on one column."""
-        found = self._places.get((relation, column))
-        if found is None:
+        entry = self._indexes.get((relation, column))
+        if entry is None:
             linked, cells = self._linked, self._arena.cells
             base = int(cells[at.RELS]) + linked.ids[relation] * at.RSZ
-            place = linked.plan.indexes[relation].index((column,))
-            found = (base, int(cells[base + at.R_IDX]) + place)
-            self._places[relation, column] = found
-        return found
+            number = linked.plan.indexes[relation].index((column,))
+            entry = (base, int(cells[base + at.R_IDX]) + number)
+            self._indexes[relation, column] = entry
+        return entry

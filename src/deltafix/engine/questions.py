@@ -33,10 +33,10 @@ def cause_in(db: Questions, changes: Changes) -> Callable[..., Any]:
     known, edited = weakref.ref(db), changes.edited
 
     def ask(*args: Any, **options: Any) -> Any:
-        found = known()
-        if found is None:
+        database = known()
+        if database is None:
             raise ExplanationError("the database of this delta is gone")
-        return answer("cause", found, edited, *args, **options)
+        return answer("cause", database, edited, *args, **options)
 
     return ask
 
@@ -100,8 +100,8 @@ class Questions:
             ProgramError, UnknownRelationError, FactError: the text or the row does not fit.
         """
         given = {"limit": limit, "max_steps": max_steps, "max_work": max_work}
-        found: Proof | list[Proof] = answer("why", self, fact, row, several=all, **given)
-        return found
+        proofs: Proof | list[Proof] = answer("why", self, fact, row, several=all, **given)
+        return proofs
 
     def why_not(
         self,
@@ -133,8 +133,8 @@ class Questions:
             ProgramError, UnknownRelationError, FactError: the text or the row does not fit.
         """
         bounds = {"max_depth": max_depth, "max_edits": max_edits, "max_work": max_work}
-        found: WhyNot = answer("why_not", self, fact, row, limit=limit, **bounds)
-        return found
+        explanation: WhyNot = answer("why_not", self, fact, row, limit=limit, **bounds)
+        return explanation
 
     def step_from_delta(
         self, relation: str, rows: Iterable[Row], *, through: Iterable[str] = ()
@@ -155,8 +155,8 @@ class Questions:
                 from a row depends on the others.
             UnknownRelationError, FactError: the relation or the rows do not fit.
         """
-        found: list[Row] = answer("step_from_delta", self, relation, rows, through)
-        return found
+        derived: list[Row] = answer("step_from_delta", self, relation, rows, through)
+        return derived
 
     def derivation_count(self, relation: str, row: Row) -> int:
         """In how many ways the rules derive a row: their instances, those that use the row too.
@@ -167,5 +167,5 @@ class Questions:
 
         Raises NoSuchFactError for a row that does not hold, UnknownRelationError, FactError.
         """
-        found: int = answer("derivation_count", self, relation, row)
-        return found
+        count: int = answer("derivation_count", self, relation, row)
+        return count

@@ -43,12 +43,13 @@ _WAYS = 256
 class _ByKey(NamedTuple):
     """Columns of a relation by which rows are found.
 
-    `checked` has each with its place in a key, in the order of their `places` in the relation.
+    `checked` has each with its position in a key, in the order of their `positions` in the
+    relation.
     """
 
     schema: Schema
     checked: list[tuple[Column, int]]
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
 
 class Reading(Questions):
@@ -141,9 +142,9 @@ class Reading(Questions):
         """
         schema, (values, codes) = self._schema(relation), self._committed(relation)
         if columns is not None:
-            places = schema.places(columns)
-            schema = Schema(relation, tuple(schema.columns[place] for place in places))
-            codes = codes[:, places]
+            indices = schema.places(columns)
+            schema = Schema(relation, tuple(schema.columns[index] for index in indices))
+            codes = codes[:, indices]
         return values.table(schema, codes)
 
     def query(self, atom: str) -> list[Row]:
@@ -211,15 +212,15 @@ class Reading(Questions):
                 if not isinstance(key, tuple | list) or len(key) != len(by.checked):
                     message = f"{schema.show()}: a key is a tuple of ({', '.join(columns)}), not"
                     raise FactError(f"{message} {shown(key)}", relation=relation, value=key)
-                found = tuple([codes.asked(schema, c, key[n]) for c, n in by.checked])
-                if None not in found:
-                    coded.add(found)  # type: ignore[arg-type]  # none is None
+                coded_key = tuple([codes.asked(schema, c, key[n]) for c, n in by.checked])
+                if None not in coded_key:
+                    coded.add(coded_key)  # type: ignore[arg-type]  # none is None
             if not coded:
                 return []
-            groups = of_keys(self._arena, self._linked, relation, by.places, coded)
+            groups = of_keys(self._arena, self._linked, relation, by.positions, coded)
             if groups is None:
                 wanted = np.array(list(coded), np.int32)
-                groups = [semijoin(self._arena, self._linked, relation, by.places, wanted)]
+                groups = [semijoin(self._arena, self._linked, relation, by.positions, wanted)]
         rows = list[Row]()
         for group in groups:
             if isinstance(group, list):
@@ -243,15 +244,15 @@ class Reading(Questions):
     def _by_key(self, relation: str, columns: Sequence[str]) -> _ByKey:
         """What a semijoin by some columns needs to know, remembered. Raises as `semijoin` does."""
         schema = self._schema(relation)
-        places = schema.places(columns)
+        positions = schema.places(columns)
         self._require_unruled(schema)
-        order = sorted(range(len(places)), key=places.__getitem__)
-        checked = [(schema.columns[places[n]], n) for n in order]
-        found = _ByKey(schema, checked, tuple(sorted(places)))
+        order = sorted(range(len(positions)), key=positions.__getitem__)
+        checked = [(schema.columns[positions[n]], n) for n in order]
+        by_key = _ByKey(schema, checked, tuple(sorted(positions)))
         if len(self._keys) >= _WAYS:
             self._keys.clear()
-        self._keys[relation, *columns] = found
-        return found
+        self._keys[relation, *columns] = by_key
+        return by_key
 
     def _require_no_edits(self) -> None:
         """Raise TransactionError if this thread has a transaction open."""
@@ -341,16 +342,16 @@ class Reading(Questions):
             self._strata.check_invariants()
 
     def _schema(self, relation: str) -> Schema:
-        found = self.schemas.get(relation)
-        if found is None and any(one.name == relation for one in self.program.relations):
+        schema = self.schemas.get(relation)
+        if schema is None and any(declared.name == relation for declared in self.program.relations):
             raise UnknownRelationError(
                 f"relation {relation!r} is not kept as a whole: it is inline, its rows go into "
                 f"aggregates only, or they are computed only where outputs ask for them; "
                 f"`.output {relation}` would keep it"
             )
-        if found is None:
+        if schema is None:
             raise unknown_relation(relation, self.schemas)
-        return found
+        return schema
 
     def _committed(self, relation: str, *, given: bool = False) -> tuple[Codes, Words]:
         """The codes (n, arity) of its rows, or of those that are given, and what they stand for.
@@ -361,10 +362,10 @@ class Reading(Questions):
         with self._gate:
             number = self._number(relation)
             if given:
-                found = codes_where(self._arena, self._linked.given(relation), at.GIVEN)
+                codes = codes_where(self._arena, self._linked.given(relation), at.GIVEN)
             else:
-                found = codes_where(self._arena, number, at.WAS)
-            return self._codes, found
+                codes = codes_where(self._arena, number, at.WAS)
+            return self._codes, codes
 
     def _number(self, relation: str) -> int:
         """Of a relation, within the gate: an edit of rules may just have taken it away."""

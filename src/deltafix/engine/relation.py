@@ -36,7 +36,7 @@ class RelationView(Generic[R]):
         self._db = db
         self.name = name
         self._cls = cls
-        self._made: tuple[Schema, Callable[[Row], R]] | None = None
+        self._last_maker: tuple[Schema, Callable[[Row], R]] | None = None
         self._maker()
 
     @property
@@ -60,8 +60,8 @@ class RelationView(Generic[R]):
         """
         schema = self.schema
         pattern: list[Value | EllipsisType] = [...] * schema.arity
-        for place, value in zip(schema.places(values), values.values(), strict=True):
-            pattern[place] = schema.check_value(schema.columns[place], 0, value)
+        for index, value in zip(schema.places(values), values.values(), strict=True):
+            pattern[index] = schema.check_value(schema.columns[index], 0, value)
         return self._objects(self._db.select(self.name, pattern))
 
     def delta(self, delta: Delta) -> RelationDelta[R]:
@@ -109,6 +109,6 @@ class RelationView(Generic[R]):
         """What makes the objects; the class is checked anew after an edit of rules."""
         if self._cls is None:
             return None
-        if self._made is None or self._made[0] is not schema:
-            self._made = schema, maker(schema, self._cls)
-        return self._made[1]
+        if self._last_maker is None or self._last_maker[0] is not schema:
+            self._last_maker = schema, maker(schema, self._cls)
+        return self._last_maker[1]

@@ -88,8 +88,8 @@ def edited_rules(
     """
     if isinstance(text, RuleEdit):
         part = text.part
-        said = (*map(show_rule, part.rules), *map(show_order, part.orders))
-        return RuleEdit(adds, Program(rules=part.rules, orders=part.orders), "\n".join(said))
+        lines = (*map(show_rule, part.rules), *map(show_order, part.orders))
+        return RuleEdit(adds, Program(rules=part.rules, orders=part.orders), "\n".join(lines))
     for edit in before:
         if edit.whole or edit.adds:
             program = edit.part if edit.whole else _added(program, edit.part)
@@ -104,18 +104,18 @@ def edited_rules(
 def _named(program: Program, text: str) -> Program:
     """The rule that has a name. Raises ProgramError if none has."""
     name = text.strip()
-    found = program.named.get(name)
-    if found is None:
+    named = program.named.get(name)
+    if named is None:
         known = list(program.named)
         hint = did_you_mean(name, known, f"named: {', '.join(known) or 'none'}")
         start = text.index(name)
         span = Source(text, "<rule>").span(start, start + len(name))
         raise _refused(Diagnostic("DF110", f"there is no rule `{name}`", span, hint), text)
-    return Program(orders=(found,)) if isinstance(found, Dominates) else Program(rules=(found,))
+    return Program(orders=(named,)) if isinstance(named, Dominates) else Program(rules=(named,))
 
 
-def _refused(found: Diagnostic, text: str) -> ProgramError:
-    return ProgramError(render_all([found], {"<rule>": text}), [found])
+def _refused(diagnostic: Diagnostic, text: str) -> ProgramError:
+    return ProgramError(render_all([diagnostic], {"<rule>": text}), [diagnostic])
 
 
 def _read(program: Program, text: str) -> Program:
@@ -123,11 +123,11 @@ def _read(program: Program, text: str) -> Program:
 
     Raises ProgramError; positions are those of `text`, which is read first. O(declarations).
     """
-    source, found = decode(text, "<rule>")
+    source, diagnostics = decode(text, "<rule>")
     parser = Parser(preprocess(source, None).tokens, source)
     parser.program()  # alone first: a missing end must not be looked for among declarations
-    if found or parser.diagnostics:
-        problems = [*found, *parser.diagnostics]
+    if diagnostics or parser.diagnostics:
+        problems = [*diagnostics, *parser.diagnostics]
         raise ProgramError(render_all(problems, {"<rule>": source.text}), problems)
     inline = inline_names(program)
     bare = (replace(rule, name="") for rule in program.rules)
@@ -164,8 +164,8 @@ def changed_program(program: Program, edits: Iterable[RuleEdit]) -> Program:
             program = edit.part
         elif edit.adds:
             program = _added(program, edit.part)
-            for found in names_twice(program):
-                raise _refused(found, edit.text)
+            for diagnostic in names_twice(program):
+                raise _refused(diagnostic, edit.text)
         else:
             program = _removed(program, edit.part)
     return program
@@ -173,15 +173,19 @@ def changed_program(program: Program, edits: Iterable[RuleEdit]) -> Program:
 
 def _require_alike(program: Program, other: Program) -> None:
     """Raise FactError if rows of one program would mean something else in the other."""
-    types = {one.name: one for one in other.types}
+    types = {declared.name: declared for declared in other.types}
     if program.types != other.types or program.word_size != other.word_size:
-        named = {one.name for one in other.relations}
+        named = {relation.name for relation in other.relations}
     else:  # then the declaration says it all
-        there = {one.name: one for one in program.relations}
-        named = {one.name for one in other.relations if there.get(one.name, one) != one}
+        ours = {relation.name: relation for relation in program.relations}
+        named = {
+            relation.name
+            for relation in other.relations
+            if ours.get(relation.name, relation) != relation
+        }
     before, after = (
-        row_schemas(replace(one, relations=tuple(r for r in one.relations if r.name in named)))
-        for one in (program, other)
+        row_schemas(replace(side, relations=tuple(r for r in side.relations if r.name in named)))
+        for side in (program, other)
     )
     for name, schema in before.items():
         if name in after and after[name].show() != schema.show():
@@ -199,28 +203,28 @@ def _added(program: Program, part: Program) -> Program:
     """What `part` says and the program does not, field by field, said last."""
     united: dict[str, Any] = {}
     for field in _SAID:
-        said = list(getattr(program, field))
+        listed = list(getattr(program, field))
         for item in getattr(part, field):
             same = same_rule if field in _REMOVABLE else eq
-            places = [place for place, one in enumerate(said) if same(item, one)]
-            if not places:
-                said.append(item)
+            indices = [index for index, present in enumerate(listed) if same(item, present)]
+            if not indices:
+                listed.append(item)
             elif field in _REMOVABLE and item.name:
-                said[places[0]] = replace(said[places[0]], name=item.name)
-        united[field] = tuple(said)
+                listed[indices[0]] = replace(listed[indices[0]], name=item.name)
+        united[field] = tuple(listed)
     return replace(program, source=None, **united)
 
 
 def _removed(program: Program, part: Program) -> Program:
     left: dict[str, Any] = {}
     for field, show_one in _REMOVABLE.items():
-        said = list(getattr(program, field))
+        listed = list(getattr(program, field))
         for rule in getattr(part, field):
-            kept = [one for one in said if not same_rule(rule, one)]
-            if len(kept) == len(said):
+            kept = [present for present in listed if not same_rule(rule, present)]
+            if len(kept) == len(listed):
                 raise FactError(f"no such rule to remove: {show_one(rule)}")
-            said = kept
-        left[field] = tuple(said)
+            listed = kept
+        left[field] = tuple(listed)
     return replace(program, source=None, **left)
 
 
@@ -260,7 +264,7 @@ class RuleEpoch:
             if self._tables.types.get(relation.name, relation.types) != relation.types:
                 message = f"relation {relation.name} had other columns in an earlier program"
                 raise FactError(f"{message}; `db.compact()` forgets them", relation=relation.name)
-        self._moved = self._places_changed(program, new)
+        self._moved = self._moved_given(program, new)
         self._step = step = transition(db.plan, new, self._moved.keys(), first=db._unrun)
         known = {relation.name for relation in db.plan.relations}
         self.recomputed = tuple(
@@ -274,7 +278,7 @@ class RuleEpoch:
         self.given: list[Edit] = []
         self.linked = db._linked
 
-    def _places_changed(self, program: Program, new: Plan) -> dict[str, str]:
+    def _moved_given(self, program: Program, new: Plan) -> dict[str, str]:
         """Relations whose given rows lie elsewhere in the new plan, and where.
 
         Raises UnknownRelationError for a relation with given rows that the new plan does not keep.
@@ -361,7 +365,7 @@ class RuleEpoch:
         """The epoch is committed. Doing this twice is doing it once."""
         db, linked = self._db, self.linked
         if self._some_go:
-            relations = {self.numbers[name]: one for name, one in self.seen.items()}
+            relations = {self.numbers[name]: schema for name, schema in self.seen.items()}
             db._changed_with_rules = ChangedRows(
                 db._arena, db._codes, relations, self.seen, db._gate
             )
@@ -387,5 +391,5 @@ class RuleEpoch:
 def _bound(program: Program, users: Users) -> Users:
     """Those of the functions that a program declares, bound to its functors."""
     declared = {functor.name for functor in program.functors}
-    functors = {name: one for name, one in users.functors.items() if name in declared}
+    functors = {name: functor for name, functor in users.functors.items() if name in declared}
     return Users(bound(program, functors), folding(program, users.reducers))

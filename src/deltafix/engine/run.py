@@ -230,24 +230,24 @@ def between(arena: Arena, linked: Linked, limits: Limits) -> None:
 
 def named_in(plan: Plan, number: int) -> list[str]:
     """The relations of a stratum that somebody wrote; where none is, the first ones it is for."""
-    made_for = {one.name: one.of for one in plan.relations if not one.hidden}
+    made_for = {relation.name: relation.of for relation in plan.relations if not relation.hidden}
     needed = set(plan.stages[number].relations)
     for stage in plan.stages[number:]:
         own = stage.relations
         reads = {
-            one.relation
+            literal.relation
             for clause in stage.clauses
-            for one in clause.body
-            if isinstance(one, Match | Absent)
+            for literal in clause.body
+            if isinstance(literal, Match | Absent)
         }
         reads.update(stage.outside.reads if stage.outside is not None else ())
         if not needed.isdisjoint((*own, *reads)):
             needed.update(own)
             known = [name for name in own if name in made_for]
-            found = [name for name in known if not made_for[name]]
-            found = found or [made_for[name] for name in known]
-            if found:
-                return list(dict.fromkeys(found))
+            names = [name for name in known if not made_for[name]]
+            names = names or [made_for[name] for name in known]
+            if names:
+                return list(dict.fromkeys(names))
     return [*plan.stages[number].relations]
 
 
@@ -261,8 +261,8 @@ def stopped(arena: Arena, linked: Linked, error: BudgetError) -> BudgetError:
     message = str(error).removesuffix("; rolled back")
     limit = message.rpartition("=")[0].rpartition(" ")[2]
     ways_out = ["bound its recursion"] if stages[number].recursive else []
-    said = " or ".join([*ways_out, f"raise {limit}"])
-    return BudgetError(f"{message}, in {shown}; rolled back: {said}", relations=named)
+    advice = " or ".join([*ways_out, f"raise {limit}"])
+    return BudgetError(f"{message}, in {shown}; rolled back: {advice}", relations=named)
 
 
 class Limits:
@@ -272,12 +272,12 @@ class Limits:
 
     def __init__(self, program: Program, arena: Arena, ids: Mapping[str, int]) -> None:
         self._arena = arena
-        given = [one for one in program.directives if one.kind == "limitsize"]
+        given = [directive for directive in program.directives if directive.kind == "limitsize"]
         recursive = recursive_relations(strata(program)) if given else ()
         self._limits = [
-            (one.relation, ids[one.relation], int(one.parameters["n"]))
-            for one in given
-            if one.relation in recursive
+            (directive.relation, ids[directive.relation], int(directive.parameters["n"]))
+            for directive in given
+            if directive.relation in recursive
         ]
 
     def __bool__(self) -> bool:

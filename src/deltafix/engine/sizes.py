@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 def statistics(db: Database) -> dict[str, Statistics]:
     """Rows and keys of every relation of the plan, hidden ones too. O(rows log rows) an index."""
-    found = {}
+    by_name = {}
     for relation in db.plan.relations:
         codes = codes_where(db._arena, db._linked.ids[relation.name], at.WAS)
         keys = {
             columns: _distinct(codes[:, list(columns)])
             for columns in db.plan.indexes[relation.name]
         }
-        found[relation.name] = Statistics(len(codes), keys)
-    return found
+        by_name[relation.name] = Statistics(len(codes), keys)
+    return by_name
 
 
 def _distinct(rows: Words) -> int:
@@ -48,27 +48,27 @@ def memory(arena: Arena, linked: Linked) -> dict[str, dict[str, int]]:
     or a sum.
     Under `<arena>`: bytes of blocks `taken` (untouched pages of them cost nothing) and `reserved`.
     """
-    found = {}
+    sizes = {}
     folds = {fold.relation: linked.groups(fold) for fold in linked.folds.values()}
     for name, number in linked.ids.items():
         rows, key = _table_bytes(arena, number)
         first = relation_cell(arena, number, at.R_IDX)
         indexes = {
-            f"index {list(columns)}": _index_bytes(arena, first + place)
-            for place, columns in enumerate(linked.plan.indexes[name])
+            f"index {list(columns)}": _index_bytes(arena, first + index)
+            for index, columns in enumerate(linked.plan.indexes[name])
         }
         groups = {"groups": sum(_table_bytes(arena, folds[name]))} if name in folds else {}
         parts = {"rows": rows, "key": key, **indexes, **groups}
-        found[name] = {**parts, "total": sum(parts.values())}
+        sizes[name] = {**parts, "total": sum(parts.values())}
     for number, memo in linked.memos.items():
         rows, key = _table_bytes(arena, number)
-        found[f"{memo.functor}()"] = {"rows": rows, "key": key, "total": rows + key}
+        sizes[f"{memo.functor}()"] = {"rows": rows, "key": key, "total": rows + key}
     cells = arena.cells
-    found["<arena>"] = {
+    sizes["<arena>"] = {
         "taken": (int(cells[at.BUMP]) - at.FIRST_WORD) * 4,
         "reserved": int(cells[at.LIMIT]) * 4,
     }
-    return found
+    return sizes
 
 
 def _table_bytes(arena: Arena, number: int) -> tuple[int, int]:

@@ -161,7 +161,11 @@ class Strata:
 
             bounded_sum(total, fold.most)
         reducer = self._reducers[fold.op.removeprefix("@@")]
-        types = next(one.types for one in self._linked.plan.relations if one.name == fold.source)
+        types = next(
+            relation.types
+            for relation in self._linked.plan.relations
+            if relation.name == fold.source
+        )
         is_optional = fold.value is not None and types[fold.value] in OPTIONAL
         finished(fold.op, reducer, reducer.add(reducer.initial, (total,) if is_optional else total))
         message = f"{fold.op} is {total}, beyond the {fold.most} of its declaration; rolled back"
@@ -181,8 +185,8 @@ class Strata:
         """
         self._ran.append(self._strata[number])
         return {
-            name: Changed(made, codes_where(self._arena, self._linked.ids[name], at.NOW))
-            for name, (made, _) in self._from_nothing(number, at.NOW).items()
+            name: Changed(rows, codes_where(self._arena, self._linked.ids[name], at.NOW))
+            for name, (rows, _) in self._from_nothing(number, at.NOW).items()
         }
 
     def _from_nothing(self, number: int, mask: int) -> dict[str, tuple[Words, Words]]:
@@ -195,9 +199,9 @@ class Strata:
         if isinstance(stratum, Choosing):
             stratum.prefer(lambda name: stratum.shown(name, held[name]))
         below = {name: self._below(name, mask) for name in self._linked.outside[number].reads}
-        found = stratum.run(below)
+        changes = stratum.run(below)
         return {
-            name: (found[name].added if name in found else rows[:0], rows)
+            name: (changes[name].added if name in changes else rows[:0], rows)
             for name, rows in held.items()
         }
 
@@ -209,11 +213,11 @@ class Strata:
         if self._read is None or self._read[:2] != (name, mask):
             arena, number = self._arena, self._linked.ids[name]
             if mask is None:
-                found = Changed(*changed_in_epoch(arena, number))
+                changed = Changed(*changed_in_epoch(arena, number))
             else:
                 rows = codes_where(arena, number, mask)
-                found = Changed(rows, rows[:0])
-            self._read = name, mask, found
+                changed = Changed(rows, rows[:0])
+            self._read = name, mask, changed
         return self._read[2]
 
     def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
@@ -259,8 +263,8 @@ class Strata:
         spent = arena.cells[at.C_DERIVATIONS : at.C_ABANDONED + 1].copy()
         self.bounds.begin(time.perf_counter(), Budget())
         try:
-            for name, (made, held) in self._from_nothing(number, at.WAS).items():
-                if not np.array_equal(_ordered(made), _ordered(held)):
+            for name, (computed, held) in self._from_nothing(number, at.WAS).items():
+                if not np.array_equal(_ordered(computed), _ordered(held)):
                     raise InternalError(f"image: {name} differs from what its stratum computes")
         except BaseException:
             stratum.undo()

@@ -67,12 +67,12 @@ def few_changes(arena: Arena) -> Iterator[tuple[int, int, list[int]]]:
         if used <= room:
             break
         room = used
-    found = out[:used].tolist()
-    place = 0
-    while place < used:
-        end = place + 3 + found[place + 2]
-        yield found[place], found[place + 1], found[place + 3 : end]
-        place = end
+    numbers = out[:used].tolist()
+    start = 0
+    while start < used:
+        end = start + 3 + numbers[start + 2]
+        yield numbers[start], numbers[start + 1], numbers[start + 3 : end]
+        start = end
 
 
 def changed_in_epoch(arena: Arena, relation: int) -> tuple[Words, Words]:
@@ -112,12 +112,12 @@ def _few_changed(
     went: list[list[int]] = []
     for row in touched:
         start = first + row * stride
-        found = words[start : start + at.COLS + arity].tolist()
-        truth = found[0] & (at.NOW | at.WAS)
+        record = words[start : start + at.COLS + arity].tolist()
+        truth = record[0] & (at.NOW | at.WAS)
         if truth == at.NOW:
-            came.append(found[at.COLS :])
+            came.append(record[at.COLS :])
         elif truth == at.WAS:
-            went.append(found[at.COLS :])
+            went.append(record[at.COLS :])
     return _codes(came, arity), _codes(went, arity)
 
 
@@ -139,8 +139,8 @@ def group_of(
     base = int(cells[at.RELS]) + linked.ids[relation] * at.RSZ
     descriptor = cells[base : base + at.R_IDX + 1].tolist()
     words[at.KEY2 : at.KEY2 + len(key)] = key
-    place = linked.plan.indexes[relation].index(columns)
-    slot = find_slot(words, cells, descriptor[at.R_IDX] + place, len(key))
+    position = linked.plan.indexes[relation].index(columns)
+    slot = find_slot(words, cells, descriptor[at.R_IDX] + position, len(key))
     if slot < 0:
         return []
     entry, bucket = cells[slot : slot + 2].tolist()
@@ -155,13 +155,13 @@ def group_of(
             records = records_of(arena, linked.ids[relation])[rows]
             return records[(records[:, 0] & mask) == mask, at.COLS : end]
         few = rows.tolist()
-    found = []
+    group = []
     for row in few:
         first = descriptor[at.R_ROWS] + row * descriptor[at.R_STRIDE]
         record = words[first : first + end].tolist()
         if record[0] & mask == mask:
-            found.append(record[at.COLS :])
-    return found
+            group.append(record[at.COLS :])
+    return group
 
 
 def rows_of_group(
@@ -178,10 +178,10 @@ def rows_of_group(
     O(rows of the group) through the relation's index on exactly `columns`. For the thread that
     has the writer's lock: a writer moves buckets.
     """
-    found = group_of(arena, linked, relation, columns, key, mask=mask)
-    if isinstance(found, list):
-        return _codes(found, relation_cell(arena, linked.ids[relation], at.R_ARITY))
-    return found
+    group = group_of(arena, linked, relation, columns, key, mask=mask)
+    if isinstance(group, list):
+        return _codes(group, relation_cell(arena, linked.ids[relation], at.R_ARITY))
+    return group
 
 
 def cells_of(arena: Arena, groups: int, row: int) -> list[int]:
@@ -189,8 +189,8 @@ def cells_of(arena: Arena, groups: int, row: int) -> list[int]:
     arity, stride = (relation_cell(arena, groups, field) for field in (at.R_ARITY, at.R_STRIDE))
     behind = (at.COLS + arity + 1) // 2 * 2
     cell = (relation_cell(arena, groups, at.R_ROWS) + row * stride + behind) // 2
-    found: list[int] = arena.cells[cell : cell + 3].tolist()
-    return found
+    cells: list[int] = arena.cells[cell : cell + 3].tolist()
+    return cells
 
 
 def total_of(arena: Arena, groups: int, row: int) -> tuple[int, int]:

@@ -123,7 +123,7 @@ class Symbols:
     def _entered(self, data: npt.NDArray[np.uint8], ends: Cells) -> Words:
         """The ids of texts that lie in `data`; `ends` has one end more than there are texts."""
         count = len(ends) - 1
-        found = np.empty(count, np.int32)
+        ids = np.empty(count, np.int32)
         words, cells = self._words, self._cells
         scratch = np.empty(0, np.int32)
         for first in range(0, count, _AT_ONCE):
@@ -134,8 +134,8 @@ class Symbols:
             if len(scratch) * 4 < size + 8:
                 scratch = np.empty(size // 2 + 2, np.int32)
             scratch.view(np.uint8)[:size] = data[begin : begin + size]
-            enter_symbols(words, cells, scratch, own - begin, found[first:], len(own) - 1)
-        return found
+            enter_symbols(words, cells, scratch, own - begin, ids[first:], len(own) - 1)
+        return ids
 
     def text(self, code: int) -> str:
         """The text of an id. O(its length). Raises IndexError for an id that no text has."""
@@ -147,9 +147,9 @@ class Symbols:
             read_symbol(words, cells, code, buffer.words, len(buffer.words))
         elif size < 0:
             raise IndexError(f"no text has the id {code}")
-        found = str(buffer.data[:size], "utf-8", "surrogatepass")
+        text = str(buffer.data[:size], "utf-8", "surrogatepass")
         self._give_back(buffer)
-        return found
+        return text
 
     def texts(self, codes: Words) -> list[str]:
         """The texts of ids, each a string of its own. O(their lengths)."""

@@ -212,12 +212,12 @@ class Tables:
         self.room = max(slots, held[0]), max(depth, held[1]), max(rules, held[2])
         if self.room[0] > held[0]:
             cells[at.N_VARS] = slots
-            for place in (at.VARS, at.ASKING_VARS):  # raw values, then codes
-                cells[place] = arena.block(3 * slots) + 2 * slots
+            for cell in (at.VARS, at.ASKING_VARS):  # raw values, then codes
+                cells[cell] = arena.block(3 * slots) + 2 * slots
         if self.room[1] > held[1]:
             cells[at.N_LEVELS] = depth
-            for place in (at.STACK, at.ASKING_STACK):
-                cells[place] = arena.block(depth * at.LEVEL * 2) // 2
+            for cell in (at.STACK, at.ASKING_STACK):
+                cells[cell] = arena.block(depth * at.LEVEL * 2) // 2
         if self.room[2] > held[2]:
             cells[at.RULE_COUNTS] = arena.block(rules * 2) // 2
 
@@ -252,8 +252,8 @@ class Tables:
                 cells[rb + at.R_BEST] = 1 if kept.join == "min" else 2
                 cells[rb + at.R_BEST_COL] = kept.column
                 cells[rb + at.R_BEST_TYPE] = VALUE_TYPES[relation.types[kept.column]]
-                place = plan.indexes[name].index(key)
-                cells[rb + at.R_BEST_INDEX] = cells[rb + at.R_IDX] + place
+                position = plan.indexes[name].index(key)
+                cells[rb + at.R_BEST_INDEX] = cells[rb + at.R_IDX] + position
 
     def forget(self, known: int, plan: Plan) -> None:
         """Have the first `known` tables only, with the indexes of this plan. Without new rows."""
@@ -336,9 +336,13 @@ class Tables:
         cost their memory and each edit until one asks. Where one row per key is kept rows are
         looked up outside joins, too: there they are filled.
         """
-        best = {self.numbers[name] for one in plan.stages if one.best for name in one.relations}
+        best = {
+            self.numbers[name] for stage in plan.stages if stage.best for name in stage.relations
+        }
         arena, cells = self.arena, self.arena.cells
-        wanted = {self.numbers[one.name]: plan.indexes[one.name] for one in plan.relations}
+        wanted = {
+            self.numbers[relation.name]: plan.indexes[relation.name] for relation in plan.relations
+        }
         held = self._descriptors()[:, at.R_NIDX].copy()
         counts = held.tolist()
         more = {n: list(keys[counts[n] :]) for n, keys in wanted.items() if len(keys) > counts[n]}
@@ -348,23 +352,23 @@ class Tables:
         added[list(more)] = [*map(len, more.values())]
         old, last, total = int(cells[at.IDXS]), int(held.sum()), int((held + added).sum())
         start = arena.block(total * at.XSZ * 2 + 2) // 2
-        places = np.cumsum(held + added) - held - added
-        moved = np.arange(last) + np.repeat(places - (np.cumsum(held) - held), held)
+        firsts = np.cumsum(held + added) - held - added
+        moved = np.arange(last) + np.repeat(firsts - (np.cumsum(held) - held), held)
         cells[start : start + total * at.XSZ].reshape(total, at.XSZ)[moved] = cells[
             old : old + last * at.XSZ
         ].reshape(last, at.XSZ)
-        made: list[int] = []
+        created: list[int] = []
         for number, keys in sorted(more.items()):
-            free, new = self._free_word(number), int(places[number]) + counts[number]
-            for place, key in enumerate(keys):
-                self._empty_index(start + (new + place) * at.XSZ, number, free + place, key)
-                made.append(new + place)
+            free, new = self._free_word(number), int(firsts[number]) + counts[number]
+            for position, key in enumerate(keys):
+                self._empty_index(start + (new + position) * at.XSZ, number, free + position, key)
+                created.append(new + position)
         for number, keys in more.items():
             self._widen(number, self._free_word(number) + len(keys))
-        self._descriptors()[:, at.R_IDX] = places
+        self._descriptors()[:, at.R_IDX] = firsts
         self._descriptors()[:, at.R_NIDX] = held + added
         cells[at.IDXS] = start
-        for index in made:
+        for index in created:
             number = int(cells[start + index * at.XSZ + at.X_REL])
             if number in best:
                 fill_index(arena.words, cells, index)
@@ -391,7 +395,9 @@ class Tables:
         starts = (int(cells[at.IDXS]) + x * at.XSZ for x in range(first, first + count))
         behind_columns = at.COLS + int(cells[rb + at.R_ARITY])
         taken = [int(cells[xb + at.X_POS]) for xb in starts]
-        return max(behind_columns, int(cells[rb + at.R_ALL_WORD]) + 1, *(one + 1 for one in taken))
+        return max(
+            behind_columns, int(cells[rb + at.R_ALL_WORD]) + 1, *(word + 1 for word in taken)
+        )
 
     def _count_all(self, number: int) -> None:
         """Have room in a relation's rows to count all of their derivations. O(rows), once.

@@ -140,8 +140,8 @@ class Transaction:
             insert_rows(arena.words, arena.cells, back, number, gone)
             table = codes.reshape(count, schema.arity)
             for position in range(count):
-                found = lookup(arena.words, arena.cells, codes, number, position, at.GIVEN)
-                if found < 0:
+                row = lookup(arena.words, arena.cells, codes, number, position, at.GIVEN)
+                if row < 0:
                     raise self._missing_row(schema, codes, position)
             unique, counts = np.unique(table, axis=0, return_counts=True)
             raise self._missing_row(schema, unique[counts > 1][:1].reshape(-1), 0)
@@ -155,11 +155,11 @@ class Transaction:
         schema, codes, count = self._encode(relation, rows)
         arena = self._db._arena
         number = self._db._linked.given(schema.relation)
-        found = (
+        given = (
             lookup(arena.words, arena.cells, codes, number, position, at.GIVEN) >= 0
             for position in range(count)
         )
-        return np.fromiter(found, dtype=np.bool_, count=count)
+        return np.fromiter(given, dtype=np.bool_, count=count)
 
     def coded(self, relation: str, rows: Any) -> CodedRows:
         """Check rows and turn them into codes once, for several calls. O(cells).

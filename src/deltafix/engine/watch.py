@@ -136,7 +136,7 @@ class Watchers:
         delta = transaction.delta
         if not delta:
             return
-        if all(one is not delta for one in self._pending):
+        if all(pending is not delta for pending in self._pending):
             self._pending.append(delta)
         if self._telling:
             return

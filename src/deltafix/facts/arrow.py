@@ -86,12 +86,12 @@ def rows_from_table(table: pa.Table, schema: Schema | None = None) -> list[Row]:
     cannot say how many rows it has: the caller keeps that count.
     """
     columns = [column.to_pylist() for column in table.columns]
-    for place, field in enumerate(table.schema):
-        if pa.types.is_floating(field.type) and pc.any(pc.is_nan(table.column(place))).as_py():
-            columns[place] = list(map(canonical, columns[place]))
-    for place, column in enumerate(schema.columns if schema is not None else ()):
+    for index, field in enumerate(table.schema):
+        if pa.types.is_floating(field.type) and pc.any(pc.is_nan(table.column(index))).as_py():
+            columns[index] = list(map(canonical, columns[index]))
+    for index, column in enumerate(schema.columns if schema is not None else ()):
         if column.shape is not None:
-            columns[place] = list(map(column.shape.read, columns[place]))
+            columns[index] = list(map(column.shape.read, columns[index]))
     return list(zip(*columns, strict=True))
 
 
@@ -107,9 +107,9 @@ def to_numpy(column: pa.Array | pa.ChunkedArray) -> np.ndarray[Any, np.dtype[Any
 
 def settled_columns(table: pa.Table) -> pa.Table:
     """The table with its floats as relations hold them: one zero, one NaN. O(rows)."""
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_floating(field.type):
-            table = table.set_column(place, field, settled_floats(table.column(place)))
+            table = table.set_column(index, field, settled_floats(table.column(index)))
     return table
 
 
@@ -193,11 +193,11 @@ def to_table(rows: Any) -> pa.Table:
 
 def _of_views(table: pa.Table) -> pa.Table:
     """A table whose dictionaries hold no views, as polars gives them: Arrow takes from none."""
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         kind = field.type
         if pa.types.is_dictionary(kind) and kind.value_type in VIEWS:
             wanted = pa.dictionary(kind.index_type, VIEWS[kind.value_type], kind.ordered)
-            table = table.set_column(place, field.name, table.column(place).cast(wanted))
+            table = table.set_column(index, field.name, table.column(index).cast(wanted))
     return table
 
 
@@ -330,10 +330,11 @@ def in_range(column: Column, array: pa.ChunkedArray) -> bool:
     """Whether the integers of a column's Arrow type are those of its word size. O(cells)."""
     if column.bits == WORD or column.range is None:
         return True
-    found = pc.min_max(array)
+    extremes = pc.min_max(array)
     low, high = column.range
     return bool(
-        not found["min"].is_valid or low <= found["min"].as_py() <= found["max"].as_py() <= high
+        not extremes["min"].is_valid
+        or low <= extremes["min"].as_py() <= extremes["max"].as_py() <= high
     )
 
 

@@ -41,18 +41,18 @@ def _line(path: str, number: int) -> str | None:
             if file.read(2) == _PACKED:
                 return None
             file.seek(0)
-            found = next(islice(file, number - 1, None), None)
+            line = next(islice(file, number - 1, None), None)
     except (OSError, ValueError):  # it is gone, or no name of a file
         return None
-    if found is None or b"\0" in found:  # it was shortened, or is no text
+    if line is None or b"\0" in line:  # it was shortened, or is no text
         return None
-    return found.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
+    return line.decode("utf-8-sig" if number == 1 else "utf-8", "replace").rstrip("\r\n")
 
 
 def place_of(line: str, value: object) -> tuple[int, int]:
     """Where a line has a value, if it is there once as a word; else the whole line."""
     if isinstance(value, str) and value:
-        found = [*re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", line)]
-        if len(found) == 1:
-            return found[0].span()
+        matches = [*re.finditer(rf"(?<!\w){re.escape(value)}(?!\w)", line)]
+        if len(matches) == 1:
+            return matches[0].span()
     return 0, len(line)

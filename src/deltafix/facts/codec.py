@@ -43,7 +43,7 @@ PARAMETERS: Final = (
 )  # fmt: skip
 """The parameters of `.input` and `.output` that are understood."""
 
-Told: TypeAlias = Callable[[str], None] | None
+Warn: TypeAlias = Callable[[str], None] | None
 """Hears of what is passed over in reading; without it that is an error."""
 
 _NULLARY: Final = "()"
@@ -107,7 +107,7 @@ class FactFormat:
 
 
 def read_facts(
-    data: bytes, schema: Schema, form: FactFormat, label: str, told: Told = None
+    data: bytes, schema: Schema, form: FactFormat, label: str, warn: Warn = None
 ) -> pa.Table | list[Row]:
     """Read the whole text of a fact file. O(bytes).
 
@@ -116,7 +116,7 @@ def read_facts(
         schema: what a line must fit.
         form: how the file is spelled.
         label: what errors call the file.
-        told: hears of lines with more values than columns, whose first ones are taken; without
+        warn: hears of lines with more values than columns, whose first ones are taken; without
             it such a line is an error.
 
     Returns:
@@ -134,13 +134,13 @@ def read_facts(
         )
         raise FactError(message, relation=schema.relation, value=form.columns)
     if not schema.columns or any(map(_is_record, schema.columns)):
-        return list(_read_lines(data, schema, form, label, told))
+        return list(_read_lines(data, schema, form, label, warn))
     from deltafix.facts.arrow import table_from_rows  # noqa: PLC0415  pyarrow is slow to import
 
     table = _read_arrow(data, schema, form)
     if table is not None:
         return table
-    return table_from_rows(schema, list(_read_lines(data, schema, form, label, told)))
+    return table_from_rows(schema, list(_read_lines(data, schema, form, label, warn)))
 
 
 def write_facts(
@@ -212,8 +212,8 @@ def _check_columns(rows: OrderedRows[Value], schema: Schema, form: FactFormat, l
             if bad:
                 import numpy as np  # noqa: PLC0415  slow to import
 
-                place = int(np.flatnonzero(np.isin(rows.places[position], bad))[0])
-                _check_writable([rows.at(place)], [position], schema, form, label)
+                index = int(np.flatnonzero(np.isin(rows.places[position], bad))[0])
+                _check_writable([rows.at(index)], [position], schema, form, label)
 
 
 def _write_columns(
@@ -272,10 +272,10 @@ def _read_arrow(data: bytes, schema: Schema, form: FactFormat) -> pa.Table | Non
     # Where columns are chosen, the first line says how many there are to choose from.
     width = data.split(b"\n", 1)[0].count(form.delimiter.encode()) + 1
     wide = width if form.columns else schema.arity
-    places = form.columns or range(schema.arity)
-    if max(places) >= wide:
+    indices = form.columns or range(schema.arity)
+    if max(indices) >= wide:
         return None
-    names = [f"c{place}" for place in places]
+    names = [f"c{index}" for index in indices]
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(data)),
@@ -293,8 +293,8 @@ def _read_arrow(data: bytes, schema: Schema, form: FactFormat) -> pa.Table | Non
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=names,
                 column_types={
-                    name: pa.string() if one.of is not None else ARROW_TYPES[one.type]
-                    for name, one in zip(names, schema.columns, strict=True)
+                    name: pa.string() if column.of is not None else ARROW_TYPES[column.type]
+                    for name, column in zip(names, schema.columns, strict=True)
                 },
                 null_values=[],
                 strings_can_be_null=False,
@@ -347,7 +347,7 @@ def _plain(data: bytes, schema: Schema, form: FactFormat) -> bool:
 
 
 def _read_lines(
-    data: bytes, schema: Schema, form: FactFormat, label: str, told: Told
+    data: bytes, schema: Schema, form: FactFormat, label: str, warn: Warn
 ) -> Iterator[Row]:
     """The exact route: a Python object per cell, about 1 µs each, and every error explained."""
     longer: list[int] = []
@@ -355,7 +355,7 @@ def _read_lines(
     text = utf8(data, label)
     lines: Iterator[tuple[int, list[str]]]
     if form.rfc4180:
-        lines = ((at, one or [""]) for at, one in quoted_lines(text, form.delimiter, label))
+        lines = ((at, cells or [""]) for at, cells in quoted_lines(text, form.delimiter, label))
     else:
         lines = _plain_lines(text, form, schema)
     for number, cells in lines:
@@ -364,7 +364,7 @@ def _read_lines(
         if form.columns:
             if max(form.columns) >= len(cells):
                 _refuse_width(label, number, schema, cells)
-            taken = [cells[place] for place in form.columns]
+            taken = [cells[index] for index in form.columns]
         else:
             # Soufflé writes the one row of a relation without columns as `()`, and reads any line.
             taken = cells[: schema.arity]
@@ -373,15 +373,15 @@ def _read_lines(
             ):
                 longer.append(number)
                 is_quoted |= not form.rfc4180 and any(cell.startswith('"') for cell in cells)
-            if len(taken) < schema.arity or (longer and told is None):
+            if len(taken) < schema.arity or (longer and warn is None):
                 _refuse_width(label, number, schema, cells)
         yield tuple(
             read_value(cell, column, label, number)
             for cell, column in zip(taken, schema.columns, strict=True)
         )
-    if longer and told is not None:
+    if longer and warn is not None:
         count = "1 line has" if len(longer) == 1 else f"{len(longer)} lines have"
-        told(
+        warn(
             f"{label}:{longer[0]}: {count} more values than {schema.show()}; "
             "the first ones were taken"
             + (f"; .input {schema.relation}(rfc4180=true) reads values in quotes" * is_quoted)
@@ -445,9 +445,9 @@ def quoted_lines(text: str, delimiter: str, label: str) -> Iterator[tuple[int, l
 
 
 def _refuse_width(label: str, number: int, schema: Schema, cells: list[str]) -> NoReturn:
-    found = "an empty line" if cells == [""] else f"{plural(len(cells), 'value')}: {shown(cells)}"
+    given = "an empty line" if cells == [""] else f"{plural(len(cells), 'value')}: {shown(cells)}"
     wanted = f"{plural(schema.arity, 'value')}" if schema.columns else f"the line {_NULLARY}"
-    message = f"{label}:{number}: expected {wanted} for {schema.show()}, found {found}"
+    message = f"{label}:{number}: expected {wanted} for {schema.show()}, found {given}"
     separator = separator_in(cells, "")
     if separator is not None:
         seen = json.dumps(separator)
@@ -475,9 +475,9 @@ def read_value(cell: str, column: Column, label: str, number: int) -> Value:
                 message, path=label, line=number, column=column.name, value=cell
             ) from None
     value = read_real(cell) if column.type == "float" else read_whole(cell)
-    found = None if value is None else fitting(column.type, value, column.bits)
-    if found is not None:
-        return found
+    fit = None if value is None else fitting(column.type, value, column.bits)
+    if fit is not None:
+        return fit
     message = f"{label}:{number}: column {column.name!r} is {shown(cell)}, but {column.takes}"
     raise TypeMismatchError(message, path=label, line=number, column=column.name, value=cell)
 

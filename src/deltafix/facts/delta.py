@@ -56,10 +56,10 @@ class Delta(Mapping[str, RelationDelta]):
     @classmethod
     def net(cls, changes: list[RelationDelta], schemas: Mapping[str, Schema], epoch: int) -> Delta:
         """Of parts that are not empty, in the order of `schemas`, which is kept. O(changes)."""
-        made = cls.__new__(cls)
-        made.schemas, made.epoch, made._ask = schemas, epoch, None
-        made._changes = {change.schema.relation: change for change in changes}
-        return made
+        delta = cls.__new__(cls)
+        delta.schemas, delta.epoch, delta._ask = schemas, epoch, None
+        delta._changes = {change.schema.relation: change for change in changes}
+        return delta
 
     @classmethod
     def of(
@@ -137,8 +137,8 @@ class Delta(Mapping[str, RelationDelta]):
         """
         if self._ask is None:
             raise nobody_to_ask()
-        found: Cause = self._ask(self, fact, row, max_trials=max_trials)
-        return found
+        cause: Cause = self._ask(self, fact, row, max_trials=max_trials)
+        return cause
 
     def ask(self, of: Ask) -> None:
         """Say who answers `why`: the database, which made the delta."""
@@ -156,11 +156,11 @@ class Delta(Mapping[str, RelationDelta]):
         )
 
     def __getitem__(self, relation: str) -> RelationDelta:
-        found = self._changes.get(relation)
-        if found is not None:
+        change = self._changes.get(relation)
+        if change is not None:
             # Not kept: a cycle would leave every delta that is read to the collector, whose
             # rounds then cost more than the edits.
-            return found if self._ask is None else found.asking(self.why)
+            return change if self._ask is None else change.asking(self.why)
         if relation in self.schemas:
             return RelationDelta(self.schemas[relation])
         raise unknown_relation(relation, self.schemas)

@@ -111,17 +111,19 @@ def group_columns(columns: Sequence[pa.ChunkedArray]) -> tuple[Ints, Ints]:
 def present(rows: pa.Table, signs: np.ndarray[Any, Any]) -> pa.Table:
     """Each row, of any types and NULLs, whose signs add up to more than nothing, once. O(rows)."""
     names, keys = rows.column_names, rows
-    for place, field in enumerate(rows.schema):
+    for index, field in enumerate(rows.schema):
         if pa.types.is_nested(field.type):  # Arrow groups by none: by texts, equal where they are
-            texts = [None if one is None else repr(one) for one in rows.column(place).to_pylist()]
-            keys = keys.set_column(place, field.name, pa.array(texts, pa.string()))
+            texts = [
+                None if value is None else repr(value) for value in rows.column(index).to_pylist()
+            ]
+            keys = keys.set_column(index, field.name, pa.array(texts, pa.string()))
     keys = keys.append_column("+", pa.array(signs))
     keys = keys.append_column("at", pa.array(np.arange(rows.num_rows)))
     keys = keys.rename_columns([*(f"_{name}" for name in names), "+", "at"])
     grouped = keys.group_by([f"_{name}" for name in names], use_threads=False)
-    found = grouped.aggregate([("+", "sum"), ("at", "min")])
+    sums = grouped.aggregate([("+", "sum"), ("at", "min")])
     kept = np.zeros(rows.num_rows, np.bool_)
-    kept[to_numpy(found.filter(pc.greater(found.column("+_sum"), 0)).column("at_min"))] = True
+    kept[to_numpy(sums.filter(pc.greater(sums.column("+_sum"), 0)).column("at_min"))] = True
     return rows.filter(pa.array(kept))
 
 

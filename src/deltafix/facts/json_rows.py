@@ -33,20 +33,20 @@ def read_json(data: bytes, schema: Schema, label: str) -> list[Row]:
     """
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
-        found = json.loads(
+        document = json.loads(
             text, parse_int=json_whole, parse_constant=_refuse, object_pairs_hook=json_object
         )
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         message = f"{label}: this is not JSON: {error}"
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
         raise FactError(message, path=label, relation=schema.relation, line=line) from None
-    if found is None and not schema.columns:
+    if document is None and not schema.columns:
         return []
-    if not isinstance(found, list):
-        message = f"{label}: a relation is an array of rows, not {shown(found)}"
+    if not isinstance(document, list):
+        message = f"{label}: a relation is an array of rows, not {shown(document)}"
         raise FactError(message, path=label, relation=schema.relation)
     rows = []
-    for number, row in enumerate(found, start=1):
+    for number, row in enumerate(document, start=1):
         try:
             rows.append(_row(row, schema, label, number))
         except (FactError, TypeMismatchError) as error:
@@ -58,13 +58,13 @@ def read_json(data: bytes, schema: Schema, label: str) -> list[Row]:
 def _line_of(text: str, number: int) -> int:
     """The line in which a row of an array begins, both from 1. O(text), on errors alone."""
     scan = json.JSONDecoder(parse_int=json_whole)
-    place = text.index("[") + 1
+    offset = text.index("[") + 1
     for left in range(number, 0, -1):
-        while text[place] in " \t\r\n,":
-            place += 1
+        while text[offset] in " \t\r\n,":
+            offset += 1
         if left > 1:
-            place = scan.raw_decode(text, place)[1]
-    return text.count("\n", 0, place) + 1
+            offset = scan.raw_decode(text, offset)[1]
+    return text.count("\n", 0, offset) + 1
 
 
 def write_json(
@@ -90,20 +90,20 @@ def json_values(row: Row, schema: Schema, *, as_objects: bool) -> Any:
 
 
 def _row(given: Any, schema: Schema, label: str, number: int) -> Row:
-    place = f"{label}: row {number}"
+    where = f"{label}: row {number}"
     if isinstance(given, dict):
         if sorted(given) != sorted(schema.names):
-            message = f"{place} has the keys {shown(sorted(given))}, but {schema.show()} is wanted"
+            message = f"{where} has the keys {shown(sorted(given))}, but {schema.show()} is wanted"
             raise FactError(message, path=label, relation=schema.relation, value=sorted(given))
         given = [given[name] for name in schema.names]
     if not isinstance(given, list) or len(given) != schema.arity:
-        message = f"{place} is {shown(given)}, but {schema.show()} is wanted"
+        message = f"{where} is {shown(given)}, but {schema.show()} is wanted"
         raise FactError(message, path=label, relation=schema.relation, value=given)
     row = zip(given, schema.columns, strict=True)
-    return tuple(read_value(value, column, place) for value, column in row)
+    return tuple(read_value(value, column, where) for value, column in row)
 
 
-def read_value(given: Any, column: Column, place: str) -> Value:
+def read_value(given: Any, column: Column, where: str) -> Value:
     """The value of a column that JSON has. Raises TypeMismatchError, naming the place."""
     value = given
     why = column.takes
@@ -120,7 +120,7 @@ def read_value(given: Any, column: Column, place: str) -> Value:
         pass
     except ValueError as error:
         why = str(error)
-    message = f"{place}: column {column.name!r} is {shown(given)}, but {why}"
+    message = f"{where}: column {column.name!r} is {shown(given)}, but {why}"
     raise TypeMismatchError(message, column=column.name, value=given)
 
 
@@ -179,12 +179,12 @@ def json_whole(text: str) -> int:
 
 def json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON. Raises ValueError for a key that is there twice: Python takes the last."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
         raise ValueError(f"two values for {shown(twice)}")
-    return found
+    return members
 
 
 def _refuse(name: str) -> None:

@@ -56,10 +56,10 @@ class OrderedRows(Generic[V]):
         count = len(np.empty(self.count, dtype=np.bool_)[chosen])
         return OrderedRows(count, self.values, places)
 
-    def at(self, place: int) -> tuple[V, ...]:
+    def at(self, position: int) -> tuple[V, ...]:
         """One row."""
         columns = zip(self.values, self.places, strict=True)
-        return tuple(values[places[place]] for values, places in columns)
+        return tuple(values[places[position]] for values, places in columns)
 
 
 def ordered(values: Sequence[Sequence[V]], places: Sequence[Places], count: int) -> OrderedRows[V]:
@@ -70,7 +70,7 @@ def ordered(values: Sequence[Sequence[V]], places: Sequence[Places], count: int)
     """
     import numpy as np  # noqa: PLC0415  slow to import
 
-    sizes = [max(len(one), 1) for one in values]
+    sizes = [max(len(column), 1) for column in values]
     room = 1
     for size in sizes:
         room *= size
@@ -80,13 +80,13 @@ def ordered(values: Sequence[Sequence[V]], places: Sequence[Places], count: int)
             keys *= size
             keys += own
         keys.sort()
-        found: list[Places] = []
+        in_order: list[Places] = []
         for size in reversed(sizes):
             rest = keys // size
-            found.append((keys - rest * size).astype(np.int32))
+            in_order.append((keys - rest * size).astype(np.int32))
             keys = rest
-        found.reverse()
+        in_order.reverse()
     else:
         order = np.lexsort(tuple(reversed(places)))
-        found = [own[order] for own in places]
-    return OrderedRows(count, tuple(values), tuple(found))
+        in_order = [own[order] for own in places]
+    return OrderedRows(count, tuple(values), tuple(in_order))

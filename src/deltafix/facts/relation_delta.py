@@ -103,16 +103,16 @@ class RelationDelta(Tabular, Generic[R]):
     @classmethod
     def of_sides(cls, schema: Schema, added: Side, removed: Side) -> RelationDelta[Row]:
         """Of two sides as they are."""
-        made: RelationDelta[Row] = RelationDelta.__new__(RelationDelta)
-        made.schema, made._added, made._removed = schema, added, removed
-        made._ask = made._make = None
-        return made
+        delta: RelationDelta[Row] = RelationDelta.__new__(RelationDelta)
+        delta.schema, delta._added, delta._removed = schema, added, removed
+        delta._ask = delta._make = None
+        return delta
 
     def of_class(self, make: Callable[[Row], S]) -> RelationDelta[S]:
         """The same, with rows as objects that `make` makes of tuples. O(1)."""
-        found: Any = self._with(self._added, self._removed)
-        found._ask, found._make = self._ask, make
-        return cast("RelationDelta[S]", found)
+        typed: Any = self._with(self._added, self._removed)
+        typed._ask, typed._make = self._ask, make
+        return cast("RelationDelta[S]", typed)
 
     @property
     def added(self) -> list[R]:
@@ -131,9 +131,9 @@ class RelationDelta(Tabular, Generic[R]):
 
     def _with(self, added: Side, removed: Side) -> RelationDelta[R]:
         """Of other sides; nobody to ask."""
-        found = cast("RelationDelta[R]", RelationDelta.of_sides(self.schema, added, removed))
-        found._make = self._make
-        return found
+        delta = cast("RelationDelta[R]", RelationDelta.of_sides(self.schema, added, removed))
+        delta._make = self._make
+        return delta
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -152,14 +152,14 @@ class RelationDelta(Tabular, Generic[R]):
         if self._ask is None:
             raise nobody_to_ask()
         given = row if self._make is None else self.schema.as_row(row)
-        found: Cause = self._ask(self.schema.relation, given, max_trials=max_trials)
-        return found
+        cause: Cause = self._ask(self.schema.relation, given, max_trials=max_trials)
+        return cause
 
     def asking(self, of: Ask) -> RelationDelta[R]:
         """The same, and who answers `why`: `Delta.why` of the delta it is part of. O(1)."""
-        found = self._with(self._added, self._removed)
-        found._ask = of
-        return found
+        delta = self._with(self._added, self._removed)
+        delta._ask = of
+        return delta
 
     def inverse(self) -> RelationDelta[R]:
         """The delta that undoes this one. O(1): the sides are shared."""
@@ -204,7 +204,8 @@ class RelationDelta(Tabular, Generic[R]):
         if not isinstance(other, RelationDelta):
             return NotImplemented
         return self.schema.relation == other.schema.relation and all(
-            set(one.rows) == set(two.rows) for one, two in zip(self.sides, other.sides, strict=True)
+            set(mine.rows) == set(theirs.rows)
+            for mine, theirs in zip(self.sides, other.sides, strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]  # equal by content, which is made lazily

@@ -60,7 +60,7 @@ class Column:
     @property
     def nullable(self) -> bool:
         """Whether its users have NULLs in it."""
-        return any(one is not None and one.nullable for one in (self.logical, self.of))
+        return any(kind is not None and kind.nullable for kind in (self.logical, self.of))
 
     @property
     def takes(self) -> str:
@@ -100,7 +100,9 @@ class Schema:
     logical: tuple[tuple[int, LogicalType], ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        logical = tuple((n, one.of) for n, one in enumerate(self.columns) if one.of is not None)
+        logical = tuple(
+            (n, column.of) for n, column in enumerate(self.columns) if column.of is not None
+        )
         object.__setattr__(self, "logical", logical)
         object.__setattr__(self, "types", tuple(column.type for column in self.columns))
 
@@ -114,7 +116,7 @@ class Schema:
     ) -> Schema:
         """Build from parallel sequences. Raises ValueError if their lengths differ."""
         columns = zip(names, types, logical or [None] * len(types), strict=True)
-        return cls(relation, tuple(Column(n, base, logical=one) for n, base, one in columns))
+        return cls(relation, tuple(Column(n, base, logical=kind) for n, base, kind in columns))
 
     @classmethod
     def infer(cls, relation: str, rows: Iterable[Row]) -> Schema:
@@ -153,18 +155,18 @@ class Schema:
     def places(self, names: Iterable[str]) -> list[int]:
         """Where columns of these names stand. Raises FactError, naming the first that is not."""
         known = self.names
-        found = []
+        indices = []
         for name in names:
             if name not in known:
                 hint = did_you_mean(name, known, "", "'")
                 message = f"no column {name!r}{hint and f' ({hint})'} in {self.show()}"
                 raise FactError(message, relation=self.relation, column=name)
-            found.append(known.index(name))
-        return found
+            indices.append(known.index(name))
+        return indices
 
     def show(self) -> str:
         """The schema as a declaration spells it: `edge(x: symbol, y: number)`."""
-        inside = ", ".join(f"{one.name}: {_type_name(one)}" for one in self.columns)
+        inside = ", ".join(f"{column.name}: {_type_name(column)}" for column in self.columns)
         return f"{self.relation}({inside})"
 
     def check_rows(self, rows: Iterable[object]) -> list[Row]:
@@ -211,9 +213,9 @@ class Schema:
                 return column.shape.check(value)
             except ValueError as error:
                 raise self.mismatch(column, row, value, str(error)) from None
-        found = fitting(column.type, value, column.bits)
-        if found is not None:
-            return found
+        fit = fitting(column.type, value, column.bits)
+        if fit is not None:
+            return fit
         raise self.mismatch(column, row, value)
 
     def mismatch(self, column: Column, row: int, value: object, why: str = "") -> TypeMismatchError:
@@ -257,11 +259,11 @@ class Schema:
 
         Raises ValueError for a value that is none of its column's.
         """
-        return _changed(rows, [(place, kind.encode) for place, kind in self.logical])
+        return _changed(rows, [(index, kind.encode) for index, kind in self.logical])
 
     def decoded(self, rows: Iterable[Row]) -> list[Row]:
         """The inverse of `encoded`."""
-        return _changed(rows, [(place, kind.decode) for place, kind in self.logical])
+        return _changed(rows, [(index, kind.decode) for index, kind in self.logical])
 
     def as_row(self, row: object, index: int | None = None) -> Row:
         """The tuple that a row is: as it is, of a list, or of a dataclass with these columns.
@@ -271,12 +273,12 @@ class Schema:
         """
         if isinstance(row, tuple | list):
             return tuple(row)
-        if is_dataclass(row) and tuple(one.name for one in fields(row)) == self.names:
+        if is_dataclass(row) and tuple(field.name for field in fields(row)) == self.names:
             return tuple(getattr(row, name) for name in self.names)
         example = self._example()
-        one = "the row" if index is None else f"row {index}"
+        subject = "the row" if index is None else f"row {index}"
         message = (
-            f"{self.relation}: {one} is {shown(row)} ({type(row).__name__}), but rows are "
+            f"{self.relation}: {subject} is {shown(row)} ({type(row).__name__}), but rows are "
             f"tuples like {example}, or objects of a dataclass with the fields "
             f"({', '.join(self.names)})"
         )
@@ -313,14 +315,14 @@ class Schema:
 
 def _changed(rows: Iterable[Row], changes: Sequence[tuple[int, Callable[[Any], Any]]]) -> list[Row]:
     """Rows with the values at some places changed."""
-    found = [*rows]
+    changed = [*rows]
     if changes:
-        for number, row in enumerate(found):
+        for number, row in enumerate(changed):
             values = list(row)
-            for place, change in changes:
-                values[place] = change(values[place])
-            found[number] = tuple(values)
-    return found
+            for index, change in changes:
+                values[index] = change(values[index])
+            changed[number] = tuple(values)
+    return changed
 
 
 def _type_name(column: Column) -> str:

@@ -81,31 +81,31 @@ class Shape:
         frames: list[_Frame] = []
         kind, given = self.kind, value
         while True:
-            made = self._opened(kind, given)
-            if isinstance(made, _Frame):
-                frames.append(made)
+            opened = self._opened(kind, given)
+            if isinstance(opened, _Frame):
+                frames.append(opened)
             elif not frames:
-                return made
+                return opened
             else:
-                frames[-1].done.append(made)
+                frames[-1].done.append(opened)
             while len(frames[-1].done) == len(frames[-1].fields):
                 whole = frames.pop().value
                 if not frames:
                     return whole
                 frames[-1].done.append(whole)
             top = frames[-1]
-            place = len(top.done)
-            kind, given = top.fields[place][1], top.given[place]
+            index = len(top.done)
+            kind, given = top.fields[index][1], top.given[index]
 
     def _opened(self, kind: str, given: object) -> values.Value | _Frame:
         """A value without fields, or a frame for its fields."""
         branches = self.types.get(kind)
         if branches is None:
-            found = values.fitting(kind, given, self.bits)
-            if found is None:
+            fit = values.fitting(kind, given, self.bits)
+            if fit is None:
                 valid = values.valid_values(kind, self.bits)
                 raise ValueError(f"{values.shown(given)} in it is no {kind}, which takes {valid}")
-            return found
+            return fit
         if "" in branches:
             if given is None:
                 return None
@@ -131,13 +131,13 @@ class Shape:
         frames: list[_Frame] = []
         kind, at = self.kind, 0
         while True:
-            made, at = self._read(kind, text, _skip(text, at))
-            if isinstance(made, _Frame):
-                frames.append(made)
+            opened, at = self._read(kind, text, _skip(text, at))
+            if isinstance(opened, _Frame):
+                frames.append(opened)
             elif frames:
-                frames[-1].done.append(made)
+                frames[-1].done.append(opened)
             elif _skip(text, at) == len(text):
-                return made
+                return opened
             else:
                 raise ValueError(f"{text[at:][:20]!r} follows the value")
             while len(frames[-1].done) == len(frames[-1].fields):
@@ -182,8 +182,8 @@ def _brief(given: object) -> str:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    blanks = _SPACE.match(text, at)
+    return blanks.end() if blanks else at
 
 
 def _expect(text: str, at: int, mark: str) -> int:
@@ -205,7 +205,7 @@ def _base(kind: str, text: str, at: int, bits: int) -> tuple[values.Value, int]:
     value = values.read_real(word) if kind == "float" else values.read_whole(word)
     if value is None:
         raise ValueError(f"{word[:60]!r} is no {kind}")
-    found = values.fitting(kind, value, bits)
-    if found is None:
+    fit = values.fitting(kind, value, bits)
+    if fit is None:
         raise ValueError(f"{word[:60]} does not fit {kind}")
-    return found, end
+    return fit, end

@@ -68,8 +68,8 @@ class Side:
         if self._rows is None:
             from deltafix.facts.arrow import rows_from_table  # noqa: PLC0415  pyarrow is slow
 
-            found = rows_from_table(self._table, self._schema)
-            self._rows = sorted_rows(self._schema.types, found)
+            rows = rows_from_table(self._table, self._schema)
+            self._rows = sorted_rows(self._schema.types, rows)
         return self._rows
 
     @property

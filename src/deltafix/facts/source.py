@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from deltafix.diagnostics import did_you_mean
 from deltafix.errors import SourceError
-from deltafix.facts.codec import FactFormat, Told, read_facts
+from deltafix.facts.codec import FactFormat, Warn, read_facts
 from deltafix.facts.schema import Row, Schema
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def read_input(
     schema: Schema,
     parameters: Mapping[str, str],
     folder: Path,
-    told: Told = None,
+    warn: Warn = None,
     *,
     may_lack: bool = False,
 ) -> pa.Table | list[Row]:
@@ -41,7 +41,7 @@ def read_input(
     what gzip packed is unpacked), `delimiter`, `columns`, `headers`, `rfc4180`; for sqlite
     `dbname` or `filename`, the database with a table or view called like the relation.
 
-    `told` hears of values beyond the relation's columns, which Soufflé passes over, and, if the
+    `warn` hears of values beyond the relation's columns, which Soufflé passes over, and, if the
     folder `may_lack` the file, that it is not there and the relation has no rows. Without it both
     are errors.
 
@@ -53,7 +53,7 @@ def read_input(
     kind = parameters.get("IO", "file")
     if kind == "stdin":
         data = _unpacked(sys.stdin.buffer.read(), "<stdin>", schema)
-        return read_facts(data, schema, form, "<stdin>", told)
+        return read_facts(data, schema, form, "<stdin>", warn)
     if kind == "json":
         from deltafix.facts.json_rows import read_json  # noqa: PLC0415
 
@@ -68,8 +68,8 @@ def read_input(
         path = inside(folder, database_name(schema.relation, parameters), schema.relation)
     else:
         path = input_path(schema.relation, parameters, folder)
-    if may_lack and told is not None and not path.exists():
-        told(f"{path}: no such fact file for {schema.show()}; it has no rows")
+    if may_lack and warn is not None and not path.exists():
+        warn(f"{path}: no such fact file for {schema.show()}; it has no rows")
         return []
     if kind == "sqlite":
         from deltafix.facts.sqlite import read_table  # noqa: PLC0415
@@ -79,7 +79,7 @@ def read_input(
         from deltafix.facts.json_rows import read_json  # noqa: PLC0415
 
         return read_json(_bytes(path, schema), schema, str(path))
-    return read_file(path, schema, form, told)
+    return read_file(path, schema, form, warn)
 
 
 def input_path(relation: str, parameters: Mapping[str, str], folder: Path) -> Path:
@@ -93,7 +93,7 @@ def input_path(relation: str, parameters: Mapping[str, str], folder: Path) -> Pa
 
 
 def read_file(
-    path: Path, schema: Schema, form: FactFormat, told: Told = None
+    path: Path, schema: Schema, form: FactFormat, warn: Warn = None
 ) -> pa.Table | list[Row]:
     """Read one fact file whole, unpacking what gzip packed, whatever it is called.
 
@@ -101,7 +101,7 @@ def read_file(
         SourceError: a file that is missing or unreadable, or a damaged `.gz`.
         FactError: a line or value that does not fit; names file and line.
     """
-    return read_facts(_bytes(path, schema), schema, form, str(path), told)
+    return read_facts(_bytes(path, schema), schema, form, str(path), warn)
 
 
 def _bytes(path: Path, schema: Schema) -> bytes:
@@ -118,7 +118,7 @@ def _bytes(path: Path, schema: Schema) -> bytes:
 
 def _instead(path: Path) -> str:
     """What to do about a file that is not there."""
-    beside = [one.name for one in path.parent.iterdir()] if path.parent.is_dir() else []
+    beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
     other = f"{path.stem}.csv"
     if other in beside and other != path.name:
         return f'there is {other}, which `filename="{other}", rfc4180=true` reads'

@@ -80,7 +80,8 @@ def _require_class(
     if Any in options or object in options or held <= {*options}:
         return
     wanted = (
-        " | ".join(sorted(one.__name__ for one in held - {NoneType})) + " | None" * kind.nullable
+        " | ".join(sorted(python_type.__name__ for python_type in held - {NoneType}))
+        + " | None" * kind.nullable
     )
     given = hint.__name__ if isinstance(hint, type) else str(hint)
     why = f"field {column.name!r} is {given}, but column {column.name!r} holds {wanted}"
@@ -95,11 +96,11 @@ def _fields(schema: Schema, cls: type[R]) -> tuple[tuple[str, ...], Callable[[Ro
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         raise _unfit(schema, cls, "a row's class is a NamedTuple or a dataclass")
     fields = dataclasses.fields(cls)
-    unset = [one.name for one in fields if not one.init]
+    unset = [field.name for field in fields if not field.init]
     if unset:
         raise _unfit(schema, cls, f"field {unset[0]!r} is not set by its constructor")
-    names = tuple(one.name for one in fields)
-    if any(one.kw_only for one in fields):
+    names = tuple(field.name for field in fields)
+    if any(field.kw_only for field in fields):
         return names, lambda row: cls(**dict(zip(names, row, strict=True)))
     return names, lambda row: cls(*row)
 
@@ -113,7 +114,11 @@ def _admits(hint: Any, kind: str, types: Types, seen: set[tuple[int, str]]) -> b
         return True
     seen = {*seen, (id(hint), kind)}
     options = list(_options(hint))
-    if Any in options or object in options or any(isinstance(one, ForwardRef) for one in options):
+    if (
+        Any in options
+        or object in options
+        or any(isinstance(option, ForwardRef) for option in options)
+    ):
         return True  # get_type_hints leaves a name where a type has come back to itself
     branches = types.get(kind)
     if branches is None:
@@ -144,8 +149,8 @@ def _options(hint: Any) -> Iterator[Any]:
     elif hasattr(hint, "__value__"):
         yield from _options(hint.__value__)
     elif get_origin(hint) in (Union, UnionType):
-        for one in get_args(hint):
-            yield from _options(one)
+        for option in get_args(hint):
+            yield from _options(option)
     else:
         yield hint
 

@@ -115,9 +115,9 @@ def settled(value: Any) -> Any:
 
 def with_items(value: tuple[Any, ...], change: Callable[[Any], Any]) -> Any:
     """A tuple with each item changed; itself where no item is. Named tuples keep their class."""
-    for place, item in enumerate(value):
+    for index, item in enumerate(value):
         if change(item) is not item:
-            items = [*value[:place], *map(change, value[place:])]
+            items = [*value[:index], *map(change, value[index:])]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
     return value
 
@@ -136,10 +136,10 @@ def float_order(x: float) -> int:
     return cast("int", pattern ^ ((pattern >> 63) & _MAGNITUDE))
 
 
-def float_at(place: int) -> float:
-    """The float at a place in the total order: the inverse of `float_order`."""
-    (found,) = struct.unpack("<d", struct.pack("<q", place ^ ((place >> 63) & _MAGNITUDE)))
-    return canonical(found)
+def float_at(position: int) -> float:
+    """The float at a position in the total order: the inverse of `float_order`."""
+    (value,) = struct.unpack("<d", struct.pack("<q", position ^ ((position >> 63) & _MAGNITUDE)))
+    return canonical(value)
 
 
 _WHOLE: Final = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+)", re.ASCII)
@@ -157,10 +157,10 @@ def read_whole(text: str) -> int | None:
 
     Past 400 digits the number is some one of that sign that no type holds.
     """
-    found = _WHOLE.fullmatch(text.strip(" \t"))
-    if found is None:
+    match = _WHOLE.fullmatch(text.strip(" \t"))
+    if match is None:
         return None
-    sign, digits = found[1], found[2].lower()
+    sign, digits = match[1], match[2].lower()
     base = _BASES.get(digits[:2], 10)
     digits = digits[2 * (base != 10) :].lstrip("0") or "0"
     size = int(digits, base) if len(digits) <= _MOST_DIGITS else 1 << _MOST_DIGITS
@@ -207,7 +207,7 @@ def _quoted(text: str) -> str:
 def unquoted(text: str) -> str:
     """The text that stands in quotes, with escapes: the inverse of how a symbol is shown."""
     inside = text.removeprefix('"').removesuffix('"')
-    return re.sub(r"\\(.)", lambda found: _ESCAPED.get(found[1], found[1]), inside)
+    return re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[1]), inside)
 
 
 def _spelt(value: Value, symbol: Any) -> str:
@@ -229,9 +229,9 @@ def _spelt(value: Value, symbol: Any) -> str:
             fields = item.fields if isinstance(item, Branch) else item
             out.append(f"${item.name}(" if isinstance(item, Branch) else "[")
             left.append((True, ")" if branch else "]"))
-            for place in range(len(fields) - 1, -1, -1):
-                left.append((False, fields[place]))
-                if place:
+            for index in range(len(fields) - 1, -1, -1):
+                left.append((False, fields[index]))
+                if index:
                     left.append((True, ", "))
         else:
             out.append(_plain(item, symbol))
@@ -266,26 +266,26 @@ def logical_text(value: bool | date | Decimal | bytes) -> str:
 
 def sorted_rows(types: Sequence[BaseType], rows: Iterable[Any]) -> list[Any]:
     """Rows in order: constructed values by how they print, the rest by value, NaN last."""
-    found = list(rows)
-    if len(found) > 1:
-        found.sort(key=row_order(types))
-    return found
+    ordered = list(rows)
+    if len(ordered) > 1:
+        ordered.sort(key=row_order(types))
+    return ordered
 
 
 def row_order(types: Sequence[BaseType]) -> Callable[[Any], Any] | None:
     """The key by which `sorted_rows` orders; None where rows compare as they are."""
     if not {*CONSTRUCTED, "float"} & set(types):
         return None
-    records = [place for place, kind in enumerate(types) if kind in CONSTRUCTED]
-    floats = [place for place, kind in enumerate(types) if kind == "float"]
+    records = [index for index, kind in enumerate(types) if kind in CONSTRUCTED]
+    floats = [index for index, kind in enumerate(types) if kind == "float"]
 
     def key(row: tuple[Value, ...]) -> tuple[Any, ...]:
         plain: list[Any] = list(row)
-        for place in records:
-            plain[place] = show_value(row[place])
-        for place in floats:
-            if row[place] != row[place]:  # NaN
-                plain[place] = ABOVE
+        for index in records:
+            plain[index] = show_value(row[index])
+        for index in floats:
+            if row[index] != row[index]:  # NaN
+                plain[index] = ABOVE
         return tuple(plain)
 
     return key
@@ -332,8 +332,8 @@ def fitting(base: str, value: object, bits: int = WORD) -> int | float | str | N
                 if text.isascii() or encodable(text):
                     return text
         case "float":
-            found = _as_float(value)
-            return None if found is None else canonical(found)
+            real = _as_float(value)
+            return None if real is None else canonical(real)
         case "number" | "unsigned":
             low, high = RANGES[bits][base]
             whole = value if type(value) is int else _as_int(value)

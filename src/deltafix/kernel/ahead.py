@@ -59,8 +59,8 @@ def _probe(L, ring, n, rule, x, h):
 
 
 @kernel("v:ALPiiiiii")
-def _ask_slots(A, L, P, number, place, n, r, row, tests):
-    """Make the first probes of a row: of `n` delta rules, listed at `place`, and of its indexes.
+def _ask_slots(A, L, P, number, entry, n, r, row, tests):
+    """Make the first probes of a row: of `n` delta rules, listed at `entry`, and of its indexes.
 
     It is about to enter these, which looks for other rows of its keys. A row that the first `tests`
     checks of the rules drop asks for nothing.
@@ -76,7 +76,7 @@ def _ask_slots(A, L, P, number, place, n, r, row, tests):
             _probe(L, ring, probes, -1 - x, x, idx_key(A, L, x, offset))
             probes += 1
     for k in range(n):
-        v = np.int64(P[place + k])
+        v = np.int64(P[entry + k])
         node = np.int64(P[v + at.V_NODE])
         count = P[node + 2]
         if count == 0 or probes + count > at.PROBES or finds_nothing(A, L, P, v, row):
@@ -204,13 +204,13 @@ def look_ahead(A, L, P, t):
         prefetch(L, _address(L, L[queue + _ROW] >> 32, L[queue + _ROW] & 0xFFFFFFFF))
     if _SLOT < left:
         r = L[queue + _SLOT] >> 32
-        place = np.int64(0)
+        group = np.int64(0)
         for k in range(P[t + at.T_NRELS]):
             if P[P[t + at.T_RELS] + k] == r:
-                place = np.int64(P[P[t + at.T_SAME] + k])
+                group = np.int64(P[P[t + at.T_SAME] + k])
         row = L[queue + _SLOT] & 0xFFFFFFFF
-        n = np.int64(P[place])
-        _ask_slots(A, L, P, L[at.S_HEAD] + _SLOT, place + 1, n, r, row, np.int64(0))
+        n = np.int64(P[group])
+        _ask_slots(A, L, P, L[at.S_HEAD] + _SLOT, group + 1, n, r, row, np.int64(0))
     if _BUCKET < left:
         _ask_buckets(A, L, L[at.S_HEAD] + _BUCKET)
     if _FIRST < left:
@@ -218,13 +218,13 @@ def look_ahead(A, L, P, t):
 
 
 @kernel("v:LPi")
-def see_what_to_ask(L, P, place):
-    """Note whether the rule at `place` begins with a lookup that is worth asking early.
+def see_what_to_ask(L, P, entry):
+    """Note whether the rule at `entry` begins with a lookup that is worth asking early.
 
     A late index is empty until the first lookup, and then it may be.
     """
     L[at.S_ASKS] = 0
-    node = np.int64(P[P[place] + at.V_NODE])
+    node = np.int64(P[P[entry] + at.V_NODE])
     for j in range(P[node + 2]):
         c = np.int64(P[P[node + 3] + j])
         if P[c + at.K_METHOD] == at.BY_INDEX:
@@ -234,7 +234,7 @@ def see_what_to_ask(L, P, place):
 
 
 @kernel("v:ALPii")
-def look_ahead_below(A, L, P, place, r):
+def look_ahead_below(A, L, P, entry, r):
     """The same for the changed rows of relation `r`, of which S_ROW is due, and the rule there."""
     if L[at.S_ROW] == 0:
         forget_probes(L)
@@ -247,7 +247,7 @@ def look_ahead_below(A, L, P, place, r):
         return
     if _SLOT < left:
         n = L[at.S_ROW] + _SLOT
-        _ask_slots(A, L, P, n, place, 1, r, L[changed + _SLOT], np.int64(0))
+        _ask_slots(A, L, P, n, entry, 1, r, L[changed + _SLOT], np.int64(0))
     if _BUCKET < left:
         _ask_buckets(A, L, L[at.S_ROW] + _BUCKET)
     if _FIRST < left:
@@ -255,8 +255,8 @@ def look_ahead_below(A, L, P, place, r):
 
 
 @kernel("v:ALPii")
-def look_ahead_in(A, L, P, place, r):
-    """The same for the rows of relation `r`, of which S_ROW is due, and the rule at `place`."""
+def look_ahead_in(A, L, P, entry, r):
+    """The same for the rows of relation `r`, of which S_ROW is due, and the rule at `entry`."""
     if L[at.S_ASKS] == 0:
         return
     if L[at.S_ROW] == 0:
@@ -264,7 +264,7 @@ def look_ahead_in(A, L, P, place, r):
     left = L[L[at.RELS] + r * at.RSZ + at.R_N] - L[at.S_ROW]
     if _SLOT < left:
         n = L[at.S_ROW] + _SLOT
-        _ask_slots(A, L, P, n, place, 1, r, n, L[at.S_TESTS])
+        _ask_slots(A, L, P, n, entry, 1, r, n, L[at.S_TESTS])
     if _BUCKET < left:
         _ask_buckets(A, L, L[at.S_ROW] + _BUCKET)
     if _FIRST < left:

@@ -141,7 +141,7 @@ class Arena:
                 last[1] += words
             elif words:
                 joined.append([start, words, left])
-        kept = sorted(joined, key=lambda one: -one[1])[:_FREE_BLOCKS]
+        kept = sorted(joined, key=lambda block: -block[1])[:_FREE_BLOCKS]
         first = int(self.cells[at.FREE])
         self.cells[first : first + 3 * len(kept)] = np.array(kept, np.int64).reshape(-1)
         self.cells[at.FREE + 1] = len(kept)

@@ -84,9 +84,9 @@ def _next_rows(A, L, P, t):
         n += 1
     for k in range(P[t + at.T_NRELS]):
         if P[P[t + at.T_RELS] + k] == r:
-            place = np.int64(P[P[t + at.T_SAME] + k])
-            L[at.BLOCK_RULE] = place + 1
-            L[at.BLOCK_RULES] = P[place]
+            group = np.int64(P[P[t + at.T_SAME] + k])
+            L[at.BLOCK_RULE] = group + 1
+            L[at.BLOCK_RULES] = P[group]
     return n
 
 
@@ -172,15 +172,15 @@ def _search(A, L, P, v):
     """Make the items of rule `v` with the block's rows. O(rows and their first literals)."""
     items = _ask_slots(A, L, P, v)
     node = np.int64(P[v + at.V_NODE])
-    found = np.int64(0)
+    hits = np.int64(0)
     for i in range(items):
         item = _item(i)
         if _choose(L, P, node, item) == 0:
             continue
-        kept = _item(found)
+        kept = _item(hits)
         for k in range(_FOUND):
             L[kept + k] = L[item + k]
-        found += 1
+        hits += 1
         c = L[kept + 1]
         slot = L[kept + 2] - 1
         ref = (L[slot] & 0xFFFFFFFF) - 1
@@ -188,7 +188,7 @@ def _search(A, L, P, v):
             prefetch(L, _cell(L, L[at.RELS] + P[c + at.K_REL] * at.RSZ, ref))
         else:
             prefetch(L, bucket_start(L, ref) >> 1)
-    for i in range(found):
+    for i in range(hits):
         item = _item(i)
         slot = L[item + 2] - 1
         if (L[slot + 1] >> 32) != 0:
@@ -197,7 +197,7 @@ def _search(A, L, P, v):
             for pos in range(min(L[slot + 1] & 0xFFFFFFFF, _FIRST_ROWS)):
                 prefetch(L, _cell(L, rb, np.int64(A[bucket + pos])))
     if items > 0:
-        L[at.ITEMS] = found
+        L[at.ITEMS] = hits
 
 
 @kernel("i:ALPi")

@@ -73,10 +73,10 @@ def bulk_rows(A, L, rows, r, n, known):
     holds = L[rb + at.R_RULES] == 0
     cells = block(L, n * 6 + 512) // 2
     spare = cells + n
-    made = spare + n
+    created = spare + n
     for i in range(n):
         L[cells + i] = (hash_words(rows, i * arity, arity) << 32) | i
-    sort_by_hash(L, cells, spare, n, made + n)
+    sort_by_hash(L, cells, spare, n, created + n)
     _mark_known(A, L, rows, r, n, cells, known)
     fresh = np.int64(0)
     for i in range(n):
@@ -91,7 +91,7 @@ def bulk_rows(A, L, rows, r, n, known):
         push(L, at.Q, (r << 32) | row)
         push(L, rb + at.R_CHANGED, row)
         L[known + i] = row
-        L[made + fresh] = row
+        L[created + fresh] = row
         fresh += 1
     _fill_keys(L, r, n, cells, known)
     if holds:
@@ -103,7 +103,7 @@ def bulk_rows(A, L, rows, r, n, known):
                 L[at.TO_FILL] = 1
                 continue
             for k in range(fresh):
-                if takes(L, x, L[made + k]):
-                    idx_add(A, L, x, L[made + k])
+                if takes(L, x, L[created + k]):
+                    idx_add(A, L, x, L[created + k])
     recycle(L, cells * 2, n * 6 + 512)
     return fresh

@@ -84,7 +84,7 @@ def compile_kernel(
     steps = len(jit.MARKED) * 4 // 3  # a quarter of the time is optimising them all
     for done, (function, signature) in enumerate(jit.MARKED.items(), 1):
         result, _, arguments = signature.partition(":")
-        found = compiler.compile_extra(
+        compilation = compiler.compile_extra(
             typing,
             context,
             function,
@@ -95,10 +95,10 @@ def compile_kernel(
             library=library,
         )
         # What calls it from here on finds it by the Python function.
-        template = make_concrete_template(function.__name__, function, [found.signature])
+        template = make_concrete_template(function.__name__, function, [compilation.signature])
         typing.insert_user_function(function, template)
-        context.insert_user_function(function, found.fndesc)
-        compiled[function] = found.fndesc
+        context.insert_user_function(function, compilation.fndesc)
+        compiled[function] = compilation.fndesc
         if progress is not None:
             progress(done, steps)
     module = library.create_ir_module("entries")
@@ -125,7 +125,7 @@ _INT, _LONG, _OBJECT = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer(
 # Bytes into a PyArrayObject_fields, and into a PyArray_Descr, behind the header of every object.
 _HEADER = object.__basicsize__
 _TYPE = _HEADER - 8
-_DATA, _NDIM, _SHAPE, _DESCR, _FLAGS = (_HEADER + place for place in (0, 8, 16, 40, 48))
+_DATA, _NDIM, _SHAPE, _DESCR, _FLAGS = (_HEADER + offset for offset in (0, 8, 16, 40, 48))
 _BYTE_ORDER, _TYPE_NUMBER = _HEADER + 10, _HEADER + 12
 _USABLE = 0x0001 | 0x0100 | 0x0400  # C_CONTIGUOUS, ALIGNED, WRITEABLE
 
@@ -162,31 +162,34 @@ def add_wrapper(module: ir.Module, context: Any, name: str, signature: str, comp
         builder.ret(_OBJECT(None))
 
     def read(base: Any, offset: int, kind: ir.Type) -> Any:
-        place = builder.gep(base, [_LONG(offset)])
-        return builder.load(builder.bitcast(place, kind.as_pointer()))
+        address = builder.gep(base, [_LONG(offset)])
+        return builder.load(builder.bitcast(address, kind.as_pointer()))
 
-    def array(place: Any, letter: str) -> Any:
-        described = read(place, _DESCR, _OBJECT)
+    def array(pointer: Any, letter: str) -> Any:
+        described = read(pointer, _DESCR, _OBJECT)
         kind = TYPES[letter]
         number = np.dtype(str(kind.dtype)).num
         checks = (
-            (read(place, _NDIM, _INT), 1),
-            (builder.and_(read(place, _FLAGS, _INT), _INT(_USABLE)), _USABLE),
+            (read(pointer, _NDIM, _INT), 1),
+            (builder.and_(read(pointer, _FLAGS, _INT), _INT(_USABLE)), _USABLE),
             (read(described, _TYPE_NUMBER, _INT), number),
             (read(described, _BYTE_ORDER, ir.IntType(8)), ord("=")),
         )
-        fits = [builder.icmp_unsigned("==", found, found.type(want)) for found, want in checks]
+        fits = [
+            builder.icmp_unsigned("==", actual, actual.type(expected))
+            for actual, expected in checks
+        ]
         with cgutils.if_unlikely(builder, builder.not_(reduce(builder.and_, fits))):
             fail("PyExc_TypeError", f"{name}: an argument is no usable array of {kind.dtype}")
-        made = context.make_array(kind)(context, builder)
-        size = builder.load(read(place, _SHAPE, _LONG.as_pointer()))
+        view = context.make_array(kind)(context, builder)
+        size = builder.load(read(pointer, _SHAPE, _LONG.as_pointer()))
         width = _LONG(kind.dtype.bitwidth // 8)
-        data = builder.bitcast(read(place, _DATA, _OBJECT), made.data.type)
-        populate_array(made, data, [size], [width], width, meminfo=None)
-        return made._getvalue()
+        data = builder.bitcast(read(pointer, _DATA, _OBJECT), view.data.type)
+        populate_array(view, data, [size], [width], width, meminfo=None)
+        return view._getvalue()
 
-    def number(place: Any) -> Any:
-        value = call("PyLong_AsLongLong", _LONG, place)
+    def number(pointer: Any) -> Any:
+        value = call("PyLong_AsLongLong", _LONG, pointer)
         with cgutils.if_unlikely(builder, builder.icmp_signed("==", value, _LONG(-1))):
             raised = call("PyErr_Occurred", _OBJECT)
             with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, raised)):
@@ -196,8 +199,8 @@ def add_wrapper(module: ir.Module, context: Any, name: str, signature: str, comp
     with cgutils.if_unlikely(builder, builder.icmp_signed("!=", count, _LONG(len(letters)))):
         fail("PyExc_TypeError", f"{name} takes {len(letters)} arguments")
     arguments = []
-    for place, letter in enumerate(letters):
-        argument = builder.load(builder.gep(given, [_LONG(place)]))
+    for position, letter in enumerate(letters):
+        argument = builder.load(builder.gep(given, [_LONG(position)]))
         if letter == "i":
             arguments.append(number(argument))
             continue

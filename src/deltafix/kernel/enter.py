@@ -130,8 +130,8 @@ def _gather(A, L, job):
                 h = _key_of(A, L, xb, offset, (job + _KEY) * 2)
                 L[job + _CELLS + n] = (h << 32) | row
                 n += 1
-    for place in range(max(L[job + _FIRST], 0), L[job + _LAST] if L[job + _FIRST] >= 0 else 0):
-        value = L[L[at.Q] + place]
+    for position in range(max(L[job + _FIRST], 0), L[job + _LAST] if L[job + _FIRST] >= 0 else 0):
+        value = L[L[at.Q] + position]
         if (value >> 32) == r:
             offset = rows + (value & _MASK) * stride
             if not (L[offset >> 1] & at.INDEXED):

@@ -64,11 +64,11 @@ def code_of(L, t, op, key):
 
 
 @kernel("i:ALPiii")
-def _before(A, L, P, f, one, other):
+def _before(A, L, P, f, key, other):
     """Whether a key is better than another one."""
     if P[f + at.F_VALUE_TYPE] != at.T_SYMBOL:
-        return np.int64(one < other)
-    order = symbol_order(A, L, one, other)
+        return np.int64(key < other)
+    order = symbol_order(A, L, key, other)
     return np.int64(order < 0 if P[f + at.F_OP] == at.FOLD_MIN else order > 0)
 
 
@@ -101,8 +101,8 @@ def without_next(L, cell):
 
 
 @kernel("i:ALPiii")
-def _place(A, L, P, f, b, key):
-    """The first place of a block whose key is not worse."""
+def _position(A, L, P, f, b, key):
+    """The first position in a block whose key is not worse."""
     low = np.int64(0)
     high = L[b + _KEYS]
     while low < high:
@@ -115,10 +115,10 @@ def _place(A, L, P, f, b, key):
 
 
 @kernel("v:Lii")
-def _cut(L, b, place):
-    """Take the key at a place out of a block."""
+def _cut(L, b, position):
+    """Take the key at a position out of a block."""
     L[b + _KEYS] -= 1
-    for k in range(b + _FIRST + 2 * place, b + _FIRST + 2 * L[b + _KEYS]):
+    for k in range(b + _FIRST + 2 * position, b + _FIRST + 2 * L[b + _KEYS]):
         L[k] = L[k + 2]
 
 
@@ -127,23 +127,23 @@ def _count(A, L, P, f, b, key, rows):
     """Rows more with a key that is worse than the best: into the block, or behind its bound."""
     if L[b + _BOUNDED] and _before(A, L, P, f, L[b + _BOUND], key):
         return
-    place = _place(A, L, P, f, b, key)
-    if place < L[b + _KEYS] and L[b + _FIRST + 2 * place] == key:
-        L[b + _FIRST + 2 * place + 1] += rows
+    position = _position(A, L, P, f, b, key)
+    if position < L[b + _KEYS] and L[b + _FIRST + 2 * position] == key:
+        L[b + _FIRST + 2 * position + 1] += rows
         return
     if L[b + _KEYS] == L[b + _ROOM]:
         L[b + _BOUNDED] = 1
-        if place == 0:
+        if position == 0:
             L[b + _BOUND] = L[b + _FIRST]
             return
         _cut(L, b, np.int64(0))
-        place -= 1
-        L[b + _BOUND] = L[b + _FIRST] if place > 0 else key
+        position -= 1
+        L[b + _BOUND] = L[b + _FIRST] if position > 0 else key
     last = b + _FIRST + 2 * L[b + _KEYS]
-    for k in range(last - b - _FIRST - 2 * place):
+    for k in range(last - b - _FIRST - 2 * position):
         L[last + 1 - k] = L[last - 1 - k]
-    L[b + _FIRST + 2 * place] = key
-    L[b + _FIRST + 2 * place + 1] = rows
+    L[b + _FIRST + 2 * position] = key
+    L[b + _FIRST + 2 * position + 1] = rows
     L[b + _KEYS] += 1
 
 
@@ -178,10 +178,10 @@ def _go(A, L, P, f, cell, key):
             return
         forget_next(A, L, cell)
     elif b >= 0 and not (L[b + _BOUNDED] and _before(A, L, P, f, L[b + _BOUND], key)):
-        place = _place(A, L, P, f, b, key)
-        L[b + _FIRST + 2 * place + 1] -= 1
-        if L[b + _FIRST + 2 * place + 1] == 0:
-            _cut(L, b, place)
+        position = _position(A, L, P, f, b, key)
+        L[b + _FIRST + 2 * position + 1] -= 1
+        if L[b + _FIRST + 2 * position + 1] == 0:
+            _cut(L, b, position)
 
 
 @kernel("v:ALPiiiii")
@@ -202,18 +202,18 @@ def add_extreme(A, L, P, f, cell, key, sign, values):
 
 
 @kernel("v:ALPiiii")
-def _sift(A, L, P, f, heap, n, place):
-    """A key of a heap of `n` finds its place below `place`: none comes before the one above it."""
-    key = L[heap + place]
-    while 2 * place + 1 < n:
-        child = 2 * place + 1
+def _sift(A, L, P, f, heap, n, position):
+    """A key of a heap of `n` sinks below `position`, where none comes before the one above it."""
+    key = L[heap + position]
+    while 2 * position + 1 < n:
+        child = 2 * position + 1
         if child + 1 < n and _before(A, L, P, f, L[heap + child + 1], L[heap + child]):
             child += 1
         if not _before(A, L, P, f, L[heap + child], key):
             break
-        L[heap + place] = L[heap + child]
-        place = child
-    L[heap + place] = key
+        L[heap + position] = L[heap + child]
+        position = child
+    L[heap + position] = key
 
 
 @kernel("i:ALPiii")
@@ -308,8 +308,8 @@ def find_best(A, L, P, f, offset, cell):
         L[b + _BOUND] = L[last] if L[b + _KEYS] > 0 else L[cell + 1]
         for k in range(L[b + _KEYS] >> 1):  # the worst first
             for half in range(2):
-                one = b + _FIRST + 2 * k + half
-                other = last - 2 * k + half
-                L[one], L[other] = L[other], L[one]
+                left = b + _FIRST + 2 * k + half
+                right = last - 2 * k + half
+                L[left], L[right] = L[right], L[left]
     if scratch:
         recycle(L, scratch, rows * 2)

@@ -86,11 +86,11 @@ def finds_nothing(A, L, P, v, row):
 
     Whoever turns to another row counts `LOOK` up; for one row a column is looked up once.
     """
-    for place in range(P[v + at.V_NEEDED], P[v + at.V_NEEDED] + 2 * P[v + at.V_NNEEDED], 2):
-        xb = L[at.IDXS] + P[place] * at.XSZ
+    for entry in range(P[v + at.V_NEEDED], P[v + at.V_NEEDED] + 2 * P[v + at.V_NNEEDED], 2):
+        xb = L[at.IDXS] + P[entry] * at.XSZ
         if L[xb + at.X_FILTER] == 0 or L[xb + at.X_LATE]:
             continue
-        column = np.int64(P[place + 1])
+        column = np.int64(P[entry + 1])
         seen = at.LOOKED + 2 * column
         look = (L[at.LOOK] << 20) | L[xb + at.X_FILTER]
         if L[seen] != look:

@@ -195,13 +195,13 @@ def _add_rows(A, L, P, f, n):
 
 
 @kernel("i:Pii")
-def _groups_alike(P, one, other):
+def _groups_alike(P, fold, other):
     """Whether two folds of a source have the same groups."""
-    n = P[one + at.F_NGROUP]
+    n = P[fold + at.F_NGROUP]
     if P[other + at.F_NGROUP] != n:
         return np.int64(0)
     for c in range(n):
-        if P[one + at.F_GROUP + c] != P[other + at.F_GROUP + c]:
+        if P[fold + at.F_GROUP + c] != P[other + at.F_GROUP + c]:
             return np.int64(0)
     return np.int64(1)
 
@@ -270,34 +270,34 @@ def _quotient(high, low, count):
         low = (-low) & _LOW
     # Bit by bit: 54 of them, and what is left of the quotient only tells halves apart.
     rest = np.int64(0)
-    found = np.int64(0)
+    digits = np.int64(0)
     bits = np.int64(0)
     last = np.int64(0)
     inexact = np.int64(0)
     for step in range(96 + 128):
-        place = np.int64(95 - step)
+        position = np.int64(95 - step)
         bit = np.int64(0)
-        if place >= 32:
-            bit = (high >> (place - 32)) & 1
-        elif place >= 0:
-            bit = (low >> place) & 1
+        if position >= 32:
+            bit = (high >> (position - 32)) & 1
+        elif position >= 0:
+            bit = (low >> position) & 1
         rest = rest * 2 + bit
         digit = np.int64(1) if rest >= count else np.int64(0)
         rest -= digit * count
         if bits < 54:
-            found = found * 2 + digit
-            if found > 0:
+            digits = digits * 2 + digit
+            if digits > 0:
                 bits += 1
-                last = place
+                last = position
         else:
             inexact |= digit
     if rest > 0:
         inexact = np.int64(1)
-    half = found & 1
-    found >>= 1
-    if half and (inexact or found & 1):
-        found += 1
-    value = np.float64(found) * 2.0 ** np.float64(last + 1)
+    half = digits & 1
+    digits >>= 1
+    if half and (inexact or digits & 1):
+        digits += 1
+    value = np.float64(digits) * 2.0 ** np.float64(last + 1)
     return -value if below else value
 
 

@@ -55,15 +55,15 @@ def extents(arena: Arena) -> list[Extent]:
         used[start:stop] = np.bitwise_or.reduce(cells, axis=1) != 0
         start = max(end // PAGE, stop)
     gap = 1
-    while len(found := _runs(used)) > _MAPPINGS:
+    while len(runs := _runs(used)) > _MAPPINGS:
         gap *= 2
-        for (_, end), (first, _) in pairwise(found):
+        for (_, end), (first, _) in pairwise(runs):
             used[end:first] |= first - end < gap
-    return [(first * PAGE, (end - first) * PAGE) for first, end in found]
+    return [(first * PAGE, (end - first) * PAGE) for first, end in runs]
 
 
-def lay(arena: Arena, fd: int, found: Sequence[Extent], start: int) -> None:
-    """Make a linked arena without rows what the extents were, one after another from `start` on.
+def lay(arena: Arena, fd: int, saved: Sequence[Extent], start: int) -> None:
+    """Make a linked arena without rows what `saved` extents were, one behind another from `start`.
 
     `start` is a byte of the file, a multiple of `PAGE`. Raises OSError; the arena is as before.
     """
@@ -71,11 +71,11 @@ def lay(arena: Arena, fd: int, found: Sequence[Extent], start: int) -> None:
     before = arena.words[: int(arena.cells[at.BUMP])].copy()
     arena.clear(0, -(-len(before) * 4 // PAGE) * PAGE)  # what is linked may lie elsewhere there
     try:
-        for first, size in found:
+        for first, size in saved:
             arena.map_file(fd, start, first, size)
             start += size
     except OSError:
-        for first, size in found:
+        for first, size in saved:
             arena.clear(first, size)
         arena.words[: len(before)] = before
         raise

@@ -107,13 +107,13 @@ def _choose(A, L, P, node, level, scans):
             else:
                 h = gather(A, L, P, P[c + at.K_KEYS], P[c + at.K_NKEYS])
                 # How many rows a key has is a guess where hashes collide: it only orders literals.
-                found = idx_glance(L, x, h)
-                if found < 0:
+                hit = idx_glance(L, x, h)
+                if hit < 0:
                     return np.int64(0)
-                count = L[found + 1] & 0xFFFFFFFF
+                count = L[hit + 1] & 0xFFFFFFFF
                 if best < 0 or count < best:
                     best = count
-                    slot = found
+                    slot = hit
                     L[s] = c
         else:
             count = L[rb + at.R_N]
@@ -309,7 +309,7 @@ def _pour(A, L, P, v, level, m):
     open_batch(L, hb)
     rows = L[rb + at.R_ROWS]
     bucket = bucket_start(L, L[s + 4])
-    found = np.int64(0)
+    derivations = np.int64(0)
     first = L[at.P_POS]
     L[at.P_POS] = 0
     for pos in range(first, L[s + 3]):
@@ -337,7 +337,7 @@ def _pour(A, L, P, v, level, m):
         for k in range(arity):
             if A[at.LAST_COLUMNS + k] >= 0:
                 A[at.LAST + k] = A[offset + at.COLS + A[at.LAST_COLUMNS + k]]
-        found += 1
+        derivations += 1
         if wait(A, L, hb, at.LAST, hash_words(A, at.LAST, arity), rank):
             if L[at.LANE]:
                 L[at.QUOTA] = -1
@@ -350,7 +350,7 @@ def _pour(A, L, P, v, level, m):
             rows = L[rb + at.R_ROWS]  # heads may be of this very relation, which may have grown
             bucket = bucket_start(L, L[s + 4])
     L[at.C_PROBED] += (L[at.P_POS] if L[at.P_POS] else L[s + 3]) - first
-    note_derivations(L, hb, np.int64(P[v + at.V_RULE]), found)
+    note_derivations(L, hb, np.int64(P[v + at.V_RULE]), derivations)
     return np.int64(L[at.P_POS] != 0)
 
 

@@ -207,8 +207,8 @@ def open_round(A, L, P):
 @kernel("v:ALi")
 def take_up(A, L, entered):
     """The rows of the queue at hand become true; if not `entered`, into indexes they go, too."""
-    for place in range(L[at.S_HEAD], L[at.S_END]):
-        value = L[L[at.Q] + place]
+    for position in range(L[at.S_HEAD], L[at.S_END]):
+        value = L[L[at.Q] + position]
         rb = L[at.RELS] + (value >> 32) * at.RSZ
         cell = (L[rb + at.R_ROWS] + (value & 0xFFFFFFFF) * L[rb + at.R_STRIDE]) >> 1
         if not entered:
@@ -560,7 +560,7 @@ def place_zone(A, L, P, z):
         arity = L[rb + at.R_ARITY]
         row = L[own + 1]
         rank = L[own + 2]
-        place = L[at.Q] + L[own + 3]
+        queued = L[at.Q] + L[own + 3]
         for n in range(L[own], L[own + _Z_REL_CELLS]):
             e = L[new + 3 * n]
             slot = L[new + 3 * n + 1]
@@ -573,8 +573,8 @@ def place_zone(A, L, P, z):
             for c in range(arity):
                 A[offset + at.COLS + c] = A[2 * e + 4 + c]
             L[slot] = (L[e] << 32) | (row + 1)
-            L[place] = (r << 32) | row
-            place += 1
+            L[queued] = (r << 32) | row
+            queued += 1
             row += 1
 
 

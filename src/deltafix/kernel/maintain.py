@@ -107,10 +107,10 @@ def work_done(L):
 @kernel("i:LPi")
 def _derivations(L, P, t):
     """The derivations of the stratum's rows that hold."""
-    found = np.int64(0)
+    derivations = np.int64(0)
     for k in range(P[t + at.T_NRELS]):
-        found += L[L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ + at.R_DERIVATIONS]
-    return found
+        derivations += L[L[at.RELS] + P[P[t + at.T_RELS] + k] * at.RSZ + at.R_DERIVATIONS]
+    return derivations
 
 
 @kernel("v:LPi")
@@ -159,10 +159,10 @@ def _batch(L, P, t):
 
     Heads that go into folds do not; then only the rows to come are looked at early.
     """
-    made = L[at.S_ROW] if L[at.PIPE] else L[at.Q + 1] - L[at.S_Q0]
+    created = L[at.S_ROW] if L[at.PIPE] else L[at.Q + 1] - L[at.S_Q0]
     if (
         L[at.BATCH] == 0
-        and made >= L[at.BATCH_FROM]
+        and created >= L[at.BATCH_FROM]
         and (
             L[at.S_PHASE] == at.PHASE_TAKE
             or L[at.S_PHASE] % 16 == at.PHASE_FULL
@@ -319,10 +319,10 @@ def _advance(A, L, P):
                 continue
             if _tired(A, L):
                 return np.int64(at.STOPPED) if L[at.ERROR] != 0 else np.int64(at.YIELD)
-            found = _next_task(A, L, P, t)
-            if found == 2:
+            status = _next_task(A, L, P, t)
+            if status == 2:
                 return np.int64(at.SHARE)
-            if found:
+            if status:
                 return np.int64(at.GO)
             # Displaced rows leave suspects behind: another wave, until there are none.
             again = P[t + at.T_BEST] and L[at.S_PHASE] == at.PHASE_TAKE and L[at.HEAP + 1] > 0

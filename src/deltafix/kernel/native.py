@@ -102,23 +102,23 @@ def is_ready() -> bool:
     return JIT_DISABLED or find() is not None
 
 
-_made: list[bytes] = []  # by this process, which compiles it once even if it cannot keep it
+_compiled: list[bytes] = []  # by this process, which compiles it once even if it cannot keep it
 
 
-def prepare(progress: Progress | None = None, *, told: bool = False) -> bytes:
+def prepare(progress: Progress | None = None, *, quiet: bool = False) -> bytes:
     """The object for this process; compiled, and kept, where there is none.
 
-    The logger `deltafix` says so, since it takes a while, unless somebody was `told`. Warns
+    The logger `deltafix` says so, since it takes a while, unless it is to be `quiet`. Warns
     (RuntimeWarning) where it cannot be kept: then every process compiles it anew.
     """
-    code = _made[0] if _made else find()
+    code = _compiled[0] if _compiled else find()
     if code is None:
         folder = cache_folder()
-        if not told:
+        if not quiet:
             message = "deltafix: compiling the kernel, once (about 30 s); it is kept in %s"
             logging.getLogger("deltafix").warning(message, folder)
         code = make(cpu(), progress)
-        _made.append(code)
+        _compiled.append(code)
         try:
             keep(code, folder, cpu())
         except OSError as error:
@@ -227,8 +227,8 @@ def _builtin(name: str, address: int) -> Callable[..., Any]:
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
     make.restype = ctypes.py_object
-    made: Callable[..., Any] = make(ctypes.addressof(defined), np.ndarray, "deltafix.kernel")
-    return made
+    function: Callable[..., Any] = make(ctypes.addressof(defined), np.ndarray, "deltafix.kernel")
+    return function
 
 
 def _name(processor: str) -> str:

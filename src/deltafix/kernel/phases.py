@@ -37,10 +37,10 @@ def _idle_variant(L, P, v):
 
 
 @kernel("v:LPi")
-def _see_rule(L, P, place):
-    """Note what the rule at `place` asks early, and how many comparisons its checks begin with."""
-    see_what_to_ask(L, P, place)
-    node = np.int64(P[P[place] + at.V_NODE])
+def _see_rule(L, P, entry):
+    """Note what the rule at `entry` asks early, and how many comparisons its checks begin with."""
+    see_what_to_ask(L, P, entry)
+    node = np.int64(P[P[entry] + at.V_NODE])
     n = np.int64(0)
     while n < P[node] and P[P[P[node + 1] + n]] == at.CHECK_COMPARE:
         n += 1
@@ -61,10 +61,10 @@ def _drops(A, L, P, v, r, row, n):
 
 
 @kernel("v:Liii")
-def _set_one(L, place, row, mode):
-    """Make one variant, whose offset stands at `place` of the program, the next task."""
+def _set_variant(L, entry, row, mode):
+    """Make one variant, whose offset stands at `entry` of the program, the next task."""
     L[at.LOOK] += 1
-    L[at.T_NEXT] = place
+    L[at.T_NEXT] = entry
     L[at.T_LEFT] = 1
     L[at.T_ROW] = row
     L[at.T_MODE] = mode
@@ -90,7 +90,7 @@ def next_below(A, L, P, t, mode, added):
                 L[at.S_ROW] += 1
                 flags = L[(L[rb + at.R_ROWS] + row * L[rb + at.R_STRIDE]) >> 1]
                 if (flags & (at.NOW | at.WAS)) == (at.NOW if want else at.WAS):
-                    _set_one(L, item + 1, row, mode)
+                    _set_variant(L, item + 1, row, mode)
                     return np.int64(1)
         L[at.S_ROW] = 0
         L[at.S_ITEM] += 1
@@ -213,7 +213,7 @@ def next_full(A, L, P, t):
     """
     first = np.int64(P[t + at.T_NCONST])
     if L[at.S_ITEM] < first:
-        _set_one(L, P[t + at.T_CONST] + L[at.S_ITEM], -1, at.MODE_CREATE)
+        _set_variant(L, P[t + at.T_CONST] + L[at.S_ITEM], -1, at.MODE_CREATE)
         L[at.S_ITEM] += 1
         return np.int64(1)
     while L[at.S_ITEM] - first < P[t + at.T_NFULL]:
@@ -240,7 +240,7 @@ def next_full(A, L, P, t):
                     L[at.QUOTA] -= _MANY
                     return np.int64(1)
                 continue
-            _set_one(L, best, row, at.MODE_CREATE)
+            _set_variant(L, best, row, at.MODE_CREATE)
             return np.int64(1)
         L[at.S_ROW] = 0
         L[at.S_ITEM] += 1

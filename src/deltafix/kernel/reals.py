@@ -134,12 +134,12 @@ def add_real(A, L, cell, pattern, sign):
     if high:
         last += 2 if high >> 32 else 1
     b = _reach(A, L, cell, first, last)
-    place = b + _LIMBS + first - L[b + _BASE]
-    L[place] += sign * low
+    limb = b + _LIMBS + first - L[b + _BASE]
+    L[limb] += sign * low
     if high:
-        L[place + 1] += sign * (high & _MASK)
+        L[limb + 1] += sign * (high & _MASK)
         if high >> 32:
-            L[place + 2] += sign * (high >> 32)
+            L[limb + 2] += sign * (high >> 32)
 
 
 @kernel("i:Liiii")
@@ -170,10 +170,10 @@ def _rounded(L, digits, drop, rest):
 
     `rest` is what follows the digits: 0 nothing, 1 less than a half, 2 a half, 3 more.
     """
-    found = np.int64(0)
+    mantissa = np.int64(0)
     for k in range(53):
         bit = drop + 52 - k
-        found = found * 2 + ((L[digits + (bit >> 5)] >> (bit & 31)) & 1)
+        mantissa = mantissa * 2 + ((L[digits + (bit >> 5)] >> (bit & 31)) & 1)
     if drop > 0:
         last = digits + ((drop - 1) >> 5)
         half = (L[last] >> ((drop - 1) & 31)) & 1
@@ -181,9 +181,9 @@ def _rounded(L, digits, drop, rest):
         for k in range(digits, last):
             below |= L[k]
         rest = 2 * half + np.int64(below != 0 or rest != 0)
-    if rest == 3 or (rest == 2 and found & 1):
-        found += 1
-    return found
+    if rest == 3 or (rest == 2 and mantissa & 1):
+        mantissa += 1
+    return mantissa
 
 
 @kernel("i:Li")
@@ -225,9 +225,9 @@ def real_value(L, cell, count):
     rest = np.int64(0)
     if count > 1:
         for k in range(n):
-            place = digits + n - 1 - k
-            value = (rest << 32) | L[place]
-            L[place] = value // count
+            limb = digits + n - 1 - k
+            value = (rest << 32) | L[limb]
+            L[limb] = value // count
             rest = value % count
         twice = 2 * rest
         rest = np.int64(0 if rest == 0 else 1 if twice < count else 2 if twice == count else 3)

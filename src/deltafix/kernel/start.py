@@ -92,8 +92,8 @@ def _work(A, L, P, v):
         if starts_with(A, L, P, v, offset, np.int64(P[node])) != 0:
             reached += _reached(A, L, P, node, np.int64(P[v + at.V_TRIGGER]))
     filled = _to_fill(L, P, node, np.int64(P[v + at.V_TRIGGER])) if reached else np.int64(0)
-    found = L[rb + at.R_NOW] * reached * _ELSEWHERE // max(tried, 1)
-    return rows + rows * P[node] // _CHECKS + found + filled
+    joining = L[rb + at.R_NOW] * reached * _ELSEWHERE // max(tried, 1)
+    return rows + rows * P[node] // _CHECKS + joining + filled
 
 
 @kernel("i:ALPi")
@@ -105,20 +105,20 @@ def choose_start(A, L, P, group):
     best = np.int64(group + 1)
     fewest = np.int64(-1)
     most = np.int64(0)
-    for place in range(group + 1, group + 1 + P[group]):
-        rows = L[L[at.RELS] + P[P[place] + at.V_TRIGGER] * at.RSZ + at.R_NOW]
+    for entry in range(group + 1, group + 1 + P[group]):
+        rows = L[L[at.RELS] + P[P[entry] + at.V_TRIGGER] * at.RSZ + at.R_NOW]
         most = max(most, rows)
         if fewest < 0 or rows < fewest:
             fewest = rows
-            best = np.int64(place)
+            best = np.int64(entry)
     if most < _MANY or P[group] == 1 or fewest == 0:
         return best
     calls = L[at.ASKS + 1]
     least = np.int64(-1)
-    for place in range(group + 1, group + 1 + P[group]):
-        work = _work(A, L, P, np.int64(P[place]))
+    for entry in range(group + 1, group + 1 + P[group]):
+        work = _work(A, L, P, np.int64(P[entry]))
         if least < 0 or work < least:
             least = work
-            best = np.int64(place)
+            best = np.int64(entry)
     L[at.ASKS + 1] = calls
     return best

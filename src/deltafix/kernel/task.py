@@ -11,11 +11,11 @@ from deltafix.kernel.jit import kernel
 @kernel("v:ALPiiiiii")
 def set_task(A, L, P, t, field, r, row, mode, then):
     """Make the variants listed for relation `r` in the stratum's table `field` the next task."""
-    place = np.int64(0)
+    position = np.int64(0)
     for k in range(P[t + at.T_NRELS]):
         if P[P[t + at.T_RELS] + k] == r:
-            place = np.int64(k)
-    offset = np.int64(P[P[t + field] + place])
+            position = np.int64(k)
+    offset = np.int64(P[P[t + field] + position])
     L[at.LOOK] += 1
     L[at.T_NEXT] = offset + 1
     L[at.T_LEFT] = P[offset]

@@ -60,25 +60,25 @@ def _wide_hash(v):
 
 
 @kernel("i:Li")
-def _wide_place(L, v):
-    """Place of a 64-bit pattern in the wide table, or -1."""
+def _wide_index(L, v):
+    """Index of a 64-bit pattern in the wide table, or -1."""
     slots = L[at.WIDE_SLOTS] + 1
     cap = L[slots - 1]
     s = (_wide_hash(v) * cap) >> at.HASH_BITS
     while L[slots + s] != 0:
-        place = L[slots + s] - 1
-        if L[L[at.WIDE] + place] == v:
-            return place
+        index = L[slots + s] - 1
+        if L[L[at.WIDE] + index] == v:
+            return index
         s = s + 1 if s + 1 < cap else 0
     return np.int64(-1)
 
 
 @kernel("i:Li")
 def _intern(L, v):
-    """Place of a 64-bit pattern in the wide table, entered if new."""
-    place = _wide_place(L, v)
-    if place >= 0:  # a lane finds what it looks for, and nothing grows there
-        return place
+    """Index of a 64-bit pattern in the wide table, entered if new."""
+    index = _wide_index(L, v)
+    if index >= 0:  # a lane finds what it looks for, and nothing grows there
+        return index
     n = L[at.WIDE + 1]
     old = L[at.WIDE_SLOTS]
     cap = L[old]
@@ -96,8 +96,8 @@ def _intern(L, v):
 @kernel("i:Li")
 def find_wide(L, v):
     """The code of a 64-bit pattern if it is in the wide table, or -1."""
-    place = _wide_place(L, v)
-    return WIDE_BASE + place if place >= 0 else np.int64(-1)
+    index = _wide_index(L, v)
+    return WIDE_BASE + index if index >= 0 else np.int64(-1)
 
 
 @kernel("i:Lii")

@@ -54,11 +54,11 @@ PLAIN: Final = "row by row"
 
 def kept_as(additions: Additions) -> dict[str, str]:
     """Of each relation whose rows are not kept as they come, how they are, in words."""
-    found = dict.fromkeys(additions.by_file, "file by file")
+    descriptions = dict.fromkeys(additions.by_file, "file by file")
     for name, keying in additions.keyed.items():
         by = f" and sequence_by {', '.join(keying.sequence)}" if keying.sequence else ""
-        found[name] = f"by key ({', '.join(keying.key)}){by}"
-    return found
+        descriptions[name] = f"by key ({', '.join(keying.key)}){by}"
+    return descriptions
 
 
 def homes_of(name: str) -> tuple[str, ...]:
@@ -68,26 +68,26 @@ def homes_of(name: str) -> tuple[str, ...]:
 
 def augment(program: Program, additions: Additions) -> Program:
     """The program with the relations that its inputs need. Raises ConfigError for a name taken."""
-    made: list[tuple[RelationDecl, list[Rule]]] = []
+    added: list[tuple[RelationDecl, list[Rule]]] = []
     for name in additions.by_file:
-        made.append(_by_file(program.relation(name)))
+        added.append(_by_file(program.relation(name)))
     for name in additions.counted:
         own = program.relation(name)
-        made.append((_decl(own, COUNTS, own.attributes, [f"n{COUNTS}"]), []))
+        added.append((_decl(own, COUNTS, own.attributes, [f"n{COUNTS}"]), []))
     for name, keying in additions.keyed.items():
         _require_key(program, name, keying)
-        made += _keyed(program.relation(name), keying)
+        added += _keyed(program.relation(name), keying)
     for key, name in key_checks(program, additions).items():
-        made.append(_key_check(program.relation(key.table), key, name))
+        added.append(_key_check(program.relation(key.table), key, name))
     declared = {relation.name for relation in program.relations}
-    for relation, _ in made:
+    for relation, _ in added:
         _require_free(relation.name, declared)
-    if not made:
+    if not added:
         return program
     return replace(
         program,
-        relations=(*program.relations, *(relation for relation, _ in made)),
-        rules=(*program.rules, *(rule for _, rules in made for rule in rules)),
+        relations=(*program.relations, *(relation for relation, _ in added)),
+        rules=(*program.rules, *(rule for _, rules in added for rule in rules)),
         source=None,
     )
 
@@ -99,13 +99,13 @@ def key_checks(program: Program, additions: Additions) -> dict[TableKey, str]:
     """
     if not isinstance(program, TableProgram):
         return {}
-    found = {}
+    breaches = {}
     for number, key in enumerate(program.keys):
         keying = additions.keyed.get(key.table, NO_KEY)
         is_whole = len(key.columns) == program.relation(key.table).arity
         if not is_whole and not (keying.key and set(keying.key) <= set(key.columns)):
-            found[key] = f"{key.table}{BREACH}{number}"
-    return found
+            breaches[key] = f"{key.table}{BREACH}{number}"
+    return breaches
 
 
 def _require_key(program: Program, name: str, keying: Keying) -> None:
@@ -124,28 +124,28 @@ def _require_key(program: Program, name: str, keying: Keying) -> None:
 def _key_check(own: RelationDecl, key: TableKey, name: str) -> tuple[RelationDecl, list[Rule]]:
     """`R__breach(key) :- R(key, v), R(key, w), v != w.`, a rule for each column of the rest."""
     attributes, bodies, heads = [], [], []
-    for place, one in enumerate(own.attributes):
-        variable: Term = Var(f"v{place}")
-        if one.name in key.columns:
-            bare = one.type.removeprefix("nullable_")
-            attributes.append(Attribute(one.name, bare))
+    for position, attribute in enumerate(own.attributes):
+        variable: Term = Var(f"v{position}")
+        if attribute.name in key.columns:
+            bare = attribute.type.removeprefix("nullable_")
+            attributes.append(Attribute(attribute.name, bare))
             heads.append(variable)
-            if bare != one.type:  # NULLs are not equal
-                variable = Call(f"[{one.type}]", (variable,))
+            if bare != attribute.type:  # NULLs are not equal
+                variable = Call(f"[{attribute.type}]", (variable,))
         bodies.append(variable)
     rules = []
-    for place, one in enumerate(own.attributes):
-        if one.name in key.columns:
+    for position, attribute in enumerate(own.attributes):
+        if attribute.name in key.columns:
             continue
         first, second = [list(bodies) for _ in range(2)]
-        for other, two in enumerate(own.attributes):
-            if two.name not in key.columns and other != place:
-                first[other] = second[other] = Wildcard()
-        second[place] = Var("w")
+        for other_position, other_attribute in enumerate(own.attributes):
+            if other_attribute.name not in key.columns and other_position != position:
+                first[other_position] = second[other_position] = Wildcard()
+        second[position] = Var("w")
         body = And((
             Atom(own.name, tuple(first)),
             Atom(own.name, tuple(second)),
-            Comparison("!=", bodies[place], Var("w")),
+            Comparison("!=", bodies[position], Var("w")),
         ))  # fmt: skip
         rules.append(Rule((Atom(name, tuple(heads)),), body))
     return RelationDecl(name, tuple(attributes), of=own.name), rules
@@ -155,29 +155,36 @@ def _decl(
     own: RelationDecl, suffix: str, columns: Sequence[Attribute], numbers: Sequence[str]
 ) -> RelationDecl:
     """What is kept for a relation: some of its columns, and numbers."""
-    kept = [Attribute(one.name, one.type) for one in columns]
-    kept += [Attribute(one, "number") for one in numbers]
+    kept = [Attribute(column.name, column.type) for column in columns]
+    kept += [Attribute(number, "number") for number in numbers]
     return RelationDecl(own.name + suffix, tuple(kept), of=own.name)
 
 
 def _variables(own: RelationDecl) -> list[Term]:
-    return [Var(f"v{place}") for place in range(own.arity)]
+    return [Var(f"v{position}") for position in range(own.arity)]
 
 
 def _by_file(own: RelationDecl) -> tuple[RelationDecl, list[Rule]]:
     kept = _decl(own, FILE, own.attributes, ())
     kept = replace(kept, attributes=(Attribute(f"file{FILE}", "symbol"), *kept.attributes))
     row = _variables(own)
-    said = Atom(kept.name, (Wildcard(), *row))
-    return kept, [Rule((Atom(own.name, tuple(row)),), said)]
+    source = Atom(kept.name, (Wildcard(), *row))
+    return kept, [Rule((Atom(own.name, tuple(row)),), source)]
 
 
 def _keyed(own: RelationDecl, keying: Keying) -> list[tuple[RelationDecl, list[Rule]]]:
-    key = [one for one in own.attributes if one.name in keying.key]
+    key = [attribute for attribute in own.attributes if attribute.name in keying.key]
     beside = sequence_columns(keying)
     row = _variables(own)
-    chosen = [one for one, of in zip(row, own.attributes, strict=True) if of in key]
-    others = [one if of in key else Wildcard() for one, of in zip(row, own.attributes, strict=True)]
+    chosen = [
+        variable
+        for variable, attribute in zip(row, own.attributes, strict=True)
+        if attribute in key
+    ]
+    others = [
+        variable if attribute in key else Wildcard()
+        for variable, attribute in zip(row, own.attributes, strict=True)
+    ]
     blanks = [Wildcard() for _ in beside]
     name = own.name
     held = Rule((Atom(name, tuple(row)),), Atom(name + KEYED, (*row, *blanks)))

@@ -150,22 +150,22 @@ class Batches:
         seen = self.find(batch, name)
         if seen is not None:
             numbers = range(seen[0], seen[1] + 1)
-            return [Epoch(one, batch=(self._query, batch), replayed=True) for one in numbers]
+            return [Epoch(number, batch=(self._query, batch), replayed=True) for number in numbers]
         mark = self._maintainer.db.marks.get(self._mark)
         part = mark if mark is not None and mark["batch"] == batch else None
         done: dict[str, int] = dict(part["done"]) if part else {}
-        waiting = [self._ordered(one) for one in rows.values()]
-        digest = _digest([one for one in waiting if not rows[one.schema.relation].whole])
+        waiting = [self._ordered(net) for net in rows.values()]
+        digest = _digest([signed for signed in waiting if not rows[signed.schema.relation].whole])
         if part:
             if part["digest"] != digest:
                 raise self._refused(
                     f"batch {batch} was taken in part, and has other rows now: the rest of it is "
                     "not known; give it as it was"
                 )
-            for one in waiting:
-                one.bad.clear()  # they went with the first part
-                if not rows[one.schema.relation].whole:  # else it is a difference already
-                    one.table = one.table.slice(done.get(one.schema.relation, 0))
+            for signed in waiting:
+                signed.bad.clear()  # they went with the first part
+                if not rows[signed.schema.relation].whole:  # else it is a difference already
+                    signed.table = signed.table.slice(done.get(signed.schema.relation, 0))
         begun = {
             "batch": batch,
             "name": list(name),
@@ -227,7 +227,7 @@ class Batches:
 def _digest(parts: Sequence[Signed]) -> str:
     """What tells sorted changes from others."""
     state = hashlib.blake2b(digest_size=16)
-    for part in sorted(parts, key=lambda one: one.schema.relation):
+    for part in sorted(parts, key=lambda signed: signed.schema.relation):
         table = part.table.combine_chunks()
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -244,6 +244,6 @@ def _sorted(schema: Schema, table: pa.Table, policy: Policy) -> pa.Table:
     changes = changes.sort_by(order)
     if policy.duplicates == "ignore":
         signs = pc.sign(changes.column(SIGN)).cast(pa.int8())
-        place = changes.column_names.index(SIGN)
-        changes = changes.set_column(place, SIGN, signs)
+        sign_index = changes.column_names.index(SIGN)
+        changes = changes.set_column(sign_index, SIGN, signs)
     return changes

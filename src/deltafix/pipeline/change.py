@@ -85,24 +85,24 @@ def cones(program: Program) -> dict[str, str]:
     if isinstance(program, TableProgram):  # the parts of views have names of their own
         outside = {*program.views, *program.bags}
         derived = {name: None for name in derived if name in outside}
-    found = {}
+    digests = {}
     for name in derived:
         lines = {f"words of {program.word_size} bits"}
-        lines.update(text for one in _reached(name, below) for text in own[one])
-        found[name] = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
-    return found
+        lines.update(text for relation in _reached(name, below) for text in own[relation])
+        digests[name] = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+    return digests
 
 
 def _mentioned(texts: Sequence[str], kinds: Mapping[str, Sequence[str]]) -> list[str]:
     """The lines of what texts name, and of what these lines name."""
-    found: dict[str, None] = {}
+    mentioned: dict[str, None] = {}
     waiting = list(texts)
     while waiting:
         for name in _NAME.findall(waiting.pop()):
-            if name in kinds and name not in found:
-                found[name] = None
+            if name in kinds and name not in mentioned:
+                mentioned[name] = None
                 waiting += kinds[name]
-    return [line for name in found for line in kinds[name]]
+    return [line for name in mentioned for line in kinds[name]]
 
 
 _NAME: Final = re.compile(r"\w[\w?]*(?:[.]\w[\w?]*)*")
@@ -135,10 +135,10 @@ def tables_of(program: Program) -> dict[str, str]:
     if not isinstance(program, TableProgram):
         return {}
     schemas = schemas_of(program)
-    found = {name: schemas[name].show() for name in program.tables}
+    declarations = {name: schemas[name].show() for name in program.tables}
     for key in program.keys:
-        found[key.table] += f" {key.kind} ({', '.join(key.columns)})"
-    return found
+        declarations[key.table] += f" {key.kind} ({', '.join(key.columns)})"
+    return declarations
 
 
 def require_tables_same(
@@ -159,12 +159,12 @@ def require_kept_same(
 ) -> None:
     """Raise StateError if rows are kept in another way than those that are there."""
     for name in sorted({*before, *now}):
-        was, said = before.get(name, PLAIN), now.get(name, PLAIN)
-        if was != said and any(map(has_rows, homes_of(name))):
+        was, becomes = before.get(name, PLAIN), now.get(name, PLAIN)
+        if was != becomes and any(map(has_rows, homes_of(name))):
             message = (
-                f"{state}: the rows of {name} came in {was}, and its input has them {said} now, so "
-                "that none would replace or take away one that is there; let its section say what "
-                "it said, or name a new state and new outputs, into which the inputs come anew"
+                f"{state}: the rows of {name} came in {was}, and its input has them {becomes} now, "
+                "so that none would replace or take away one that is there; let its section say "
+                "what it said, or name a new state and new outputs, into which the inputs come anew"
             )
             raise StateError(message, path=str(state), relation=name)
 

@@ -64,33 +64,33 @@ def check(config: Config) -> Iterator[str]:
     """
     schemas = schemas_of(config.program)
     added = additions(config)
-    there = peek(config.state)
-    found = compared(config.program, added, folder_at(config.state), there)
-    seen = _Peek(there.marks, schemas_of(augment(config.program, added)))
+    state = peek(config.state)
+    comparison = compared(config.program, added, folder_at(config.state), state)
+    seen = _Peek(state.marks, schemas_of(augment(config.program, added)))
     local = config.values["runner"] == "local"
     errors = []
-    for one in config.inputs:
-        fed = ", ".join(schemas[name].show() for name in one.relations)
-        if one.source in (ON_SPARK if local else (*ON_SPARK, *BY_RUNNER)):
-            yield f"input {one.name}: {one.source} to {fed} (not looked at: Spark reads it)"
+    for input_ in config.inputs:
+        fed = ", ".join(schemas[name].show() for name in input_.relations)
+        if input_.source in (ON_SPARK if local else (*ON_SPARK, *BY_RUNNER)):
+            yield f"input {input_.name}: {input_.source} to {fed} (not looked at: Spark reads it)"
             continue
-        keys = _Keys(one, config.program, added, schemas)
-        keys.is_new = not any(map(there.has_rows, homes_of(one.relations[0])))
+        keys = _Keys(input_, config.program, added, schemas)
+        keys.is_new = not any(map(state.has_rows, homes_of(input_.relations[0])))
         try:
-            said, place = _looked(config, one, schemas, seen, keys)
+            report, location = _looked(config, input_, schemas, seen, keys)
         except DeltafixError as error:
             errors.append(error)
         else:
-            yield f"input {one.name}: {one.source} {place} to {fed} ({said})"
+            yield f"input {input_.name}: {input_.source} {location} to {fed} ({report})"
     if errors:
         first, *others = errors
         if not others:
             raise first
-        said = "".join(f"\nerror[{one.code}]: {one}" for one in others)
-        raise type(first)(f"{first}{said}")
+        rest = "".join(f"\nerror[{error.code}]: {error}" for error in others)
+        raise type(first)(f"{first}{rest}")
     for output in config.outputs:
         schema = schemas[output.relation]
-        sink = ParquetSink(schema, output.path, there.name, keeps_snapshot=False)
+        sink = ParquetSink(schema, output.path, state.name, keeps_snapshot=False)
         at = "new" if sink.is_new else f"at epoch {sink.manifest.epoch}"
         target = make_target(output, schema, "")
         if target is None:
@@ -98,8 +98,8 @@ def check(config: Config) -> Iterator[str]:
         else:
             where = f"{output.sink} {near(place_of(output))}"
             yield f"output {output.relation}: {where} ({at}; the target is not looked at)"
-    if found.is_asked:
-        yield f"the rules have changed ({found.change.show()}); {found.change.ways}"
+    if comparison.is_asked:
+        yield f"the rules have changed ({comparison.change.show()}); {comparison.change.ways}"
     yield f"{config.path}: ok"
 
 
@@ -107,15 +107,15 @@ _IN_FILES: Final = ("files", "snapshot")
 
 
 def _looked(
-    config: Config, one: InputConfig, schemas: Mapping[str, Schema], seen: _Peek, keys: _Keys
+    config: Config, input_: InputConfig, schemas: Mapping[str, Schema], seen: _Peek, keys: _Keys
 ) -> tuple[str, str]:
     """What an input has to say, and where it is. Raises what `poll` raises."""
-    with closing(make_source(config, one, schemas)) as source:
+    with closing(make_source(config, input_, schemas)) as source:
         if isinstance(source, Lookable):
-            return source.look(seen), one.values["table"]
-        said = _said(source, seen, LOOKED if one.source in _IN_FILES else 1, keys)
-        named = (one.values.get(key) for key in ("path", "table", "topic"))
-        return said, near(next(filter(None, named), "requests"))
+            return source.look(seen), input_.values["table"]
+        report = _said(source, seen, LOOKED if input_.source in _IN_FILES else 1, keys)
+        named = (input_.values.get(key) for key in ("path", "table", "topic"))
+        return report, near(next(filter(None, named), "requests"))
 
 
 def _said(source: Source, seen: _Peek, most: int, keys: _Keys) -> str:
@@ -138,9 +138,9 @@ def _said(source: Source, seen: _Peek, most: int, keys: _Keys) -> str:
         seen = _Peek(marks, seen.schemas)
     if not (rows or bad or more):
         return "nothing new"
-    said = f"has something to say; looked at {'the first ' if more else ''}{plural(rows, 'row')}"
-    said += f", {bad:,} of them are to be set aside" if bad else ""
-    return said + keys.require(more=more)
+    report = f"has something to say; looked at {'the first ' if more else ''}{plural(rows, 'row')}"
+    report += f", {bad:,} of them are to be set aside" if bad else ""
+    return report + keys.require(more=more)
 
 
 class _Keys:
@@ -154,15 +154,17 @@ class _Keys:
     """Whether no rows of the table are in."""
 
     def __init__(
-        self, one: InputConfig, program: Program, added: Additions, schemas: Mapping[str, Schema]
+        self, input_: InputConfig, program: Program, added: Additions, schemas: Mapping[str, Schema]
     ) -> None:
-        self._keys = [key for key in key_checks(program, added) if key.table in one.relations]
+        self._keys = [key for key in key_checks(program, added) if key.table in input_.relations]
         self._keyable = added.keyable
-        self._schema = schemas[one.relations[0]]
-        self._is_snapshot = one.source == "snapshot"
-        self._has_deletes = one.source == "files" and one.values["mode"] == "changes"
-        is_plain = not Keying.of(one.values).key and one.values.get("late", "apply") == "apply"
-        self._is_asked = bool(self._keys) and one.source in _IN_FILES and is_plain
+        self._schema = schemas[input_.relations[0]]
+        self._is_snapshot = input_.source == "snapshot"
+        self._has_deletes = input_.source == "files" and input_.values["mode"] == "changes"
+        is_plain = (
+            not Keying.of(input_.values).key and input_.values.get("late", "apply") == "apply"
+        )
+        self._is_asked = bool(self._keys) and input_.source in _IN_FILES and is_plain
         self._there: dict[Row, bool] = {}
 
     def take(self, portion: Portion) -> None:
@@ -187,18 +189,18 @@ class _Keys:
         """
         if not self._keys:
             return ""
-        said = "; " + ", ".join(key.show() for key in self._keys)
+        keys = "; " + ", ".join(key.show() for key in self._keys)
         if not self._is_asked or (more and self._has_deletes):  # one behind them may make room
-            return f"{said} not looked at"
+            return f"{keys} not looked at"
         self._require()
-        return f"{said} looked at among these rows only" if more or not self.is_new else ""
+        return f"{keys} looked at among these rows only" if more or not self.is_new else ""
 
     def _require(self) -> None:
         for key in self._keys:
-            places = [self._schema.names.index(name) for name in key.columns]
+            positions = [self._schema.names.index(name) for name in key.columns]
             first = dict[Row, Row]()
             for row in (row for row, is_there in self._there.items() if is_there):
-                values = tuple(row[place] for place in places)
+                values = tuple(row[position] for position in positions)
                 other = row if None in values else first.setdefault(values, row)
                 if other is not row:
                     held = dict(zip(self._schema.names, row, strict=True))

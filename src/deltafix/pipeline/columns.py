@@ -33,24 +33,26 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _TEXTS = (pa.string(), pa.large_string(), pa.string_view(), pa.null())
 
 
-def named(schema: Schema, found: Iterable[str], wanted: Sequence[str] | None) -> list[str]:
-    """What a source with the columns `found` calls those of the relation, in the relation's order.
+def named(
+    schema: Schema, source_columns: Iterable[str], columns: Sequence[str] | None
+) -> list[str]:
+    """What a source with `source_columns` calls those of the relation, in the relation's order.
 
-    That is `wanted`, where it is said. Else it is the relation's names; those of tables of SQL are
-    compared as SQL compares names, so a source may write them with other capitals.
+    These are `columns`, where they are said. Else they are the relation's names; those of tables of
+    SQL are compared as SQL compares names, so a source may write them with other capitals.
     """
-    if wanted or all(column.logical is None for column in schema.columns):
-        return list(wanted or schema.names)
-    there = list(found)
-    spelled = as_columns(there, schema.names)
-    theirs = dict(zip(spelled, there, strict=True)) if len({*spelled}) == len(there) else {}
+    if columns or all(column.logical is None for column in schema.columns):
+        return list(columns or schema.names)
+    names = list(source_columns)
+    spelled = as_columns(names, schema.names)
+    theirs = dict(zip(spelled, names, strict=True)) if len({*spelled}) == len(names) else {}
     return [theirs.get(name, name) for name in schema.names]
 
 
 def choose(
     schema: Schema,
-    found: Sequence[str],
-    wanted: Sequence[str] | None,
+    source_columns: Sequence[str],
+    columns: Sequence[str] | None,
     beside: Sequence[str],
     origin: str,
     *,
@@ -61,20 +63,20 @@ def choose(
 
     Args:
         schema: the relation.
-        found: the columns the source has.
-        wanted: the source's names for the relation's columns, if they are not the same.
+        source_columns: those that the source has.
+        columns: the source's names for the relation's columns, if they are not the same.
         beside: columns that must be there too: the sign, the version.
         origin: what errors call the source.
         merges: whether rows may become one that differ only in other columns.
         way_out: what else there is to do about other columns.
 
-    Raises DriftError. With `wanted`, other columns of the source are left alone, unless that merges
-    rows; without, they are drift as much as missing ones.
+    Raises DriftError. With `columns`, others of the source are left alone, unless that merges rows;
+    without, they are drift as much as missing ones.
     """
-    names = named(schema, found, wanted)
-    missing = [name for name in [*names, *beside] if name not in found]
-    extra = [name for name in found if name not in {*names, *beside}]
-    if extra and wanted and not missing and not merges:
+    names = named(schema, source_columns, columns)
+    missing = [name for name in [*names, *beside] if name not in source_columns]
+    extra = [name for name in source_columns if name not in {*names, *beside}]
+    if extra and columns and not missing and not merges:
         message = (
             f"{origin} has {', '.join(map(repr, extra))} beside the columns that are named: "
             "without them two of its rows may be one here, and the first that is taken out takes "
@@ -82,7 +84,7 @@ def choose(
             '"ignore", if the columns that are named tell its rows apart'
         )
         raise DriftError(message, origin=origin, missing=[], extra=extra)
-    extra = [] if wanted else extra
+    extra = [] if columns else extra
     if not missing and not extra:
         return names
     parts = []
@@ -93,9 +95,9 @@ def choose(
         if not missing and all(map(_PANDAS_INDEX.fullmatch, extra)):
             way_out = "an index of pandas is left out by to_parquet(..., index=False)"
     message = (
-        f"{origin} {' and '.join(parts)}: its columns are {', '.join(map(repr, found))}, wanted "
-        f"are {', '.join(map(repr, [*names, *beside]))} for {schema.show()}; correct the source, "
-        "or name its columns with columns = [...]" + (f"; {way_out}" if way_out else "")
+        f"{origin} {' and '.join(parts)}: its columns are {', '.join(map(repr, source_columns))}, "
+        f"wanted are {', '.join(map(repr, [*names, *beside]))} for {schema.show()}; correct the "
+        "source, or name its columns with columns = [...]" + (f"; {way_out}" if way_out else "")
     )
     raise DriftError(message, origin=origin, missing=missing, extra=extra)
 
@@ -129,7 +131,7 @@ def fit(
     for name, column in zip(names, schema.columns, strict=True):
         array, odd = _cast(table.column(name), column, origin, name)
         if deletes is not None and column.name not in keying.key:
-            odd = {place: reason for place, reason in odd.items() if not deletes[place]}
+            odd = {index: reason for index, reason in odd.items() if not deletes[index]}
             array = _emptied(array, column, deletes)
         arrays.append(array)
         reasons = {**odd, **reasons}
@@ -147,8 +149,8 @@ def fit(
         if len(messages):
             unit, named = np.array(messages), "message"
             wrong = wrong[np.unique(unit[wrong], return_index=True)[1]]  # one of each message
-        for place, row in zip(wrong, table.take(pa.array(wrong)).to_pylist(), strict=True):
-            bad.append(Bad(reasons[place], f"{origin}, {named} {before + unit[place] + 1}", row))
+        for index, row in zip(wrong, table.take(pa.array(wrong)).to_pylist(), strict=True):
+            bad.append(Bad(reasons[index], f"{origin}, {named} {before + unit[index] + 1}", row))
         good = pa.array(np.flatnonzero(~np.isin(unit, unit[wrong])))
         rows = rows.take(good)
         signs = signs if isinstance(signs, int) else signs.take(good)
@@ -168,7 +170,7 @@ _PLAIN_KINDS: dict[str, tuple[type, ...]] = {
 
 
 def judged(
-    schema: Schema, wanted: Sequence[str] | None, row: Mapping[str, Any]
+    schema: Schema, columns: Sequence[str] | None, row: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], str]:
     """A row of JSON as a table can have it beside others, and why it cannot be one; "" if it may.
 
@@ -176,9 +178,9 @@ def judged(
     values would be of the kind of all those beside them. What `fit` judges by its value (text for
     numbers, NULL) passes. Arrays and structs become texts of JSON.
     """
-    row = spelled(schema, wanted, row)
-    found = dict(row)
-    for name, column in zip(wanted or schema.names, schema.columns, strict=True):
+    row = spelled(schema, columns, row)
+    converted = dict(row)
+    for name, column in zip(columns or schema.names, schema.columns, strict=True):
         value = row.get(name)
         if value is None or isinstance(value, str):
             continue
@@ -189,14 +191,16 @@ def judged(
         elif isinstance(value, list | dict):
             nested = pa.types.is_list if isinstance(value, list) else pa.types.is_struct
             is_one = nested(logical.arrow)
-            found[name] = json.dumps(value, ensure_ascii=False)
+            converted[name] = json.dumps(value, ensure_ascii=False)
         else:
             is_one = logical.takes(_JSON_KINDS[type(value)])
         if is_one and isinstance(value, int) and OPTIONAL.get(column.type, column.type) == "float":
-            found[name] = str(value)  # text says which double is nearest, as where there is a point
+            converted[name] = str(
+                value
+            )  # text says which double is nearest, as where there is a point
         if not is_one:
             return row, f"{name} = {value!r} is no {logical or column.type}"
-    return found, ""
+    return converted, ""
 
 
 _JSON_KINDS: Final = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
@@ -288,20 +292,20 @@ def _reasoned(
     """A column that was cast, and for each of its nulls what was wrong with the value given."""
     if not done.null_count:
         return (dictionary_of(done), {}) if column.type == "symbol" else (done, {})
-    what = column.logical or column.type
-    places = pc.indices_nonzero(done.is_null()).to_pylist()
-    given = array.take(pa.array(places, pa.int64())).to_pylist()
+    kind = column.logical or column.type
+    indices = pc.indices_nonzero(done.is_null()).to_pylist()
+    values = array.take(pa.array(indices, pa.int64())).to_pylist()
     missing = (None,) if column.logical is None or column.type == "symbol" else (None, "")
     return done, {
-        place: f"{name} is missing" if value in missing else f"{name} = {value!r} is no {what}"
-        for place, value in zip(places, given, strict=True)
+        index: f"{name} is missing" if value in missing else f"{name} = {value!r} is no {kind}"
+        for index, value in zip(indices, values, strict=True)
     }
 
 
 def _is_plain(texts: pa.ChunkedArray) -> bool:
     """Whether texts are decimal numbers: of others Arrow reads some that no fact file has."""
-    found = pc.match_substring_regex(texts.cast(pa.string()), _DECIMAL)
-    return pc.all(found).as_py() is not False
+    matches = pc.match_substring_regex(texts.cast(pa.string()), _DECIMAL)
+    return pc.all(matches).as_py() is not False
 
 
 def _value(value: Any, column: Column) -> Any:
@@ -329,10 +333,10 @@ def _signs(array: pa.ChunkedArray, name: str) -> tuple[pa.ChunkedArray, dict[int
     odd = pc.invert(pc.or_(plus, minus))
     if not pc.any(odd).as_py():
         return signs, {}
-    places = pc.indices_nonzero(odd).to_pylist()
-    given = array.take(pa.array(places, pa.int64())).to_pylist()
+    indices = pc.indices_nonzero(odd).to_pylist()
+    values = array.take(pa.array(indices, pa.int64())).to_pylist()
     valid = "+ or -, 1 or -1, insert or delete"
     return signs, {
-        place: f"{name} = {value!r} is no sign; it takes {valid}"
-        for place, value in zip(places, given, strict=True)
+        index: f"{name} = {value!r} is no sign; it takes {valid}"
+        for index, value in zip(indices, values, strict=True)
     }

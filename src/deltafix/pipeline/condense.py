@@ -69,10 +69,10 @@ def condense(
 
 def by_place(table: pa.Table) -> pa.Table:
     """The rows in the order of their places. O(n) where they are in a few runs of it."""
-    places = to_numpy(table.column(PLACE))
-    if (places[1:] >= places[:-1]).all():
+    positions = to_numpy(table.column(PLACE))
+    if (positions[1:] >= positions[:-1]).all():
         return table
-    return table.take(pa.array(np.argsort(places, kind="stable")))
+    return table.take(pa.array(np.argsort(positions, kind="stable")))
 
 
 def _counts(policy: Policy) -> bool:

@@ -143,7 +143,7 @@ def make_config(
         _input(path, name, _table(path, f"input.{name}", section), schemas)
         for name, section in _table(path, "input", given.get("input", {})).items()
     )
-    state = _place(folder, values["state"])
+    state = _relative(folder, values["state"])
     _require_executor(path, values)
     outputs = tuple(
         _output(path, name, _table(path, f"output.{name}", section), schemas, state)
@@ -194,7 +194,7 @@ def schemas_of(program: Program) -> dict[str, Schema]:
 
 def _logical(program: Program, declared: RelationDecl) -> Sequence[Logical | None]:
     """The logical types of a relation that rules declare, as SQL has them."""
-    kinds = [program.logical(program.kind(one.type)) for one in declared.attributes]
+    kinds = [program.logical(program.kind(attribute.type)) for attribute in declared.attributes]
     if not any(kinds):
         return ()
     from deltafix.sql.logical import SqlLogical  # noqa: PLC0415  an extra
@@ -213,7 +213,7 @@ def _table(path: Path, section: str, given: Any) -> dict[str, Any]:
 
 def _settings(path: Path, name: str, given: Mapping[str, Any]) -> dict[str, str]:
     """Settings by their full names: `jars.packages` below `[spark]` is `spark.jars.packages`."""
-    found = {}
+    settings = {}
     for full, value in flat(given, f"{name}."):
         if not isinstance(value, str | int):
             message = (
@@ -221,8 +221,8 @@ def _settings(path: Path, name: str, given: Mapping[str, Any]) -> dict[str, str]
                 "whole number, true or false"
             )
             raise ConfigError(message, key=full, value=value)
-        found[full] = text(value)
-    return found
+        settings[full] = text(value)
+    return settings
 
 
 def _input(
@@ -231,9 +231,9 @@ def _input(
     where = f"{path}: [input.{name}]"
     source = given.get("source")
     if not isinstance(source, str) or source not in INPUT:
-        valid = " or ".join(f'"{one}"' for one in INPUT)
-        shown = "there is no source" if source is None else f"source = {source!r} is not valid"
-        raise ConfigError(f"{where} {shown}; it takes {valid}", key="source", value=source)
+        valid = " or ".join(f'"{kind}"' for kind in INPUT)
+        problem = "there is no source" if source is None else f"source = {source!r} is not valid"
+        raise ConfigError(f"{where} {problem}; it takes {valid}", key="source", value=source)
     rest = {key: value for key, value in given.items() if key != "source"}
     values = read_section(where, rest, INPUT[source])
     relations = tuple(values.get("relations") or (name,))
@@ -275,7 +275,7 @@ def _output(
     schema = _declared(where, name, schemas)
     sink = given.get("sink", "parquet")
     if not isinstance(sink, str) or sink not in OUTPUT:
-        valid = " or ".join(f'"{one}"' for one in OUTPUT)
+        valid = " or ".join(f'"{kind}"' for kind in OUTPUT)
         message = f"{where} sink = {sink!r} is not valid; it takes {valid}"
         raise ConfigError(message, key="sink", value=sink)
     rest = {key: value for key, value in given.items() if key != "sink"}
@@ -289,12 +289,12 @@ def _output(
         raise ConfigError(message, key="path", value=values["path"])
     if sink != "parquet":
         if values.get("path"):
-            values["path"] = str(_place(path.resolve().parent, values["path"]))
+            values["path"] = str(_relative(path.resolve().parent, values["path"]))
         return OutputConfig(name, state / "outputs" / name, sink=sink, values=values)
-    return OutputConfig(name, _place(path.resolve().parent, values["path"]), values["mode"])
+    return OutputConfig(name, _relative(path.resolve().parent, values["path"]), values["mode"])
 
 
-def _place(base: Path, given: str) -> Folder:
+def _relative(base: Path, given: str) -> Folder:
     """A path relative to the file, or a URL."""
     return folder_at(given if "://" in given else base / given)
 
@@ -313,36 +313,36 @@ def _declared(where: str, name: str, schemas: Mapping[str, Schema]) -> Schema:
 def _apart(path: Path, inputs: tuple[InputConfig, ...], outputs: tuple[OutputConfig, ...]) -> None:
     """No relation is fed twice, no folder is written twice."""
     fed: dict[str, str] = {}
-    for one in inputs:
-        for relation in one.relations:
+    for input_ in inputs:
+        for relation in input_.relations:
             if relation in fed:
                 message = (
-                    f"{path}: [input.{one.name}] feeds {relation!r}, which [input."
+                    f"{path}: [input.{input_.name}] feeds {relation!r}, which [input."
                     f"{fed[relation]}] feeds already; give it a relation of its own and a rule"
                 )
-                raise ConfigError(message, section=f"input.{one.name}", value=relation)
-            fed[relation] = one.name
+                raise ConfigError(message, section=f"input.{input_.name}", value=relation)
+            fed[relation] = input_.name
     read: dict[tuple[str, str], str] = {}
-    for one in inputs:
-        if one.source == "postgres":
-            slot = (one.values["dsn"], one.values["slot"])
+    for input_ in inputs:
+        if input_.source == "postgres":
+            slot = (input_.values["dsn"], input_.values["slot"])
             if slot in read:
                 message = (
-                    f"{path}: [input.{one.name}] slot = {slot[1]} is that of [input.{read[slot]}]; "
-                    "each input has a slot of its own"
+                    f"{path}: [input.{input_.name}] slot = {slot[1]} is that of "
+                    f"[input.{read[slot]}]; each input has a slot of its own"
                 )
-                raise ConfigError(message, section=f"input.{one.name}", key="slot")
-            read[slot] = one.name
+                raise ConfigError(message, section=f"input.{input_.name}", key="slot")
+            read[slot] = input_.name
     written: dict[tuple[str, ...], str] = {}
     keys = ("path", "dsn", "url", "catalog", "servers", "table", "topic")
     for output in outputs:
-        place = tuple(str(output.values[key]) for key in keys if output.values.get(key))
-        place = place or (str(output.path),)
-        if place in written and output.sink not in ("foreach_epoch", "webhook"):
-            what = next((key for key in reversed(keys) if output.values.get(key)), "path")
+        destination = tuple(str(output.values[key]) for key in keys if output.values.get(key))
+        destination = destination or (str(output.path),)
+        if destination in written and output.sink not in ("foreach_epoch", "webhook"):
+            differing = next((key for key in reversed(keys) if output.values.get(key)), "path")
             message = (
-                f"{path}: [output.{output.relation}] {what} = {place[-1]} is that of "
-                f"[output.{written[place]}]; each output has a place of its own"
+                f"{path}: [output.{output.relation}] {differing} = {destination[-1]} is that of "
+                f"[output.{written[destination]}]; each output has a place of its own"
             )
-            raise ConfigError(message, section=f"output.{output.relation}", key=what)
-        written[place] = output.relation
+            raise ConfigError(message, section=f"output.{output.relation}", key=differing)
+        written[destination] = output.relation

@@ -50,7 +50,7 @@ def decode_envelopes(
     merges: bool = True,
     keys: Sequence[Any] = (),
 ) -> Signed:
-    """Envelopes, each with its place from 0, as signed rows of a relation.
+    """Envelopes, each with its position from 0, as signed rows of a relation.
 
     Args:
         schema: the relation.
@@ -59,34 +59,34 @@ def decode_envelopes(
         columns: the images' names for the relation's columns.
         keying: its sequence are fields of `source`, of the envelope (`ts_ms`, `lsn`) or of the row.
         merges: whether rows may become one that differ only in columns that are left out.
-        keys: the keys of the messages, by place, where these have any.
+        keys: the keys of the messages, by position, where these have any.
 
     Raises DriftError if the images' columns are not the relation's.
     """
     rows: list[Mapping[str, Any]] = []
     signs: list[int] = []
-    places: list[int] = []
+    positions: list[int] = []
     bad: list[Bad] = []
     reader = _Images.of(schema, columns, keying)
-    for place, value in values:
-        images, reason = reader.read(value, keys[place] if len(keys) else None)
+    for position, value in values:
+        images, reason = reader.read(value, keys[position] if len(keys) else None)
         judgements = [(sign, *judged(schema, columns, image)) for sign, image in images]
         reason = reason or next(filter(None, (reader.untold(image) for _, image in images)), "")
         reason = next((why for *_, why in judgements if why), reason)
         if reason:
-            bad.append(Bad(reason, f"{origin}, message {place + 1}", value))
+            bad.append(Bad(reason, f"{origin}, message {position + 1}", value))
         for sign, image, _ in [] if reason else judgements:
             signs.append(sign)
             rows.append(image)
-            places.append(place)
+            positions.append(position)
     # A delete by key need not say all columns. What one row lacks, the table may have lost.
     full = rows if not keying.key else [r for r, s in zip(rows, signs, strict=True) if s > 0]
     some = dict.fromkeys(name for row in full for name in row)
     lost = {name for name in columns or schema.names if any(name not in row for row in full)}
-    found = [name for name in some if name not in lost] if full else reader.all
+    source_columns = [name for name in some if name not in lost] if full else reader.all
     beside = reader.sequence
     if rows:
-        names = choose(schema, found, columns, beside, origin, merges=merges)
+        names = choose(schema, source_columns, columns, beside, origin, merges=merges)
     else:
         names = list(columns or schema.names)
     table = pa.table(
@@ -95,7 +95,7 @@ def decode_envelopes(
     table = table.append_column("", pa.array(signs, pa.int8()))
     # The sequence stands in columns that no row has.
     keying = Keying(keying.key, tuple(beside))
-    done = fit(schema, table, names, origin, sign="", keying=keying, messages=places)
+    done = fit(schema, table, names, origin, sign="", keying=keying, messages=positions)
     done.bad.extend(bad)
     return done
 
@@ -197,7 +197,7 @@ def _field(value: dict[str, Any], name: str) -> Any:
 
     What a deleted row said of itself is older than its delete.
     """
-    for place in (value.get("source"), value, value.get("after")):
-        if isinstance(place, dict) and name in place:
-            return place[name]
+    for part in (value.get("source"), value, value.get("after")):
+        if isinstance(part, dict) and name in part:
+            return part[name]
     return None

@@ -58,11 +58,11 @@ class FileForm:
 
 @dataclass(slots=True)
 class Decoded:
-    """The rows of a file, and the lines that are none; of JSON, at which place rows stood."""
+    """The rows of a file, and the lines that are none; of JSON, at which positions."""
 
     table: pa.Table
     bad: list[Bad] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
 
 
 Judge = Callable[[dict[str, Any]], tuple[Mapping[str, Any], str]]
@@ -109,8 +109,8 @@ def _csv(path: File, form: FileForm, _: Judge) -> Decoded:
     names = list(form.names) if not form.header else _header(data, form)
     lines = [line for line, cells in _records(path, data, form) if len(cells) != len(names)]
     bad = []
-    for place, row in enumerate(torn):
-        line = f":{lines[place]}" if len(lines) == len(torn) else ""  # or quotes are read otherwise
+    for index, row in enumerate(torn):
+        line = f":{lines[index]}" if len(lines) == len(torn) else ""  # or quotes are read otherwise
         reason = (
             f"it has {plural(row.actual_columns, 'value')}, not {len(names)} ({', '.join(names)})"
         )
@@ -188,10 +188,10 @@ def _arrow_json(data: bytes, form: FileForm) -> pa.Table:
     columns, texts = ({name.lower() for name in some} for some in (form.columns, form.texts))
     table = arrow_json.read_json(pa.BufferReader(data))
     again = [
-        (one.name, pa.string())
-        for one in table.schema
-        if (one.name.lower() in columns and pa.types.is_timestamp(one.type))
-        or (one.name.lower() in texts and not _is_text(one.type))
+        (field.name, pa.string())
+        for field in table.schema
+        if (field.name.lower() in columns and pa.types.is_timestamp(field.type))
+        or (field.name.lower() in texts and not _is_text(field.type))
     ]
     if not again:
         return table
@@ -211,21 +211,21 @@ def records_table(
     *,
     unit: str = "line",
 ) -> Decoded:
-    """JSON objects, each with its place from 0, as a table; what is none, or judged so, is bad.
+    """JSON objects, each with its position from 0, as a table; what is none, or judged so, is bad.
 
-    Where there is no row, the table has the columns `names`. `unit` is what errors call a place.
+    Where there is no row, the table has the columns `names`. `unit` is what errors call a position.
     """
-    rows, bad, places = [], [], []
-    for place, value in values:
+    rows, bad, positions = [], [], []
+    for position, value in values:
         row, reason = judge(value) if isinstance(value, dict) else (value, "it is no JSON object")
         if reason:
-            bad.append(Bad(reason, f"{origin}, {unit} {place + 1}", value))
+            bad.append(Bad(reason, f"{origin}, {unit} {position + 1}", value))
         else:
             rows.append(row)
-            places.append(place)
+            positions.append(position)
     names = list(dict.fromkeys(name for row in rows for name in row)) or names
     table = pa.table({name: array_of([row.get(name) for row in rows]) for name in names})
-    return Decoded(table, bad, places)
+    return Decoded(table, bad, positions)
 
 
 def array_of(values: list[Any]) -> pa.Array:
@@ -241,13 +241,13 @@ def array_of(values: list[Any]) -> pa.Array:
 def json_values(
     lines: Iterable[bytes | str], origin: str, *, exact: bool = False
 ) -> tuple[list[tuple[int, Any]], list[Bad]]:
-    """(place, value) of every line that is JSON, and the others as bad rows; no empty lines.
+    """(position, value) of every line that is JSON, and the others as bad rows; no empty lines.
 
     With `exact`, numbers that are not whole are texts, as they are written.
     """
     values: list[tuple[int, Any]] = []
     bad = []
-    for place, line in enumerate(lines):
+    for position, line in enumerate(lines):
         if not line.strip():
             continue
         try:
@@ -258,14 +258,14 @@ def json_values(
                 raise RecursionError
             if "\\u" in line if isinstance(line, str) else b"\\u" in line:
                 json.dumps(value, ensure_ascii=False).encode()  # raises for a lone surrogate
-            values.append((place, value))
+            values.append((position, value))
         except (ValueError, RecursionError) as error:
             reason = {
                 UnicodeEncodeError: "it is no JSON: a lone surrogate",
                 RecursionError: f"it is nested more than {_DEEP} deep",
             }.get(type(error), f"it is no JSON: {error}")
             text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
-            bad.append(Bad(reason, f"{origin}, line {place + 1}", text))
+            bad.append(Bad(reason, f"{origin}, line {position + 1}", text))
     return values, bad
 
 
@@ -278,11 +278,11 @@ def _is_deep(value: Any) -> bool:
     level = [value]
     for _ in range(_DEEP + 1):
         level = [
-            inside
-            for one in level
-            if isinstance(one, dict | list)
-            for inside in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inside, dict | list)
+            value
+            for container in level
+            if isinstance(container, dict | list)
+            for value in (container.values() if isinstance(container, dict) else container)
+            if isinstance(value, dict | list)
         ]
         if not level:
             return False

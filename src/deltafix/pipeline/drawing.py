@@ -23,8 +23,8 @@ def relations(program: Program) -> list[str]:
     """The relations that somebody wrote, in their order: those of rules, or tables and views."""
     if isinstance(program, TableProgram):
         wrote = {*program.tables, *program.views, *program.bags}
-        return [one.name for one in program.relations if one.name in wrote]
-    return [one.name for one in program.relations]
+        return [relation.name for relation in program.relations if relation.name in wrote]
+    return [relation.name for relation in program.relations]
 
 
 def arrows(config: Config) -> Iterator[tuple[str, str]]:
@@ -32,9 +32,9 @@ def arrows(config: Config) -> Iterator[tuple[str, str]]:
 
     O(rules x relations).
     """
-    for fed in config.inputs:
-        for relation in fed.relations:
-            yield f"from {_origin(fed, config)}", relation
+    for input_ in config.inputs:
+        for relation in input_.relations:
+            yield f"from {_origin(input_, config)}", relation
     written = relations(config.program)
     wrote = frozenset(written)
     leads: dict[str, dict[str, None]] = {}
@@ -44,29 +44,29 @@ def arrows(config: Config) -> Iterator[tuple[str, str]]:
         seen: set[str] = set()
         waiting = [*leads.get(start, ())]
         while waiting:
-            one = waiting.pop(0)
-            if one in seen:
+            reached = waiting.pop(0)
+            if reached in seen:
                 continue
-            seen.add(one)
-            if one in wrote:
-                yield start, one
+            seen.add(reached)
+            if reached in wrote:
+                yield start, reached
             else:
-                waiting += leads.get(one, ())
+                waiting += leads.get(reached, ())
     for output in config.outputs:
         yield output.relation, f"to {_target(output, config)}"
 
 
-def _origin(one: InputConfig, config: Config) -> str:
-    named = (one.values.get(key) for key in ("path", "table", "topic", "query"))
-    return f"{one.source} {_near(str(next(filter(None, named), one.name)), config)}"
+def _origin(input_: InputConfig, config: Config) -> str:
+    named = (input_.values.get(key) for key in ("path", "table", "topic", "query"))
+    return f"{input_.source} {_near(str(next(filter(None, named), input_.name)), config)}"
 
 
-def _target(one: OutputConfig, config: Config) -> str:
-    place = str(one.path) if one.sink == "parquet" else place_of(one)
-    return f"{one.sink} {_near(place, config)}"
+def _target(output: OutputConfig, config: Config) -> str:
+    location = str(output.path) if output.sink == "parquet" else place_of(output)
+    return f"{output.sink} {_near(location, config)}"
 
 
-def _near(place: str, config: Config) -> str:
+def _near(location: str, config: Config) -> str:
     """A place below the pipeline file's folder as it is seen from there."""
     folder = f"{config.path.resolve().parent}{os.sep}"
-    return place.removeprefix(folder)
+    return location.removeprefix(folder)

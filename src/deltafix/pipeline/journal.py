@@ -79,7 +79,7 @@ class Journal:
             return
         epoch, known = self._unmended
         last = self._lines.keep(epoch)
-        self._lines.append([one for one in known if last < one.epoch <= epoch])
+        self._lines.append([entry for entry in known if last < entry.epoch <= epoch])
         self._unmended = None
 
     def last(self) -> dict[str, Any] | None:
@@ -111,7 +111,7 @@ def _epoch_of(line: bytes) -> int:
 
 
 def _bytes(epochs: Iterable[Epoch]) -> bytes:
-    return "".join(one.json() + "\n" for one in epochs).encode()
+    return "".join(epoch.json() + "\n" for epoch in epochs).encode()
 
 
 class _File:
@@ -147,9 +147,9 @@ class _File:
 
     def keep(self, epoch: int) -> int:
         end, last = 0, 0
-        for place, line in self._placed():
+        for line_end, line in self._placed():
             if 0 <= (number := _epoch_of(line)) <= epoch:
-                end, last = place, number
+                end, last = line_end, number
                 break
         if self.path.exists() and self.path.stat().st_size > end:
             fd = os.open(self.path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -198,13 +198,13 @@ class _Objects:
         self._folder = folder
 
     def append(self, epochs: Sequence[Epoch]) -> None:
-        for one in epochs:
-            number = one.epoch - one.epoch % _EPOCHS
+        for epoch in epochs:
+            number = epoch.epoch - epoch.epoch % _EPOCHS
             name = f"epochs-{number:012d}.jsonl"
             data, seen = self._folder.look(name) or (b"", None)
             lines = data.splitlines(keepends=True)
-            before = [line for line in lines if _epoch_of(line) < one.epoch]
-            self._folder.commit(name, [*before, _bytes([one])], seen)
+            before = [line for line in lines if _epoch_of(line) < epoch.epoch]
+            self._folder.commit(name, [*before, _bytes([epoch])], seen)
 
     def keep(self, epoch: int) -> int:
         for name in self._names():
@@ -223,5 +223,5 @@ class _Objects:
 
     def _names(self) -> list[str]:
         """Those of the objects, the last first."""
-        found = [name for name in self._folder.names() if re.fullmatch(r"epochs-\d+\.jsonl", name)]
-        return found[::-1]
+        names = [name for name in self._folder.names() if re.fullmatch(r"epochs-\d+\.jsonl", name)]
+        return names[::-1]

@@ -220,8 +220,8 @@ class Driver:
 
     def history(self) -> Iterator[Marks]:
         """As `Keeper.history`."""
-        found = read_state(self._folder)
-        yield from found[1].marks(0) if found else ()
+        contents = read_state(self._folder)
+        yield from contents[1].marks(0) if contents else ()
         yield dict(self.db.marks)
 
     def _times_of(self, relation: str) -> Times | None:
@@ -277,9 +277,11 @@ class _Opened:
     def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
         """As `Open.judge`."""
         counts = []
-        for one in said:
-            times = self._times_of(one.signed.schema.relation)
-            counts.append(apply(self._tx, one.signed, one.policy, times, careful=self._careful))
+        for changes in said:
+            times = self._times_of(changes.signed.schema.relation)
+            counts.append(
+                apply(self._tx, changes.signed, changes.policy, times, careful=self._careful)
+            )
         below = due(said, self._dropped)
         for relation, sequence in below.items():
             drop_tombstones(self._tx, relation, sequence)
@@ -293,14 +295,14 @@ def due(said: Sequence[Said], dropped: Mapping[str, int]) -> dict[str, int]:
     No row can be older than that without being late. They are looked at when as much time has
     passed since they were `dropped` as they are kept for: about twice each.
     """
-    found = {}
+    bounds = {}
     for signed, policy, reached in said:
         if reached is None or policy.late == "apply" or not policy.keying.sequence:
             continue
         below, last = reached - policy.lateness, dropped.get(signed.schema.relation)
         if policy.keying.key and (last is None or below - last > policy.lateness):
-            found[signed.schema.relation] = below
-    return found
+            bounds[signed.schema.relation] = below
+    return bounds
 
 
 def claim(folder: Folder, keeper: str) -> None:
@@ -341,8 +343,8 @@ def shards_head(state: Where) -> dict[str, Any] | None:
         looked = folder.look("manifest.json")
         if looked is None:
             return None
-        found: dict[str, Any] = json.loads(looked[0])
-        return {**found, "marks": dict(found["marks"]), "epoch": int(found["epoch"])}
+        manifest: dict[str, Any] = json.loads(looked[0])
+        return {**manifest, "marks": dict(manifest["marks"]), "epoch": int(manifest["epoch"])}
     except (OSError, ValueError, LookupError, TypeError) as damage:
         message = f"{folder}/manifest.json: not a manifest of shards: {damage}"
         raise StateError(message, path=f"{folder}/manifest.json") from None
@@ -374,10 +376,10 @@ def peek(state: Where) -> Peek:
     head = shards_head(state)
     if head is not None:
         return Peek(head["name"], head["marks"], None, lambda _: bool(head["given"]))
-    found = read_state(state)
-    if found is None:
+    contents = read_state(state)
+    if contents is None:
         return Peek("", {}, None, lambda _: False)
-    snapshot, records = found
+    snapshot, records = contents
     marks = snapshot.marks
     for changed in records.marks(snapshot.epoch):
         set_marks(marks, changed)

@@ -116,13 +116,13 @@ def highest(
     many = table.num_rows
     if not many:
         return table
-    places, starts = group_columns([table.column(name) for name in keys])
+    by_key, starts = group_columns([table.column(name) for name in keys])
     ends = np.append(starts[1:], many) - 1
     if not sequence:
-        return table.take(pa.array(np.sort(places[ends])))
+        return table.take(pa.array(np.sort(by_key[ends])))
     sizes = np.diff(np.append(starts, many))
     group = np.empty(many, np.int64)
-    group[places] = np.repeat(np.arange(len(starts)), sizes)
+    group[by_key] = np.repeat(np.arange(len(starts)), sizes)
     ranks = [to_numpy(table.column(name)).astype(np.int64) for name in (*sequence, SIGN)]
     order = np.lexsort((*reversed(ranks), group))
     top = np.ones(many, np.bool_)
@@ -144,14 +144,14 @@ def replace(tx: Rows, signed: Signed, keying: Keying) -> tuple[int, int]:
     """
     schema = signed.schema
     names, keys = list(schema.names), list(keying.key)
-    said = highest(plain(schema, signed.table), names, keys, keying.versions)
-    if not said.num_rows:
+    latest = highest(plain(schema, signed.table), names, keys, keying.versions)
+    if not latest.num_rows:
         return 0, 0
-    asked = said.select(keys).group_by(keys, use_threads=False).aggregate([])
-    held = tx.given_rows(schema.relation + KEYED, asked)
-    gone = tx.given_rows(schema.relation + GONE, asked)
-    words = [_words(schema, keying, held, 1), _words(schema, keying, gone, -1), said]
-    words[2] = said.select(words[0].column_names).cast(words[0].schema)
+    distinct_keys = latest.select(keys).group_by(keys, use_threads=False).aggregate([])
+    held = tx.given_rows(schema.relation + KEYED, distinct_keys)
+    gone = tx.given_rows(schema.relation + GONE, distinct_keys)
+    words = [_words(schema, keying, held, 1), _words(schema, keying, gone, -1), latest]
+    words[2] = latest.select(words[0].column_names).cast(words[0].schema)
     whole = pa.concat_tables(words)
     whole = whole.append_column(_AT, pa.array(np.arange(whole.num_rows)))
     winners = _settled(schema, keys, highest(whole, names, keys, keying.versions))
@@ -183,11 +183,11 @@ def _settled(schema: Schema, keys: Sequence[str], words: pa.Table) -> pa.Table:
     """One word of each key: of rows of one sequence, the greatest."""
     if not words.num_rows:
         return words
-    places, starts = group_columns([words.column(name) for name in keys])
-    chosen = places[starts]
-    bounds = np.append(starts, len(places))
+    order, starts = group_columns([words.column(name) for name in keys])
+    chosen = order[starts]
+    bounds = np.append(starts, len(order))
     for number in np.flatnonzero(np.diff(bounds) > 1).tolist():
-        tied = places[bounds[number] : bounds[number + 1]]
+        tied = order[bounds[number] : bounds[number + 1]]
         ranks = _ranks(schema, words.take(pa.array(tied)))
         chosen[number] = tied[max(range(len(ranks)), key=ranks.__getitem__)]
     return words.take(pa.array(chosen))
@@ -204,10 +204,13 @@ def _ranks(schema: Schema, rows: pa.Table) -> list[tuple[Any, ...]]:
         bare = OPTIONAL.get(kind, kind)
         if bare != kind:  # a record of one field, or nil
             shape = Shape({"": {"": (("", bare),)}}, "")
-            values = [one and one[0] for one in map(cast("Any", shape.read), values)]
+            values = [record and record[0] for record in map(cast("Any", shape.read), values)]
         order = None if bare in CONSTRUCTED else row_order((bare,))
         columns.append(
-            [(one is None, 0 if one is None else order((one,)) if order else one) for one in values]
+            [
+                (value is None, 0 if value is None else order((value,)) if order else value)
+                for value in values
+            ]
         )
     return list(zip(*columns, strict=True))
 
@@ -222,8 +225,8 @@ def _words(schema: Schema, keying: Keying, table: pa.Table, sign: int) -> pa.Tab
         for column in schema.columns
     }
     columns[SIGN] = pa.repeat(pa.scalar(sign, pa.int64()), many)
-    for place, name in enumerate(keying.versions):
-        parts = [_part(place, part) for part in range(PARTS)]
+    for position, name in enumerate(keying.versions):
+        parts = [_part(position, part) for part in range(PARTS)]
         columns[name] = pa.array(_joined(table.select(parts)))
     return pa.table(columns)
 
@@ -231,12 +234,12 @@ def _words(schema: Schema, keying: Keying, table: pa.Table, sign: int) -> pa.Tab
 def _kept(words: pa.Table, names: Sequence[str], keying: Keying) -> pa.Table:
     """Words as they are kept: these columns, and the sequence in parts."""
     table = words.select(list(names))
-    for place, name in enumerate(keying.versions):
+    for position, name in enumerate(keying.versions):
         bits = to_numpy(words.column(name)).astype(np.int64).view(np.uint64) ^ _TOP
         for part in range(PARTS):
             shift = np.uint64(_BITS * (PARTS - 1 - part))
             number = ((bits >> shift) & _MASK).astype(np.int64)
-            table = table.append_column(_part(place, part), pa.array(number))
+            table = table.append_column(_part(position, part), pa.array(number))
     return table
 
 
@@ -249,11 +252,13 @@ def _joined(parts: pa.Table) -> Ints:
     return sequence
 
 
-def _part(place: int, part: int) -> str:
+def _part(position: int, part: int) -> str:
     """The name of a column of `R__key` and `R__gone`."""
-    return f"s{place}{KEYED}{part}"
+    return f"s{position}{KEYED}{part}"
 
 
 def sequence_columns(keying: Keying) -> list[str]:
     """The columns of `R__key` and `R__gone` that hold sequences, all of type number."""
-    return [_part(place, part) for place in range(len(keying.sequence)) for part in range(PARTS)]
+    return [
+        _part(position, part) for position in range(len(keying.sequence)) for part in range(PARTS)
+    ]

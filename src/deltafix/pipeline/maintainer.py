@@ -106,9 +106,9 @@ class Maintainer:
         folder = folder_at(state)
         whole = augment(program, additions)
         self.schemas = schemas_of(whole)
-        there = keeper.peek(folder)
-        noted, known = there.marks.get(CONES), there.program
-        self._notes, self.change, is_asked = compared(program, additions, folder, there)
+        peeked = keeper.peek(folder)
+        noted, known = peeked.marks.get(CONES), peeked.program
+        self._notes, self.change, is_asked = compared(program, additions, folder, peeked)
         way = on_change(self.change) if is_asked else "rebuild"
         if way == "refuse":
             require_same(self.change, folder)
@@ -172,7 +172,7 @@ class Maintainer:
         says so) leaves the epoch committed, and the next call publishes it first.
         """
         self.outputs.publish()
-        self._grow(sum(one.rows for portion in portions for one in portion.signed))
+        self._grow(sum(signed.rows for portion in portions for signed in portion.signed))
         try:
             return self._commit(portions, marks or {}, seconds or {}, batch, careful=False)
         except RecheckError:
@@ -192,8 +192,8 @@ class Maintainer:
         bad: dict[str, list[Bad]] = {}
         epoch = Epoch(
             self.db.epoch + 1,
-            read={one.source: one.rows for one in portions},
-            more=any(one.more for one in portions),
+            read={portion.source: portion.rows for portion in portions},
+            more=any(portion.more for portion in portions),
             batch=batch,
         )
 
@@ -211,12 +211,12 @@ class Maintainer:
             tx.prepared, tx.views = prepared, {*self.outputs.sinks, *self._keys.values()}
             for name, value in marks.items():
                 tx.mark(name, value)
-            tell(f"taking in {plural(sum(one.rows for one in portions), 'row')}")
+            tell(f"taking in {plural(sum(portion.rows for portion in portions), 'row')}")
             given = self._apply(tx, portions, bad)
             clock.lap("edit")
         clock.lap("write")
         now = time()
-        stamps = [one.stamp for one in portions if one.stamp is not None]
+        stamps = [portion.stamp for portion in portions if portion.stamp is not None]
         lag = max(0.0, now - min(stamps)) if stamps else None
         touched = self.keeper.touched
         epoch = replace(epoch, touched=touched, seconds=clock.seconds, lag=lag, time=now)
@@ -267,7 +267,7 @@ class Maintainer:
         self.outputs.publish()
         self.outputs.tidy()
         lagging = self.outputs.lagging(lag, self.keeper.tables)
-        anew = {mark: said for mark, said in self._notes.items() if self.db.marks.get(mark) != said}
+        anew = {mark: note for mark, note in self._notes.items() if self.db.marks.get(mark) != note}
         if not lagging and not anew:
             return None
         clock = _Clock({})
@@ -280,8 +280,8 @@ class Maintainer:
         with self.keeper.begin() as tx:
             if changed is not None:
                 tx.change_program(changed)
-            for mark, said in anew.items():
-                tx.mark(mark, said)
+            for mark, note in anew.items():
+                tx.mark(mark, note)
             tx.prepared, tx.views = prepared, self.outputs.sinks
         clock.lap("engine")
         epoch = replace(epoch, touched=self.keeper.touched)
@@ -298,13 +298,13 @@ class Maintainer:
         for key, name in self._keys.items():
             if len(delta[name].added):
                 schema = self.schemas[key.table]
-                columns = tuple(one for one in schema.columns if one.name in key.columns)
+                columns = tuple(column for column in schema.columns if column.name in key.columns)
                 held = tuple(
-                    (value,) if one.type in CONSTRUCTED else value
-                    for one, value in zip(columns, delta[name].added[0], strict=True)
+                    (value,) if column.type in CONSTRUCTED else value
+                    for column, value in zip(columns, delta[name].added[0], strict=True)
                 )
                 (row,) = logical_rows(Schema(key.table, columns), [held])
-                values = dict(zip((one.name for one in columns), row, strict=True))
+                values = dict(zip((column.name for column in columns), row, strict=True))
                 raise key_breach(key, values, self._keyable, schema, "the epoch was rolled back")
 
     def _journaled(self) -> Iterator[Epoch]:
@@ -329,12 +329,16 @@ class Maintainer:
         attempt = f"{self.db.generation}-{self._attempts}" if self.db.generation else ""
         self.quarantine.write(epoch.epoch, bad, attempt)
         out = self.outputs.prepare(delta, behind or {}, attempt)
-        parts = {name: one.parts for name, one in out.items()}
+        parts = {name: prepared.parts for name, prepared in out.items()}
         if behind is not None:
-            out = {name: one for name, one in out.items() if name in behind or any(one.counts)}
-        epoch = replace(epoch, out={name: one.counts for name, one in out.items()})
+            out = {
+                name: prepared
+                for name, prepared in out.items()
+                if name in behind or any(prepared.counts)
+            }
+        epoch = replace(epoch, out={name: prepared.counts for name, prepared in out.items()})
         tx.mark(PREPARED, {"epoch": epoch.epoch, "writer": attempt, "outputs": parts})
-        tx.mark(LINE, [asdict(one) for one in (*self.journal.waiting, epoch)])
+        tx.mark(LINE, [asdict(epoch) for epoch in (*self.journal.waiting, epoch)])
         if self.db.marks.get(keeper.EXECUTOR) != self.keeper.why:
             tx.mark(keeper.EXECUTOR, self.keeper.why)
         return epoch
@@ -360,17 +364,17 @@ class Maintainer:
                 said.append((portion, keeper.Said(signed, portion.policy, lowest(highs))))
             for mark, value in portion.marks.items():
                 tx.mark(mark, value)
-        counts = tx.judge([one for _, one in said])
+        counts = tx.judge([changes for _, changes in said])
         for portion in portions:
-            found = list(portion.bad)
-            for of, one in said:
-                found.extend(one.signed.bad if of is portion else ())
-            if not found:
+            bad_rows = list(portion.bad)
+            for origin, changes in said:
+                bad_rows.extend(changes.signed.bad if origin is portion else ())
+            if not bad_rows:
                 continue
             if not portion.policy.quarantine:
-                raise refused(portion.source, found, "the epoch was rolled back")
-            require_few(found)
-            bad.setdefault(portion.source, []).extend(found)
+                raise refused(portion.source, bad_rows, "the epoch was rolled back")
+            require_few(bad_rows)
+            bad.setdefault(portion.source, []).extend(bad_rows)
         return sum(new for new, _ in counts), sum(old for _, old in counts)
 
 
@@ -410,7 +414,7 @@ class Compared(NamedTuple):
 
 
 def compared(
-    program: Program, additions: Additions, folder: Folder, there: keeper.Peek
+    program: Program, additions: Additions, folder: Folder, peeked: keeper.Peek
 ) -> Compared:
     """A program beside the state that it is to go on with.
 
@@ -418,14 +422,14 @@ def compared(
     """
     whole = augment(program, additions)
     now = {CONES: cones(whole), TABLES: tables_of(program), INPUTS: kept_as(additions)}
-    noted = there.marks.get(CONES)
-    require_tables_same(there.marks.get(TABLES, {}), now[TABLES], folder, there.has_rows)
-    if noted is None or INPUTS in there.marks:
-        require_kept_same(there.marks.get(INPUTS, {}), now[INPUTS], folder, there.has_rows)
+    noted = peeked.marks.get(CONES)
+    require_tables_same(peeked.marks.get(TABLES, {}), now[TABLES], folder, peeked.has_rows)
+    if noted is None or INPUTS in peeked.marks:
+        require_kept_same(peeked.marks.get(INPUTS, {}), now[INPUTS], folder, peeked.has_rows)
     is_sql = isinstance(program, TableProgram)
     change = what_changed(now[CONES] if noted is None else noted, now[CONES], is_sql=is_sql)
-    before = there.program.inputs if there.program else {}
-    is_begun = any(map(there.has_rows, (*schemas_of(whole), *before)))
+    before = peeked.program.inputs if peeked.program else {}
+    is_begun = any(map(peeked.has_rows, (*schemas_of(whole), *before)))
     return Compared(now, change, bool(change) and is_begun)
 
 

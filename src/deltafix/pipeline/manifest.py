@@ -87,11 +87,11 @@ def read_manifest(folder: Where) -> Manifest | None:
     """The manifest of a folder; None if there is none. Raises SinkError for damage, or a link."""
     folder = folder_at(folder)
     try:
-        found = folder.look(MANIFEST)
+        content = folder.look(MANIFEST)
     except OSError as error:
         message = f"{folder}/{MANIFEST}: cannot be read: {error.strerror or error}"
         raise SinkError(message, path=f"{folder}/{MANIFEST}") from None
-    return parse_manifest(None if found is None else found[0], f"{folder}/{MANIFEST}")
+    return parse_manifest(None if content is None else content[0], f"{folder}/{MANIFEST}")
 
 
 def parse_manifest(data: bytes | None, path: str) -> Manifest | None:
@@ -109,7 +109,7 @@ def parse_manifest(data: bytes | None, path: str) -> Manifest | None:
             saved["view"],
             int(saved["epoch"]),
             None if snapshot is None else _file(snapshot),
-            tuple(_file(one) for one in saved["deltas"]),
+            tuple(_file(delta) for delta in saved["deltas"]),
             int(saved["floor"]),
         )
     except (ValueError, LookupError, TypeError) as error:
@@ -137,10 +137,10 @@ def read_deltas(folder: Where, first: int = 0, last: int | None = None) -> pa.Ta
                 f"{manifest.floor}, and the snapshot holds what was before"
             )
             raise SourceError(message, path=str(folder), epoch=manifest.floor)
-        files = [one for one in manifest.deltas if one.last >= first and one.first <= until]
+        files = [delta for delta in manifest.deltas if delta.last >= first and delta.first <= until]
         if not files:
             return None
-        table = pa.concat_tables([read_table(folder, one.file) for one in files])
+        table = pa.concat_tables([read_table(folder, delta.file) for delta in files])
         epochs = table.column(table.num_columns - 1)
         kept = pc.and_(pc.greater_equal(epochs, first), pc.less_equal(epochs, until))
         return table.filter(kept)
@@ -157,10 +157,10 @@ def read_view(folder: Where) -> tuple[int, pa.Table | None]:
         if manifest.snapshot:
             rows = read_table(folder, manifest.snapshot.file)
             parts.append(rows.append_column("+", pa.repeat(pa.scalar(1, pa.int8()), rows.num_rows)))
-        for one in manifest.deltas:
-            if one.last <= done:
+        for delta in manifest.deltas:
+            if delta.last <= done:
                 continue
-            table = read_table(folder, one.file)
+            table = read_table(folder, delta.file)
             later = pc.greater(table.column(table.num_columns - 1), done)
             table = table.filter(later).remove_column(table.num_columns - 1)
             parts.append(table.rename_columns([*table.column_names[:-1], "+"]))

@@ -69,17 +69,18 @@ class Outputs:
     ) -> None:
         self._db = db
         self.sinks = {
-            one.relation: ParquetSink(
-                schemas[one.relation],
-                one.path,
+            config.relation: ParquetSink(
+                schemas[config.relation],
+                config.path,
                 db.name,
-                keeps_snapshot=one.mode == "delta+snapshot",
+                keeps_snapshot=config.mode == "delta+snapshot",
                 writer=db.generation,
             )
-            for one in configs
+            for config in configs
         }
         targets = {
-            one.relation: make_target(one, schemas[one.relation], db.name) for one in configs
+            config.relation: make_target(config, schemas[config.relation], db.name)
+            for config in configs
         }
         self.deliveries = {
             name: Delivery(self.sinks[name], target, is_common)
@@ -119,7 +120,7 @@ class Outputs:
             if name in behind:
                 lack, fields = behind[name], arrow_schema(sink.schema)
                 if callable(lack):
-                    tables = (plain(sink.schema, one).cast(fields) for one in lack())
+                    tables = (plain(sink.schema, table).cast(fields) for table in lack())
                     if not any(map(len, sides)):
                         parts = sink.prepare(epoch, tables, (), attempt=attempt)
                         done[name] = Prepared((sum(parts), 0), parts)
@@ -176,12 +177,12 @@ class Outputs:
         self, changed: Iterable[str], tables: Callable[[str], Iterable[pa.Table]]
     ) -> dict[str, Lack]:
         """What brings up the outputs that are new, behind, or changed; `tables` as for `fold`."""
-        found: dict[str, Lack] = {}
+        lacks: dict[str, Lack] = {}
         for name, sink in self.sinks.items():
             is_there = name in self._db.schemas
             if sink.is_new and is_there and sink.schema.arity:
                 self._db.settle()  # the parts are read in the epoch, which cannot run another
-                found[name] = partial(tables, name)
+                lacks[name] = partial(tables, name)
             elif sink.is_new or sink.manifest.epoch != self._db.epoch or name in set(changed):
                 shown = None if sink.is_new else read_view(sink.folder)[1]
                 fields = arrow_schema(sink.schema)
@@ -189,8 +190,8 @@ class Outputs:
                 if shown is not None:
                     before = from_logical(sink.schema, shown).cast(fields)
                 rows = self._db.to_arrow(name) if is_there else fields.empty_table()
-                found[name] = _sides(sink.schema, difference(sink.schema, before, rows))
-        return found
+                lacks[name] = _sides(sink.schema, difference(sink.schema, before, rows))
+        return lacks
 
     def catch_up(self, names: Iterable[str]) -> None:
         """Publish an epoch that was prepared with what `lagging` gave."""
@@ -313,7 +314,7 @@ class Delivery:
         schema, held = self.log.schema, self.held
         if held is None:
             # The first epoch that changes a view is the view.
-            first = {(one.first, one.last) for one in manifest.deltas}
+            first = {(delta.first, delta.last) for delta in manifest.deltas}
             if manifest.snapshot is None and first == {(manifest.epoch, manifest.epoch)}:
                 yield self._epoch(manifest.epoch, manifest.deltas)
                 return
@@ -322,8 +323,8 @@ class Delivery:
             rows = empty if view is None else view.cast(empty.schema)
             yield EpochRows(schema, manifest.epoch, rows, empty)
             return
-        later = (one for one in manifest.deltas if one.last > held)
-        for (start, last), files in groupby(later, lambda one: (one.first, one.last)):
+        later = (delta for delta in manifest.deltas if delta.last > held)
+        for (start, last), files in groupby(later, lambda delta: (delta.first, delta.last)):
             if start == last:
                 yield self._epoch(last, [*files])
                 continue
@@ -333,7 +334,7 @@ class Delivery:
 
     def _epoch(self, epoch: int, files: Sequence[DeltaFile]) -> EpochRows:
         """An epoch that has files of its own; they are read when somebody asks."""
-        folder, names = self.log.folder, [one.file for one in files]
+        folder, names = self.log.folder, [delta.file for delta in files]
         seen: list[str] = []
         if isinstance(folder, LocalFolder) and self._is_common():
             seen = [(folder.path.absolute() / name).as_uri() for name in names]

@@ -83,7 +83,7 @@ def late_rows(policy: Policy, signed: Signed, high: int | None) -> int | None:
         behind = highs.astype(np.uint64) - versions.astype(np.uint64)
         late = behind > policy.lateness
         if policy.late == "bad" and late.any():
-            limits = (int(one) - policy.lateness for one in highs[late])
+            limits = (int(high) - policy.lateness for high in highs[late])
             rows = plain(signed.schema, signed.table.filter(pa.array(late)))
             rows = to_logical(signed.schema, rows).to_pylist()
             for limit, row in zip(limits, rows, strict=True):
@@ -125,14 +125,14 @@ def apply(
 ) -> tuple[int, int]:
     """As `judge`; what is bad is moved to `signed.bad`. Returns (rows new, rows gone)."""
     judged = judge(tx, signed, policy, times, careful=careful)
-    for reason, places in judged.aside:
-        signed.bad.extend(bad_rows(signed, reason, places))
+    for reason, indices in judged.aside:
+        signed.bad.extend(bad_rows(signed, reason, indices))
     return judged.new, judged.old
 
 
-def bad_rows(signed: Signed, reason: str, places: Ints) -> list[Bad]:
+def bad_rows(signed: Signed, reason: str, indices: Ints) -> list[Bad]:
     """The rows at these places of a table as bad ones."""
-    columns = signed.table.select(list(signed.schema.names)).take(pa.array(places))
+    columns = signed.table.select(list(signed.schema.names)).take(pa.array(indices))
     rows = to_logical(signed.schema, plain(signed.schema, columns)).to_pylist()
     return [Bad(reason, signed.schema.relation, row) for row in rows]
 
@@ -150,12 +150,12 @@ def judge(
         return Judged(0, 0)
     if policy.keying.key:
         return Judged(*replace(tx, signed, policy.keying))
-    said = _Said(signed)
+    grouped = _Grouped(signed)
     if times is not None:
-        return _count(tx, said, policy, times)
-    rows = tx.coded(said.relation, said.rows)
-    last = said.plus[said.ends]
-    first = said.plus[said.starts]
+        return _count(tx, grouped, policy, times)
+    rows = tx.coded(grouped.relation, grouped.rows)
+    last = grouped.plus[grouped.ends]
+    first = grouped.plus[grouped.starts]
     strict = policy.missing == "bad"
     ask = np.full(len(rows), policy.duplicates == "bad")
     out = ~first & ~last  # what `delete` counts, if nothing of it is put in on the way
@@ -163,43 +163,47 @@ def judge(
         ask |= ~first & (last | careful)
     held = np.zeros(len(rows), dtype=np.bool_)
     if ask.any():
-        held[ask] = tx.given(said.relation, rows.where(ask))
+        held[ask] = tx.given(grouped.relation, rows.where(ask))
     counted = out & ~ask
     if policy.duplicates == "bad":
-        said.set_aside(said.again(held, plus=True), _THERE)
+        grouped.set_aside(grouped.again(held, plus=True), _THERE)
     if strict:
         # Rows that are not asked for are taken to be there, and their count tells.
-        said.set_aside(said.again(held | counted, plus=False), _ABSENT)
-    new = tx.insert(said.relation, rows.where(last))
-    old = tx.delete(said.relation, rows.where(counted))
+        grouped.set_aside(grouped.again(held | counted, plus=False), _ABSENT)
+    new = tx.insert(grouped.relation, rows.where(last))
+    old = tx.delete(grouped.relation, rows.where(counted))
     if strict and old < np.count_nonzero(counted):
         raise RecheckError
-    old += tx.delete(said.relation, rows.where(~last & ~counted))
-    return Judged(new, old, said.aside)
+    old += tx.delete(grouped.relation, rows.where(~last & ~counted))
+    return Judged(new, old, grouped.aside)
 
 
-def _count(tx: Rows, said: _Said, policy: Policy, times: Times) -> Judged:
+def _count(tx: Rows, grouped: _Grouped, policy: Policy, times: Times) -> Judged:
     """Rows as a bag: a row holds while it was put in more often than taken out."""
-    held = tx.given(said.relation, said.rows)
-    rows = rows_from_table(said.rows)
+    held = tx.given(grouped.relation, grouped.rows)
+    rows = rows_from_table(grouped.rows)
     before = np.array(
-        [times.of(row) if there else 0 for row, there in zip(rows, held, strict=True)], np.int64
+        [times.of(row) if is_held else 0 for row, is_held in zip(rows, held, strict=True)], np.int64
     )
     # As much as the sum was below zero on the way was not there to be taken out.
-    sums = np.cumsum(said.signs)
-    start = np.concatenate([[0], sums[said.ends[:-1]]])
-    low = before - start + np.minimum.reduceat(sums, said.starts)
-    after = before - start + sums[said.ends] + np.maximum(0, -low)
+    sums = np.cumsum(grouped.signs)
+    start = np.concatenate([[0], sums[grouped.ends[:-1]]])
+    low = before - start + np.minimum.reduceat(sums, grouped.starts)
+    after = before - start + sums[grouped.ends] + np.maximum(0, -low)
     if policy.missing == "bad" and (low < 0).any():
-        level = np.repeat(before - start, said.ends - said.starts + 1) + sums
-        said.set_aside(_below(level, said.starts), _ABSENT)
+        level = np.repeat(before - start, grouped.ends - grouped.starts + 1) + sums
+        grouped.set_aside(_below(level, grouped.starts), _ABSENT)
     edits = times.change(rows, before.tolist(), after.tolist())
-    beside = said.relation + COUNTS
+    beside = grouped.relation + COUNTS
     tx.delete(beside, edits.old)
     tx.insert(beside, edits.new)
-    new = tx.insert(said.relation, [rows[at] for at in np.flatnonzero((after > 0) & (before == 0))])
-    old = tx.delete(said.relation, [rows[at] for at in np.flatnonzero((after == 0) & (before > 0))])
-    return Judged(new, old, said.aside)
+    new = tx.insert(
+        grouped.relation, [rows[at] for at in np.flatnonzero((after > 0) & (before == 0))]
+    )
+    old = tx.delete(
+        grouped.relation, [rows[at] for at in np.flatnonzero((after == 0) & (before > 0))]
+    )
+    return Judged(new, old, grouped.aside)
 
 
 def _below(level: Ints, starts: Ints) -> Ints:
@@ -218,7 +222,7 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
-class _Said:
+class _Grouped:
     """Signed rows with what is said of each row brought together, in order.
 
     Attributes:
@@ -235,11 +239,11 @@ class _Said:
         names = list(signed.schema.names)
         table = signed.table
         self.relation = signed.schema.relation
-        self._places, self.starts = group_columns([table.column(name) for name in names])
+        self._order, self.starts = group_columns([table.column(name) for name in names])
         self.ends = np.concatenate([self.starts[1:], [table.num_rows]]) - 1
-        self.signs = to_numpy(table.column(SIGN)).astype(np.int64)[self._places]
+        self.signs = to_numpy(table.column(SIGN)).astype(np.int64)[self._order]
         self.plus = self.signs > 0
-        self.rows = table.select(names).take(pa.array(self._places[self.starts]))
+        self.rows = table.select(names).take(pa.array(self._order[self.starts]))
         self.aside: list[tuple[str, Ints]] = []
 
     def again(self, held: Bools, *, plus: bool) -> Ints:
@@ -254,6 +258,6 @@ class _Said:
         odd = np.flatnonzero(times)
         if not len(odd):
             return
-        again = np.repeat(self._places[odd], times[odd])
+        again = np.repeat(self._order[odd], times[odd])
         again.sort()  # as they were said
         self.aside.append((reason, again))

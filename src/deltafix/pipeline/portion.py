@@ -51,14 +51,14 @@ class Portion:
 
     def __bool__(self) -> bool:
         """Whether it says anything at all."""
-        return bool(self.marks or self.bad or any(one.rows for one in self.signed))
+        return bool(self.marks or self.bad or any(signed.rows for signed in self.signed))
 
     @property
     def rows(self) -> int:
         """Rows read, bad ones included."""
         if self.read is not None:
             return self.read
-        return sum(one.rows for one in self.signed) + len(self.bad)
+        return sum(signed.rows for signed in self.signed) + len(self.bad)
 
     def cut(self, limit: int) -> bool:
         """Keep at most `limit` of the rows, those of one relation; whether there were more.

@@ -58,7 +58,7 @@ class Quarantine:
         is_told = bool(bad) or not by or self._tried not in (-1, epoch)
         self._tried = epoch
         for name, rows in (bad if is_told else {"": ()}).items():
-            lines = [json.dumps(asdict(one), default=plain_text) + "\n" for one in rows]
+            lines = [json.dumps(asdict(bad_row), default=plain_text) + "\n" for bad_row in rows]
             file = f"{name}-{epoch:012d}{by}.jsonl"
             try:
                 self.folder.write(file, ["".join(lines).encode()])
@@ -83,17 +83,17 @@ class Quarantine:
 
     def counts(self) -> dict[str, int]:
         """How many rows are set aside, by input. Raises SinkError."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for name, _, file in self._files():
-            found[name] = found.get(name, 0) + self._read(file).count(b"\n")
-        return found
+            counts[name] = counts.get(name, 0) + self._read(file).count(b"\n")
+        return counts
 
     def rows(self, name: str, epoch: int | None = None) -> list[dict[str, Any]]:
         """The rows of an input that were set aside, of one epoch or of all."""
         return [
             {"epoch": number, **json.loads(line)}
-            for one, number, file in self._files()
-            if one == name and epoch in (None, number)
+            for input_name, number, file in self._files()
+            if input_name == name and epoch in (None, number)
             for line in self._read(file).decode().split("\n")[:-1]
         ]
 
@@ -106,7 +106,7 @@ class Quarantine:
     def _files(self) -> Iterator[tuple[str, int, str]]:
         """Input, epoch and name of each file that counts: of each epoch, those of one attempt."""
         last: dict[int, tuple[int, int]] = {}
-        found = []
+        files = []
         try:
             names = self.folder.names()
         except OSError as error:
@@ -115,8 +115,8 @@ class Quarantine:
             if match := _NAME.fullmatch(file):
                 epoch, attempt = int(match[2]), (int(match[3] or 0), int(match[4] or 0))
                 last[epoch] = max(attempt, last.get(epoch, attempt))
-                found.append((match[1], epoch, file, attempt))
-        for name, epoch, file, attempt in sorted(found):
+                files.append((match[1], epoch, file, attempt))
+        for name, epoch, file, attempt in sorted(files):
             if name and attempt == last[epoch]:
                 yield name, epoch, file
 

@@ -106,7 +106,9 @@ def _parted(value: Any, kind: pa.DataType) -> Any:
     if value is None:
         return None
     if pa.types.is_struct(kind):
-        return {one.name: _parted(part, one.type) for one, part in zip(kind, value, strict=True)}
+        return {
+            field.name: _parted(part, field.type) for field, part in zip(kind, value, strict=True)
+        }
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return [_parted(part, kind.value_type) for part in value]
     return value
@@ -118,11 +120,13 @@ def replay(config: Config, epoch: int, *, around: FindAround | None = None) -> R
     Raises PipelineError for an epoch that is not there, SourceError for deltas that were dropped,
     StateError for a damaged state.
     """
-    found = _replayed(config, epoch, around)
+    replayed = _replayed(config, epoch, around)
     if not isinstance(config.program, TableProgram):
-        return found
+        return replayed
     schemas = schemas_of(config.program)
-    return replace(found, tables={name: logical_schema(schemas[name]) for name in found.recorded})
+    return replace(
+        replayed, tables={name: logical_schema(schemas[name]) for name in replayed.recorded}
+    )
 
 
 def _replayed(config: Config, epoch: int, around: FindAround | None) -> Replay:
@@ -130,10 +134,10 @@ def _replayed(config: Config, epoch: int, around: FindAround | None) -> Replay:
     if head is not None:
         recorded = _recorded(config, epoch, head["epoch"])
         return _of_shards(config, epoch, recorded, around)
-    found = read_state(config.state)
-    if found is None:
+    contents = read_state(config.state)
+    if contents is None:
         raise PipelineError(f"{config.state} is no state yet: run the pipeline first")
-    snapshot, records = found
+    snapshot, records = contents
     recorded = _recorded(config, epoch, max(records.epoch, snapshot.epoch))
     frames = [frame for frame in records.after(snapshot.epoch) if frame.epoch <= epoch]
     if not frames or frames[-1].epoch != epoch:
@@ -171,16 +175,16 @@ def _of_shards(
         return Replay(epoch, recorded, None, why)
     program = augment(config.program, additions(config))
     with deltafix.connect(program, physical=True, **users_of(program)) as db:
-        found = around(config.state / SHARDS, epoch, db.schemas)
-        if found is None:
+        rows = around(config.state / SHARDS, epoch, db.schemas)
+        if rows is None:
             return Replay(epoch, recorded, None, _FOLDED)
         with db.transaction(missing="ignore") as tx:
-            for name, table in found.before.items():
+            for name, table in rows.before.items():
                 _apply(tx, GivenRows(db.schemas[name], True, table, table.num_rows))
         edits = [
             given
-            for name, table in found.after.items()
-            for given in _edits(db.schemas[name], found.before[name], table)
+            for name, table in rows.after.items()
+            for given in _edits(db.schemas[name], rows.before[name], table)
         ]
         if not edits and any(recorded.values()):
             return Replay(epoch, recorded, None, _BROUGHT_UP)
@@ -223,7 +227,10 @@ def _recorded(config: Config, epoch: int, last: int) -> dict[str, Changes]:
     if not 1 <= epoch <= last:
         message = f"there is no epoch {epoch}; {config.state} has 1 to {last}"
         raise PipelineError(message, epoch=epoch, last=last)
-    return {one.relation: _changes(read_deltas(one.path, epoch, epoch)) for one in config.outputs}
+    return {
+        output.relation: _changes(read_deltas(output.path, epoch, epoch))
+        for output in config.outputs
+    }
 
 
 def _apply(tx: deltafix.Transaction, given: GivenRows) -> None:

@@ -72,13 +72,13 @@ class Pipeline:
         self.stopped: dict[str, PipelineError] = {}
         default = config.values["bad_rows"]
         self._lenient = {
-            one.name for one in config.inputs if Policy.of(one.values, default).quarantine
+            input_.name for input_ in config.inputs if Policy.of(input_.values, default).quarantine
         }
         with ExitStack() as stack:  # what cannot be opened gives back what it has
             stack.callback(close)
             self.sources: tuple[Source, ...] = tuple(
-                stack.enter_context(closing(make_source(config, one, schemas)))
-                for one in config.inputs
+                stack.enter_context(closing(make_source(config, input_, schemas)))
+                for input_ in config.inputs
             )
             self.maintainer = Maintainer(
                 config.program,
@@ -120,7 +120,9 @@ class Pipeline:
             if portion.settle is not None:
                 with self._stopping(portion.source):
                     portion.settle()
-        portions = [one for one in portions if one and one.source not in self.stopped]
+        portions = [
+            portion for portion in portions if portion and portion.source not in self.stopped
+        ]
         if not portions:
             return None
         seconds = {"read": perf_counter() - began}
@@ -162,11 +164,11 @@ class Pipeline:
         heard: list[str] = []
         while True:
             yield from self._epochs()
-            said = [str(error) for error in self.stopped.values()]
+            errors = [str(error) for error in self.stopped.values()]
             for error in self.stopped.values():
                 if on_stop is not None and str(error) not in heard:
                     on_stop(error)
-            heard = said
+            heard = errors
             (wait or sleep)(every)
 
     def _epochs(self) -> Iterator[Epoch]:

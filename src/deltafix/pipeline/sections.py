@@ -45,8 +45,8 @@ def require_tables(path: Path, program: Program, given: Mapping[str, Any]) -> No
         mode = INPUT[source]["mode"].default if "mode" in INPUT[source] else ""
         can_say = takes(source, str(section.get("mode", mode)), "duplicates")
         for relation in section.get("relations") or (name,):
-            said = (section.get("duplicates"), section.get("key"))
-            require_table(where, program, relation, *said, can_say=can_say)
+            options = (section.get("duplicates"), section.get("key"))
+            require_table(where, program, relation, *options, can_say=can_say)
     for name, _ in _sections(given, "output"):
         if name in program.bags:
             raise ConfigError(f"{path}: [output.{name}] {of_bag(name)}", value=name)
@@ -54,9 +54,9 @@ def require_tables(path: Path, program: Program, given: Mapping[str, Any]) -> No
 
 def of_bag(name: str, word: str = "") -> str:
     """Why a view with duplicates has no output as it is, and what to do."""
-    said = f"{word} = [{name!r}]" if word else 'duplicates = "count"'
+    setting = f"{word} = [{name!r}]" if word else 'duplicates = "count"'
     return (
-        f"the rows of {name} may be equal, and an output is a set of rows: say {said}, for each "
+        f"the rows of {name} may be equal, and an output is a set of rows: say {setting}, for each "
         "row once with its multiplicity; or SELECT DISTINCT, or the keys of the tables it reads, "
         "too"
     )
@@ -86,7 +86,7 @@ def require_table(
             "give the table a column that tells them apart, and a PRIMARY KEY"
         )
         raise ConfigError(message, key="duplicates", value=duplicates)
-    if not (duplicates or key or any(one.table == name for one in program.keys)):
+    if not (duplicates or key or any(table_key.table == name for table_key in program.keys)):
         way_out = 'duplicates = "ignore" (one row) or "bad"; or declare its key'
         if not can_say:
             columns = ", ".join(column.name for column in program.relation(name).attributes)
@@ -99,34 +99,36 @@ def require_table(
 
 
 def _sections(given: Mapping[str, Any], kind: str) -> list[tuple[str, Mapping[str, Any]]]:
-    found = given.get(kind, {})
-    sections = found.items() if isinstance(found, dict) else ()
-    return [(name, section) for name, section in sections if isinstance(section, dict)]
+    sections = given.get(kind, {})
+    items = sections.items() if isinstance(sections, dict) else ()
+    return [(name, section) for name, section in items if isinstance(section, dict)]
 
 
 def require_reading(where: str, given: Mapping[str, Any], values: dict[str, Any]) -> None:
     """Raise ConfigError unless it is said what Spark reads, and so that it can."""
-    said = [name for name in ("table", "query", "format") if values[name]]
-    if len(said) != 1:
-        shown = " and ".join(said) + " exclude each other" if said else "there is nothing to read"
+    sources = [name for name in ("table", "query", "format") if values[name]]
+    if len(sources) != 1:
+        shown = (
+            " and ".join(sources) + " exclude each other" if sources else "there is nothing to read"
+        )
         message = f"{where} {shown}; it takes one of table, query and format"
-        raise ConfigError(message, key=said[-1] if said else "table")
-    mode, what = values["mode"], said[0]
+        raise ConfigError(message, key=sources[-1] if sources else "table")
+    mode, origin = values["mode"], sources[0]
     delta = values["format"] == "delta" and values["path"]
-    if mode == "changes" and what != "table" and not delta:
+    if mode == "changes" and origin != "table" and not delta:
         message = (
             f'{where} mode = "changes" reads the change feed of a table: say table = "NAME", or '
             'format = "delta" and its path; without one, say mode = "snapshot" or mode = "stream"'
         )
         raise ConfigError(message, key="mode", value=mode)
-    if mode == "stream" and what == "query":
+    if mode == "stream" and origin == "query":
         message = f'{where} query cannot be read with mode = "stream"; it takes table or format'
         raise ConfigError(message, key="query", value=values["query"])
     for name in ("path", "schema"):
-        if values[name] and what != "format":
-            message = f"{where} {name} says nothing with {what}; it needs format"
+        if values[name] and origin != "format":
+            message = f"{where} {name} says nothing with {origin}; it needs format"
             raise ConfigError(message, key=name, value=values[name])
-    if what == "query" and values["options"]:
+    if origin == "query" and values["options"]:
         message = f"{where} options say nothing with query; they need table or format"
         raise ConfigError(message, key="options", value=values["options"])
     if mode == "stream" and not values["key"]:
@@ -167,9 +169,10 @@ def require_key(
     kinds = dict(zip(schema.names, schema.types, strict=True))
     for column in values["key"]:
         if kinds.get(column) not in KEY_TYPES:
-            said = f"is a {kinds[column]} of" if column in kinds else "is no column of"
+            problem = f"is a {kinds[column]} of" if column in kinds else "is no column of"
             message = (
-                f"{where} key: {column!r} {said} {schema.show()}; a key is of numbers and symbols"
+                f"{where} key: {column!r} {problem} {schema.show()}; a key is of numbers and "
+                "symbols"
             )
             raise ConfigError(message, key="key", value=column)
     for name in ("key", "sequence_by"):

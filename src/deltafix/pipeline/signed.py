@@ -81,7 +81,7 @@ def join(parts: Sequence[Signed]) -> Signed:
     tables = [part.table for part in parts]
     if any(table.schema != tables[0].schema for table in tables):
         tables = [plain(part.schema, part.table) for part in parts]
-    bad = [one for part in parts for one in part.bad]
+    bad = [row for part in parts for row in part.bad]
     return Signed(parts[0].schema, pa.concat_tables(tables), bad)
 
 
@@ -102,9 +102,9 @@ def signed_table(schema: Schema, rows: pa.Table, sign: Any) -> pa.Table:
 
 def plain(schema: Schema, table: pa.Table) -> pa.Table:
     """The table with the relation's columns as text where they were dictionary-encoded."""
-    for place, wanted in enumerate(arrow_schema(schema)):
-        if pa.types.is_dictionary(table.column(place).type):
-            table = table.set_column(place, wanted, table.column(place).cast(wanted.type))
+    for index, column in enumerate(arrow_schema(schema)):
+        if pa.types.is_dictionary(table.column(index).type):
+            table = table.set_column(index, column, table.column(index).cast(column.type))
     return table
 
 
@@ -123,12 +123,12 @@ def difference(
         parts.append(signed_table(schema, times.select(names), again))
         whole = pa.concat_tables(parts, promote_options="permissive")
         return net_sums(whole, names, SIGN).sort_by(SIGN)
-    found = pa.concat_tables(parts).group_by(names, use_threads=False)
-    found = found.aggregate([(SIGN, "min"), (SIGN, "max")])
-    low, high = found.column(f"{SIGN}_min"), found.column(f"{SIGN}_max")
+    bounds = pa.concat_tables(parts).group_by(names, use_threads=False)
+    bounds = bounds.aggregate([(SIGN, "min"), (SIGN, "max")])
+    low, high = bounds.column(f"{SIGN}_min"), bounds.column(f"{SIGN}_max")
     sides = []
     for test, sign in ((pc.less(high, 0), -1), (pc.greater(low, 0), 1)):
-        sides.append(signed_table(schema, found.filter(test).select(names), sign))
+        sides.append(signed_table(schema, bounds.filter(test).select(names), sign))
     return pa.concat_tables(sides)
 
 
@@ -140,9 +140,9 @@ def net_sums(table: pa.Table, names: Sequence[str], sign: str) -> pa.Table:
     if not table.num_rows:
         return table.select(list(names)).append_column(sign, pa.array([], pa.int64()))
     signs = to_numpy(table.column(sign)).astype(np.int64)
-    places, starts = group_columns([table.column(name) for name in names])
-    totals = np.add.reduceat(signs[places], starts)
-    firsts = np.minimum.reduceat(places, starts)
+    order, starts = group_columns([table.column(name) for name in names])
+    totals = np.add.reduceat(signs[order], starts)
+    firsts = np.minimum.reduceat(order, starts)
     kept = totals != 0
     firsts, totals = firsts[kept], totals[kept]
     again = np.argsort(firsts)

@@ -99,23 +99,23 @@ class ParquetSink:
         self._writer = writer
         try:
             self._head = Head(self.folder, MANIFEST)
-            found = parse_manifest(self._head.data, f"{self.folder}/{MANIFEST}")
-            if found is None and any(_writer_of(name) < 0 for name in self.folder.names()):
+            manifest = parse_manifest(self._head.data, f"{self.folder}/{MANIFEST}")
+            if manifest is None and any(_writer_of(name) < 0 for name in self.folder.names()):
                 raise self._refused("it holds other files; name a new folder")
         except OSError as error:
             if isinstance(error, SinkError):
                 raise
             raise self._refused(f"it cannot be used: {error.strerror or error}") from error
-        if found is not None and found.state != state:
+        if manifest is not None and manifest.state != state:
             raise self._refused("it belongs to another state; name a new folder, or that state")
-        if found is not None and found.view != schema.show():
-            if not found.is_unused:
-                message = f"it holds {found.view}, not {schema.show()}; name a new folder"
+        if manifest is not None and manifest.view != schema.show():
+            if not manifest.is_unused:
+                message = f"it holds {manifest.view}, not {schema.show()}; name a new folder"
                 raise self._refused(message)
-            found = None
-        self.is_new = found is None
+            manifest = None
+        self.is_new = manifest is None
         self._prepared = (-1, "")
-        self.manifest = found or Manifest(state, schema.show(), 0, None, (), 1)
+        self.manifest = manifest or Manifest(state, schema.show(), 0, None, (), 1)
 
     # --- one epoch -----------------------------------------------------------------------------
 
@@ -138,8 +138,10 @@ class ParquetSink:
             self._prepared = (epoch, attempt)
             return [rows for _, rows in files]
         sides = [map(self._logical, side) for side in (removed, added)]
-        removals = (delta_table(self.schema, one.slice(0, 0), one, epoch) for one in sides[0])
-        additions = (delta_table(self.schema, one, one.slice(0, 0), epoch) for one in sides[1])
+        removals = (delta_table(self.schema, table.slice(0, 0), table, epoch) for table in sides[0])
+        additions = (
+            delta_table(self.schema, table, table.slice(0, 0), epoch) for table in sides[1]
+        )
         waiting = (table for table in chain(removals, additions) if table.num_rows)
         first = next(waiting, None)
         parts = []
@@ -191,7 +193,7 @@ class ParquetSink:
 
     def tidy(self) -> None:
         """Remove what no manifest names: the files of epochs that were not committed."""
-        named = {one.file for one in self.manifest.deltas}
+        named = {delta.file for delta in self.manifest.deltas}
         if self.manifest.snapshot is not None:
             named.add(self.manifest.snapshot.file)
         for name in self._try(self.folder.names):
@@ -204,7 +206,7 @@ class ParquetSink:
         `tables` gives the view at the published epoch, in parts, of which one at a time is in
         memory. Returns whether a snapshot was written.
         """
-        single = [one for one in self.manifest.deltas if one.first == one.last]
+        single = [delta for delta in self.manifest.deltas if delta.first == delta.last]
         manifest = self.manifest
         if len(single) >= MERGE or (force and len(single) > 1):
             manifest = manifest.with_(deltas=self._merged(single))
@@ -212,14 +214,14 @@ class ParquetSink:
         if self._keeps_snapshot and not due:
             snapshot = manifest.snapshot
             done = snapshot.last if snapshot else 0
-            since = sum(one.rows for one in manifest.deltas if one.last > done)
+            since = sum(delta.rows for delta in manifest.deltas if delta.last > done)
             due = since > max(_LEAST, snapshot.rows if snapshot else 0)
         if self._keeps_snapshot and due:
             epoch = manifest.epoch
             name = self._file("snapshot", epoch)
             begun = bool(self.schema.arity) and _is_one_epoch(manifest)
             # Rows that are in the log already need not be asked for: shards would gather them.
-            logged = (self._added(one.file) for one in manifest.deltas)
+            logged = (self._added(delta.file) for delta in manifest.deltas)
             parts = logged if begun else map(self._logical, tables())
             rows = self._write(name, parts)
             manifest = manifest.with_(snapshot=DeltaFile(name, epoch, epoch, rows))
@@ -233,20 +235,20 @@ class ParquetSink:
         if epoch <= self.manifest.floor:
             return
         kept = []
-        for one in self.manifest.deltas:
-            if one.first < epoch <= one.last:
-                table = self._read(one.file)
+        for delta in self.manifest.deltas:
+            if delta.first < epoch <= delta.last:
+                table = self._read(delta.file)
                 later = pc.greater_equal(table.column(table.num_columns - 1), epoch)
-                kept.append(self._joined(table.filter(later), epoch, one.last))
-            elif one.last >= epoch:
-                kept.append(one)
+                kept.append(self._joined(table.filter(later), epoch, delta.last))
+            elif delta.last >= epoch:
+                kept.append(delta)
         self._replace(self.manifest.with_(deltas=tuple(kept), floor=epoch))
         self.tidy()
 
     def _merged(self, single: list[DeltaFile]) -> tuple[DeltaFile, ...]:
         first, last = single[0].first, single[-1].last
-        table = pa.concat_tables([self._read(one.file) for one in single])
-        kept = [one for one in self.manifest.deltas if one not in single]
+        table = pa.concat_tables([self._read(delta.file) for delta in single])
+        kept = [delta for delta in self.manifest.deltas if delta not in single]
         return (*kept, self._joined(table, first, last))
 
     def _joined(self, table: pa.Table, first: int, last: int) -> DeltaFile:
@@ -297,7 +299,7 @@ class ParquetSink:
 
 def _is_one_epoch(manifest: Manifest) -> bool:
     """Whether the log begins with the view as it is now: with one epoch, before which was none."""
-    epochs = {epoch for one in manifest.deltas for epoch in (one.first, one.last)}
+    epochs = {epoch for delta in manifest.deltas for epoch in (delta.first, delta.last)}
     return manifest.snapshot is None and manifest.floor <= 1 and len(epochs) == 1
 
 

@@ -36,14 +36,14 @@ def status(config: Config) -> Iterator[str]:
     head = shards_head(config.state)
     if head is not None:
         yield f"{head['shards']} shards with about {head['given']:,} given rows"
-    for one in config.inputs:
-        yield f"input {one.name}: {_position(one, marks)}"
+    for input_ in config.inputs:
+        yield f"input {input_.name}: {_position(input_, marks)}"
     for output in config.outputs:
         manifest = read_manifest(output.path)
         if manifest is None:
             yield f"output {output.relation}: nothing yet"
             continue
-        rows = sum(one.rows for one in manifest.deltas)
+        rows = sum(delta.rows for delta in manifest.deltas)
         via = "" if output.sink == "parquet" else f"{output.sink} {place_of(output)}, "
         shown = (
             f"{via}epoch {manifest.epoch}, {plural(rows, 'signed row')} from epoch {manifest.floor}"
@@ -56,32 +56,32 @@ def status(config: Config) -> Iterator[str]:
         yield f"quarantine {name}: {plural(count, 'row')} in {config.state / 'quarantine'}"
 
 
-def _position(one: InputConfig, marks: dict[str, Any]) -> str:
-    begun = _begun(one, marks)
+def _position(input_: InputConfig, marks: dict[str, Any]) -> str:
+    begun = _begun(input_, marks)
     for kind in ("files", "by_file"):
-        prefix = f"{kind}/{one.name}/"
+        prefix = f"{kind}/{input_.name}/"
         read = sum(mark.startswith(prefix) for mark in marks)
         if read > bool(begun):
             return f"{plural(read - bool(begun), 'file')} read{begun}"
     for kind in ("snapshot", "delta", "feed", "version", "stream", "kafka"):
-        value = marks.get(f"{kind}/{one.name}")
+        value = marks.get(f"{kind}/{input_.name}")
         if value is not None:
             return f"{kind} {value[0] if isinstance(value, list) else value}{begun}"
-    requests = marks.get(f"http/{one.name}")
+    requests = marks.get(f"http/{input_.name}")
     if requests:
         return f"{plural(requests, 'request')}"
-    followed = marks.get(f"postgres/{one.name}")
+    followed = marks.get(f"postgres/{input_.name}")
     if followed:
         return f"changes up to {followed['at']}"
     return begun.removeprefix(", ") or "nothing read yet"
 
 
-def _begun(one: InputConfig, marks: dict[str, Any]) -> str:
+def _begun(input_: InputConfig, marks: dict[str, Any]) -> str:
     """The file that is read in part, and how much of it; at most one is."""
     for mark, value in marks.items():
         kind, _, rest = mark.partition("/")
         name, _, file = rest.partition("/")
-        if name != one.name:
+        if name != input_.name:
             continue
         if kind == "files" and file and value[2] > 0:
             return f", {file} in part: {value[2]:,} of its {plural(value[4], 'row')}"

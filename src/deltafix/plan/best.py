@@ -36,24 +36,24 @@ def best_of(layer: Layer) -> tuple[tuple[str, LatticeColumn], ...]:
     """The relations of a stratum that the kernel keeps the best rows of; empty: it does not."""
     if layer.falling or not layer.merges or not layer.recursive:
         return ()
-    found = {}
+    columns = {}
     for name, merge in layer.merges:
         if not isinstance(merge, Lattice) or len(merge.columns) != 1:
             return ()
-        found[name] = merge.columns[0]
-    if set(found) != set(layer.relations):
+        columns[name] = merge.columns[0]
+    if set(columns) != set(layer.relations):
         return ()
-    if any(kept.join not in _CAP for kept in found.values()):
+    if any(kept.join not in _CAP for kept in columns.values()):
         return ()
     if not all(len(clause.args) > 1 for clause in layer.clauses):
         return ()
-    joins = {kept.join for kept in found.values()}
+    joins = {kept.join for kept in columns.values()}
     if len(joins) > 1:
         return ()
     ways = (frozenset(("+", "-")), frozenset(_CAP[join] for join in joins))
-    if not any(all(_is_built_up(c, found, way) for c in layer.clauses) for way in ways):
+    if not any(all(_is_built_up(c, columns, way) for c in layer.clauses) for way in ways):
         return ()
-    return tuple(found.items())
+    return tuple(columns.items())
 
 
 def _is_built_up(clause: Clause, kept: dict[str, LatticeColumn], way: frozenset[str]) -> bool:
@@ -61,18 +61,18 @@ def _is_built_up(clause: Clause, kept: dict[str, LatticeColumn], way: frozenset[
     column = kept[clause.head]
     sources: dict[Argument, frozenset[int]] = {}
     recursive = set()
-    for place, literal in enumerate(clause.body):
+    for position, literal in enumerate(clause.body):
         if isinstance(literal, Match) and literal.relation in kept:
             value = literal.args[kept[literal.relation].column]
             if not isinstance(value, Slot) or value in sources:
                 return False
-            sources[value] = frozenset((place,))
-            recursive.add(place)
+            sources[value] = frozenset((position,))
+            recursive.add(position)
     if not recursive:
         return True
     steps = [literal for literal in clause.body if isinstance(literal, Apply)]
-    made = {step.target for step in steps}
-    if made & sources.keys():
+    computed = {step.target for step in steps}
+    if computed & sources.keys():
         return False  # a recursive atom's value is compared with a computed one
     for _ in steps:
         for step in steps:

@@ -28,7 +28,7 @@ def evaluable(body: Iterable[Literal]) -> tuple[tuple[Literal, ...], set[Argumen
 
     Near linear: a literal is looked at again only when one of its variables is bound.
     """
-    literals = [one for one in body if not isinstance(one, Absent)]
+    literals = [literal for literal in body if not isinstance(literal, Absent)]
     readers = _readers(literals)
     bound: set[Argument] = set()
     ran: set[int] = set()
@@ -66,7 +66,9 @@ def binders(
     wanted = tuple(missing)
     literals, _ = evaluable(around)
     lower, bound = evaluable(
-        one for one in literals if not (isinstance(one, Match) and one.relation in recursion)
+        literal
+        for literal in literals
+        if not (isinstance(literal, Match) and literal.relation in recursion)
     )
     enough = all(slot in bound for slot in wanted)
     return connected(wanted, lower if enough else literals), not enough
@@ -90,12 +92,12 @@ def tests_of(known: Iterable[Slot], literals: Iterable[Literal]) -> tuple[Litera
             ran.append((literal, literal.target in bound))
             bound.add(literal.target)
     needed: set[Argument] = set()
-    found: list[Literal] = []
+    tests: list[Literal] = []
     for literal, is_test in reversed(ran):
         if is_test or (isinstance(literal, Apply) and literal.target in needed):
-            found.append(literal)
+            tests.append(literal)
             needed.update(slots_of(literal))
-    return tuple(reversed(found))
+    return tuple(reversed(tests))
 
 
 def connected(wanted: Iterable[Slot], literals: Sequence[Literal]) -> tuple[Literal, ...]:

@@ -72,31 +72,31 @@ def plan_core(
     # Asked before rows are set apart: a relation that only those lie in is no input of users.
     bounded = is_bounded(core, ordered)
     core, ordered, given = set_apart(core, ordered)
-    there = {one.name: list(built.get(one.name, ())) for one in core.relations}
-    indexes = Indexes(there, unique(core.relations, core.folds))
+    existing = {relation.name: list(built.get(relation.name, ())) for relation in core.relations}
+    indexes = Indexes(existing, unique(core.relations, core.folds))
     for name, wanted in core.indexes.items():
-        for places in wanted:
-            indexes.add(name, places)
+        for index in wanted:
+            indexes.add(name, index)
     known = {stage.relations: stage for stage in before}
     stages: list[Stage | None] = [
         _as_before(layer, cache.strata.get(layer.relations)) for layer in ordered
     ]
-    anew = [place for place, stage in enumerate(stages) if stage is None]
-    cache.made += len(anew)
+    anew = [number for number, stage in enumerate(stages) if stage is None]
+    cache.misses += len(anew)
     planners = [
-        _Planner(ordered[place], indexes, known.get(ordered[place].relations)) for place in anew
+        _Planner(ordered[number], indexes, known.get(ordered[number].relations)) for number in anew
     ]
     # Delta rules first: re-derivation makes do with the indexes they need.
     forward = [planner.forward() for planner in planners]
-    types = {one.name: one.types for one in core.relations}
-    for place in anew:
-        _refuse_falling_recursion(core, ordered[place])
-    for place, planner, (const, lower, same) in zip(anew, planners, forward, strict=True):
-        layer = ordered[place]
+    types = {relation.name: relation.types for relation in core.relations}
+    for number in anew:
+        _refuse_falling_recursion(core, ordered[number])
+    for number, planner, (const, lower, same) in zip(anew, planners, forward, strict=True):
+        layer = ordered[number]
         best = dict(best_of(layer))
         if not layer.plain and not best:
             outside = _outside(layer, indexes, types)
-            stages[place] = Stage(layer.relations, layer.recursive, (), (), (), (), (), outside)
+            stages[number] = Stage(layer.relations, layer.recursive, (), (), (), (), (), outside)
             continue
         derived = layer.clauses if layer.recursive else ()
         rederive = tuple(planner.variant(clause, HEAD) for clause in derived)
@@ -105,11 +105,11 @@ def plan_core(
             width = len(next(r.types for r in core.relations if r.name == name))
             indexes.add(name, tuple(c for c in range(width) if c != kept.column))
         full = _full(lower)
-        stages[place] = Stage(
+        stages[number] = Stage(
             layer.relations, layer.recursive, lower, same, rederive, full, const,
             best=best, by_key=by_key,
         )  # fmt: skip
-    columns = {name: tuple(found) for name, found in indexes.columns.items()}
+    index_columns = {name: tuple(columns) for name, columns in indexes.columns.items()}
     # Of a core that is no program's other parts of it may be elsewhere: all is kept.
     passed = frozenset[str]() if core.program is None else pipelined(core)
     passed -= {fold.source for layer in ordered for fold in layer.folds}
@@ -121,7 +121,7 @@ def plan_core(
     cache.strata = {
         layer.relations: (layer, stage) for layer, stage in zip(ordered, planned, strict=True)
     }
-    return Plan(core.relations, planned, columns, given, bounded)
+    return Plan(core.relations, planned, index_columns, given, bounded)
 
 
 def _piped(layer: Layer, stage: Stage, pipelined: AbstractSet[str]) -> Stage:
@@ -143,9 +143,9 @@ def _as_before(layer: Layer, was: tuple[Layer, Stage] | None) -> Stage | None:
     if _kind(layer) != _kind(before):
         return None
     pairs = [*zip(before.clauses, layer.clauses, strict=True)]
-    if all((old.rule, old.name) == (one.rule, one.name) for old, one in pairs):
+    if all((old.rule, old.name) == (new.rule, new.name) for old, new in pairs):
         return stage
-    now = {identity(one): one for one in layer.clauses}
+    now = {identity(clause): clause for clause in layer.clauses}
     if stage.outside is not None or len(now) < len(layer.clauses):
         return None
     return _renumbered(stage, now)
@@ -158,15 +158,15 @@ def _kind(layer: Layer) -> tuple[object, ...]:
 
 def _renumbered(stage: Stage, now: Mapping[tuple[str, int, int], Clause]) -> Stage:
     """The stage with other clauses, by the identity of its own: those by other numbers."""
-    made = dict[int, Variant]()
+    renumbered = dict[int, Variant]()
 
     def variants(some: Iterable[Variant]) -> tuple[Variant, ...]:
-        return tuple(map(one, some))
+        return tuple(map(renumber, some))
 
-    def one(variant: Variant) -> Variant:
-        if id(variant) not in made:
-            made[id(variant)] = replace(variant, clause=now[identity(variant.clause)])
-        return made[id(variant)]
+    def renumber(variant: Variant) -> Variant:
+        if id(variant) not in renumbered:
+            renumbered[id(variant)] = replace(variant, clause=now[identity(variant.clause)])
+        return renumbered[id(variant)]
 
     return replace(
         stage,
@@ -199,15 +199,15 @@ def prepared(program: Program, core: Core | None = None) -> Prepared:
     if program.is_open:
         raise ProgramError("the program is not complete: its `with` block has not ended")
     key = id(program if core is None else core)
-    found = _PREPARED.get(key)
-    if found is None:  # what is found holds what the key is of
+    entry = _PREPARED.get(key)
+    if entry is None:  # what is found holds what the key is of
         checked = None
         if core is None:
             checked = typed(program)
             core = lower(checked)
-        found = _PREPARED[key] = Prepared(program, checked, core, plan_core(core))
-        _LAST.append(found)
-    return found
+        entry = _PREPARED[key] = Prepared(program, checked, core, plan_core(core))
+        _LAST.append(entry)
+    return entry
 
 
 _PREPARED: WeakValueDictionary[int, Prepared] = WeakValueDictionary()
@@ -224,7 +224,7 @@ class Pass(NamedTuple):
 
 
 def _show_checked(checked: CheckedProgram) -> str:
-    rules = tuple(one.rule for one in checked.rules)
+    rules = tuple(rule.rule for rule in checked.rules)
     return show(replace(checked.program, rules=rules))
 
 
@@ -233,7 +233,7 @@ PASSES = (
     Pass("executable", executable, _show_checked),  # inline relations written out, magic sets
     Pass("core", normalize, lambda core: f"{core}\n"),  # flat clauses and aggregates
     Pass("shared", share, lambda core: f"{core}\n"),  # what hidden relations say stands once
-    Pass("plan", plan_core, lambda made: tell(explain(made))),  # strata, delta rules, indexes
+    Pass("plan", plan_core, lambda planned: tell(explain(planned))),  # strata, delta rules, indexes
 )
 
 
@@ -245,15 +245,15 @@ def forms(program: Program) -> Iterator[tuple[str, str]]:
         yield step.name, step.show(form)
 
 
-def analysed(found: Analysis) -> Analysis:
+def analysed(analysis: Analysis) -> Analysis:
     """What the text door says of a program, and what the planner says if that let it through."""
-    if found.errors:
-        return found
+    if analysis.errors:
+        return analysis
     try:
-        plan(typed(found.program))
+        plan(typed(analysis.program))
     except ProgramError as refused:
-        return replace(found, diagnostics=(*found.diagnostics, *refused.diagnostics))
-    return found
+        return replace(analysis, diagnostics=(*analysis.diagnostics, *refused.diagnostics))
+    return analysis
 
 
 def _refuse_falling_recursion(core: Core, layer: Layer) -> None:
@@ -268,8 +268,8 @@ def _refuse_falling_recursion(core: Core, layer: Layer) -> None:
             alone = f"as `!{literal.relation}(..)`, by itself and in no group"
             hint = f"read `{literal.relation}` {alone}, or in rules above the recursion"
             program = core.program
-            place = None if program is None else program.rules[clause.rule].span
-            raise core.refusal(Diagnostic("DF172", message, place, hint))
+            span = None if program is None else program.rules[clause.rule].span
+            raise core.refusal(Diagnostic("DF172", message, span, hint))
 
 
 class _Planner:
@@ -288,15 +288,15 @@ class _Planner:
         if was is not None and self.runs and was.outside is None:
             alike = (was.recursive, was.best) == (layer.recursive, dict(best_of(layer)))
             planned = (*was.const, *was.lower, *was.same, *was.rederive, *was.by_key)
-            for one in planned if alike else ():
-                self._known[self._spelling(one.clause), one.trigger] = one
+            for known in planned if alike else ():
+                self._known[self._spelling(known.clause), known.trigger] = known
 
     def variant(self, clause: Clause, trigger: int | None) -> Variant:
         """The variant of a clause that a literal starts (see `ir.Variant`)."""
-        found = self._known.get((self._spelling(clause), trigger)) if self._known else None
-        if found is None:
+        known = self._known.get((self._spelling(clause), trigger)) if self._known else None
+        if known is None:
             return variant(self.layer, clause, trigger, self.indexes)
-        return replace(found, clause=clause)
+        return replace(known, clause=clause)
 
     def forward(self) -> tuple[tuple[Variant, ...], tuple[Variant, ...], tuple[Variant, ...]]:
         """The variants without positive literal, on changes below, and on the stratum's own."""
@@ -313,10 +313,10 @@ class _Planner:
 
     def _spelling(self, clause: Clause) -> str:
         """How a clause is spelled; looked up by what it is, both plans are there meanwhile."""
-        found = self._spelled.get(id(clause))
-        if found is None:
-            found = self._spelled[id(clause)] = repr((clause.head, clause.args, clause.body))
-        return found
+        spelling = self._spelled.get(id(clause))
+        if spelling is None:
+            spelling = self._spelled[id(clause)] = repr((clause.head, clause.args, clause.body))
+        return spelling
 
 
 def _outside(layer: Layer, indexes: Indexes, types: Mapping[str, tuple[BaseType, ...]]) -> Outside:
@@ -330,8 +330,8 @@ def _outside(layer: Layer, indexes: Indexes, types: Mapping[str, tuple[BaseType,
         if fold.group and not is_total:
             indexes.add(fold.source, fold.group)
         return Outside((fold.source,), layer, in_kernel=is_total or fold.is_extreme)
-    reads = dict.fromkeys(one.relation for one in _reads(layer))
-    return Outside(tuple(one for one in reads if one not in layer.relations), layer)
+    reads = dict.fromkeys(literal.relation for literal in _reads(layer))
+    return Outside(tuple(name for name in reads if name not in layer.relations), layer)
 
 
 def _full(lower: tuple[Variant, ...]) -> tuple[tuple[Variant, ...], ...]:
@@ -341,8 +341,8 @@ def _full(lower: tuple[Variant, ...]) -> tuple[tuple[Variant, ...], ...]:
 
 def _by_clause(variants: list[Variant]) -> Iterator[tuple[Variant, ...]]:
     seen: dict[int, list[Variant]] = {}
-    for found in variants:
-        seen.setdefault(id(found.clause), []).append(found)
+    for planned in variants:
+        seen.setdefault(id(planned.clause), []).append(planned)
     for group in seen.values():
         literals = group[0].clause.body
         assert any(isinstance(literal, Match | Absent) for literal in literals)  # noqa: S101
@@ -366,13 +366,13 @@ def set_apart(
     ]
     if not relations:
         return core, ordered, entered
-    made = [given_apart(relation) for relation in relations]
+    apart = [given_apart(relation) for relation in relations]
     whole = replace(
         core,
-        relations=(*core.relations, *(hidden for hidden, _ in made)),
-        clauses=(*core.clauses, *(clause for _, clause in made)),
+        relations=(*core.relations, *(hidden for hidden, _ in apart)),
+        clauses=(*core.clauses, *(clause for _, clause in apart)),
     )
-    return whole, layers(whole), entered | {clause.head: hidden.name for hidden, clause in made}
+    return whole, layers(whole), entered | {clause.head: hidden.name for hidden, clause in apart}
 
 
 def is_bounded(core: Core, layers: Iterable[Layer]) -> bool:
@@ -383,7 +383,7 @@ def is_bounded(core: Core, layers: Iterable[Layer]) -> bool:
     derived = {clause.head for clause in core.clauses}
     declared = () if core.program is None else core.program.names("input")
     inputs = [relation for relation in core.relations if relation.name in declared]
-    reached = {name for one in inputs for name in (one.name, one.entry)}
+    reached = {name for relation in inputs for name in (relation.name, relation.entry)}
     for layer in layers:
         if layer.fold is not None:
             if layer.fold.source in reached:
@@ -391,10 +391,12 @@ def is_bounded(core: Core, layers: Iterable[Layer]) -> bool:
             continue
         reached.update(name for name in layer.relations if name not in derived)
         read = list(_reads(layer))
-        if reached.isdisjoint((*layer.relations, *(one.relation for one in read))):
+        if reached.isdisjoint((*layer.relations, *(literal.relation for literal in read))):
             continue
         reached.update(layer.relations)
-        if layer.merges or any(isinstance(one, Absent) and one.relation in reached for one in read):
+        if layer.merges or any(
+            isinstance(literal, Absent) and literal.relation in reached for literal in read
+        ):
             return True
     return False
 
@@ -405,4 +407,4 @@ def _reads(layer: Layer) -> Iterator[Match | Absent]:
         if isinstance(merge, Subsumption):
             bodies.extend(order.body for order in merge.orders)
     for body in bodies:
-        yield from (one for one in body if isinstance(one, Match | Absent))
+        yield from (literal for literal in body if isinstance(literal, Match | Absent))

@@ -32,19 +32,19 @@ class Cache:
 
     Attributes:
         hidden: how many hidden relations are numbered: a new one has a number of its own.
-        made: how many results were not there.
+        misses: how many results were not there.
         said: what hidden relations say, by the names that `lower` gave them (`plan.recognise`).
         core: the core that came of it, and `words` the digests of its hidden relations, by name.
         strata: the strata of its plan, by their relations (`plan.build`).
     """
 
-    __slots__ = ("_last", "_now", "core", "hidden", "made", "said", "strata", "words")
+    __slots__ = ("_last", "_now", "core", "hidden", "misses", "said", "strata", "words")
 
     def __init__(self, before: Cache | None = None) -> None:
         self._last: dict[Hashable, tuple[Any, Any]] = {} if before is None else before._now
         self._now: dict[Hashable, tuple[Any, Any]] = {}
         self.hidden: int = 0 if before is None else before.hidden
-        self.made = 0
+        self.misses = 0
         self.said: dict[str, Said] = {} if before is None else before.said
         self.core: Core | None = None if before is None else before.core
         self.words: dict[str, str] = {} if before is None else before.words
@@ -54,13 +54,13 @@ class Cache:
 
     def of(self, step: str, thing: object, given: Hashable, make: Callable[[], T]) -> T:
         """What a step makes of a thing, this very object, where `given` is all else it looks at."""
-        found: T = self._of((step, id(thing), given), thing, make)
-        return found
+        value: T = self._of((step, id(thing), given), thing, make)
+        return value
 
     def read(self, step: str, clause: Clause, given: Hashable, make: Callable[[], T]) -> T:
         """The same of a clause, whose number and name the result does not have."""
-        found: T = self._of((step, identity(clause), given), clause, make)
-        return found
+        value: T = self._of((step, identity(clause), given), clause, make)
+        return value
 
     def clause(
         self, step: str, clause: Clause, given: Hashable, make: Callable[[], Clause]
@@ -69,12 +69,12 @@ class Cache:
         return numbered(self.read(step, clause, given, make), clause)
 
     def _of(self, key: Hashable, thing: object, make: Callable[[], Any]) -> Any:
-        found = self._now.get(key) or self._last.get(key)
-        if found is None:
-            found = thing, make()  # what the key has the identity of is held as long as the key
-            self.made += 1
-        self._now[key] = found
-        return found[1]
+        entry = self._now.get(key) or self._last.get(key)
+        if entry is None:
+            entry = thing, make()  # what the key has the identity of is held as long as the key
+            self.misses += 1
+        self._now[key] = entry
+        return entry[1]
 
 
 def numbered(clause: Clause, like: Clause) -> Clause:

@@ -121,12 +121,12 @@ Literal: TypeAlias = Match | Absent | Compare | Apply
 def slots_of(literal: Literal) -> tuple[Slot, ...]:
     """The variables of a literal, as often as they occur."""
     if isinstance(literal, (Match, Absent)):
-        found: tuple[Argument | None, ...] = literal.args
+        args: tuple[Argument | None, ...] = literal.args
     elif isinstance(literal, Compare):
-        found = (literal.left, literal.right)
+        args = (literal.left, literal.right)
     else:
-        found = (literal.target, *literal.args)
-    return tuple([arg for arg in found if isinstance(arg, Slot)])
+        args = (literal.target, *literal.args)
+    return tuple([arg for arg in args if isinstance(arg, Slot)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Lattice:
 
     def key(self, arity: int) -> tuple[int, ...]:
         """The columns of the key, in order."""
-        joined = {found.column for found in self.columns}
+        joined = {joined_column.column for joined_column in self.columns}
         return tuple(column for column in range(arity) if column not in joined)
 
     def __str__(self) -> str:
@@ -305,8 +305,8 @@ class Fold:
         return self.way in ("sum", "mean") and value in ("number", "unsigned", "float")
 
     @property
-    def made(self) -> tuple[str, ...]:
-        """The relations that the fold makes."""
+    def outputs(self) -> tuple[str, ...]:
+        """The relations that the fold makes: its values, and the groups that have rows."""
         return (self.relation,) if self.present is None else (self.relation, self.present)
 
     def __str__(self) -> str:

@@ -53,7 +53,7 @@ def patterns(
             waiting[position] = sides
         else:
             settled.append(part)
-    found: dict[int, Term] = {}
+    taken: dict[int, Term] = {}
     given: frozenset[str] = frozenset()
     while waiting:
         step = _next(waiting, grounded_by(settled, total, given), total)
@@ -66,16 +66,16 @@ def patterns(
         del waiting[position]
         settled.append(case[position])
         if pattern is not None:
-            found[position] = pattern
-    return found
+            taken[position] = pattern
+    return taken
 
 
 def _constructors(part: Formula) -> tuple[tuple[Term, Term], ...]:
     """The sides of an equation that are constructors, each with the side across from it."""
     if not isinstance(part, Comparison) or part.op != "=":
         return ()
-    one, two = as_constant(part.left), as_constant(part.right)
-    return tuple((a, b) for a, b in ((one, two), (two, one)) if is_constructor(a))
+    left, right = as_constant(part.left), as_constant(part.right)
+    return tuple((a, b) for a, b in ((left, right), (right, left)) if is_constructor(a))
 
 
 def _next(
@@ -96,7 +96,7 @@ def _next(
 
 def field_types(outer: Flattening, term: Call) -> tuple[BaseType, ...]:
     """Base types of a constructor's fields."""
-    schemas = outer.made.schemas
+    schemas = outer.draft.schemas
     if term.functor.startswith("["):
         fields = schemas.constructed[term.functor[1:-1]][""]
     else:
@@ -112,14 +112,14 @@ def unpack(outer: Flattening, value: Slot, pattern: Call) -> None:
     if not pattern.args:
         outer.body.append(Compare("=", whole, value, Code(constant(pattern), whole)))
     read = False
-    for place, (arg, kind) in enumerate(zip(pattern.args, kinds, strict=True)):
-        last = place == len(kinds) - 1
+    for index, (arg, kind) in enumerate(zip(pattern.args, kinds, strict=True)):
+        last = index == len(kinds) - 1
         if isinstance(arg, Wildcard) and (read or not last):
             continue
         read = True
         field = Slot(arg.name) if isinstance(arg, Var) else outer.fresh(kind)
         outer.types[field.name] = kind
-        functor = f"{pattern.functor}.{place}"
+        functor = f"{pattern.functor}.{index}"
         outer.body.append(Apply(field, functor, (value,), (whole,), kind, len(kinds)))
         _fit(outer, field, arg, kind)
 

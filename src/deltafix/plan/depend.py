@@ -65,25 +65,25 @@ def layers(core: Core) -> tuple[Layer, ...]:
     Raises ProgramError (DF171) where a negated group needs, through the variables it only tests,
     the relation that is being defined, and no domain bounds what that computes.
     """
-    folds = {name: fold for fold in core.folds for name in fold.made}
+    folds = {name: fold for fold in core.folds for name in fold.outputs}
     needed = needs(core)
-    place = {relation.name: number for number, relation in enumerate(core.relations)}
-    derives: dict[str, list[tuple[int, Clause]]] = {name: [] for name in place}
+    number_of = {relation.name: number for number, relation in enumerate(core.relations)}
+    derives: dict[str, list[tuple[int, Clause]]] = {name: [] for name in number_of}
     for number, clause in enumerate(core.clauses):
         derives[clause.head].append((number, clause))
-    found = []
+    strata = []
     for members in components(needed):
         names = frozenset(members)
-        ordered = tuple(core.relations[number] for number in sorted(place[n] for n in names))
+        ordered = tuple(core.relations[number] for number in sorted(number_of[n] for n in names))
         mine = sorted((item for name in names for item in derives[name]), key=itemgetter(0))
         clauses = tuple(clause for _, clause in mine)
         relations = tuple(r.name for r in ordered)
         within = tuple(dict.fromkeys(folds[name] for name in relations if name in folds))
-        if within and set(relations) == set(within[0].made):
-            found.append(Layer(relations, (), False, fold=within[0]))
+        if within and set(relations) == set(within[0].outputs):
+            strata.append(Layer(relations, (), False, fold=within[0]))
             continue
         if within:
-            found.append(_founded(core, relations, clauses, within))
+            strata.append(_founded(core, relations, clauses, within))
             continue
         recursive = len(ordered) > 1 or ordered[0].name in needed[ordered[0].name]
         falling = falling_side(ordered, clauses)
@@ -92,8 +92,8 @@ def layers(core: Core) -> tuple[Layer, ...]:
         merges = tuple((r.name, r.merge) for r in ordered if r.merge is not None)
         if any(literal.relation in names for _, literal in _ordering(ordered)):
             _refuse(core, names)
-        found.append(Layer(relations, clauses, recursive, falling, merges))
-    return tuple(found)
+        strata.append(Layer(relations, clauses, recursive, falling, merges))
+    return tuple(strata)
 
 
 def _founded(
@@ -101,13 +101,13 @@ def _founded(
 ) -> Layer:
     """A stratum that aggregates over itself. Raises ProgramError (DF140, DF171)."""
     names = frozenset(relations)
-    found = calls(clauses, folds) if names.isdisjoint(core.demands) else None
-    if found is None:
+    founded = calls(clauses, folds) if names.isdisjoint(core.demands) else None
+    if founded is None:
         program = core.program
         for first in () if program is None else aggregating(program, names):
             raise core.refusal(first)
         _refuse(core, names)
-    return Layer(relations, clauses, True, folds=folds, calls=found)
+    return Layer(relations, clauses, True, folds=folds, calls=founded)
 
 
 def needs(core: Core) -> dict[str, dict[str, None]]:
@@ -116,8 +116,8 @@ def needs(core: Core) -> dict[str, dict[str, None]]:
     for head, literal in _uses(core):
         needed[head][literal.relation] = None
     for fold in core.folds:
-        for name in fold.made:  # each needs the other: one stratum
-            needed[name].update(dict.fromkeys((fold.source, *fold.made)))
+        for name in fold.outputs:  # each needs the other: one stratum
+            needed[name].update(dict.fromkeys((fold.source, *fold.outputs)))
     return needed
 
 
@@ -125,7 +125,7 @@ def _uses(core: Core) -> Iterator[tuple[str, Match | Absent]]:
     """Every relation that a relation needs, through its clauses and its orders."""
     bodies: list[tuple[str, tuple[Literal, ...]]] = [(c.head, c.body) for c in core.clauses]
     for head, body in bodies:
-        yield from ((head, found) for found in body if isinstance(found, Match | Absent))
+        yield from ((head, literal) for literal in body if isinstance(literal, Match | Absent))
     yield from _ordering(core.relations)
 
 
@@ -134,7 +134,9 @@ def _ordering(relations: Iterable[Relation]) -> Iterator[tuple[str, Match | Abse
     for relation in relations:
         for order in relation.merge.orders if isinstance(relation.merge, Subsumption) else ():
             yield from (
-                (relation.name, found) for found in order.body if isinstance(found, Match | Absent)
+                (relation.name, literal)
+                for literal in order.body
+                if isinstance(literal, Match | Absent)
             )
 
 
@@ -165,16 +167,16 @@ def _refuse(core: Core, members: Iterable[str]) -> NoReturn:
     """Refuse a stratum in which what a group or aggregate is asked for depends on its answer."""
     names = set(members)
     through = next(r.name for r in core.relations if r.name in names and not r.hidden)
-    demand = next(found for name, found in core.demands.items() if name in names)
-    what = "aggregate" if isinstance(demand.inside, Aggregate) else "negated group"
+    demand = next(demand for name, demand in core.demands.items() if name in names)
+    kind = "aggregate" if isinstance(demand.inside, Aggregate) else "negated group"
     variable = demand.variable
-    place = first_place(demand.inside, variable) or demand.inside.span
+    span = first_place(demand.inside, variable) or demand.inside.span
     message = (
-        f"the {what} tests `{plain_name(variable)}`, which only the recursion through "
+        f"the {kind} tests `{plain_name(variable)}`, which only the recursion through "
         f"`{through}` binds"
     )
     hint = (
         f"bind `{plain_name(variable)}` by an atom that does not depend on `{through}`, or bound "
         f"the values that `{through}` computes (`x < 20`)"
     )
-    raise core.refusal(Diagnostic("DF171", message, place, hint))
+    raise core.refusal(Diagnostic("DF171", message, span, hint))

@@ -38,7 +38,7 @@ from deltafix.plan.clause import (
     Slot,
     slots_of,
 )
-from deltafix.plan.flatten import Made
+from deltafix.plan.flatten import Draft
 from deltafix.plan.narrow import cut_calls
 from deltafix.rules.strata import components
 
@@ -51,20 +51,20 @@ _TRUTH: Final = ("land", "lor", "lxor", "lnot", "match", "contains")
 _MOVES, _STAYS, _FIXED = range(3)
 
 
-def ask_domains(made: Made, keeping: frozenset[str]) -> None:
-    """Let the clauses of `made.asking` read domains, where there are any.
+def ask_domains(draft: Draft, keeping: frozenset[str]) -> None:
+    """Let the clauses of `draft.asking` read domains, where there are any.
 
     Relations that join or drop rows (`keeping`) have none. Each recursion costs its clauses.
     """
     works: dict[frozenset[str], _Domains] = {}
-    for number, (count, stratum) in made.asking.items():
+    for number, (count, stratum) in draft.asking.items():
         work = works.get(stratum)
         if work is None:
-            work = works[stratum] = _Domains(made, keeping, stratum)
-        clause = made.clauses[number]
+            work = works[stratum] = _Domains(draft, keeping, stratum)
+        clause = draft.clauses[number]
         body = work.asked(clause, count)
         if body is not None:
-            made.clauses[number] = replace(clause, body=body)
+            draft.clauses[number] = replace(clause, body=body)
     for work in works.values():
         work.write()
 
@@ -72,14 +72,14 @@ def ask_domains(made: Made, keeping: frozenset[str]) -> None:
 class _Domains:
     """The domains of one recursion, before they are written into the program."""
 
-    def __init__(self, made: Made, keeping: frozenset[str], stratum: frozenset[str]) -> None:
-        self.made = made
+    def __init__(self, draft: Draft, keeping: frozenset[str], stratum: frozenset[str]) -> None:
+        self.draft = draft
         self.keeping = keeping
         self.stratum = stratum
-        self.answers = _depending(made, stratum)
-        self.folds: dict[str, Fold] = {fold.relation: fold for fold in made.folds}
+        self.answers = _depending(draft, stratum)
+        self.folds: dict[str, Fold] = {fold.relation: fold for fold in draft.folds}
         self.derives: dict[str, list[Clause]] = {}
-        for clause in made.clauses:
+        for clause in draft.clauses:
             self.derives.setdefault(clause.head, []).append(clause)
         self.columns: dict[str, tuple[str, int]] = {}
         self.clauses: dict[str, list[Clause]] = {}
@@ -90,10 +90,10 @@ class _Domains:
         rest = clause.body[count:]
         wanted = [slot for literal in rest for slot in slots_of(literal)]
         wanted += [arg for arg in clause.args if isinstance(arg, Slot)]
-        found = self.above(clause.body[:count], wanted)
-        if unbound(wanted, (*found, *rest)):
+        asked = self.above(clause.body[:count], wanted)
+        if unbound(wanted, (*asked, *rest)):
             return None
-        waiting = self.reads(found)
+        waiting = self.reads(asked)
         needed: dict[str, dict[str, None]] = {}
         while waiting:
             name = waiting.pop()
@@ -101,41 +101,43 @@ class _Domains:
                 continue
             if not self.define(name):
                 return None
-            reads = [read for one in self.clauses[name] for read in self.reads(one.body)]
+            reads = [
+                read for definition in self.clauses[name] for read in self.reads(definition.body)
+            ]
             needed[name] = dict.fromkeys(read for read in reads if read not in self.kept)
             waiting.extend(needed[name])
         for members in components(needed):
-            for one in (one for name in members for one in self.clauses[name]):
-                (value,) = one.args
-                if _Steps(one.body, frozenset(members)).kind(value) == _MOVES:
+            for definition in (definition for name in members for definition in self.clauses[name]):
+                (value,) = definition.args
+                if _Steps(definition.body, frozenset(members)).kind(value) == _MOVES:
                     return None
         self.kept |= dict.fromkeys(needed)
-        return (*found, *rest)
+        return (*asked, *rest)
 
     def above(self, body: Iterable[Literal], wanted: Iterable[Slot]) -> tuple[Literal, ...]:
         """What of a body the wanted variables rest on, with domains for what depends on answers."""
-        found: list[Literal] = []
+        literals: list[Literal] = []
         for literal in body:
             if isinstance(literal, Absent):
                 continue
             if not isinstance(literal, Match):
-                found.append(literal)
+                literals.append(literal)
             elif literal.relation in self.stratum:
                 for column, arg in enumerate(literal.args):
                     if isinstance(arg, Slot):
-                        found.append(self.domain(literal.relation, column, arg))
+                        literals.append(self.domain(literal.relation, column, arg))
             elif literal.relation not in self.answers:
-                found.append(literal)
+                literals.append(literal)
             else:
                 fold, value = self.folds.get(literal.relation), literal.args[-1:]
                 if fold is None or fold.way not in _CHOOSING or fold.value is None:
                     continue
-                found.extend(
+                literals.extend(
                     self.domain(fold.source, fold.value, arg)
                     for arg in value
                     if isinstance(arg, Slot)
                 )
-        ran, _ = evaluable(found)
+        ran, _ = evaluable(literals)
         return connected(wanted, ran)
 
     def domain(self, relation: str, column: int, value: Slot) -> Match:
@@ -147,7 +149,9 @@ class _Domains:
     def reads(self, body: Iterable[Literal]) -> list[str]:
         """The domains that a body reads."""
         return [
-            one.relation for one in body if isinstance(one, Match) and one.relation in self.columns
+            literal.relation
+            for literal in body
+            if isinstance(literal, Match) and literal.relation in self.columns
         ]
 
     def define(self, name: str) -> bool:
@@ -156,29 +160,29 @@ class _Domains:
         if relation in self.keeping:
             return False
         if name not in self.clauses:
-            made = []
+            clauses = []
             for clause in self.derives.get(relation, ()):
                 arg = clause.args[column]
                 body = self.above(clause.body, (arg,) if isinstance(arg, Slot) else ())
                 if isinstance(arg, Slot) and arg not in evaluable(body)[1]:
                     return False
-                made.append(Clause(name, (arg,), body, clause.rule))
-            self.clauses[name] = made
+                clauses.append(Clause(name, (arg,), body, clause.rule))
+            self.clauses[name] = clauses
         return True
 
     def write(self) -> None:
         """Enter the domains, and set given rows apart where a domain must know them."""
-        made = self.made
-        described = {relation.name: relation for relation in made.relations}
+        draft = self.draft
+        described = {relation.name: relation for relation in draft.relations}
         for name in self.kept:
             relation, column = self.columns[name]
             types = described[relation].types
-            made.relations.append(Relation(name, (types[column],), hidden=True, is_domain=True))
-            made.clauses.extend(self.clauses[name])
+            draft.relations.append(Relation(name, (types[column],), hidden=True, is_domain=True))
+            draft.clauses.extend(self.clauses[name])
             if relation in self.stratum:
                 row = tuple(Slot(f"c{number}") for number in range(len(types)))
-                given = Match(made.set_apart(described[relation]), row)
-                made.clauses.append(Clause(name, (row[column],), (given,), -1))
+                given = Match(draft.set_apart(described[relation]), row)
+                draft.clauses.append(Clause(name, (row[column],), (given,), -1))
 
 
 class _Steps:
@@ -191,8 +195,8 @@ class _Steps:
     def __init__(self, body: Iterable[Literal], moving: frozenset[str]) -> None:
         literals = tuple(body)
         cuts = cut_calls(literals)
-        read = [cuts.get(one, one) for one in literals]
-        self.body = [one for one in read if one is not None]
+        read = [cuts.get(literal, literal) for literal in literals]
+        self.body = [literal for literal in read if literal is not None]
         self.moving = moving
         self.known: dict[Argument, int] = {}
 
@@ -202,7 +206,9 @@ class _Steps:
             return _FIXED
         if value not in self.known:
             self.known[value] = _MOVES  # nothing rests on itself
-            self.known[value] = max((self.said(one, value) for one in self.body), default=_MOVES)
+            self.known[value] = max(
+                (self.said(literal, value) for literal in self.body), default=_MOVES
+            )
         return self.known[value]
 
     def said(self, literal: Literal, value: Slot) -> int:
@@ -239,7 +245,7 @@ class _Steps:
             return _MOVES
         if call.functor == "-" and not is_constant:
             return _MOVES
-        ends = any(self.ends(one, {first, call.target}, call.functor) for one in self.body)
+        ends = any(self.ends(literal, {first, call.target}, call.functor) for literal in self.body)
         return _STAYS if ends else _MOVES
 
     def ends(self, test: Literal, steps: set[Argument], way: str) -> bool:
@@ -247,29 +253,29 @@ class _Steps:
         if not isinstance(test, Compare):
             return False
         return any(
-            one in steps and op in _WAYS[way] and self.kind(other) == _FIXED
-            for one, other, op in (
+            side in steps and op in _WAYS[way] and self.kind(other) == _FIXED
+            for side, other, op in (
                 (test.left, test.right, test.op),
                 (test.right, test.left, _TURNED.get(test.op, "")),
             )
         )
 
 
-def _depending(made: Made, stratum: frozenset[str]) -> frozenset[str]:
+def _depending(draft: Draft, stratum: frozenset[str]) -> frozenset[str]:
     """The hidden relations that need a stratum: what answers its negations and aggregates."""
     readers: dict[str, list[str]] = {}
-    for clause in made.clauses:
+    for clause in draft.clauses:
         for literal in clause.body:
             if isinstance(literal, Match | Absent):
                 readers.setdefault(literal.relation, []).append(clause.head)
-    for fold in made.folds:
+    for fold in draft.folds:
         readers.setdefault(fold.source, []).extend(filter(None, (fold.relation, fold.present)))
-    hidden = {relation.name for relation in made.relations if relation.hidden}
-    found: set[str] = set()
+    hidden = {relation.name for relation in draft.relations if relation.hidden}
+    depending: set[str] = set()
     queue = list(stratum)
     while queue:
         for name in readers.get(queue.pop(), ()):
-            if name in hidden and name not in found:
-                found.add(name)
+            if name in hidden and name not in depending:
+                depending.add(name)
                 queue.append(name)
-    return frozenset(found)
+    return frozenset(depending)

@@ -48,7 +48,10 @@ def explain(plan: Plan, statistics: Mapping[str, Statistics] | None = None) -> E
             serves.setdefault((option.match.relation, option.index), {})[use] = None
     shown = [stage for stage in plan.stages if _runs(stage)]
     return {
-        "relations": [_relation(one, plan, known.get(one.name), serves) for one in plan.relations],
+        "relations": [
+            _relation(relation, plan, known.get(relation.name), serves)
+            for relation in plan.relations
+        ],
         "strata": [_stratum(stage, known) for stage in shown],
     }
 

@@ -59,7 +59,7 @@ class Demand:
 
 
 @dataclass
-class Made:
+class Draft:
     """What the clauses of a program add up to."""
 
     schemas: Schemas
@@ -95,9 +95,9 @@ class Made:
     def set_apart(self, relation: Relation) -> str:
         """The hidden relation of the rows given to a relation; returns its name."""
         if relation.name not in self.apart:
-            found, clause = given_apart(relation)
-            self.apart[relation.name] = found.name
-            self.relations.append(found)
+            hidden, clause = given_apart(relation)
+            self.apart[relation.name] = hidden.name
+            self.relations.append(hidden)
             self.clauses.append(clause)
         return self.apart[relation.name]
 
@@ -105,7 +105,7 @@ class Made:
 class Flattening:
     """The literals of one clause as they are made.
 
-    `place` is the rule's number and its alternative's. `total` are the occurrences in all of the
+    `origin` is the rule's number and its alternative's. `total` are the occurrences in all of the
     alternative, heads included: what occurs outside of a group or aggregate is shared with that.
     `known` are variables that something around binds for the literals; None: all that occur
     elsewhere. `context` is what holds around a group or aggregate, all the way out: where the
@@ -117,15 +117,15 @@ class Flattening:
         self,
         program: Program,
         typed: Typed,
-        place: tuple[int, int],
-        made: Made,
+        origin: tuple[int, int],
+        draft: Draft,
         total: Counter[str],
     ) -> None:
         self.program = program
         self.typed = typed
-        self.place = place
-        self.number = place[0]
-        self.made = made
+        self.origin = origin
+        self.number = origin[0]
+        self.draft = draft
         self.total = total
         self.known: frozenset[str] | None = None
         self.body: list[Literal] = []
@@ -139,16 +139,19 @@ class Flattening:
 
     def inner(self) -> Flattening:
         """A flattening for the body of a group or aggregate of this clause."""
-        made = Flattening(self.program, self.typed, self.place, self.made, self.total)
-        made.values = self.values
-        made.types = self.types
-        made.context = self.around()
-        made.recursion = self.recursion
-        return made
+        inner = Flattening(self.program, self.typed, self.origin, self.draft, self.total)
+        inner.values = self.values
+        inner.types = self.types
+        inner.context = self.around()
+        inner.recursion = self.recursion
+        return inner
 
     def around(self) -> tuple[Literal, ...]:
         """What holds here and further out, negations aside."""
-        return (*self.context, *(one for one in self.body if not isinstance(one, Absent)))
+        return (
+            *self.context,
+            *(literal for literal in self.body if not isinstance(literal, Absent)),
+        )
 
     def clause(self, head: Atom, case: tuple[Formula, ...]) -> None:
         """Flatten one alternative for one head and append the clauses."""
@@ -160,7 +163,7 @@ class Flattening:
             )
             for _ in self.folded():
                 body, name = tuple(self.body), self.typed.rule.name
-                self.made.clauses.append(Clause(head.relation, args, body, self.number, name))
+                self.draft.clauses.append(Clause(head.relation, args, body, self.number, name))
             self.body = base
 
     def bodies(self, case: tuple[Formula, ...]) -> Iterator[None]:
@@ -206,11 +209,11 @@ class Flattening:
         if not pending:
             yield
             return
-        first = [found for found in pending if not self.waits(found[0])] or pending
+        first = [pair for pair in pending if not self.waits(pair[0])] or pending
         choices = [folds.literals(self, term, slot) for term, slot in first]
         for choice in product(*choices):
             self.body = [*base, *chain.from_iterable(choice)]
-            self.pending = [found for found in pending if found not in first]
+            self.pending = [pair for pair in pending if pair not in first]
             yield from self.folded()
         self.body = base
 
@@ -227,12 +230,12 @@ class Flattening:
             bound = {arg.name for arg in evaluable(self.around())[1] if isinstance(arg, Slot)}
             waiting: list[tuple[int, Or]] = []
             came = 0  # in front of those that are still looked at
-            for place, part in self.wholes:
+            for position, part in self.wholes:
                 asks = asked(part, self.total, bound)
                 if asks is None:
-                    waiting.append((place + came, part))
+                    waiting.append((position + came, part))
                 else:
-                    self.body.insert(place + came, self.disjunction(part, asks))
+                    self.body.insert(position + came, self.disjunction(part, asks))
                     came += 1
             self.wholes = tuple(waiting)
 
@@ -245,18 +248,18 @@ class Flattening:
         own = occurrences(part)
         around = [self.binding(tuple(map(Slot, sorted(names)))) for names in asks]
         key = (id(part), slots, tuple(around))
-        name = self.made.wholes.get(key)
+        name = self.draft.wholes.get(key)
         if name is None:
-            name = self.made.wholes[key] = self.made.hide(self.types[slot.name] for slot in slots)
+            name = self.draft.wholes[key] = self.draft.hide(self.types[slot.name] for slot in slots)
             for case, names, asking in zip(inside(part), asks, around, strict=True):
                 inner = self.inner()
                 inner.total = self.total - own + occurrences(case)
                 inner.known, inner.context, inner.body = names, (), list(asking)
                 for _ in inner.bodies(case):
-                    said = inner.body[len(asking) :]
-                    first = [literal for literal in asking if literal not in said]
-                    clause = Clause(name, slots, (*first, *said), self.number, asks=len(first))
-                    self.made.clauses.append(clause)
+                    rest = inner.body[len(asking) :]
+                    first = [literal for literal in asking if literal not in rest]
+                    clause = Clause(name, slots, (*first, *rest), self.number, asks=len(first))
+                    self.draft.clauses.append(clause)
                 self.values = inner.values
         return Match(name, slots)
 
@@ -266,8 +269,8 @@ class Flattening:
             return ()
         around = self.around()
         wanted = set(slots)
-        atoms = [one for one in around if isinstance(one, Match) and wanted <= {*slots_of(one)}]
-        atoms.sort(key=lambda one: (one.relation in self.recursion, len(slots_of(one))))
+        atoms = [atom for atom in around if isinstance(atom, Match) and wanted <= {*slots_of(atom)}]
+        atoms.sort(key=lambda atom: (atom.relation in self.recursion, len(slots_of(atom))))
         if not atoms:
             return binders(slots, around, self.recursion)[0]
         only = tuple(a if isinstance(a, Code) or a in wanted else None for a in atoms[0].args)
@@ -288,16 +291,16 @@ class Flattening:
 
     def columns(self, atom: Atom) -> tuple[Argument | None, ...]:
         """The columns of a positive atom; a record there is a pattern."""
-        found: list[Argument | None] = []
+        arguments: list[Argument | None] = []
         for arg, kind in zip(atom.args, self.program.column_types(atom.relation), strict=True):
             term = as_constant(arg)
             if isinstance(term, Call) and is_constructor(term):
                 slot = self.fresh(kind)
                 unpack(self, slot, term)
-                found.append(slot)
+                arguments.append(slot)
             else:
-                found.append(None if isinstance(term, Wildcard) else self.argument(term, kind))
-        return tuple(found)
+                arguments.append(None if isinstance(term, Wildcard) else self.argument(term, kind))
+        return tuple(arguments)
 
     def fresh(self, kind: BaseType) -> Slot:
         """A new intermediate variable."""
@@ -312,10 +315,10 @@ class Flattening:
             self.pending.append((value, pattern))
             return
         kind = term_type(pattern, self.types, self.program)
-        found = self.argument(value, kind)
-        slot = found if isinstance(found, Slot) else self.fresh(kind)
-        if slot is not found:
-            self.body.append(Compare("=", kind, slot, found))
+        argument = self.argument(value, kind)
+        slot = argument if isinstance(argument, Slot) else self.fresh(kind)
+        if slot is not argument:
+            self.body.append(Compare("=", kind, slot, argument))
         unpack(self, slot, pattern)
 
     def comparison(self, op: str, left: Term, right: Term, *, holds: bool = True) -> None:
@@ -329,12 +332,12 @@ class Flattening:
         kind = term_type(left, self.types, self.program)
         left, right = as_constant(left), as_constant(right)
         if op == "=":
-            for one, other in ((left, right), (right, left)):
-                if isinstance(one, Var) and isinstance(other, Call):
-                    self.call(other, kind, Slot(one.name))
+            for side, other in ((left, right), (right, left)):
+                if isinstance(side, Var) and isinstance(other, Call):
+                    self.call(other, kind, Slot(side.name))
                     return
-                if isinstance(one, Var) and isinstance(other, Aggregate):
-                    self.pending.append((other, Slot(one.name)))
+                if isinstance(side, Var) and isinstance(other, Aggregate):
+                    self.pending.append((other, Slot(side.name)))
                     return
         self.body.append(Compare(op, kind, self.argument(left, kind), self.argument(right, kind)))
 
@@ -365,13 +368,13 @@ class Flattening:
             body = replace(body, left=left, right=right)
         variables = self.shared(body) if body is part.body else occurrences(body)
         slots = tuple(map(Slot, sorted(variables)))
-        name = self.made.hide(self.types[slot.name] for slot in slots)
+        name = self.draft.hide(self.types[slot.name] for slot in slots)
         for case in alternatives(body):
             inner = self.inner()
             inner.known = frozenset(slot.name for slot in slots)
             for _ in inner.bodies(case):
                 inside = self.grounded(part, name, slots, inner.body)
-                self.made.clauses.append(Clause(name, slots, inside, self.number))
+                self.draft.clauses.append(Clause(name, slots, inside, self.number))
             self.values = inner.values
         self.body.append(Absent(name, slots))
 
@@ -396,13 +399,13 @@ class Flattening:
         missing = unbound(args, body)
         if not missing:
             return tuple(body)
-        found, needs_recursion = binders(missing, self.around(), self.recursion)
+        binding, needs_recursion = binders(missing, self.around(), self.recursion)
         if needs_recursion:
             written = occurrences(inside)
             tested = [slot.name for slot in missing if slot.name in written]
-            self.made.demands[name] = Demand(inside, next(iter((*tested, *written))))
-            self.made.asking[len(self.made.clauses)] = (len(found), self.recursion)
-        return (*found, *body)
+            self.draft.demands[name] = Demand(inside, next(iter((*tested, *written))))
+            self.draft.asking[len(self.draft.clauses)] = (len(binding), self.recursion)
+        return (*binding, *body)
 
     def shared(self, part: Formula | Aggregate) -> frozenset[str]:
         """The variables of a group or aggregate that the rest of the clause uses too."""
@@ -448,8 +451,8 @@ class Flattening:
 
     def numbered(self, term: Call, target: Slot) -> None:
         """Append `target = autoinc:n(variables)`, one `n` for a call in one alternative."""
-        calls = self.made.calls
-        number = calls.setdefault((*self.place, id(term)), len(calls))
+        calls = self.draft.calls
+        number = calls.setdefault((*self.origin, id(term)), len(calls))
         names = numbered_by(self.case)
         args: tuple[Argument, ...] = tuple(map(Slot, names)) or (Code(0, "number"),)
         types = tuple(self.types[name] for name in names) or ("number",)

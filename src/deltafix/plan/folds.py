@@ -51,36 +51,36 @@ def literals(
     types = tuple(outer.types[slot.name] for slot in shared)
     if isinstance(target, Call):
         kinds = field_types(outer, target)
-        name = outer.made.hide((*types, *kinds))
+        name = outer.draft.hide((*types, *kinds))
         fields: list[Argument | None] = []
         for arg, of in zip(target.args, kinds, strict=True):
             if isinstance(arg, Var):
                 outer.types[arg.name] = of
             fields.append(None if isinstance(arg, Wildcard) else outer.argument(arg, of))
-        outer.made.folds.append(Fold(name, source, group, value, term.op, fields=folded))
+        outer.draft.folds.append(Fold(name, source, group, value, term.op, fields=folded))
         return ((Match(name, (*shared, *fields)),),)
-    name = outer.made.hide((*types, kind))
+    name = outer.draft.hide((*types, kind))
     wraps = term.op == "sum" or term.op.startswith("@@")
     if outer.program.word_size == NARROW and wraps and kind in ("number", "unsigned"):
         whole = outer.fresh(kind)
-        found: tuple[Literal, ...] = (
+        matches: tuple[Literal, ...] = (
             Match(name, (*shared, whole)),
             *cut(outer, target, whole, kind),
         )
     else:
-        found = (Match(name, (*shared, target)),)
+        matches = (Match(name, (*shared, target)),)
     if term.op not in _EMPTY or not shared:
         reducer = _reducer(outer.program, term)
-        said = (reducer.most, reducer.scale, reducer.kept) if reducer else (term.most,)
-        fold = Fold(name, source, group, value, term.op, None, folded, *said)
-        outer.made.folds.append(replace(fold, is_real=_is_real(outer, term, fold.way)))
-        return (found,)
-    present = outer.made.hide(types)
+        details = (reducer.most, reducer.scale, reducer.kept) if reducer else (term.most,)
+        fold = Fold(name, source, group, value, term.op, None, folded, *details)
+        outer.draft.folds.append(replace(fold, is_real=_is_real(outer, term, fold.way)))
+        return (matches,)
+    present = outer.draft.hide(types)
     is_real = _is_real(outer, term, term.op)
     fold = Fold(name, source, group, value, term.op, present, most=term.most, is_real=is_real)
-    outer.made.folds.append(fold)
+    outer.draft.folds.append(fold)
     zero = Compare("=", kind, target, Code(_ZERO[kind], kind))
-    return (found, (Absent(present, shared), zero))
+    return (matches, (Absent(present, shared), zero))
 
 
 def is_opened(program: Program, term: Aggregate, pattern: Call) -> bool:
@@ -124,8 +124,8 @@ def _source(
     around = {slot.name for slot in shared}
     names = [tuple(sorted(own_names(And(case)) - around)) for case in cases]
     if counted is not None:
-        names = [tuple(name for name in found if name in counted) for found in names]
-    columns = [Slot(name) for name in sorted({n for found in names for n in found})]
+        names = [tuple(name for name in own if name in counted) for own in names]
+    columns = [Slot(name) for name in sorted({n for own in names for n in own})]
     tags = list(dict.fromkeys(names))
     types = [outer.types[slot.name] for slot in (*shared, *columns)]
     if columns and len(tags) > 1:
@@ -140,12 +140,12 @@ def _source(
     elif term.target is not None:
         value = len(types)
         types.append(term_type(term.target, outer.types, outer.program))
-    hidden = outer.made.hide(types)
-    for case, found in zip(cases, names, strict=True):
+    hidden = outer.draft.hide(types)
+    for case, own in zip(cases, names, strict=True):
         inner = outer.inner()
         inner.known = frozenset(slot.name for slot in shared)  # the target is not: it is found here
         for _ in inner.bodies(case):
-            _clause(outer, inner, term, hidden, (shared, columns, found, tags, len(types)))
+            _clause(outer, inner, term, hidden, (shared, columns, own, tags, len(types)))
         outer.values = inner.values
     return hidden, tuple(range(len(shared))), value, folded
 
@@ -171,13 +171,13 @@ def _clause(
         args.append(inner.argument(term.target, of))
     for _ in inner.folded():
         body = outer.grounded(term, hidden, args, inner.body)
-        outer.made.clauses.append(Clause(hidden, tuple(args), body, outer.number))
+        outer.draft.clauses.append(Clause(hidden, tuple(args), body, outer.number))
     inner.body = base
 
 
 def _reducer(program: Program, term: Aggregate) -> FunctorDecl | None:
     """The declaration of a reducer."""
-    return next((one for one in program.functors if f"@@{one.name}" == term.op), None)
+    return next((functor for functor in program.functors if f"@@{functor.name}" == term.op), None)
 
 
 def _is_real(outer: Flattening, term: Aggregate, way: str) -> bool:
@@ -200,7 +200,7 @@ def _counted(program: Program, term: Aggregate) -> frozenset[str] | None:
         return frozenset()
     if term.over is None:
         return None
-    return frozenset(one.name for one in term.over if isinstance(one, Var))
+    return frozenset(variable.name for variable in term.over if isinstance(variable, Var))
 
 
 def _plain(
@@ -229,10 +229,13 @@ def _plain(
         return None
     if term.over is not None and not _is_by_value(outer.program, term):
         key = outer.program.relation(atom.relation).key or range(len(names))
-        if not {names[place] for place in key} <= {*wanted, *(_counted(outer.program, term) or ())}:
+        if not {names[column] for column in key} <= {
+            *wanted,
+            *(_counted(outer.program, term) or ()),
+        }:
             return None
-    places = tuple(names.index(name) for name in wanted)
-    group, value = places[: len(shared)], places[len(shared) :]
+    positions = tuple(names.index(name) for name in wanted)
+    group, value = positions[: len(shared)], positions[len(shared) :]
     if term.target is None:
         return atom.relation, group, None, ()
     if fields is not None:
@@ -248,7 +251,7 @@ def _unified(case: tuple[Formula, ...], kept: frozenset[str]) -> Atom | None:
     atoms = [part for part in case if isinstance(part, Atom)]
     if len(atoms) != 1:
         return None
-    (found,) = atoms
+    (atom,) = atoms
     names: dict[str, str] = {}
 
     def name_of(var: Var) -> str:
@@ -258,7 +261,7 @@ def _unified(case: tuple[Formula, ...], kept: frozenset[str]) -> Atom | None:
         return name
 
     for part in case:
-        if part is found:
+        if part is atom:
             continue
         if not (
             isinstance(part, Comparison)
@@ -267,13 +270,13 @@ def _unified(case: tuple[Formula, ...], kept: frozenset[str]) -> Atom | None:
             and isinstance(part.right, Var)
         ):
             return None
-        one, other = name_of(part.left), name_of(part.right)
-        if one in kept:
-            one, other = other, one
-        if one != other:
-            names[one] = other
-    args = (Var(name_of(arg)) if isinstance(arg, Var) else arg for arg in found.args)
-    return replace(found, args=tuple(args))
+        alias, other = name_of(part.left), name_of(part.right)
+        if alias in kept:
+            alias, other = other, alias
+        if alias != other:
+            names[alias] = other
+    args = (Var(name_of(arg)) if isinstance(arg, Var) else arg for arg in atom.args)
+    return replace(atom, args=tuple(args))
 
 
 class _Naming:
@@ -287,8 +290,8 @@ class _Naming:
         if isinstance(formula, Atom):
             kinds = self.outer.program.column_types(formula.relation)
             args = tuple(
-                self.term(arg, f"{path}.{place}", kind)
-                for place, (arg, kind) in enumerate(zip(formula.args, kinds, strict=True))
+                self.term(arg, f"{path}.{column}", kind)
+                for column, (arg, kind) in enumerate(zip(formula.args, kinds, strict=True))
             )
             return replace(formula, args=args)
         if isinstance(formula, And | Or):

@@ -70,7 +70,7 @@ def calls(clauses: tuple[Clause, ...], folds: tuple[Fold, ...]) -> Calls | None:
 
     Quadratic in the columns times the clauses.
     """
-    return _Calls(clauses, folds).found()
+    return _Calls(clauses, folds).solve()
 
 
 class _Calls:
@@ -81,14 +81,14 @@ class _Calls:
             clause.head: tuple(range(len(clause.args))) for clause in clauses
         }
         for fold in folds:
-            for name in fold.made:
+            for name in fold.outputs:
                 self.keys[name] = tuple(range(len(fold.group)))
         self.lower = [self._lower(clause) for clause in clauses]
         self.bound = [frozenset(evaluable(body)[1]) for body in self.lower]
         self.homes = {name: {name} for name in self.keys}
         self.asks: dict[str, set[str]] = {name: set() for name in self.keys}
 
-    def found(self) -> Calls | None:
+    def solve(self) -> Calls | None:
         """Shrink the keys until every call is by one; then families, then what is left."""
         while self._shrink() or self._part():
             pass
@@ -124,12 +124,15 @@ class _Calls:
 
     def _lower(self, clause: Clause) -> tuple[Literal, ...]:
         """What a clause says about lower relations, by itself."""
-        own = [one for one in clause.body if getattr(one, "relation", "") not in self.keys]
+        own = [
+            literal for literal in clause.body if getattr(literal, "relation", "") not in self.keys
+        ]
         positive, bound = evaluable(own)
         return tuple(
-            one
-            for one in own
-            if one in positive or (isinstance(one, Absent) and bound.issuperset(slots_of(one)))
+            literal
+            for literal in own
+            if literal in positive
+            or (isinstance(literal, Absent) and bound.issuperset(slots_of(literal)))
         )
 
     def _within(self, clause: Clause) -> Iterator[Match | Absent]:
@@ -148,17 +151,17 @@ class _Calls:
         shrunk = False
         for fold in self.folds:
             source = self.keys[fold.source]
-            for name in fold.made:
+            for name in fold.outputs:
                 shrunk |= self._keep(name, [n for n, c in enumerate(fold.group) if c in source])
             shrunk |= self._keep(fold.source, [fold.group[n] for n in self.keys[fold.relation]])
         for clause, bound in zip(self.clauses, self.bound, strict=True):
-            found = list(self._within(clause))
-            for literal in found:
+            literals = list(self._within(clause))
+            for literal in literals:
                 given = {*bound, *self._heads(clause)}
                 shrunk |= self._keep(
                     literal.relation, [n for n, arg in enumerate(literal.args) if _is(arg, given)]
                 )
-            through = [{*self._asked(literal)} for literal in found]
+            through = [{*self._asked(literal)} for literal in literals]
             shrunk |= self._keep(
                 clause.head,
                 [
@@ -190,8 +193,8 @@ class _Calls:
 
     def _asked(self, literal: Match | Absent) -> tuple[Argument, ...]:
         """The key that a literal asks for; once keys are shrunk it has no wildcard."""
-        found = (literal.args[column] for column in self.keys[literal.relation])
-        return tuple(arg for arg in found if arg is not None)
+        args = (literal.args[column] for column in self.keys[literal.relation])
+        return tuple(arg for arg in args if arg is not None)
 
     def _known(self, clause: Clause, literal: Match | Absent, bound: Container[Argument]) -> bool:
         args = (*self._heads(clause), *self._asked(literal))
@@ -203,14 +206,14 @@ class _Calls:
         alike = {*heads} == {*asked} and len({*heads}) == len(heads) == len(asked)
         if not alike or not all(isinstance(arg, Slot) for arg in heads):
             return None
-        places = {literal.args[column]: column for column in self.keys[literal.relation]}
-        pairs = tuple((c, places[clause.args[c]]) for c in self.keys[clause.head])
+        columns = {literal.args[column]: column for column in self.keys[literal.relation]}
+        pairs = tuple((c, columns[clause.args[c]]) for c in self.keys[clause.head])
         return clause.head, literal.relation, pairs
 
     def _same(self) -> Iterator[_Pair]:
         """Calls for the same key that nothing but that says: by folds, and with no value known."""
         for fold in self.folds:
-            for name in fold.made:
+            for name in fold.outputs:
                 yield name, fold.source, tuple((n, fold.group[n]) for n in self.keys[name])
         for clause, bound in zip(self.clauses, self.bound, strict=True):
             for literal in self._within(clause):
@@ -221,18 +224,18 @@ class _Calls:
     def _join(self, pair: _Pair) -> bool:
         """Make one family of two, keys in one order; False if they are one, and in another."""
         name, other, columns = pair
-        one, two = self.homes[name], self.homes[other]
-        if one is two:
+        family, other_family = self.homes[name], self.homes[other]
+        if family is other_family:
             if not self._aligned(name, other, columns):
                 return False
         else:
             of = dict(columns)
             turned = [self.keys[other].index(of[column]) for column in self.keys[name]]
-            for member in two:
-                self.keys[member] = tuple(self.keys[member][place] for place in turned)
-            one |= two
-            for member in two:
-                self.homes[member] = one
+            for member in other_family:
+                self.keys[member] = tuple(self.keys[member][index] for index in turned)
+            family |= other_family
+            for member in other_family:
+                self.homes[member] = family
         self.asks[name].add(other)
         return True
 

@@ -186,7 +186,7 @@ class Stage:
     def clauses(self) -> tuple[Clause, ...]:
         """The clauses that the kernel runs, each once."""
         run = (*self.const, *self.lower, *self.same)
-        return tuple({id(found.clause): found.clause for found in run}.values())
+        return tuple({id(variant.clause): variant.clause for variant in run}.values())
 
     def show(self) -> str:
         """The stage as text."""
@@ -220,7 +220,7 @@ class Plan:
     @property
     def pipelined(self) -> frozenset[str]:
         """The relations that are not kept."""
-        return frozenset(one.relations[0] for one in self.stages if one.is_pipelined)
+        return frozenset(stage.relations[0] for stage in self.stages if stage.is_pipelined)
 
     @property
     def folds(self) -> dict[int, Fold]:
@@ -228,7 +228,9 @@ class Plan:
         kept = {
             n: s.outside for n, s in enumerate(self.stages) if s.outside and s.outside.in_kernel
         }
-        return {n: one.layer.fold for n, one in kept.items() if one.layer.fold is not None}
+        return {
+            n: outside.layer.fold for n, outside in kept.items() if outside.layer.fold is not None
+        }
 
     def _repr_html_(self) -> str:
         return f"<pre>{escape(self.show())}</pre>"

@@ -34,14 +34,14 @@ from deltafix.plan.clause import (
     Slot,
     Subsumption,
 )
-from deltafix.plan.flatten import Flattening, Made
+from deltafix.plan.flatten import Draft, Flattening
 from deltafix.rules.ast import Program, RelationDecl
 from deltafix.rules.check import CheckedProgram
 from deltafix.rules.terms import Call, constant
 from deltafix.rules.walk import alternatives, occurrences
 
 
-def keep(checked: CheckedProgram, made: Made) -> None:
+def keep(checked: CheckedProgram, draft: Draft) -> None:
     """Rewrite the relations of a program that join, drop or close their rows."""
     program = checked.program
     recursive = {name for s in checked.strata if s.recursive for name in s.relations}
@@ -49,7 +49,7 @@ def keep(checked: CheckedProgram, made: Made) -> None:
         way = program.keeps(declared.name)
         if not way:
             continue
-        work = _Keeping(checked, made, declared)
+        work = _Keeping(checked, draft, declared)
         if way == "eqrel":
             work.closed()
             continue
@@ -74,10 +74,10 @@ def _whole(merge: Merge) -> bool:
 class _Keeping:
     """One relation; `rows` are variables for one of its rows, `other` for another one."""
 
-    def __init__(self, checked: CheckedProgram, made: Made, declared: RelationDecl) -> None:
+    def __init__(self, checked: CheckedProgram, draft: Draft, declared: RelationDecl) -> None:
         self.checked = checked
         self.program: Program = checked.program
-        self.made = made
+        self.draft = draft
         self.declared = declared
         self.name = declared.name
         self.types = self.program.column_types(declared.name)
@@ -98,38 +98,38 @@ class _Keeping:
 
     def replace(self, **parts: object) -> None:
         """Change the relation's description."""
-        place = next(i for i, r in enumerate(self.made.relations) if r.name == self.name)
-        self.made.relations[place] = replace(self.made.relations[place], **parts)  # type: ignore[arg-type]
+        index = next(i for i, r in enumerate(self.draft.relations) if r.name == self.name)
+        self.draft.relations[index] = replace(self.draft.relations[index], **parts)  # type: ignore[arg-type]
 
     def raw(self) -> str:
         """The hidden relation of all rows; the clauses made so far are now for that."""
-        hidden = self.made.hide(self.types)
+        hidden = self.draft.hide(self.types)
         self.replace(entry=hidden)
-        self.made.clauses[:] = [
+        self.draft.clauses[:] = [
             replace(clause, head=hidden) if clause.head == self.name else clause
-            for clause in self.made.clauses
+            for clause in self.draft.clauses
         ]
         # An order that looks at its own relation sees the rows as they were derived.
         clauses, folds = self.ordering
         for number in clauses:
-            clause = self.made.clauses[number]
-            self.made.clauses[number] = replace(clause, body=self.reading(hidden, clause.body))
+            clause = self.draft.clauses[number]
+            self.draft.clauses[number] = replace(clause, body=self.reading(hidden, clause.body))
         for number in folds:
-            if self.made.folds[number].source == self.name:
-                self.made.folds[number] = replace(self.made.folds[number], source=hidden)
+            if self.draft.folds[number].source == self.name:
+                self.draft.folds[number] = replace(self.draft.folds[number], source=hidden)
         return hidden
 
     def reading(self, hidden: str, body: tuple[Literal, ...]) -> tuple[Literal, ...]:
         """A body that reads all rows where it would read the relation."""
         return tuple(
-            replace(one, relation=hidden)
-            if isinstance(one, Match | Absent) and one.relation == self.name
-            else one
-            for one in body
+            replace(literal, relation=hidden)
+            if isinstance(literal, Match | Absent) and literal.relation == self.name
+            else literal
+            for literal in body
         )
 
     def add(self, head: str, args: tuple[Argument, ...], *body: Literal) -> None:
-        self.made.clauses.append(Clause(head, args, body, self.rule))
+        self.draft.clauses.append(Clause(head, args, body, self.rule))
 
     def closed(self) -> None:
         """The least equivalence relation that contains the rows."""
@@ -167,37 +167,42 @@ class _Keeping:
                 continue
             for case in alternatives(typed.rule.body):
                 less, more, *rest = case
-                work = Flattening(self.program, typed, (self.rule, 0), self.made, occurrences(case))
-                one, two = (self.arguments(work, atom, self.types) for atom in (less, more))
+                work = Flattening(
+                    self.program, typed, (self.rule, 0), self.draft, occurrences(case)
+                )
+                less_args, more_args = (
+                    self.arguments(work, atom, self.types) for atom in (less, more)
+                )
                 work.recursion = self.recursion
-                work.context = (Match(self.name, one), Match(self.name, two))
-                begin, first = len(self.made.clauses), len(self.made.folds)
+                work.context = (Match(self.name, less_args), Match(self.name, more_args))
+                begin, first = len(self.draft.clauses), len(self.draft.folds)
                 for _ in work.bodies(tuple(rest)):
-                    yield Dominance(one, two, tuple(work.body), self.rule)
-                self.ordering[0].extend(range(begin, len(self.made.clauses)))
-                self.ordering[1].extend(range(first, len(self.made.folds)))
+                    yield Dominance(less_args, more_args, tuple(work.body), self.rule)
+                self.ordering[0].extend(range(begin, len(self.draft.clauses)))
+                self.ordering[1].extend(range(first, len(self.draft.folds)))
 
     def arguments(
         self, work: Flattening, atom: object, types: tuple[BaseType, ...]
     ) -> tuple[Argument, ...]:
         """The arguments of one of the two rows; `_` is a variable of its own."""
-        found = work.columns(atom)  # type: ignore[arg-type]  # the first two parts are atoms
+        columns = work.columns(atom)  # type: ignore[arg-type]  # the first two parts are atoms
         return tuple(
-            work.fresh(kind) if arg is None else arg for arg, kind in zip(found, types, strict=True)
+            work.fresh(kind) if arg is None else arg
+            for arg, kind in zip(columns, types, strict=True)
         )
 
     def chosen(self, merge: Choice) -> None:
         """Per value of a key the least row by columns, one key after another."""
         rows = self.raw()
-        for place, key in enumerate(merge.keys):
-            beaten = self.made.hide(self.types)
+        for number, key in enumerate(merge.keys):
+            beaten = self.draft.hide(self.types)
             rest = [column for column in range(len(self.types)) if column not in key]
             for first, column in enumerate(rest):
                 other = self.sharing((*key, *rest[:first]))
                 before = Compare("<", self.types[column], self.other[column], self.row[column])
                 self.add(beaten, self.row, Match(rows, self.row), Match(rows, other), before)
-            last = place == len(merge.keys) - 1
-            kept = self.name if last else self.made.hide(self.types)
+            last = number == len(merge.keys) - 1
+            kept = self.name if last else self.draft.hide(self.types)
             self.add(kept, self.row, Match(rows, self.row), Absent(beaten, self.row))
             rows = kept
 
@@ -214,11 +219,11 @@ class _Keeping:
         key = merge.key(len(self.types))
         head = list(self.row)
         body: list[Literal] = []
-        for one in merge.columns:
-            column = one.column
+        for joined in merge.columns:
+            column = joined.column
             args = (*(self.row[k] for k in key), self.row[column])
-            beaten = self.made.hide((*(self.types[k] for k in key), self.types[column]))
-            op = "<" if one.join == "min" else ">"
+            beaten = self.draft.hide((*(self.types[k] for k in key), self.types[column]))
+            op = "<" if joined.join == "min" else ">"
             better = Compare(op, self.types[column], self.other[column], self.row[column])
             mine = self.only((*key, column), self.row)
             theirs = tuple(
@@ -237,7 +242,7 @@ class _Keeping:
         """Rows that no other row dominates."""
         assert isinstance(merge, Subsumption)  # noqa: S101  the remaining kind
         rows = self.raw()
-        beaten = self.made.hide(self.types)
+        beaten = self.draft.hide(self.types)
         for order in merge.orders:
             for column, kind in enumerate(self.types):
                 less, more = order.less[column], order.more[column]

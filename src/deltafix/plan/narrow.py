@@ -76,13 +76,13 @@ def cut(outer: Flattening, target: Slot, whole: Slot, kind: BaseType) -> Iterato
 
 def cut_calls(body: Iterable[Literal]) -> dict[Literal, Apply | None]:
     """How the literals of a cut read: the last as the call with the value cut, the others not."""
-    made = {found.target: found for found in body if isinstance(found, Apply)}
+    calls = {call.target: call for call in body if isinstance(call, Apply)}
     read: dict[Literal, Apply | None] = {}
-    for last in made.values():
+    for last in calls.values():
         steps = [last]
         for functor, other in _CUTS.get((last.functor, last.args[1:]), ()):
             value = steps[-1].args[0]
-            step = made.get(value) if isinstance(value, Slot) else None
+            step = calls.get(value) if isinstance(value, Slot) else None
             if step is None or (functor and (functor, other) != (step.functor, step.args[1:])):
                 break
             steps.append(step)

@@ -37,7 +37,7 @@ from deltafix.errors import ProgramError
 from deltafix.plan.cache import Cache, numbered
 from deltafix.plan.clause import Absent, Clause, Fold, Literal, Match, Relation, Slot, slots_of
 from deltafix.plan.domains import ask_domains
-from deltafix.plan.flatten import Demand, Flattening, Made
+from deltafix.plan.flatten import Demand, Draft, Flattening
 from deltafix.plan.keep import keep
 from deltafix.plan.ranges import write_out_ranges
 from deltafix.rules.ast import Program, RelationDecl, Rule
@@ -70,12 +70,12 @@ class Core:
     )
     program: Program | None = field(default=None, compare=False, repr=False)
 
-    def refusal(self, found: Diagnostic) -> ProgramError:
+    def refusal(self, diagnostic: Diagnostic) -> ProgramError:
         """The error that refuses the program for a reason that only its core shows."""
         program = self.program
         text = None if program is None else program.source
         sources = {} if program is None or text is None else {program.path: text}
-        return ProgramError(render_all([found], sources), [found])
+        return ProgramError(render_all([diagnostic], sources), [diagnostic])
 
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.clauses, *self.folds)))
@@ -84,14 +84,14 @@ class Core:
 def normalize(checked: CheckedProgram, cache: Cache | None = None) -> Core:
     """The core of a checked program; rules that are the very ones of before are not read again."""
     program, cache = checked.program, Cache() if cache is None else cache
-    made = Made(
+    draft = Draft(
         schemas_of(program),
         [
             Relation(r.name, program.column_types(r.name), of=r.of, key=r.key)
             for r in program.relations
         ],
     )
-    made.hidden = cache.hidden
+    draft.hidden = cache.hidden
     recursions = Recursions(program, checked.strata)
     recursion = recursions.home
     again = Counter[int]()
@@ -100,24 +100,28 @@ def normalize(checked: CheckedProgram, cache: Cache | None = None) -> Core:
         kinds = cache.of("kinds", typed, (), partial(_kinds, rule))
         homes = tuple(recursion.get(head.relation, frozenset()) for head in rule.heads)
         multiplies = kinds.is_marked and recursions.multiply(rule)
-        read = partial(_said, program, made, number, typed, homes, multiplies=multiplies)
+        read = partial(_rule_draft, program, draft, number, typed, homes, multiplies=multiplies)
         # What `autoinc` gives follows from the calls before it.
         given = (homes, multiplies, again[id(typed)])
-        said = read() if kinds.counts else cache.of("flatten", typed, given, read)
+        added = read() if kinds.counts else cache.of("flatten", typed, given, read)
         again[id(typed)] += 1  # one rule said twice has hidden relations of its own each time
-        _add(made, said, number)
-    ask_domains(made, frozenset(name for name in recursion if program.keeps(name)))
-    keep(checked, made)
-    separate(made, cache)
-    write_out_ranges(made, program.word_size)
-    cache.hidden = made.hidden
+        _add(draft, added, number)
+    ask_domains(draft, frozenset(name for name in recursion if program.keeps(name)))
+    keep(checked, draft)
+    separate(draft, cache)
+    write_out_ranges(draft, program.word_size)
+    cache.hidden = draft.hidden
     return Core(
-        tuple(made.relations),
-        tuple(made.clauses),
-        tuple(made.folds),
-        made.demands,
-        made.apart,
-        {one.name: tuple(_indexes(one)) for one in program.relations if one.indexes},
+        tuple(draft.relations),
+        tuple(draft.clauses),
+        tuple(draft.folds),
+        draft.demands,
+        draft.apart,
+        {
+            relation.name: tuple(_indexes(relation))
+            for relation in program.relations
+            if relation.indexes
+        },
         program,
     )
 
@@ -133,71 +137,76 @@ def _kinds(rule: Rule) -> _Kinds:
     return _Kinds(counts(rule), is_marked(rule.body))
 
 
-def _said(
+def _rule_draft(
     program: Program,
-    made: Made,
+    draft: Draft,
     number: int,
     typed: Typed,
     homes: tuple[frozenset[str], ...],
     *,
     multiplies: bool,
-) -> Made:
+) -> Draft:
     """What one rule adds; `homes` are the recursions of its heads."""
     rule = typed.rule
-    said = Made(made.schemas, [], calls=made.calls, hidden=made.hidden)
+    added = Draft(draft.schemas, [], calls=draft.calls, hidden=draft.hidden)
     body = written_out(rule.body) if multiplies else rule.body
     for head, home in zip(rule.heads, homes, strict=True):
-        for place, case in enumerate(alternatives(body)):
+        for alternative, case in enumerate(alternatives(body)):
             total = occurrences((*rule.heads, *case))
-            flat = Flattening(program, typed, (number, place), said, total)
+            flat = Flattening(program, typed, (number, alternative), added, total)
             flat.recursion = home
             flat.clause(head, case)
-    made.hidden = said.hidden
-    return said
+    draft.hidden = added.hidden
+    return added
 
 
-def _add(made: Made, said: Made, number: int) -> None:
+def _add(draft: Draft, added: Draft, number: int) -> None:
     """Add what a rule says, which is now of this number."""
-    first = len(made.clauses)
-    made.relations += said.relations
-    made.clauses += [
-        one if one.rule == number else replace(one, rule=number) for one in said.clauses
+    first = len(draft.clauses)
+    draft.relations += added.relations
+    draft.clauses += [
+        clause if clause.rule == number else replace(clause, rule=number)
+        for clause in added.clauses
     ]
-    made.folds += said.folds
-    made.demands |= said.demands
-    made.asking |= {first + place: asks for place, asks in said.asking.items()}
+    draft.folds += added.folds
+    draft.demands |= added.demands
+    draft.asking |= {first + offset: asks for offset, asks in added.asking.items()}
 
 
 def _indexes(declared: RelationDecl) -> Iterator[tuple[int, ...]]:
     """The positions of the columns of each index; whole rows are found without one."""
     names = [column.name for column in declared.attributes]
-    for one in declared.indexes:
-        places = tuple(sorted({names.index(name) for name in one}))
-        if len(places) < len(names):
-            yield places
+    for index in declared.indexes:
+        columns = tuple(sorted({names.index(name) for name in index}))
+        if len(columns) < len(names):
+            yield columns
 
 
-def separate(made: Made, cache: Cache) -> None:
+def separate(draft: Draft, cache: Cache) -> None:
     """Set the parts of all clauses apart. Near linear in the clauses."""
-    read = [cache.read("separate", one, (), partial(_read_once, one)) for one in made.clauses]
-    clauses = [numbered(said, one) for (said, _), one in zip(read, made.clauses, strict=True)]
-    found = [tests for _, tests in read]
-    made.clauses[:] = clauses
-    if not any(found):
+    read = [
+        cache.read("separate", clause, (), partial(_read_once, clause)) for clause in draft.clauses
+    ]
+    clauses = [
+        numbered(rest, clause) for (rest, _), clause in zip(read, draft.clauses, strict=True)
+    ]
+    tests_of = [tests for _, tests in read]
+    draft.clauses[:] = clauses
+    if not any(tests_of):
         return
-    closed = _closed(made)
+    closed = _closed(draft)
     names: dict[tuple[Literal, ...], str] = {}
-    for number, (clause, parts) in enumerate(zip(clauses, found, strict=True)):
+    for number, (clause, parts) in enumerate(zip(clauses, tests_of, strict=True)):
         around = closed.get(clause.head, frozenset())
-        apart = [one for one in parts if around.isdisjoint(map(_read, one))]
+        apart = [part for part in parts if around.isdisjoint(map(_read, part))]
         for part in apart:
             if part not in names:
-                names[part] = cache.of("test", part, (), made.next_name)
-                made.relations.append(Relation(names[part], (), hidden=True))
-                made.clauses.append(Clause(names[part], (), part, clause.rule))
+                names[part] = cache.of("test", part, (), draft.next_name)
+                draft.relations.append(Relation(names[part], (), hidden=True))
+                draft.clauses.append(Clause(names[part], (), part, clause.rule))
         if apart:
             given = tuple(map(names.__getitem__, apart))
-            made.clauses[number] = cache.clause(
+            draft.clauses[number] = cache.clause(
                 "tests", clause, given, partial(_tested, clause, apart, given)
             )
 
@@ -209,15 +218,15 @@ def _tested(clause: Clause, parts: Sequence[tuple[Literal, ...]], names: Sequenc
     """
     tests = {part[0]: Match(name, ()) for part, name in zip(parts, names, strict=True)}
     rest = {literal for part in parts for literal in part[1:]}
-    body = tuple(tests.get(one, one) for one in clause.body if one not in rest)
+    body = tuple(tests.get(literal, literal) for literal in clause.body if literal not in rest)
     return replace(clause, body=body)
 
 
 def _read_once(clause: Clause) -> tuple[Clause, list[tuple[Literal, ...]]]:
     """The clause with each literal once, and its tests."""
     body = tuple(dict.fromkeys(clause.body))
-    said = clause if len(body) == len(clause.body) else replace(clause, body=body)
-    return said, _tests(said)
+    reduced = clause if len(body) == len(clause.body) else replace(clause, body=body)
+    return reduced, _tests(reduced)
 
 
 def _tests(clause: Clause) -> list[tuple[Literal, ...]]:
@@ -240,14 +249,18 @@ def _tests(clause: Clause) -> list[tuple[Literal, ...]]:
             join(slots)
     heads = {root(arg) for arg in clause.args if isinstance(arg, Slot)}
     parts: dict[object, list[Literal]] = {}
-    for place, literal in enumerate(clause.body):
+    for position, literal in enumerate(clause.body):
         slots = slots_of(literal)
-        key: object = root(slots[0]) if slots else place
+        key: object = root(slots[0]) if slots else position
         if key not in heads:
             parts.setdefault(key, []).append(literal)
-    found = [tuple(part) for part in parts.values() if any(map(_multiplies, part))]
-    near = any(_multiplies(one) for one in clause.body if not any(one in part for part in found))
-    return found if len(found) + near > 1 else []
+    tests = [tuple(part) for part in parts.values() if any(map(_multiplies, part))]
+    near = any(
+        _multiplies(literal)
+        for literal in clause.body
+        if not any(literal in part for part in tests)
+    )
+    return tests if len(tests) + near > 1 else []
 
 
 def _multiplies(literal: Literal) -> bool:
@@ -261,20 +274,22 @@ def _read(literal: Literal) -> str:
     return literal.relation if isinstance(literal, Match | Absent) else ""
 
 
-def _closed(made: Made) -> dict[str, frozenset[str]]:
+def _closed(draft: Draft) -> dict[str, frozenset[str]]:
     """By relation, its stratum, where that negates, joins or drops rows of its own."""
-    needed: dict[str, dict[str, None]] = {relation.name: {} for relation in made.relations}
-    for clause in made.clauses:
+    needed: dict[str, dict[str, None]] = {relation.name: {} for relation in draft.relations}
+    for clause in draft.clauses:
         for literal in clause.body:
             if isinstance(literal, Match | Absent):
                 needed[clause.head][literal.relation] = None
-    for fold in made.folds:
-        for name in fold.made:
+    for fold in draft.folds:
+        for name in fold.outputs:
             needed[name][fold.source] = None
     home = {name: frozenset(members) for members in components(needed) for name in members}
-    special = {relation.name for relation in made.relations if relation.merge is not None}
-    for clause in made.clauses:
-        if home[clause.head] & {one.relation for one in clause.body if isinstance(one, Absent)}:
+    special = {relation.name for relation in draft.relations if relation.merge is not None}
+    for clause in draft.clauses:
+        if home[clause.head] & {
+            literal.relation for literal in clause.body if isinstance(literal, Absent)
+        }:
             special.add(clause.head)
-    special.update(fold.relation for fold in made.folds if fold.source in home[fold.relation])
-    return {name: home[one] for one in special for name in home[one]}
+    special.update(fold.relation for fold in draft.folds if fold.source in home[fold.relation])
+    return {name: home[marked] for marked in special for name in home[marked]}

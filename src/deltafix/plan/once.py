@@ -36,20 +36,26 @@ _FOLDED = frozenset(("+", "-", "*"))
 
 def once(core: Core, cache: Cache) -> Core:
     """The core without terms that are there already. O(terms), for each nesting of them."""
-    read = (cache.clause("once", one, one.asks, partial(_once, one)) for one in core.clauses)
+    read = (
+        cache.clause("once", clause, clause.asks, partial(_once, clause)) for clause in core.clauses
+    )
     return replace(core, clauses=tuple(read))
 
 
 def _once(clause: Clause) -> Clause:
     while True:
-        atoms = (one for one in clause.body if isinstance(one, Match | Absent))
-        bound = {slot for one in atoms for slot in slots_of(one)}
-        targets = Counter(one.target for one in clause.body if isinstance(one, Apply))
+        atoms = (literal for literal in clause.body if isinstance(literal, Match | Absent))
+        bound = {slot for atom in atoms for slot in slots_of(atom)}
+        targets = Counter(literal.target for literal in clause.body if isinstance(literal, Apply))
         known: dict[object, Slot] = {}
         instead: dict[Slot, Argument] = {}
         body: list[Literal] = []
-        for place, literal in enumerate(clause.body):
-            if place >= clause.asks and isinstance(literal, Apply) and literal.target not in bound:
+        for position, literal in enumerate(clause.body):
+            if (
+                position >= clause.asks
+                and isinstance(literal, Apply)
+                and literal.target not in bound
+            ):
                 target = literal.target
                 value = _value(literal)
                 same = known.setdefault(replace(literal, target=_ANY), target)
@@ -65,7 +71,7 @@ def _once(clause: Clause) -> Clause:
         if not instead:
             return clause
         args = tuple(_put(arg, instead) for arg in clause.args)
-        clause = replace(clause, args=args, body=tuple(_with(one, instead) for one in body))
+        clause = replace(clause, args=args, body=tuple(_with(literal, instead) for literal in body))
 
 
 _ANY = Slot("")

@@ -83,9 +83,9 @@ def unique(relations: Iterable[Relation], folds: Iterable[Fold]) -> dict[str, tu
 
     A table's are what its declaration says. They decide what is looked up when, not what is found.
     """
-    found = {one.name: tuple(sorted(one.key)) for one in relations if one.key}
+    keys = {relation.name: tuple(sorted(relation.key)) for relation in relations if relation.key}
     valued = (fold for fold in folds if fold.group and fold.has_value)
-    return found | {fold.relation: tuple(range(len(fold.group))) for fold in valued}
+    return keys | {fold.relation: tuple(range(len(fold.group))) for fold in valued}
 
 
 def variant(
@@ -108,11 +108,11 @@ class _Builder:
         self.indexes = indexes
         self.turns = turns
         self.nodes: list[Node | None] = []
-        self.made: dict[frozenset[int], int] = {}
+        self.numbers: dict[frozenset[int], int] = {}
         self.slots = [frozenset(slots_of(literal)) for literal in clause.body]
         self.states = [sees(layer, clause, trigger, at) for at in range(len(clause.body))]
         numbered = list(enumerate(clause.body))
-        self.tests = frozenset(n for n, one in numbered if not isinstance(one, Match))
+        self.tests = frozenset(n for n, literal in numbered if not isinstance(literal, Match))
         self.last = asked_last(clause.body)
         self.readers: dict[Slot, list[int]] = {}
         for position, slots in enumerate(self.slots):
@@ -178,10 +178,10 @@ class _Builder:
 
     def node(self, todo: frozenset[int], bound: Set[Slot]) -> int:
         """The node for what is left to do; nodes are shared between orders."""
-        if todo in self.made:
-            return self.made[todo]
+        if todo in self.numbers:
+            return self.numbers[todo]
         number = len(self.nodes)
-        self.made[todo] = number
+        self.numbers[todo] = number
         self.nodes.append(None)
         known = set(bound)
         tests = self.waiting(todo, known)
@@ -204,27 +204,27 @@ class _Builder:
         """A literal found by an index, where these variables are known; it binds all of its own."""
         literal = self.clause.body[position]
         assert isinstance(literal, Match)  # noqa: S101  checks are done, matches are left
-        place = position, index, self.slots[position] & known
-        found = self.joined.get(place)
-        if found is None:
+        key = position, index, self.slots[position] & known
+        joined = self.joined.get(key)
+        if joined is None:
             keys = tuple(arg for arg in (literal.args[c] for c in index) if arg is not None)
             rest = [c for c in range(len(literal.args)) if c not in index]
-            found = self.joined[place] = keys, _binding(literal.args, rest, set(place[2]))
-        return Candidate(position, literal, self.states[position], index, *found, child)
+            joined = self.joined[key] = keys, _binding(literal.args, rest, set(key[2]))
+        return Candidate(position, literal, self.states[position], index, *joined, child)
 
     def check(self, position: int, known: set[Slot]) -> Check:
         """A check that is ready; `known` grows by the variable it binds, if it binds one."""
-        place = position, self.slots[position] & known
-        found = self.tested.get(place)
-        if found is None:
+        key = position, self.slots[position] & known
+        check = self.tested.get(key)
+        if check is None:
             literal = self.clause.body[position]
             assert not isinstance(literal, Match)  # noqa: S101  matches are no checks
             slot = ready(literal, known)
             binds = slot if isinstance(slot, Slot) else None
-            found = self.tested[place] = Check(literal, self.states[position], binds)
-        if found.binds is not None:
-            known.add(found.binds)
-        return found
+            check = self.tested[key] = Check(literal, self.states[position], binds)
+        if check.binds is not None:
+            known.add(check.binds)
+        return check
 
     def calls(self, position: int, calls: Iterable[Apply], known: set[Slot]) -> Iterator[Check]:
         """What a literal is turned into; `known` grows by what that binds."""
@@ -250,18 +250,18 @@ class _Builder:
         A constructor is turned only when nothing can run as it stands, and what is asked last is
         asked when `is_last`. Near linear in the literals that read what becomes known.
         """
-        found: list[Check] = []
+        checks: list[Check] = []
         while True:
-            before = len(found)
+            before = len(checks)
             if (position := waiting.next()) is not None:
-                found.append(self.check(position, known))
+                checks.append(self.check(position, known))
             elif self.turns and (way := waiting.turned(self.readers, known)):
-                found.extend(self.calls(*way, known))
+                checks.extend(self.calls(*way, known))
             elif is_last and (position := waiting.next(is_last=True)) is not None:
-                found.append(self.check(position, known))
+                checks.append(self.check(position, known))
             else:
-                return found
-            new = {one.binds for one in found[before:] if one.binds is not None}
+                return checks
+            new = {check.binds for check in checks[before:] if check.binds is not None}
             self.learn(new, known, waiting, matches)
 
     def learn(
@@ -315,16 +315,16 @@ class _Builder:
         self, options: list[tuple[int, Match, tuple[int, ...]]]
     ) -> list[tuple[int, tuple[int, ...]]]:
         """Options of a re-derivation: those with an index, or one new index on the best."""
-        found = []
+        chosen = []
         for position, literal, columns in options:
             if len(columns) == len(literal.args):
-                found.append((position, columns))
+                chosen.append((position, columns))
                 continue
             usable = self.indexes.within(literal.relation, columns)
             if usable is not None:
-                found.append((position, usable))
-        if found or not options:
-            return found
+                chosen.append((position, usable))
+        if chosen or not options:
+            return chosen
         lower = [o for o in options if o[1].relation not in self.layer.relations] or options
         position, literal, columns = max(lower, key=lambda o: len(o[2]))
         if columns:
@@ -355,7 +355,7 @@ class _Waiting:
         if stands is not False:
             makes = stands is not True or not isinstance(literal, Compare)
             heappush(self.ready[position in self.last], (makes, position))
-        elif _is_made(literal):
+        elif _is_construction(literal):
             heappush(self.unready, position)
 
     def next(self, *, is_last: bool = False) -> int | None:
@@ -378,8 +378,8 @@ class _Waiting:
         while self.unready:
             position = heappop(self.unready)
             literal = self.body[position]
-            near = {one for slot in slots_of(literal) for one in readers[slot]}
-            others = (self.body[one] for one in sorted(near & self.tests))
+            near = {reader for slot in slots_of(literal) for reader in readers[slot]}
+            others = (self.body[reader] for reader in sorted(near & self.tests))
             if position in self.tests and (calls := turned(literal, others, known)):
                 return position, calls
         return None
@@ -414,7 +414,9 @@ def asked_last(body: Sequence[Literal]) -> frozenset[int]:
     An atom is found by what its columns hold, as it is or in a record; by what was computed of its
     own columns none is. What stands before such a call, about the same atoms, comes before it.
     """
-    partial = [n for n, one in enumerate(body) if isinstance(one, Apply) and one.partial]
+    partial = [
+        n for n, literal in enumerate(body) if isinstance(literal, Apply) and literal.partial
+    ]
     if not partial:
         return frozenset()
     home: dict[Slot, Slot] = {}
@@ -424,18 +426,18 @@ def asked_last(body: Sequence[Literal]) -> frozenset[int]:
             home[slot] = slot = home[above]
         return slot
 
-    for one in body:
-        if _is_made(one) or (isinstance(one, Compare) and one.op == "="):
-            for slot in (slots := slots_of(one)):
+    for literal in body:
+        if _is_construction(literal) or (isinstance(literal, Compare) and literal.op == "="):
+            for slot in (slots := slots_of(literal)):
                 home[root(slot)] = root(slots[0])
     atoms: dict[Slot, set[int]] = {}
     makers: dict[Slot, list[int]] = {}
-    for position, one in enumerate(body):
-        if isinstance(one, Match):
-            for slot in slots_of(one):
+    for position, literal in enumerate(body):
+        if isinstance(literal, Match):
+            for slot in slots_of(literal):
                 atoms.setdefault(root(slot), set()).add(position)
-        elif isinstance(one, Apply) and not _is_made(one):
-            makers.setdefault(root(one.target), []).append(position)
+        elif isinstance(literal, Apply) and not _is_construction(literal):
+            makers.setdefault(root(literal.target), []).append(position)
 
     def behind(position: int) -> Iterator[Slot]:
         """The variables of atoms that a call's value is computed of."""
@@ -448,10 +450,10 @@ def asked_last(body: Sequence[Literal]) -> frozenset[int]:
                 else:
                     rest += makers.get(slot, ())
 
-    found = {target for target in makers if target in atoms}
+    targets = {target for target in makers if target in atoms}
     keys = [
         maker
-        for target in found
+        for target in targets
         for maker in makers[target]
         if any(not atoms[target] <= atoms[slot] for slot in behind(maker))
     ]
@@ -478,16 +480,16 @@ def _binding(
     args: tuple[Argument | None, ...], columns: range | list[int], known: set[Slot]
 ) -> tuple[tuple[int, Argument, bool], ...]:
     """What matching a row's columns binds and tests; adds the bound variables to `known`."""
-    found = []
+    bindings = []
     for column in columns:
         arg = args[column]
         if arg is None:
             continue
         binds = isinstance(arg, Slot) and arg not in known
-        found.append((column, arg, binds))
+        bindings.append((column, arg, binds))
         if isinstance(arg, Slot):
             known.add(arg)
-    return tuple(found)
+    return tuple(bindings)
 
 
 def ready(literal: Compare | Apply | Absent, known: Set[Slot]) -> Slot | bool:
@@ -517,12 +519,12 @@ def turned(literal: Literal, others: Iterable[Literal], known: Set[Slot]) -> tup
     `others` are the literals that wait beside it: a value is made once all its fields are known,
     and each of those is read by a literal of its own.
     """
-    if not isinstance(literal, Apply) or not _is_made(literal):
+    if not isinstance(literal, Apply) or not _is_construction(literal):
         return ()
-    return _made(literal, others, known) if literal.fields else _read(literal, known)
+    return _constructed(literal, others, known) if literal.fields else _read(literal, known)
 
 
-def _is_made(literal: Literal) -> bool:
+def _is_construction(literal: Literal) -> bool:
     """Whether it is between a value and its fields."""
     return isinstance(literal, Apply) and literal.functor[0] in "[$"
 
@@ -532,15 +534,15 @@ def _read(literal: Apply, known: Set[Slot]) -> tuple[Apply, ...]:
     if literal.target not in known:
         return ()
     width, name = len(literal.args), literal.functor
-    places = {arg: n for n, arg in enumerate(literal.args) if isinstance(arg, Slot)}
+    columns = {arg: n for n, arg in enumerate(literal.args) if isinstance(arg, Slot)}
     return tuple(
         Apply(slot, f"{name}.{n}", (literal.target,), (literal.result,), literal.types[n], width)
-        for slot, n in places.items()
+        for slot, n in columns.items()
         if slot not in known
     )
 
 
-def _made(literal: Apply, others: Iterable[Literal], known: Set[Slot]) -> tuple[Apply, ...]:
+def _constructed(literal: Apply, others: Iterable[Literal], known: Set[Slot]) -> tuple[Apply, ...]:
     """The value whose fields are all known."""
     (source,) = literal.args
     if not isinstance(source, Slot) or source in known:
@@ -551,9 +553,9 @@ def _made(literal: Apply, others: Iterable[Literal], known: Set[Slot]) -> tuple[
         if isinstance(other, Apply) and other.args == (source,) and other.target in known
     }
     name, _, _ = literal.functor.rpartition(".")
-    found = [fields.get(f"{name}.{n}") for n in range(literal.fields)]
-    read = [one for one in found if one is not None]
-    if len(read) < len(found):
+    by_field = [fields.get(f"{name}.{n}") for n in range(literal.fields)]
+    read = [call for call in by_field if call is not None]
+    if len(read) < len(by_field):
         return ()
-    kinds = tuple(one.result for one in read)
-    return (Apply(source, name, tuple(one.target for one in read), kinds, literal.types[0]),)
+    kinds = tuple(call.result for call in read)
+    return (Apply(source, name, tuple(call.target for call in read), kinds, literal.types[0]),)

@@ -40,48 +40,48 @@ if TYPE_CHECKING:
 
 def pipelined(core: Core) -> frozenset[str]:
     """The relations of a core that are not kept. O(literals of the core and of these relations)."""
-    types = {one.name: one.types for one in core.relations}
+    types = {relation.name: relation.types for relation in core.relations}
     folds = defaultdict[str, list[Fold]](list)
     for fold in core.folds:
         folds[fold.source].append(fold)
     named = {*core.demands, *core.apart, *core.apart.values(), *core.indexes}
-    found = {
-        one.name
-        for one in core.relations
-        if one.name in folds
-        and all(fold.is_total(types) for fold in folds[one.name])
-        and (one.hidden or one.of)
-        and not (one.merge or one.entry or one.is_range or one.is_domain)
-        and one.name not in named
+    candidates = {
+        relation.name
+        for relation in core.relations
+        if relation.name in folds
+        and all(fold.is_total(types) for fold in folds[relation.name])
+        and (relation.hidden or relation.of)
+        and not (relation.merge or relation.entry or relation.is_range or relation.is_domain)
+        and relation.name not in named
     }
-    found -= {one.entry for one in core.relations}
-    found -= {name for fold in core.folds for name in fold.made}
+    candidates -= {relation.entry for relation in core.relations}
+    candidates -= {name for fold in core.folds for name in fold.outputs}
     clauses = defaultdict[str, list[Clause]](list)
-    for clause in core.clauses if found else ():
-        if clause.head in found:
+    for clause in core.clauses if candidates else ():
+        if clause.head in candidates:
             clauses[clause.head].append(clause)
-        found.difference_update(
-            one.relation for one in clause.body if isinstance(one, Match | Absent)
+        candidates.difference_update(
+            literal.relation for literal in clause.body if isinstance(literal, Match | Absent)
         )
-    keys = _keys(core.relations, core.folds) if found else {}
-    return frozenset(name for name in found if _has_one_derivation(clauses[name], keys))
+    keys = _keys(core.relations, core.folds) if candidates else {}
+    return frozenset(name for name in candidates if _has_one_derivation(clauses[name], keys))
 
 
 def _keys(relations: Iterable[Relation], folds: Iterable[Fold]) -> dict[str, tuple[int, ...]]:
     """By relation the columns that tell its rows apart, where not all are needed."""
-    found = {one.name: one.key for one in relations if one.key}
+    keys = {relation.name: relation.key for relation in relations if relation.key}
     for fold in folds:
         if fold.has_value:
-            found[fold.relation] = tuple(range(len(fold.group)))
-    return found
+            keys[fold.relation] = tuple(range(len(fold.group)))
+    return keys
 
 
 def _has_one_derivation(clauses: Sequence[Clause], keys: Mapping[str, tuple[int, ...]]) -> bool:
     """Whether no two derivations, by one clause or by two, have the same row."""
     return (
         bool(clauses)
-        and all(_names_its_rows(one, keys) for one in clauses)
-        and all(_differ(one, other) for one, other in combinations(clauses, 2))
+        and all(_names_its_rows(clause, keys) for clause in clauses)
+        and all(_differ(first, second) for first, second in combinations(clauses, 2))
     )
 
 
@@ -117,9 +117,9 @@ def _is_known(arg: Argument | None, known: set[Slot]) -> bool:
     return isinstance(arg, Code) or arg in known
 
 
-def _differ(one: Clause, other: Clause) -> bool:
+def _differ(clause: Clause, other: Clause) -> bool:
     """Whether some column is one constant by one clause, and another by the other."""
-    pairs = zip(one.args, other.args, strict=True)
+    pairs = zip(clause.args, other.args, strict=True)
     return any(
         isinstance(mine, Code) and isinstance(yours, Code) and mine != yours
         for mine, yours in pairs

@@ -31,56 +31,56 @@ from deltafix.plan.clause import (
     Match,
     Slot,
 )
-from deltafix.plan.flatten import Made
+from deltafix.plan.flatten import Draft
 
 _START, _END, _STEP, _AT, _NEXT, _SUM = map(Slot, ("start", "end", "step", "at", "next", "sum"))
 _KEY = (_START, _END, _STEP)
 
 
-def write_out_ranges(made: Made, bits: int) -> None:
+def write_out_ranges(draft: Draft, bits: int) -> None:
     """Replace every `range` in the clauses of a program. Linear in what it adds."""
-    clauses, made.clauses = made.clauses, []
+    clauses, draft.clauses = draft.clauses, []
     for clause in clauses:
-        made.clauses.append(_written_out(clause, made, bits))
+        draft.clauses.append(_written_out(clause, draft, bits))
 
 
-def _written_out(clause: Clause, made: Made, bits: int) -> Clause:
+def _written_out(clause: Clause, draft: Draft, bits: int) -> Clause:
     waiting = [lit for lit in clause.body if isinstance(lit, Apply) and lit.functor == "range"]
     if not waiting:
         return clause
     body: list[Literal] = [literal for literal in clause.body if literal not in waiting]
     while waiting:
         known, _ = evaluable(body)
-        ready = next(found for found in waiting if not unbound(found.args, known))
+        ready = next(call for call in waiting if not unbound(call.args, known))
         waiting.remove(ready)
-        body.append(_numbers(ready, known, clause, made, bits))
+        body.append(_numbers(ready, known, clause, draft, bits))
     asks = sum(literal in body for literal in clause.body[: clause.asks])
     return replace(clause, body=tuple(body), asks=asks)
 
 
 def _numbers(
-    term: Apply, known: tuple[Literal, ...], clause: Clause, made: Made, bits: int
+    term: Apply, known: tuple[Literal, ...], clause: Clause, draft: Draft, bits: int
 ) -> Match:
     """The literal that joins the numbers of a range, and the clauses behind it."""
     kind = term.result
-    demand, numbers = made.hide((kind,) * 3), made.hide((kind,) * 4, is_range=True)
+    demand, numbers = draft.hide((kind,) * 3), draft.hide((kind,) * 4, is_range=True)
     start, end, *given = term.args
     rule = clause.rule
     body = known
     if given:
-        made.clauses.append(Clause(demand, (start, end, given[0]), body, rule))
+        draft.clauses.append(Clause(demand, (start, end, given[0]), body, rule))
     else:
         for op, step in (("<=", 1), (">", -1)):
             code = Code(_constant(step, kind, bits), kind)
             test = Compare(op, kind, start, end)
-            made.clauses.append(Clause(demand, (start, end, code), (*body, test), rule))
+            draft.clauses.append(Clause(demand, (start, end, code), (*body, test), rule))
     key = Match(demand, _KEY)
     zero = Code(_constant(0, kind, bits), kind)
     tests = (*_counted(kind), Compare("=", kind, _STEP, zero), Compare("!=", kind, _START, _END))
-    made.clauses.append(Clause(numbers, (*_KEY, _START), (key, *tests), rule))
+    draft.clauses.append(Clause(numbers, (*_KEY, _START), (key, *tests), rule))
     for ahead, behind, way in (("<", ">", _up(kind, bits)), (">", "<", _down(kind, bits))):
         tests = (*way, *_counted(kind), Compare(ahead, kind, _START, _END))
-        made.clauses.append(Clause(numbers, (*_KEY, _START), (key, *tests), rule))
+        draft.clauses.append(Clause(numbers, (*_KEY, _START), (key, *tests), rule))
         following: tuple[Literal, ...] = (
             Match(numbers, (*_KEY, _AT)),
             *way,
@@ -88,7 +88,7 @@ def _numbers(
             Compare(ahead, kind, _NEXT, _END),
             Compare(behind, kind, _NEXT, _AT),
         )
-        made.clauses.append(Clause(numbers, (*_KEY, _NEXT), following, rule))
+        draft.clauses.append(Clause(numbers, (*_KEY, _NEXT), following, rule))
     return Match(numbers, (start, end, given[0] if given else None, term.target))
 
 

@@ -65,14 +65,14 @@ def edits(
     return tuple(gone), tuple(came)
 
 
-def same_layer(one: Layer, other: Layer) -> bool:
+def same_layer(layer: Layer, other: Layer) -> bool:
     """Whether two strata say the same of the same relations."""
 
     def plain(layer: Layer) -> Layer:
         merges = tuple((name, _unplaced(merge)) for name, merge in layer.merges)
         return replace(layer, clauses=(), merges=merges)
 
-    return plain(one) == plain(other) and edits(one.clauses, other.clauses) == ((), ())
+    return plain(layer) == plain(other) and edits(layer.clauses, other.clauses) == ((), ())
 
 
 def renamed(core: Core, before: Core, cache: Cache) -> Core:
@@ -81,11 +81,11 @@ def renamed(core: Core, before: Core, cache: Cache) -> Core:
     The cache is the one that the core was made with, and has the digests of both after that.
     """
     known = cache.words if cache.core is before else _said(before, Cache())
-    said = _said(core, cache)
-    names = _named_alike(core, said, before, known)
-    made = with_names(core, names.__getitem__, cache)
-    cache.core, cache.words = made, {names[name]: words for name, words in said.items()}
-    return made
+    digests = _said(core, cache)
+    names = _named_alike(core, digests, before, known)
+    named = with_names(core, names.__getitem__, cache)
+    cache.core, cache.words = named, {names[name]: words for name, words in digests.items()}
+    return named
 
 
 def named_alike(core: Core, before: Core) -> dict[str, str]:
@@ -98,12 +98,17 @@ def named_alike(core: Core, before: Core) -> dict[str, str]:
 
 
 def _named_alike(
-    core: Core, said: Mapping[str, str], before: Core, known: Mapping[str, str]
+    core: Core, digests: Mapping[str, str], before: Core, known: Mapping[str, str]
 ) -> dict[str, str]:
     names = {relation.name: relation.name for relation in core.relations if not relation.hidden}
-    twice = {words for one in (said, known) for words, n in Counter(one.values()).items() if n > 1}
-    mine, theirs = _said_and_read(core, said, twice), _said_and_read(before, known, twice)
-    for new, old in ((mine, theirs), (said, known)):
+    twice = {
+        words
+        for words_of in (digests, known)
+        for words, n in Counter(words_of.values()).items()
+        if n > 1
+    }
+    mine, theirs = _said_and_read(core, digests, twice), _said_and_read(before, known, twice)
+    for new, old in ((mine, theirs), (digests, known)):
         taken = set(names.values())
         same = (name for name, words in new.items() if old.get(name) == words)
         names |= {name: name for name in same if name not in names and name not in taken}
@@ -116,52 +121,52 @@ def _named_alike(
             if name not in names and free.get(words):
                 names[name] = free[words].pop(0)
     taken = set(names.values())
-    for name, words in said.items():
+    for name, words in digests.items():
         if name not in names:
-            found = f"~{words}" if _NUMBERED.match(name) else name
-            while found in taken:
-                found += "'"
-            names[name] = found
-            taken.add(found)
+            candidate = f"~{words}" if _NUMBERED.match(name) else name
+            while candidate in taken:
+                candidate += "'"
+            names[name] = candidate
+            taken.add(candidate)
     return names
 
 
-def _said_and_read(core: Core, said: Mapping[str, str], twice: Set[str]) -> Mapping[str, str]:
+def _said_and_read(core: Core, digests: Mapping[str, str], twice: Set[str]) -> Mapping[str, str]:
     """What each hidden relation says; where that is said twice, with the clauses that read it.
 
     Or two would change places, and a rule that reads one of them were another.
     """
-    twins = {name for name, words in said.items() if words in twice}
+    twins = {name for name, words in digests.items() if words in twice}
     if not twins:
-        return said
+        return digests
     readers: dict[str, list[str]] = {name: [] for name in twins}
     for fold in core.folds:
         if fold.source in twins:
-            readers[fold.source].append(repr((said.get(fold.relation, fold.relation), fold.op)))
+            readers[fold.source].append(repr((digests.get(fold.relation, fold.relation), fold.op)))
     for clause in core.clauses:
-        read = {one.relation for one in clause.body if isinstance(one, Match | Absent)}
+        read = {literal.relation for literal in clause.body if isinstance(literal, Match | Absent)}
         for name in read & twins:
-            called = {**said, name: "*"}
+            called = {**digests, name: "*"}
             head, *body = _parts(clause)
-            found: list[Part] = []
+            parts: list[Part] = []
             for (kind, *rest), args in (head, *body):
                 if kind in _RELATIONAL:
                     rest = [called.get(str(rest[0]), rest[0])]  # noqa: PLW2901
-                found.append(((kind, *rest), args))
-            readers[name].append(repr(_arranged(found[:1], found[1:])))
+                parts.append(((kind, *rest), args))
+            readers[name].append(repr(_arranged(parts[:1], parts[1:])))
     return {
         name: f"{words} {_digest(sorted(readers[name]))}" if name in twins else words
-        for name, words in said.items()
+        for name, words in digests.items()
     }
 
 
-def same_rule(one: Rule | Dominates, other: Rule | Dominates) -> bool:
+def same_rule(rule: Rule | Dominates, other: Rule | Dominates) -> bool:
     """Whether two rules differ in their name, names of variables and order of the body at most."""
-    if one == other:
+    if rule == other:
         return True
-    (heads, body), (others, rest) = _conjuncts(one), _conjuncts(other)
+    (heads, body), (others, rest) = _conjuncts(rule), _conjuncts(other)
     near = [h.relation for h in heads] == [h.relation for h in others] and len(body) == len(rest)
-    return near and _rule_form(one) == _rule_form(other)
+    return near and _rule_form(rule) == _rule_form(other)
 
 
 def _conjuncts(rule: Rule | Dominates) -> tuple[tuple[Atom, ...], tuple[Formula, ...]]:
@@ -172,20 +177,20 @@ def _conjuncts(rule: Rule | Dominates) -> tuple[tuple[Atom, ...], tuple[Formula,
 def _rule_form(rule: Rule | Dominates) -> object:
     """A rule as `_form` has a clause; what stands in a group or aggregate keeps its order."""
     heads, body = _conjuncts(rule)
-    one = apart(Rule(heads, conjunction(body)))
+    separated = apart(Rule(heads, conjunction(body)))
 
     def part(formula: Formula) -> Part:
-        found: list[Slot] = []
+        slots: list[Slot] = []
 
         def leaf(term: Leaf) -> Term:
             if not isinstance(term, Var):
                 return term
-            found.append(Slot(term.name))
+            slots.append(Slot(term.name))
             return replace(term, name="")
 
-        return (repr(map_formula(formula, leaf)),), tuple(found)
+        return (repr(map_formula(formula, leaf)),), tuple(slots)
 
-    heads, body = _conjuncts(one)
+    heads, body = _conjuncts(separated)
     return _arranged(list(map(part, heads)), list(map(part, body)))
 
 
@@ -215,8 +220,8 @@ def _part(literal: Literal) -> Part:
         return (type(literal).__name__, literal.relation), literal.args
     if isinstance(literal, Compare):
         return ("Compare", literal.op, literal.type), (literal.left, literal.right)
-    what = ("Apply", literal.functor, literal.types, literal.result)
-    return what, (literal.target, *literal.args)
+    form = ("Apply", literal.functor, literal.types, literal.result)
+    return form, (literal.target, *literal.args)
 
 
 def _parts(clause: Clause) -> list[Part]:
@@ -232,7 +237,7 @@ def _numbered(parts: Iterable[Part]) -> tuple[object, ...]:
             return slots.setdefault(arg, len(slots))
         return None if arg is None else (arg.type, repr(arg.value))
 
-    return tuple((what, tuple(map(shown, args))) for what, args in parts)
+    return tuple((form, tuple(map(shown, args))) for form, args in parts)
 
 
 def _spelled(clause: Clause) -> object:
@@ -246,7 +251,7 @@ def spelled_without_name(clause: Clause) -> tuple[Any, ...]:
 
 def _outline(clause: Clause) -> object:
     """What clauses of one form have in common, told quickly: their literals without arguments."""
-    return clause.head, tuple(sorted(repr(what) for what, _ in _parts(clause)))
+    return clause.head, tuple(sorted(repr(form) for form, _ in _parts(clause)))
 
 
 def _form(clause: Clause) -> object:
@@ -261,24 +266,27 @@ def _arranged(heads: list[Part], body: list[Part]) -> object:
     Variables are told apart by where they stand, again and again; of those that nothing tells
     apart the first is told apart by decree.
     """
-    args = (arg for _, found in (*heads, *body) for arg in found)
+    args = (arg for _, part_args in (*heads, *body) for arg in part_args)
     slots = dict.fromkeys(arg for arg in args if isinstance(arg, Slot))
     colors = dict.fromkeys(slots, 0)
 
     def colored(part: Part) -> str:
-        what, args = part
+        form, args = part
         shown = [colors[a] if isinstance(a, Slot) else a and (a.type, repr(a.value)) for a in args]
-        return repr((what, shown))
+        return repr((form, shown))
 
     def refine() -> None:
         while True:
             seen: dict[Slot, list[str]] = {slot: [str(colors[slot])] for slot in slots}
             for part in (*heads, *body):
                 spelled = colored(part)
-                for place, arg in enumerate(part[1]):
+                for position, arg in enumerate(part[1]):
                     if isinstance(arg, Slot):
-                        seen[arg].append(f"{place} {spelled}")
-            signs = {slot: repr((found[0], sorted(found[1:]))) for slot, found in seen.items()}
+                        seen[arg].append(f"{position} {spelled}")
+            signs = {
+                slot: repr((occurrences[0], sorted(occurrences[1:])))
+                for slot, occurrences in seen.items()
+            }
             ranks = {sign: rank for rank, sign in enumerate(sorted(set(signs.values())))}
             if len(ranks) == len(set(colors.values())):
                 return
@@ -306,41 +314,45 @@ def _said(core: Core, cache: Cache) -> dict[str, str]:
     One in which given rows lie is that of its relation, however much another says the same. What
     says what it did when the cache was asked last, and reads only such, is not read again.
     """
-    homes = {one.entry: one.name for one in core.relations}
+    homes = {relation.entry: relation.name for relation in core.relations}
     homes |= {home: name for name, home in core.apart.items()}
-    derives: dict[str, list[Clause]] = {one.name: [] for one in core.relations if one.hidden}
+    derives: dict[str, list[Clause]] = {
+        relation.name: [] for relation in core.relations if relation.hidden
+    }
     for clause in core.clauses:
         if clause.head in derives:
             derives[clause.head].append(clause)
-    folds = {name: (fold, place) for fold in core.folds for place, name in enumerate(fold.made)}
-    said: dict[str, Said] = {}
+    folds = {
+        name: (fold, position) for fold in core.folds for position, name in enumerate(fold.outputs)
+    }
+    records: dict[str, Said] = {}
     for relation in core.relations:
         if relation.hidden:
             name = relation.name
-            fold, place = folds.get(name, (None, 0))
+            fold, position = folds.get(name, (None, 0))
             folded = fold and (fold.source, fold.group, fold.value, fold.fields, fold.op)
             clauses = derives[name]
-            ids = tuple([(id(one.args), id(one.body)) for one in clauses])
-            sign = (_kind(relation), homes.get(name), folded, place, ids)
+            ids = tuple([(id(clause.args), id(clause.body)) for clause in clauses])
+            sign = (_kind(relation), homes.get(name), folded, position, ids)
             before = cache.said.get(name)
             is_known = before is not None and before.sign == sign
-            said[name] = before if is_known and before else Said(sign, clauses, [])
-    changed = [name for name, one in said.items() if not one.words]
+            records[name] = before if is_known and before else Said(sign, clauses, [])
+    changed = [name for name, entry in records.items() if not entry.words]
     readers: dict[str, list[str]] = {}
-    for name, one in said.items():
-        for read in one.reads():
+    for name, entry in records.items():
+        for read in entry.reads():
             readers.setdefault(read, []).append(name)
     for name in changed:  # which grows
         for reader in readers.get(name, ()):
-            if said[reader].words:
-                said[reader] = said[reader]._replace(words=[])
+            if records[reader].words:
+                records[reader] = records[reader]._replace(words=[])
                 changed.append(reader)
-    cache.made += len(changed)
-    cache.said = said
-    forms = {name: [*map(spelled_without_name, said[name].clauses)] for name in changed}
+    cache.misses += len(changed)
+    cache.said = records
+    forms = {name: [*map(spelled_without_name, records[name].clauses)] for name in changed}
 
     def word(name: str, level: int) -> str:
-        return said[name].words[level] if name in said else name
+        return records[name].words[level] if name in records else name
 
     def inside(form: tuple[Any, ...], level: int) -> object:
         return tuple(
@@ -349,14 +361,14 @@ def _said(core: Core, cache: Cache) -> dict[str, str]:
         )
 
     for name in changed:
-        said[name].words.append(_digest(said[name].sign[:2]))
+        records[name].words.append(_digest(records[name].sign[:2]))
     for level in range(_DEPTH):
         for name in changed:
-            kind, home, folded, place, _ = said[name].sign
+            kind, home, folded, position, _ = records[name].sign
             bodies = sorted(repr(inside(form, level)) for form in forms[name])
             of = folded and (word(folded[0], level), *folded[1:])
-            said[name].words.append(_digest(((kind, home), bodies, of, place)))
-    return {name: one.words[-1] for name, one in said.items()}
+            records[name].words.append(_digest(((kind, home), bodies, of, position)))
+    return {name: entry.words[-1] for name, entry in records.items()}
 
 
 class Said(NamedTuple):
@@ -371,26 +383,30 @@ class Said(NamedTuple):
         if self.sign[2]:
             yield self.sign[2][0]
         for clause in self.clauses:
-            yield from (one.relation for one in clause.body if isinstance(one, Match | Absent))
+            yield from (
+                literal.relation for literal in clause.body if isinstance(literal, Match | Absent)
+            )
 
 
 def _kind(relation: Relation) -> object:
     return relation.types, relation.is_range, relation.is_domain, str(relation.merge)
 
 
-def _digest(said: object) -> str:
-    return blake2b(repr(said).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+def _digest(content: object) -> str:
+    return blake2b(repr(content).encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 def with_names(core: Core, name_of: Callable[[str], str], cache: Cache | None = None) -> Core:
     """The core with its relations under other names."""
-    changed = {one.name for one in core.relations if name_of(one.name) != one.name}
+    changed = {
+        relation.name for relation in core.relations if name_of(relation.name) != relation.name
+    }
     if not changed:
         return core
     cache = Cache() if cache is None else cache
 
     def named(clause: Clause) -> Clause:
-        read = [one.relation for one in clause.body if isinstance(one, Match | Absent)]
+        read = [literal.relation for literal in clause.body if isinstance(literal, Match | Absent)]
         if clause.head not in changed and changed.isdisjoint(read):
             return clause
         names = name_of(clause.head), *map(name_of, read)
@@ -400,8 +416,10 @@ def with_names(core: Core, name_of: Callable[[str], str], cache: Cache | None = 
 
     def body(literals: tuple[Literal, ...]) -> tuple[Literal, ...]:
         return tuple(
-            replace(one, relation=name_of(one.relation)) if isinstance(one, Match | Absent) else one
-            for one in literals
+            replace(literal, relation=name_of(literal.relation))
+            if isinstance(literal, Match | Absent)
+            else literal
+            for literal in literals
         )
 
     def merged(merge: Merge | None) -> Merge | None:
@@ -416,24 +434,24 @@ def with_names(core: Core, name_of: Callable[[str], str], cache: Cache | None = 
         core,
         relations=tuple(
             replace(
-                one,
-                name=name_of(one.name),
-                entry=one.entry and name_of(one.entry),
-                merge=merged(one.merge),
+                relation,
+                name=name_of(relation.name),
+                entry=relation.entry and name_of(relation.entry),
+                merge=merged(relation.merge),
             )
-            if one.name in changed or one.entry or one.merge
-            else one
-            for one in core.relations
+            if relation.name in changed or relation.entry or relation.merge
+            else relation
+            for relation in core.relations
         ),
         clauses=tuple(map(named, core.clauses)),
         folds=tuple(
             replace(
-                one,
-                relation=name_of(one.relation),
-                source=name_of(one.source),
-                present=one.present and name_of(one.present),
+                fold,
+                relation=name_of(fold.relation),
+                source=name_of(fold.source),
+                present=fold.present and name_of(fold.present),
             )
-            for one in core.folds
+            for fold in core.folds
         ),
         demands=mapped(core.demands),
         apart={name_of(name): name_of(home) for name, home in core.apart.items()},

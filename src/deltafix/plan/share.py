@@ -46,23 +46,23 @@ def share(core: Core, cache: Cache | None = None) -> Core:
     cache = Cache() if cache is None else cache
     core = once(core, cache)
     while names := _doubles(core):
-        kept = {one.name: one.name for one in core.relations}
+        kept = {relation.name: relation.name for relation in core.relations}
         known = with_names(core, (kept | names).__getitem__, cache)
         core = replace(
             known,
             relations=tuple(
-                one
-                for was, one in zip(core.relations, known.relations, strict=True)
+                relation
+                for was, relation in zip(core.relations, known.relations, strict=True)
                 if was.name not in names
             ),
             clauses=tuple(
-                one
-                for was, one in zip(core.clauses, known.clauses, strict=True)
+                clause
+                for was, clause in zip(core.clauses, known.clauses, strict=True)
                 if was.head not in names
             ),
             folds=tuple(
-                one
-                for was, one in zip(core.folds, known.folds, strict=True)
+                fold
+                for was, fold in zip(core.folds, known.folds, strict=True)
                 if was.relation not in names
             ),
         )
@@ -82,21 +82,21 @@ def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     the alternative that gives it 0 comes to nothing beside `sale(s, _, _)`. A hidden relation or a
     part of a view that has the groups alone (`some(s) :- sale(s, _, _)`) says the same.
     """
-    folds = {name: one for one in core.folds for name in one.made if one.group}
+    folds = {name: fold for fold in core.folds for name in fold.outputs if fold.group}
     groups_of = _projections(core, {fold.source for fold in folds.values()})
 
-    def said(clause: Clause) -> Clause | None:
+    def simplified(clause: Clause) -> Clause | None:
         """The clause, if it has any rows; what its folds are is all else that counts."""
         read = [(name, folds[name]) for name in _relations(clause) if name in folds]
         if not read:
             return clause
         own = tuple(home[clause.head] == home[fold.source] for _, fold in read)
         given = (
-            clause.asks, own, *((name, one.source, one.group) for name, one in read),
+            clause.asks, own, *((name, fold.source, fold.group) for name, fold in read),
             *((name, groups_of.get(name)) for name in _relations(clause)),
         )  # fmt: skip
-        found = cache.read("implied", clause, given, partial(without, clause))
-        return found and numbered(found, clause)
+        reduced = cache.read("implied", clause, given, partial(without, clause))
+        return reduced and numbered(reduced, clause)
 
     def without(clause: Clause) -> Clause | None:
         groups: set[tuple[str, tuple[tuple[int, Argument], ...]]] = set()
@@ -114,24 +114,24 @@ def _without_implied(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
             )
             if isinstance(literal, Match):
                 groups.add((fold.source, group))
-            elif any(_includes(one, fold.source, group, groups_of) for one in clause.body):
+            elif any(_includes(other, fold.source, group, groups_of) for other in clause.body):
                 return None
         body = [
             literal
-            for place, literal in enumerate(clause.body)
+            for position, literal in enumerate(clause.body)
             if not isinstance(literal, Match)
-            or place < clause.asks
+            or position < clause.asks
             or _said(literal, used, groups_of) not in groups
         ]
         return clause if len(body) == len(clause.body) else replace(clause, body=tuple(body))
 
-    clauses = [one for one in map(said, core.clauses) if one is not None]
+    clauses = [clause for clause in map(simplified, core.clauses) if clause is not None]
     unread = {*groups_of, *(fold.present for fold in core.folds)} & _read(core.clauses)
     unread -= {*_read(clauses), *core.demands, *core.apart.values(), *core.indexes}
     return replace(
         core,
-        relations=tuple(one for one in core.relations if one.name not in unread),
-        clauses=tuple(one for one in clauses if one.head not in unread),
+        relations=tuple(relation for relation in core.relations if relation.name not in unread),
+        clauses=tuple(clause for clause in clauses if clause.head not in unread),
         folds=tuple(
             replace(fold, present=None) if fold.present in unread else fold for fold in core.folds
         ),
@@ -143,7 +143,7 @@ def _read(clauses: Iterable[Clause]) -> set[str]:
 
 
 def _relations(clause: Clause) -> Iterator[str]:
-    return (one.relation for one in clause.body if isinstance(one, Match | Absent))
+    return (literal.relation for literal in clause.body if isinstance(literal, Match | Absent))
 
 
 def _projections(core: Core, sources: Set[str]) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -151,15 +151,19 @@ def _projections(core: Core, sources: Set[str]) -> dict[str, tuple[str, tuple[in
 
     Rows are given to none of them.
     """
-    heads = Counter(one.head for one in core.clauses)
-    own = {one.name for one in core.relations if (one.of or one.hidden) and not one.merge}
-    found = {}
+    heads = Counter(clause.head for clause in core.clauses)
+    own = {
+        relation.name
+        for relation in core.relations
+        if (relation.of or relation.hidden) and not relation.merge
+    }
+    projections = {}
     for clause in core.clauses:
         if heads[clause.head] == 1 and clause.head in own and clause.head not in sources:
-            said = _projection(clause)
-            if said is not None and said[0] in sources:
-                found[clause.head] = said
-    return found
+            projection = _projection(clause)
+            if projection is not None and projection[0] in sources:
+                projections[clause.head] = projection
+    return projections
 
 
 _Groups: TypeAlias = Mapping[str, tuple[str, tuple[int, ...]]]
@@ -201,45 +205,47 @@ def _with_groups(core: Core, home: Mapping[str, int], cache: Cache) -> Core:
     what a rule asks of whether one has a row: how often these are derived is nobody's to ask. A
     subquery's sum stands beside the question whether there is a row; both say the same body.
     """
-    parts = {one.name for one in core.relations if one.of}
+    parts = {relation.name for relation in core.relations if relation.of}
     # SQL's sums are reducers of their own; a group that a rule of a text negates stays as it is.
     sums = {fold.source for fold in core.folds if fold.op.startswith("@@")}
-    asked = {one.name for one in core.relations if one.hidden}
+    hidden = {relation.name for relation in core.relations if relation.hidden}
     known: dict[tuple[str, tuple[int, ...]], tuple[str, list[int | None]]] = {}
     for fold in core.folds:
         if fold.has_value and not fold.is_always_there:
-            said = fold.source, tuple(sorted(fold.group))
+            key = fold.source, tuple(sorted(fold.group))
             if fold.present is not None:
-                known[said] = fold.present, [*fold.group]
+                known[key] = fold.present, [*fold.group]
             else:
-                known.setdefault(said, (fold.relation, [*fold.group, None]))
+                known.setdefault(key, (fold.relation, [*fold.group, None]))
     if not known or not (parts or sums):
         return core
-    heads = Counter(one.head for one in core.clauses)
+    heads = Counter(clause.head for clause in core.clauses)
     bodies = _bodies(core, heads)
 
     def reading(clause: Clause, name: str, args: tuple[Argument | None, ...]) -> Clause:
-        made = partial(replace, clause, body=(Match(name, args),))
-        return cache.clause("groups", clause, (name, args), made)
+        make = partial(replace, clause, body=(Match(name, args),))
+        return cache.clause("groups", clause, (name, args), make)
 
     def read(clause: Clause) -> Clause:
-        if heads[clause.head] > 1 or not (clause.head in parts or clause.head in asked):
+        if heads[clause.head] > 1 or not (clause.head in parts or clause.head in hidden):
             return clause
-        same = bodies.get(spelled_without_name(clause)) if clause.head in asked else None
+        same = bodies.get(spelled_without_name(clause)) if clause.head in hidden else None
         if same is not None and home[clause.head] != home[same.source]:
             if same.present is not None:
                 return reading(clause, same.present, clause.args)
             return reading(clause, same.relation, (*clause.args, None))
-        found = _projection(clause)
-        if found is None or home[clause.head] == home[found[0]]:
+        projection = _projection(clause)
+        if projection is None or home[clause.head] == home[projection[0]]:
             return clause
-        if clause.head not in parts and found[0] not in sums:
+        if clause.head not in parts and projection[0] not in sums:
             return clause
-        source, columns = found
+        source, columns = projection
         name, group = known.get((source, tuple(sorted(columns))), ("", []))
         if not name:
             return clause
-        args = tuple(None if one is None else clause.args[columns.index(one)] for one in group)
+        args = tuple(
+            None if column is None else clause.args[columns.index(column)] for column in group
+        )
         return reading(clause, name, args)
 
     return replace(core, clauses=tuple(map(read, core.clauses)))
@@ -251,13 +257,13 @@ def _bodies(core: Core, heads: Mapping[str, int]) -> dict[object, Fold]:
     for fold in core.folds:
         if fold.op.startswith("@@") and fold.has_value and heads[fold.source] == 1:
             folds.setdefault(fold.source, []).append(fold)
-    found: dict[object, Fold] = {}
+    bodies: dict[object, Fold] = {}
     for clause in core.clauses if folds else ():
         for fold in folds.get(clause.head, ()):
             group = tuple(clause.args[column] for column in fold.group)
             if not clause.asks:
-                found.setdefault(spelled_without_name(replace(clause, args=group)), fold)
-    return found
+                bodies.setdefault(spelled_without_name(replace(clause, args=group)), fold)
+    return bodies
 
 
 def _projection(clause: Clause) -> tuple[str, tuple[int, ...]] | None:
@@ -266,8 +272,12 @@ def _projection(clause: Clause) -> tuple[str, tuple[int, ...]] | None:
     `0 = 0`, by which a negated literal is a group of its own, says nothing, and a new name of a
     column no more than the column.
     """
-    body = [one for one in clause.body if not (isinstance(one, Compare) and _is_true(one))]
-    literals = [one for one in body if isinstance(one, Match)]
+    body = [
+        literal
+        for literal in clause.body
+        if not (isinstance(literal, Compare) and _is_true(literal))
+    ]
+    literals = [literal for literal in body if isinstance(literal, Match)]
     if clause.asks or len(literals) != 1:
         return None
     (literal,) = literals
@@ -275,15 +285,15 @@ def _projection(clause: Clause) -> tuple[str, tuple[int, ...]] | None:
     if len({*slots}) < len(slots) or not all(isinstance(arg, Slot) for arg in slots):
         return None
     columns: dict[Argument, Argument] = {slot: slot for slot in slots}
-    for one in body:
-        if one is literal:
+    for other in body:
+        if other is literal:
             continue
-        if not isinstance(one, Compare) or one.op != "=":
+        if not isinstance(other, Compare) or other.op != "=":
             return None
-        new = [side for side in (one.left, one.right) if side not in columns]
+        new = [side for side in (other.left, other.right) if side not in columns]
         if len(new) != 1 or not isinstance(new[0], Slot):
             return None
-        columns[new[0]] = columns[one.right if new[0] == one.left else one.left]
+        columns[new[0]] = columns[other.right if new[0] == other.left else other.left]
     args = [columns.get(arg) for arg in clause.args]
     if None in args or len({*args}) < len(args):
         return None
@@ -296,37 +306,43 @@ def _is_true(literal: Compare) -> bool:
 
 def _doubles(core: Core) -> dict[str, str]:
     """The names of relations that another one, by name, stands for."""
-    named = {*core.demands, *core.apart.values(), *(one.entry for one in core.relations)}
-    merges = (one.merge for one in core.relations if isinstance(one.merge, Subsumption))
+    named = {*core.demands, *core.apart.values(), *(relation.entry for relation in core.relations)}
+    merges = (
+        relation.merge for relation in core.relations if isinstance(relation.merge, Subsumption)
+    )
     for order in (order for merge in merges for order in merge.orders):
-        named.update(one.relation for one in order.body if isinstance(one, Match | Absent))
+        named.update(
+            literal.relation for literal in order.body if isinstance(literal, Match | Absent)
+        )
     free = {
-        one.name: one.types
-        for one in core.relations
-        if one.hidden and not (one.is_range or one.is_domain or one.merge) and one.name not in named
+        relation.name: relation.types
+        for relation in core.relations
+        if relation.hidden
+        and not (relation.is_range or relation.is_domain or relation.merge)
+        and relation.name not in named
     }
-    said: dict[str, list[object]] = {}
+    clauses_of: dict[str, list[object]] = {}
     for clause in core.clauses:
         if clause.head in free:
-            said.setdefault(clause.head, []).append(
+            clauses_of.setdefault(clause.head, []).append(
                 (clause.rule, clause.asks, spelled_without_name(clause))
             )
     first: dict[object, str] = {}
     doubles: dict[str, str] = {}
-    for name, clauses in said.items():
+    for name, clauses in clauses_of.items():
         other = first.setdefault((free[name], tuple(clauses)), name)
         if other != name:
             doubles[name] = other
     folds: dict[object, Fold] = {}
     for fold in core.folds:
-        if not free.keys() >= {*fold.made}:
+        if not free.keys() >= {*fold.outputs}:
             continue
-        types = tuple(free[name] for name in fold.made)
+        types = tuple(free[name] for name in fold.outputs)
         of = folds.setdefault(
             (types, fold.source, fold.group, fold.value, fold.fields, fold.op), fold
         )
         if of is not fold:
-            doubles.update(zip(fold.made, of.made, strict=True))
+            doubles.update(zip(fold.outputs, of.outputs, strict=True))
     _keep_apart(core, doubles)
     return doubles
 
@@ -334,16 +350,16 @@ def _doubles(core: Core) -> dict[str, str]:
 def _keep_apart(core: Core, doubles: dict[str, str]) -> None:
     """Strike those that would make one literal of two in a clause: each has a row in its proof."""
     for clause in core.clauses:
-        found = [one for one in clause.body if isinstance(one, Match)]
-        if doubles.keys().isdisjoint(one.relation for one in found):
+        matches = [match for match in clause.body if isinstance(match, Match)]
+        if doubles.keys().isdisjoint(match.relation for match in matches):
             continue
         seen: set[tuple[str, object]] = set()
-        for one in found:
-            literal = doubles.get(one.relation, one.relation), one.args
+        for match in matches:
+            literal = doubles.get(match.relation, match.relation), match.args
             if literal in seen:
-                doubles.pop(one.relation, None)
+                doubles.pop(match.relation, None)
             seen.add(literal)
     for fold in core.folds:  # it goes whole or not at all
-        if not doubles.keys() >= {*fold.made}:
-            for name in fold.made:
+        if not doubles.keys() >= {*fold.outputs}:
+            for name in fold.outputs:
                 doubles.pop(name, None)

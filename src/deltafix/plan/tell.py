@@ -13,34 +13,34 @@ from deltafix.plan.explain import Explanation
 
 def tell(explanation: Explanation) -> str:
     """The explanation as lines, each with its newline."""
-    lines = [line for one in explanation["relations"] for line in _relation(one)]
+    lines = [line for relation in explanation["relations"] for line in _relation(relation)]
     for number, stratum in enumerate(explanation["strata"], start=1):
         lines.append("")
         lines.extend(_stratum(number, stratum))
     return "".join(f"{line}\n" for line in lines)
 
 
-def _relation(one: dict[str, Any]) -> Iterator[str]:
-    rows = "" if one["rows"] is None else f", {_count(one['rows'], 'row')}"
-    hidden = ", made by the planner" if one["hidden"] else ""
-    keeps = f", {one['keeps']}" if one["keeps"] else ""
-    yield f"relation {one['name']}({', '.join(one['types'])}){hidden}{keeps}{rows}"
-    for index in one["indexes"]:
+def _relation(relation: dict[str, Any]) -> Iterator[str]:
+    rows = "" if relation["rows"] is None else f", {_count(relation['rows'], 'row')}"
+    hidden = ", made by the planner" if relation["hidden"] else ""
+    keeps = f", {relation['keeps']}" if relation["keeps"] else ""
+    yield f"relation {relation['name']}({', '.join(relation['types'])}){hidden}{keeps}{rows}"
+    for index in relation["indexes"]:
         keys = "" if index["keys"] is None else f", {_count(index['keys'], 'key')}"
         yield f"  index on {_columns(index['columns'])}{keys}; serves"
         yield from (f"    {use}" for use in index["serves"] or ["groups of an aggregate"])
 
 
-def _stratum(number: int, one: dict[str, Any]) -> Iterator[str]:
-    recursive = " (recursive)" if one["recursive"] else ""
-    yield f"stratum {number}: {', '.join(one['relations'])}{recursive}"
-    if one["pipelined"]:
+def _stratum(number: int, stratum: dict[str, Any]) -> Iterator[str]:
+    recursive = " (recursive)" if stratum["recursive"] else ""
+    yield f"stratum {number}: {', '.join(stratum['relations'])}{recursive}"
+    if stratum["pipelined"]:
         yield "  its rows go into aggregates as they are derived, and are not kept"
-    yield from (f"  {line}" for line in one["fold"])
-    if one["outside"]:
+    yield from (f"  {line}" for line in stratum["fold"])
+    if stratum["outside"]:
         yield "  outside the kernel:"
-        yield from (f"    {line}" for line in one["outside"])
-    for rule in one["rules"]:
+        yield from (f"    {line}" for line in stratum["outside"])
+    for rule in stratum["rules"]:
         named = f" {rule['name']}" if rule["name"] else ""
         yield f"  rule {rule['rule']}{named}: {rule['clause']}"
         for delta in rule["deltas"]:

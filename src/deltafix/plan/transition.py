@@ -63,19 +63,19 @@ def transition(old: Plan, new: Plan, moved: AbstractSet[str], *, first: bool) ->
         first: nothing was evaluated yet: all strata are fresh.
     """
     built = {**old.indexes, **new.indexes}
-    there = {name: list(columns) for name, columns in built.items()}
-    indexes = Indexes(there, unique(new.relations, new.folds.values()))
+    existing = {name: list(columns) for name, columns in built.items()}
+    indexes = Indexes(existing, unique(new.relations, new.folds.values()))
     before = {} if first else {frozenset(s.relations): n for n, s in enumerate(old.stages)}
     stages: list[Stage] = []
     fresh: set[int] = set()
     kept: dict[int, int] = {}
     for number, stage in enumerate(new.stages):
-        place = before.get(frozenset(stage.relations))
-        was = None if place is None or moved & set(stage.relations) else old.stages[place]
+        old_number = before.get(frozenset(stage.relations))
+        was = None if old_number is None or moved & set(stage.relations) else old.stages[old_number]
         if was is not None and _goes_on(was, stage):
             stages.append(stage)
-            if stage.outside is not None and place is not None:
-                kept[number] = place
+            if stage.outside is not None and old_number is not None:
+                kept[number] = old_number
         elif was is None or not (_is_plain(was) and _is_plain(stage)):
             fresh.add(number)
             # The kernel skips a stratum without rules and recursion: it has nothing to forget.
@@ -84,13 +84,15 @@ def transition(old: Plan, new: Plan, moved: AbstractSet[str], *, first: bool) ->
         else:
             stages.append(_edited(was, stage, indexes))
     fresh |= _with_their_folds(old, new, fresh)
-    kept = {number: place for number, place in kept.items() if number not in fresh}
+    kept = {number: old_number for number, old_number in kept.items() if number not in fresh}
     names = {relation.name for relation in new.relations}
-    retired = [] if first else [one for one in old.relations if one.name not in names]
+    retired = (
+        [] if first else [relation for relation in old.relations if relation.name not in names]
+    )
     for relation in retired:
         fresh.add(len(stages))
         stages.append(Stage((relation.name,), True, (), (), (), (), ()))
-    columns = {name: tuple(found) for name, found in indexes.columns.items()}
+    columns = {name: tuple(sets) for name, sets in indexes.columns.items()}
     after = replace(new, indexes={name: columns[name] for name in names})
     signals = tuple(Relation(name, (), hidden=True) for name in SIGNALS)
     during = Plan(
@@ -110,24 +112,24 @@ def _with_their_folds(old: Plan, new: Plan, fresh: AbstractSet[int]) -> set[int]
     that was kept and is no more, or the other way round, would go into it a second time.
     """
     turned = old.pipelined ^ new.pipelined
-    found: set[int] = set()
+    anew: set[int] = set()
     sources = {stage.relations[0]: n for n, stage in enumerate(new.stages) if stage.is_pipelined}
     for number, fold in new.folds.items():
         if fold.source in turned:
-            found.add(number)
-        if fold.source in sources and (number in fresh or number in found):
-            found.add(sources[fold.source])
-    return found
+            anew.add(number)
+        if fold.source in sources and (number in fresh or number in anew):
+            anew.add(sources[fold.source])
+    return anew
 
 
 def is_same(old: Plan, new: Plan) -> bool:
     """Whether what holds by one plan does by the other, support for support, where it lies."""
-    places = {frozenset(stage.relations): stage for stage in old.stages}
+    before = {frozenset(stage.relations): stage for stage in old.stages}
     return (
         {*old.relations} == {*new.relations}
         and old.given == new.given
-        and places.keys() == {frozenset(stage.relations) for stage in new.stages}
-        and all(_goes_on(places[frozenset(stage.relations)], stage) for stage in new.stages)
+        and before.keys() == {frozenset(stage.relations) for stage in new.stages}
+        and all(_goes_on(before[frozenset(stage.relations)], stage) for stage in new.stages)
     )
 
 
@@ -159,7 +161,7 @@ def _edited(was: Stage, stage: Stage, indexes: Indexes) -> Stage:
     layer = Layer(stage.relations, stage.clauses, was.recursive or stage.recursive)
     new = set(map(id, came))
     lower = (
-        *(found for found in stage.lower if id(found.clause) not in new),
+        *(variant for variant in stage.lower if id(variant.clause) not in new),
         *(_guarded(layer, replace(clause, rule=-1), GONE, indexes) for clause in gone),
         *(_guarded(layer, clause, COME, indexes) for clause in came),
     )
@@ -192,22 +194,22 @@ def rule_changes(old: Program, new: Program) -> dict[RuleChange, Said]:
 
     Linear in the programs, and quadratic in the rules that differ.
     """
-    found: dict[RuleChange, Said] = {}
-    for sign, one, other in ((-1, old, new), (1, new, old)):
-        shown, others = _shown(one), _shown(other)
+    changes: dict[RuleChange, Said] = {}
+    for sign, program, other in ((-1, old, new), (1, new, old)):
+        shown, others = _shown(program), _shown(other)
         rest = [rule for text, rule in others.items() if text not in shown]
         for text, rule in shown.items():
             if text not in others and not any(same_rule(rule, like) for like in rest):
-                found[RuleChange(sign, text)] = rule
-    return found
+                changes[RuleChange(sign, text)] = rule
+    return changes
 
 
 def _shown(program: Program) -> dict[str, Said]:
-    found: dict[str, Said] = {}
+    rules: dict[str, Said] = {}
     for rule in program.rules:
         bare = replace(rule, name="")
-        found[show_rule(bare)] = bare
+        rules[show_rule(bare)] = bare
     for order in program.orders:
         plain = replace(order, name="")
-        found[show_order(plain)] = plain
-    return found
+        rules[show_order(plain)] = plain
+    return rules

@@ -44,7 +44,7 @@ from deltafix.rules.apart import plain_name
 from deltafix.rules.ast import And, Atom, Formula, Program, Rule, conjunction
 from deltafix.rules.check import typed
 from deltafix.rules.functors import CONSTRAINTS, INFIX
-from deltafix.rules.logical import functor_kinds, told
+from deltafix.rules.logical import functor_kinds, in_user_terms
 from deltafix.rules.passes.magic import executable
 from deltafix.rules.schemas import row_schemas
 from deltafix.rules.show import show_formula, show_rule, show_term
@@ -135,7 +135,9 @@ class Words:
             if run is checked.program:
                 self.rules = [show_rule(rule) for rule in program.rules]
             else:
-                self.rules = [_as_written(told(rule, self._written_columns)) for rule in run.rules]
+                self.rules = [
+                    _as_written(in_user_terms(rule, self._written_columns)) for rule in run.rules
+                ]
         self.strata: dict[str, int] = {}
         self.folds: dict[str, Fold] = {}
         self.falling: set[str] = set()
@@ -149,12 +151,12 @@ class Words:
                 continue
             fold = stage.outside.layer.fold
             if fold is not None:
-                self.folds.update(dict.fromkeys(fold.made, fold))
+                self.folds.update(dict.fromkeys(fold.outputs, fold))
             else:
                 self.strata.update(dict.fromkeys(stage.relations, number))
                 self.falling |= stage.outside.layer.falling
                 folds = stage.outside.layer.folds
-                self.folds.update((name, inner) for inner in folds for name in inner.made)
+                self.folds.update((name, inner) for inner in folds for name in inner.outputs)
                 self.founded.update(stage.relations if folds else ())
         self.plain = self._plain()
         self.run = run

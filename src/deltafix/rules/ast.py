@@ -288,14 +288,16 @@ class Program:
 
     @cached_property
     def _relations(self) -> dict[str, RelationDecl]:
-        return {one.name: one for one in reversed(self.relations)}  # the first of two counts
+        return {
+            relation.name: relation for relation in reversed(self.relations)
+        }  # the first of two counts
 
     def base_type(self, type_name: str) -> BaseType:
         """The base type behind a type name. Raises KeyError for an undeclared type."""
-        found = self._base_types.get(type_name)
-        if found is None:
-            found = self._base_types[type_name] = self._base_type(self.kind(type_name))
-        return found
+        base = self._base_types.get(type_name)
+        if base is None:
+            base = self._base_types[type_name] = self._base_type(self.kind(type_name))
+        return base
 
     @cached_property
     def _base_types(self) -> dict[str, BaseType]:
@@ -339,13 +341,13 @@ class Program:
 
     @cached_property
     def _types(self) -> dict[str, TypeDecl]:
-        return {one.name: one for one in reversed(self.types)}
+        return {declared.name: declared for declared in reversed(self.types)}
 
     @property
     def named(self) -> dict[str, Rule | Dominates]:
         """The rules and subsumptions that `.rule` names, by name. O(rules)."""
-        said: list[Rule | Dominates] = [*self.rules, *self.orders]
-        return {rule.name: rule for rule in said if rule.name}
+        listed: list[Rule | Dominates] = [*self.rules, *self.orders]
+        return {rule.name: rule for rule in listed if rule.name}
 
     @property
     def word_size(self) -> int:
@@ -356,9 +358,14 @@ class Program:
     def kinds(self) -> frozenset[str]:
         """The kinds of all columns, fields, arguments and results. KeyError for an unknown type."""
         named = [
-            *(one.type for relation in self.relations for one in relation.attributes),
-            *(one.type for kind in self.types for b in kind.branches for one in b.fields),
-            *(one.type for functor in self.functors for one in functor.arguments),
+            *(attribute.type for relation in self.relations for attribute in relation.attributes),
+            *(
+                attribute.type
+                for kind in self.types
+                for b in kind.branches
+                for attribute in b.fields
+            ),
+            *(attribute.type for functor in self.functors for attribute in functor.arguments),
             *(functor.result for functor in self.functors),
         ]
         return frozenset(map(self.kind, dict.fromkeys(named)))
@@ -369,7 +376,7 @@ class Program:
 
     @cached_property
     def _functors(self) -> dict[str, FunctorDecl]:
-        return {one.name: one for one in reversed(self.functors)}
+        return {functor.name: functor for functor in reversed(self.functors)}
 
     def keeps(self, name: str) -> str:
         """What a relation does to the rows derived for it; empty if it keeps them all.

@@ -93,11 +93,11 @@ class Builder:
 
     def attributes(self, name: str, columns: Mapping[str, Column]) -> tuple[ast.Attribute, ...]:
         """Columns or fields with their types."""
-        found = []
+        attributes = []
         for column, kind in columns.items():
             plain, join = (kind.type, kind.join) if isinstance(kind, Joined) else (kind, "")
-            found.append(ast.Attribute(column, self._type(name, column, plain), join, here()))
-        return tuple(found)
+            attributes.append(ast.Attribute(column, self._type(name, column, plain), join, here()))
+        return tuple(attributes)
 
     def _type(self, relation: str, column: str, kind: object) -> str:
         if isinstance(kind, str):
@@ -109,7 +109,7 @@ class Builder:
             return f"{self._type(relation, column, inner)}?"
         base = _COLUMNS.get(kind) if isinstance(kind, type) else None
         if base is None:
-            valid = ", ".join(one.__name__ for one in _COLUMNS)
+            valid = ", ".join(column_type.__name__ for column_type in _COLUMNS)
             raise TypeError(
                 f"column {column!r} of {relation!r} has type {kind!r}; valid: {valid}, one of them "
                 "| None, or a type's name such as 'unsigned' or 'decimal(10, 2)'"
@@ -158,7 +158,9 @@ class Builder:
 
     def facts(self, relation: ast.RelationDecl, rows: Iterable[Sequence[Value]]) -> None:
         """One fact per row."""
-        may_lack = {n for n, one in enumerate(relation.attributes) if one.type.endswith("?")}
+        may_lack = {
+            n for n, attribute in enumerate(relation.attributes) if attribute.type.endswith("?")
+        }
         for row in rows:
             terms = (
                 (value,) if n in may_lack and value is not None else value
@@ -170,7 +172,7 @@ class Builder:
     @contextmanager
     def forgotten(self) -> Iterator[None]:
         """What is written inside is taken back at the end."""
-        held = {one.name: copy(getattr(self, one.name)) for one in fields(self)}
+        held = {field.name: copy(getattr(self, field.name)) for field in fields(self)}
         try:
             yield
         finally:
@@ -219,7 +221,7 @@ def close_builder(outer: Token[Builder | None]) -> None:
 
 def current_builder(builder: Builder | None = None) -> Builder:
     """The builder of the open `with` block. Raises ProgramError outside one."""
-    found = builder or _open.get()
-    if found is None or found.closed:
+    opened = builder or _open.get()
+    if opened is None or opened.closed:
         raise ProgramError("no program is open: write this inside `with deltafix.Program() as p:`")
-    return found
+    return opened

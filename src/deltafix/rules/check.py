@@ -82,11 +82,11 @@ def looked_at(program: ast.Program) -> tuple[tuple[Diagnostic, ...], tuple[Typed
     `typed` does not look at these again for as long as that is held.
     """
     diagnostics, rules, _, _ = _run(program)
-    if any(one.severity == "error" for one in diagnostics):
+    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
         return diagnostics, ()
     now = _Around(program)
     pairs = zip(program.rules, rules, strict=True)
-    return diagnostics, tuple(now.note(rule, one) for rule, one in pairs)
+    return diagnostics, tuple(now.note(rule, typed_rule) for rule, typed_rule in pairs)
 
 
 def typed(program: ast.Program) -> CheckedProgram:
@@ -101,15 +101,15 @@ def typed(program: ast.Program) -> CheckedProgram:
             "deltafix.reactive.fixpoint(program), which follows them"
         )
     now = _Around(program)
-    known = {id(rule): found for rule in program.rules if (found := now.found(rule)) is not None}
+    known = {id(rule): before for rule in program.rules if (before := now.recall(rule)) is not None}
     diagnostics, rules, orders, strata_found = _run(program, known)
-    errors = [found for found in diagnostics if found.severity == "error"]
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
     if errors:
         sources = {} if program.source is None else {program.path: program.source}
         raise ProgramError(render_all(errors, sources), errors)
     noted = [known.get(id(r)) or now.note(r, t) for r, t in zip(program.rules, rules, strict=True)]
-    calls = (name for one in (*noted, *orders) for name in one.logical)
-    plain = erased(program, [one.rule for one in noted], calls)
+    calls = (name for typed_rule in (*noted, *orders) for name in typed_rule.logical)
+    plain = erased(program, [typed_rule.rule for typed_rule in noted], calls)
     return CheckedProgram(plain, tuple(noted), strata_found, orders)
 
 
@@ -127,33 +127,37 @@ class _Around:
 
     def __init__(self, program: ast.Program) -> None:
         self.rest = program.lattices, program.pragmas
-        self.declared: dict[str, object] = {f"@{one.name}": one for one in program.functors}
-        self.declared |= {f"<{one.name}>": one for one in reversed(program.types)}
-        self.declared |= {one.name: one for one in reversed(program.relations)}
+        self.declared: dict[str, object] = {
+            f"@{functor.name}": functor for functor in program.functors
+        }
+        self.declared |= {f"<{declared.name}>": declared for declared in reversed(program.types)}
+        self.declared |= {relation.name: relation for relation in reversed(program.relations)}
         self.declared[_TYPES] = program.types
 
-    def found(self, rule: ast.Rule) -> Typed | None:
+    def recall(self, rule: ast.Rule) -> Typed | None:
         """What the rule was found to be where the same was said of it. O(what it names)."""
-        one = _TYPED.get(id(rule))
-        if one is None or one.source is not rule or one.around != self.rest:
+        noted = _TYPED.get(id(rule))
+        if noted is None or noted.source is not rule or noted.around != self.rest:
             return None
-        alike = all(self.declared.get(name) == said for name, said in one.declared.items())
-        return one if alike else None
+        alike = all(
+            self.declared.get(name) == declaration for name, declaration in noted.declared.items()
+        )
+        return noted if alike else None
 
     def _is_declared(self, kind: str) -> bool:
         """Whether it is none of the language's types, which say the same in all programs."""
         return f"<{kind}>" in self.declared
 
-    def note(self, rule: ast.Rule, one: Typed) -> Typed:
+    def note(self, rule: ast.Rule, typed_rule: Typed) -> Typed:
         """The same, to be found."""
-        said: dict[str, object] = {}
+        declared: dict[str, object] = {}
         left = list(_named(rule))
         while left:
             name = left.pop()
-            if name not in said:
-                said[name] = found = self.declared[name]
-                left += (f"<{kind}>" for kind in _types_in(found) if self._is_declared(kind))
-        noted = replace(one, source=rule, declared=said, around=self.rest)
+            if name not in declared:
+                declared[name] = declaration = self.declared[name]
+                left += (f"<{kind}>" for kind in _types_in(declaration) if self._is_declared(kind))
+        noted = replace(typed_rule, source=rule, declared=declared, around=self.rest)
         _TYPED[id(rule)] = noted
         return noted
 
@@ -165,43 +169,48 @@ def _types_in(declared: object) -> Iterator[str]:
     """The types that a declaration names."""
     match declared:
         case ast.RelationDecl(_, fields):
-            yield from (one.type for one in fields)
+            yield from (attribute.type for attribute in fields)
         case ast.FunctorDecl(_, fields, result):
-            yield from (*(one.type for one in fields), result)
+            yield from (*(attribute.type for attribute in fields), result)
         case ast.TypeDecl(_, base, parents, branches):
             yield from (base, *parents) if base != "record" else parents
-            yield from (one.type for branch in branches for one in branch.fields)
+            yield from (attribute.type for branch in branches for attribute in branch.fields)
 
 
 def _named(rule: ast.Rule) -> set[str]:
     """The relations that a rule names, functors with their `@`, and whether it is about types."""
-    found: set[str] = set()
+    names: set[str] = set()
     for part in (*rule.heads, rule.body):
-        found |= {atom.relation for atom, _ in walk.uses(part)}
+        names |= {atom.relation for atom, _ in walk.uses(part)}
         for term in walk.terms_of(part):
-            for one in walk.subterms(term):
-                if isinstance(one, Aggregate):
-                    found |= {one.op[1:]} if one.op.startswith("@@") else set()
-                elif isinstance(one, Call):
-                    found |= {one.functor} if one.functor[0] == "@" else set()
-                    found |= {_TYPES} if one.functor[0] in "[$" or one.functor == "as" else set()
-    return found
+            for subterm in walk.subterms(term):
+                if isinstance(subterm, Aggregate):
+                    names |= {subterm.op[1:]} if subterm.op.startswith("@@") else set()
+                elif isinstance(subterm, Call):
+                    names |= {subterm.functor} if subterm.functor[0] == "@" else set()
+                    names |= (
+                        {_TYPES} if subterm.functor[0] in "[$" or subterm.functor == "as" else set()
+                    )
+    return names
 
 
 def _run(
     program: ast.Program, known: Mapping[int, Typed] = MappingProxyType({})
 ) -> tuple[tuple[Diagnostic, ...], tuple[Typed, ...], tuple[Typed, ...], tuple[Stratum, ...]]:
-    found = [*check_declarations(program), *_directives(program), *check_hints(program)]
+    diagnostics = [*check_declarations(program), *_directives(program), *check_hints(program)]
     inlines = bool(inline_names(program))
     arity = {relation.name: relation.arity for relation in program.relations}
-    sound = not any(item.code == "DF113" for item in found)
+    sound = not any(item.code == "DF113" for item in diagnostics)
     schemas = schemas_of(program) if sound else None
     types: list[Typed] = []
     orders: list[Typed] = []
     named = True
     subtypes = Subtypes(program) if schemas is not None else None
     widths = frozenset(
-        len(branch.fields) for one in program.types for branch in one.branches if not branch.name
+        len(branch.fields)
+        for declared in program.types
+        for branch in declared.branches
+        if not branch.name
     )
     for rule, typed_rules in (
         *((rule, types) for rule in program.rules),
@@ -218,40 +227,42 @@ def _run(
             if typed_rules is types:
                 kept, stuck = whole.keep_whole(kept)
             wrong.extend(_sizes(kept, stuck))
-        found.extend(wrong)
+        diagnostics.extend(wrong)
         if wrong:
             named = named and not any(item.code == "DF110" for item in wrong)
             continue
         written = with_local_results(kept)
         one_name = with_witnesses(written)
         if not inlines or typed_rules is orders:
-            found.extend(check_scope(one_name))
-        found.extend(cautions(written))
+            diagnostics.extend(check_scope(one_name))
+        diagnostics.extend(cautions(written))
         if schemas is not None:
-            one, mismatches = infer(program, schemas, one_name)
-            typed_rules.append(one)
-            found.extend(mismatches)
+            typed_rule, mismatches = infer(program, schemas, one_name)
+            typed_rules.append(typed_rule)
+            diagnostics.extend(mismatches)
             if subtypes is not None and not mismatches:
-                found.extend(subtypes.check(one.rule))
-    if inlines and not any(item.severity == "error" for item in found):
-        found.extend(_inlined(program, types))
+                diagnostics.extend(subtypes.check(typed_rule.rule))
+    if inlines and not any(item.severity == "error" for item in diagnostics):
+        diagnostics.extend(_inlined(program, types))
     order: tuple[Stratum, ...] = ()
     if named:
         edges = dependencies(program)
         order = strata(program, edges)
-        found.extend(unstratified(program, edges, order))
-        found.extend(check_autoinc(program, order))
-        found.extend(_limits(program, order))
-        found.extend(_multiplied(program, order, types))
-    refused = {item.span for item in found if item.severity == "error"}
-    found = [item for item in found if item.severity == "error" or item.span not in refused]
-    found.sort(key=lambda item: (item.span.line, item.span.column) if item.span else (0, 0))
-    return tuple(dict.fromkeys(found)), tuple(types), tuple(orders), order
+        diagnostics.extend(unstratified(program, edges, order))
+        diagnostics.extend(check_autoinc(program, order))
+        diagnostics.extend(_limits(program, order))
+        diagnostics.extend(_multiplied(program, order, types))
+    refused = {item.span for item in diagnostics if item.severity == "error"}
+    diagnostics = [
+        item for item in diagnostics if item.severity == "error" or item.span not in refused
+    ]
+    diagnostics.sort(key=lambda item: (item.span.line, item.span.column) if item.span else (0, 0))
+    return tuple(dict.fromkeys(diagnostics)), tuple(types), tuple(orders), order
 
 
 def _inlined(program: ast.Program, rules: list[Typed]) -> Iterator[Diagnostic]:
     """What is wrong once inline relations are written out: only then are values to be had."""
-    run, refused = inlined(program, [one.rule for one in rules])
+    run, refused = inlined(program, [typed_rule.rule for typed_rule in rules])
     yield from refused
     for rule in run.rules:
         kept, stuck = whole.keep_whole(rule)
@@ -342,19 +353,21 @@ def _multiplied(
 ) -> Iterator[Diagnostic]:
     """The rules that have too many alternatives where recursion has them written out."""
     recursions = whole.Recursions(program, order)
-    for one in rules:
-        if whole.is_marked(one.rule.body) and recursions.multiply(one.rule):
-            yield from _sizes(replace(one.rule, body=whole.written_out(one.rule.body)))
+    for typed_rule in rules:
+        if whole.is_marked(typed_rule.rule.body) and recursions.multiply(typed_rule.rule):
+            yield from _sizes(
+                replace(typed_rule.rule, body=whole.written_out(typed_rule.rule.body))
+            )
 
 
 def by_fields(rule: ast.Rule, widths: AbstractSet[int]) -> ast.Rule:
     """The rule with comparisons of such records written out; `widths` are those of the types."""
-    found = _compared(rule.body, widths)
+    body = _compared(rule.body, widths)
     heads = tuple(
         replace(head, args=tuple(_term(arg, widths) for arg in head.args)) for head in rule.heads
     )
-    same = (heads, found) == (rule.heads, rule.body)
-    return rule if same else replace(rule, heads=heads, body=found)
+    same = (heads, body) == (rule.heads, rule.body)
+    return rule if same else replace(rule, heads=heads, body=body)
 
 
 def _compared(formula: ast.Formula, widths: AbstractSet[int]) -> ast.Formula:
@@ -374,9 +387,9 @@ def _compared(formula: ast.Formula, widths: AbstractSet[int]) -> ast.Formula:
     if formula.op not in ("=", "!=") or len(left.args) != len(right.args):
         return replace(formula, left=left, right=right)
     pairs = [
-        _compared(ast.Comparison(formula.op, one, other, formula.span), widths)
-        for one, other in zip(left.args, right.args, strict=True)
-        if not isinstance(one, Wildcard) and not isinstance(other, Wildcard)
+        _compared(ast.Comparison(formula.op, mine, theirs, formula.span), widths)
+        for mine, theirs in zip(left.args, right.args, strict=True)
+        if not isinstance(mine, Wildcard) and not isinstance(theirs, Wildcard)
     ]
     return (ast.conjunction if formula.op == "=" else ast.disjunction)(pairs, formula.span)
 

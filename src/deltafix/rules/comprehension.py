@@ -107,11 +107,11 @@ def below(
     step: str, uses: Iterable[Use], *, odd: bool = False, folded: bool = False
 ) -> tuple[Use, ...]:
     """Uses as seen from an operator above: one for each argument and way to depend on it."""
-    found: dict[tuple[int, bool, bool], Use] = {}
+    distinct: dict[tuple[int, bool, bool], Use] = {}
     for use in uses:
         seen = replace(use, path=(step, *use.path), odd=use.odd != odd, folded=use.folded or folded)
-        found.setdefault((id(seen.argument), seen.odd, seen.folded), seen)
-    return tuple(found.values())
+        distinct.setdefault((id(seen.argument), seen.odd, seen.folded), seen)
+    return tuple(distinct.values())
 
 
 def variable(stem: str) -> Var:

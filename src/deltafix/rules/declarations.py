@@ -30,7 +30,11 @@ def check_declarations(program: Program) -> Iterator[Diagnostic]:
         *(Attribute("", functor.result, "", functor.span) for functor in program.functors),
         *(Attribute("", lattice.type, "", lattice.span) for lattice in program.lattices),
     ]
-    unknown = [one for one in named if one.type not in types and program.logical(one.type) is None]
+    unknown = [
+        attribute
+        for attribute in named
+        if attribute.type not in types and program.logical(attribute.type) is None
+    ]
     for attribute in unknown:
         hint = did_you_mean(attribute.type, [*types, *NAMES], f"valid: {' '.join(types)}")
         yield Diagnostic("DF113", f"there is no type `{attribute.type}`", attribute.span, hint)
@@ -49,20 +53,21 @@ def _logical(program: Program) -> Iterator[Diagnostic]:
     """Where logical types may not stand: in records and branches, and in programs of 32 bits."""
     for declared in program.types:
         for branch in declared.branches:
-            for one in branch.fields:
-                if program.logical(program.kind(one.type)) is not None:
-                    message = (
-                        f"field `{one.name}` of `{branch.name or declared.name}` is a {one.type}"
-                    )
+            for field in branch.fields:
+                if program.logical(program.kind(field.type)) is not None:
+                    of = branch.name or declared.name
+                    message = f"field `{field.name}` of `{of}` is a {field.type}"
                     hint = "records and branches hold base types, and each other"
-                    yield Diagnostic("DF120", message, one.span, hint)
+                    yield Diagnostic("DF120", message, field.span, hint)
     if program.word_size != WORD:
         for relation in program.relations:
-            for one in relation.attributes:
-                if program.logical(program.kind(one.type)) is not None:
-                    message = f"column `{one.name}` of `{relation.name}` is a {one.type}"
+            for attribute in relation.attributes:
+                if program.logical(program.kind(attribute.type)) is not None:
+                    message = (
+                        f"column `{attribute.name}` of `{relation.name}` is a {attribute.type}"
+                    )
                     hint = f'it takes {WORD} bits: leave `.pragma "word-size"` out'
-                    yield Diagnostic("DF120", message, one.span, hint)
+                    yield Diagnostic("DF120", message, attribute.span, hint)
 
 
 def _is_constructed(program: Program, kind: str) -> bool:
@@ -88,8 +93,8 @@ def _twice(program: Program) -> Iterator[Diagnostic]:
 
 def names_twice(program: Program) -> Iterator[Diagnostic]:
     """Rules that have the name of another one."""
-    said: list[Rule | Dominates] = [*program.rules, *program.orders]
-    yield from _repeated((f"rule `{r.name}`", r.name, r.span) for r in said if r.name)
+    listed: list[Rule | Dominates] = [*program.rules, *program.orders]
+    yield from _repeated((f"rule `{r.name}`", r.name, r.span) for r in listed if r.name)
 
 
 def _repeated(items: Iterable[tuple[str, str, Span | None]]) -> Iterator[Diagnostic]:

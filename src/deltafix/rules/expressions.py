@@ -141,7 +141,7 @@ class Variables(tuple["TermExpr", ...]):
 
     def refuse(self, _: object = None) -> Never:
         """Raise TypeError, with how they are unpacked."""
-        names = [one.term.name if isinstance(one.term, Var) else "_" for one in self]
+        names = [variable.term.name if isinstance(variable.term, Var) else "_" for variable in self]
         shown, comma = " ".join(names), "," if len(names) == 1 else ""
         raise TypeError(
             f'vars("{shown}") is a tuple of {len(names)}; unpack it: '

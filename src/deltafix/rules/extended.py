@@ -64,8 +64,8 @@ def declare_functor(
 ) -> Functor:
     """`.functor name(arguments): returns`."""
     (result,) = builder.attributes(name, {"": returns})
-    found = FunctorDecl(name, builder.attributes(name, arguments), result.type)
-    builder.functors.append(found)
+    declared = FunctorDecl(name, builder.attributes(name, arguments), result.type)
+    builder.functors.append(declared)
     return Functor(name)
 
 
@@ -78,8 +78,10 @@ def declare_record(builder: Builder, name: str, fields: Mapping[str, Column]) ->
 
 def declare_union(builder: Builder, name: str, branches: Mapping[str, Mapping[str, Column]]) -> str:
     """`.type name = A {..} | B {..}`; gives the name."""
-    made = (Constructor(one, builder.attributes(name, f)) for one, f in branches.items())
-    builder.types.append(TypeDecl(name, "record", (), tuple(made)))
+    constructors = (
+        Constructor(branch, builder.attributes(name, f)) for branch, f in branches.items()
+    )
+    builder.types.append(TypeDecl(name, "record", (), tuple(constructors)))
     return name
 
 

@@ -67,8 +67,10 @@ def any_of(types: frozenset[str]) -> str:
 
 def advice(program: Program, left: Node, right: Node) -> str:
     """What would be valid: another constant, or a conversion."""
-    one, two = left.root().allowed, right.root().allowed
-    logical = [kind for kind in map(program.logical, sorted(one | two)) if kind is not None]
+    left_kinds, right_kinds = left.root().allowed, right.root().allowed
+    logical = [
+        kind for kind in map(program.logical, sorted(left_kinds | right_kinds)) if kind is not None
+    ]
     if logical:
         likes = (
             f"{kind.name} is written like "
@@ -76,7 +78,7 @@ def advice(program: Program, left: Node, right: Node) -> str:
             for kind in logical
         )
         return "; ".join(likes) + "; `as` casts"
-    if (one | two).difference(BASES):
+    if (left_kinds | right_kinds).difference(BASES):
         return "values of a constructed type fit that type only"
     for constant, other in ((left, right), (right, left)):
         if constant.root().reason.startswith("constant "):
@@ -122,14 +124,14 @@ _WAYS: Final = {
 
 class _Inference:
     def __init__(
-        self, program: Program, schemas: Schemas, place: Span | None, cast_to: frozenset[str]
+        self, program: Program, schemas: Schemas, span: Span | None, cast_to: frozenset[str]
     ) -> None:
         self.program = program
         self.schemas = schemas
-        self.place = place
+        self.span = span
         self.logical = schemas.logical | cast_to
         self.any = CLASSES["any"].union(schemas.constructed, self.logical)
-        self.found: list[Diagnostic] = []
+        self.diagnostics: list[Diagnostic] = []
         constructed = schemas.constructed
         self.records = frozenset(name for name, shape in constructed.items() if "" in shape)
         self.waiting: list[tuple[Call, Node]] = []
@@ -159,43 +161,43 @@ class _Inference:
 
     def report(self, code: str, message: str, span: Span | None, hint: str | None = None) -> None:
         """Note what is wrong; without a place of its own, at the rule."""
-        self.found.append(Diagnostic(code, message, span or self.place, hint))
+        self.diagnostics.append(Diagnostic(code, message, span or self.span, hint))
 
     def unify(self, left: Node, right: Node, span: Span | None) -> Node:
         """Merge two nodes (DF120 if nothing fits both); the merged node."""
-        one, two = left.root(), right.root()
-        if one is two:
-            return one
-        common = one.allowed & two.allowed
+        kept, merged = left.root(), right.root()
+        if kept is merged:
+            return kept
+        common = kept.allowed & merged.allowed
         if not common:
             what = left.what if left.what.isidentifier() or not right.what else right.what
-            self.found.append(
+            self.diagnostics.append(
                 Diagnostic(
                     "DF120",
-                    f"`{what}` cannot be both {any_of(one.allowed)} ({one.reason}) "
-                    f"and {any_of(two.allowed)} ({two.reason})",
-                    span or self.place,
+                    f"`{what}` cannot be both {any_of(kept.allowed)} ({kept.reason}) "
+                    f"and {any_of(merged.allowed)} ({merged.reason})",
+                    span or self.span,
                     advice(self.program, left, right),
                 )
             )
             # From here on this value fits anything: one slip, one error.
-            two.parent = one
-            one.allowed = self.any
-            return one
-        reason = one.reason if len(one.allowed) <= len(two.allowed) else two.reason
-        two.parent = one
-        one.allowed, one.reason = common, reason
-        return one
+            merged.parent = kept
+            kept.allowed = self.any
+            return kept
+        reason = kept.reason if len(kept.allowed) <= len(merged.allowed) else merged.reason
+        merged.parent = kept
+        kept.allowed, kept.reason = common, reason
+        return kept
 
     def _is_added(self, kind: str) -> bool:
         """Whether the engine adds values of a logical type up: decimals that it has as numbers."""
-        found = self.program.logical(kind)
-        return found is not None and found.is_decimal and not found.is_wide
+        logical = self.program.logical(kind)
+        return logical is not None and logical.is_decimal and not logical.is_wide
 
     def class_of(self, kind: str) -> frozenset[str]:
         """The kinds that a class of a signature, or one kind's name, stands for."""
-        found = CLASSES.get(kind) or frozenset((kind,))
-        return found | self.logical if kind == "same" else found
+        kinds = CLASSES.get(kind) or frozenset((kind,))
+        return kinds | self.logical if kind == "same" else kinds
 
     def want(self, term: Term, kind: str, reason: str) -> None:
         """The term must be of this kind or class, for this reason."""
@@ -278,33 +280,35 @@ class _Inference:
         before = -1
         while before != len(self.open):
             before = len(self.open)
-            for one in [*self.open]:
+            for call in [*self.open]:
                 left = [
                     kinds
-                    for kinds in one.kinds
-                    if all(k in n.root().allowed for k, n in zip(kinds, one.nodes, strict=True))
+                    for kinds in call.kinds
+                    if all(k in n.root().allowed for k, n in zip(kinds, call.nodes, strict=True))
                 ]
                 if len(left) == 1 or (last and left):
-                    self.open.remove(one)
-                    self._chosen_kinds(one, left[0])
+                    self.open.remove(call)
+                    self._chosen_kinds(call, left[0])
                     before = -1
                 elif not left:
-                    self.open.remove(one)
-                    self._no_kinds(one)
+                    self.open.remove(call)
+                    self._no_kinds(call)
 
-    def _chosen_kinds(self, one: _Open, kinds: tuple[str, ...]) -> None:
-        for kind, node in zip(kinds, one.nodes, strict=True):
-            self.unify(node, Node("", frozenset((kind,)), f"what `{one.term.functor}` takes"), None)
+    def _chosen_kinds(self, call: _Open, kinds: tuple[str, ...]) -> None:
+        for kind, node in zip(kinds, call.nodes, strict=True):
+            self.unify(
+                node, Node("", frozenset((kind,)), f"what `{call.term.functor}` takes"), None
+            )
 
-    def _no_kinds(self, one: _Open) -> None:
-        *given, result = (any_of(node.root().allowed) for node in one.nodes)
-        functor = one.term.functor
+    def _no_kinds(self, call: _Open) -> None:
+        *given, result = (any_of(node.root().allowed) for node in call.nodes)
+        functor = call.term.functor
         if functor == "as":
             message = f"no {given[0]} is cast to {result}"
         else:
             message = f"`{functor}` takes no {' and '.join(given)}"
-        self.report("DF120", message, one.term.span, _WAYS.get(functor))
-        for node in one.nodes:
+        self.report("DF120", message, call.term.span, _WAYS.get(functor))
+        for node in call.nodes:
             node.root().allowed = self.any
 
     def fits(self, node: Node) -> frozenset[str]:
@@ -351,7 +355,11 @@ class _Inference:
             kind = "float" if isinstance(leaf.value, float) else kind
             allowed = CLASSES[leaf.type or kind]
             if leaf.type != "unsigned":
-                allowed |= {one for one in self.logical if constant_of(one, leaf.value) is not None}
+                allowed |= {
+                    logical
+                    for logical in self.logical
+                    if constant_of(logical, leaf.value) is not None
+                }
         shown = f'"{leaf.value}"' if isinstance(leaf.value, str) else str(leaf.value)
         shown = "nil" if leaf.value is None else shown
         if leaf.type == "unsigned":
@@ -427,7 +435,7 @@ class _Inference:
             else:
                 hint = f"did you mean `{close}`?" if close else f"functors: {' '.join(names)}"
             message = f"there is no functor `{term.functor}`"
-            self.found.append(Diagnostic("DF115", message, term.span, hint))
+            self.diagnostics.append(Diagnostic("DF115", message, term.span, hint))
             return result
         result.allowed = self.class_of(signature.result)
         if not signature.accepts(len(term.args)):
@@ -435,7 +443,7 @@ class _Inference:
             wanted = f"{most}{' or more' if signature.variadic else ''}"
             if signature.optional:
                 wanted = f"{most - signature.optional} or {most}"
-            self.found.append(
+            self.diagnostics.append(
                 Diagnostic(
                     "DF112",
                     f"`{term.functor}` wants {wanted} arguments, {len(term.args)} given",
@@ -460,11 +468,11 @@ class _Inference:
         """A call that may be of logical types: which one it is of is settled later."""
         given, wide = SIGNATURES[term.functor], len(term.args)
         plain = [
-            (*(base if given.argument(n) != "any" else one for n in range(wide)), base)
+            (*(base if given.argument(n) != "any" else operand for n in range(wide)), base)
             if given.result in CLASSES and given.result not in BASES
-            else (*(one,) * wide, given.result)
+            else (*(operand,) * wide, given.result)
             for base in sorted(result.allowed & frozenset(BASES), key=BASES.index)
-            for one in (BASES if given.argument(0) == "any" else (base,))
+            for operand in (BASES if given.argument(0) == "any" else (base,))
         ]
         self._open(term, [*plain, *signatures(term.functor, self.logical)], term.args, result)
         if term.functor == "+":
@@ -475,7 +483,7 @@ class _Inference:
         self, term: Call, kinds: Sequence[tuple[str, ...]], args: tuple[Term, ...], result: Node
     ) -> None:
         nodes = (*map(self.term, args), result)
-        result.allowed = frozenset(one[-1] for one in kinds)
+        result.allowed = frozenset(signature[-1] for signature in kinds)
         self.calls[id(term)] = nodes
         self.open.append(_Open(term, kinds, nodes))
 
@@ -493,9 +501,9 @@ class _Inference:
         if any(map(self.program.logical, kinds)):
             args = term.args[: len(kinds) - 1]
             return replace(term, functor=call_name(term.functor, kinds), args=args)
-        found = self.sums.get(id(term))
-        if found is not None:
-            return replace(term, functor="cat") if self.chosen(found) == "symbol" else term
+        node = self.sums.get(id(term))
+        if node is not None:
+            return replace(term, functor="cat") if self.chosen(node) == "symbol" else term
         if term.functor != "[]":
             return term
         kind = self.settled.get(id(term), "")
@@ -520,9 +528,14 @@ class _Inference:
         if (logical is not None and not logical.nullable) or (self.logical and base in BASES):
             result = Node("as", self.class_of(base), f"`as(.., {named})`")
             numeric = CLASSES["numeric"] if base in CLASSES["numeric"] else {base} & {*BASES}
-            kinds = [(one, base) for one in BASES if one in numeric]
+            kinds = [(source, base) for source in BASES if source in numeric]
             own = signatures("as", self.logical | {base} - {*BASES})
-            self._open(term, [*kinds, *(one for one in own if one[1] == base)], (inner,), result)
+            self._open(
+                term,
+                [*kinds, *(signature for signature in own if signature[1] == base)],
+                (inner,),
+                result,
+            )
             if kinds:
                 self.casts.append((node, base))
             return result
@@ -606,20 +619,20 @@ def infer(program: Program, schemas: Schemas, rule: Rule) -> tuple[Typed, tuple[
         if name not in inference.constants
     }
     logical = tuple(called([typed])) if inference.calls else ()
-    return Typed(typed, variables, logical), tuple(inference.found)
+    return Typed(typed, variables, logical), tuple(inference.diagnostics)
 
 
 def _cast_to(program: Program, rule: Rule) -> frozenset[str]:
     """The logical types that a rule casts to, which need be those of no column."""
-    found = set()
+    names = set()
     for part in (*rule.heads, rule.body):
         for term in terms_of(part):
-            for one in subterms(term):
-                if isinstance(one, Call) and one.functor == "as":
-                    name = one.args[1].value if isinstance(one.args[1], Const) else ""
+            for subterm in subterms(term):
+                if isinstance(subterm, Call) and subterm.functor == "as":
+                    name = subterm.args[1].value if isinstance(subterm.args[1], Const) else ""
                     kind = program.logical(str(name))
-                    found |= {kind.name} if kind is not None and not kind.nullable else set()
-    return frozenset(found)
+                    names |= {kind.name} if kind is not None and not kind.nullable else set()
+    return frozenset(names)
 
 
 def _plain_fact(schemas: Schemas, rule: Rule, bits: int) -> Rule | None:

@@ -59,30 +59,32 @@ def lfp(
     """
     builder = current_builder()
     several = len(inspect.signature(function).parameters) > 1
-    sets = [_Argument(one) for one in _names(builder, function, name)]
+    sets = [_Argument(set_name) for set_name in _names(builder, function, name)]
     _find_columns(builder, function, sets)
-    known = None not in [one.types for one in sets]
-    for one in sets if known else ():
-        builder.declare(one.name, one.columns)
+    known = None not in [argument.types for argument in sets]
+    for argument in sets if known else ():
+        builder.declare(argument.name, argument.columns)
     # Where columns are not known yet, an `lfp` around this one is finding its own.
     before = len(builder.relations)
     results = _results(function, sets)
     inner = [relation.name for relation in builder.relations[before:]]
-    for one, rows in zip(sets, results, strict=True) if known else ():
-        if rows.types != one.types:
-            raise TypeError(f"lfp {one.name!r} of different columns: {one.types} and {rows.types}")
-        builder.rules.extend(tidy(Rule((Atom(one.name, t),), b)) for t, b in rows.alternatives)
-    made = tuple(
+    for argument, rows in zip(sets, results, strict=True) if known else ():
+        if rows.types != argument.types:
+            raise TypeError(
+                f"lfp {argument.name!r} of different columns: {argument.types} and {rows.types}"
+            )
+        builder.rules.extend(tidy(Rule((Atom(argument.name, t),), b)) for t, b in rows.alternatives)
+    relations = tuple(
         FixpointRelation(
-            one.name if known else "",
-            tuple(Attribute(column, kind) for column, kind in one.columns.items()),
+            argument.name if known else "",
+            tuple(Attribute(column, kind) for column, kind in argument.columns.items()),
             builder=builder,
             uses=around,
-            inner=_reading(one.name, inner, builder.rules),
+            inner=_reading(argument.name, inner, builder.rules),
         )
-        for one, around in zip(sets, _uses_around(sets, results), strict=True)
+        for argument, around in zip(sets, _uses_around(sets, results), strict=True)
     )
-    return made if several else made[0]
+    return relations if several else relations[0]
 
 
 def free_name(builder: Builder, stem: str) -> str:
@@ -113,18 +115,18 @@ class _Argument:
 
 def _reading(name: str, others: Sequence[str], rules: Sequence[Rule]) -> tuple[str, ...]:
     """Those of the other relations that read the named one, by way of each other too."""
-    found = {name}
+    readers = {name}
     grew = True
     while grew:
         heads = (
             rule.heads[0].relation
             for rule in rules
-            if any(atom.relation in found for atom, _ in uses(rule.body))
+            if any(atom.relation in readers for atom, _ in uses(rule.body))
         )
-        new = {head for head in heads if head in others} - found
-        found |= new
+        new = {head for head in heads if head in others} - readers
+        readers |= new
         grew = bool(new)
-    return tuple(one for one in others if one in found)
+    return tuple(other for other in others if other in readers)
 
 
 def _names(
@@ -151,14 +153,14 @@ def _find_columns(
     while True:
         with builder.forgotten():
             results = _results(function, sets)
-        found = [rows.types for rows in results]
-        if found == [one.types for one in sets]:
+        row_types = [rows.types for rows in results]
+        if row_types == [argument.types for argument in sets]:
             break
-        for one, types in zip(sets, found, strict=True):
-            one.types = types
-    uses = [use for one in results for use in one.uses]
-    if None in found and all(use.argument in sets for use in uses):
-        needs = sets[found.index(None)].name
+        for set_, types in zip(sets, row_types, strict=True):
+            set_.types = types
+    uses = [use for rows in results for use in rows.uses]
+    if None in row_types and all(use.argument in sets for use in uses):
+        needs = sets[row_types.index(None)].name
         message = f"lfp {needs!r} needs a part that does not use its argument: union(base, ...)"
         raise ProgramError(message)
 
@@ -167,14 +169,14 @@ def _results(
     function: Callable[..., Source | tuple[Source, ...]], sets: list[_Argument]
 ) -> list[Rows]:
     """What the function gives for the sets, which it may use where that is monotone."""
-    given = function(*(one.rows for one in sets))
-    results = [rows_of(one) for one in (given if isinstance(given, tuple) else (given,))]
+    given = function(*(argument.rows for argument in sets))
+    results = [rows_of(source) for source in (given if isinstance(given, tuple) else (given,))]
     if len(results) != len(sets):
         raise TypeError(f"lfp of {plural(len(sets), 'set')}: its function gave {len(results)}")
-    for one, rows in zip(sets, results, strict=True):
+    for argument, rows in zip(sets, results, strict=True):
         for use in rows.uses:
             if use.argument in sets and (use.odd or use.folded):
-                raise ProgramError(_not_monotone(one.name, use))
+                raise ProgramError(_not_monotone(argument.name, use))
     return results
 
 
@@ -182,7 +184,7 @@ def _not_monotone(name: str, use: Use) -> str:
     assert isinstance(use.argument, _Argument)  # noqa: S101  only sets of an lfp are used
     steps = list(use.path)
     if use.folded:
-        end = next(n for n, one in enumerate(steps) if one.startswith(("aggregate", "connected")))
+        end = next(n for n, step in enumerate(steps) if step.startswith(("aggregate", "connected")))
         what, way = "goes over", "aggregate a set that does not need it"
     else:
         end = len(steps) - 1 - steps[::-1].index("difference.right")
@@ -193,21 +195,21 @@ def _not_monotone(name: str, use: Use) -> str:
 
 def _uses_around(sets: list[_Argument], results: list[Rows]) -> list[tuple[Use, ...]]:
     """How each set depends on the arguments of the `lfp`s around, by way of the others too."""
-    found: list[dict[tuple[object, bool, bool], Use]] = [{} for _ in sets]
+    uses_of: list[dict[tuple[object, bool, bool], Use]] = [{} for _ in sets]
     grew = True
     while grew:
         grew = False
-        for mine, rows in zip(found, results, strict=True):
+        for mine, rows in zip(uses_of, results, strict=True):
             for use in rows.uses:
                 through = [use]
                 if isinstance(use.argument, _Argument) and use.argument in sets:
                     # Monotone in the sets themselves, so their own uses keep their parity.
-                    there = found[sets.index(use.argument)].values()
+                    theirs = uses_of[sets.index(use.argument)].values()
                     step = f"lfp {use.argument.name!r}"
-                    through = [replace(u, path=(*use.path, step, *u.path)) for u in list(there)]
-                for one in through:
-                    key = (one.argument, one.odd, one.folded)
+                    through = [replace(u, path=(*use.path, step, *u.path)) for u in list(theirs)]
+                for reach in through:
+                    key = (reach.argument, reach.odd, reach.folded)
                     if key not in mine:
-                        mine[key] = one
+                        mine[key] = reach
                         grew = True
-    return [tuple(one.values()) for one in found]
+    return [tuple(by_key.values()) for by_key in uses_of]

@@ -19,19 +19,19 @@ def _segments(pattern: str, escape: str) -> list[list[str]]:
 
     Raises ValueError: it ends with its escape.
     """
-    found: list[list[str]] = [[]]
+    segments: list[list[str]] = [[]]
     letters = iter(pattern)
     for letter in letters:
         if letter == escape:
-            one = next(letters, None)
-            if one is None:
+            escaped = next(letters, None)
+            if escaped is None:
                 raise ValueError(f"the pattern {pattern!r} ends with its ESCAPE {escape!r}")
-            found[-1].append(one)
+            segments[-1].append(escaped)
         elif letter == "%":
-            found.append([])
+            segments.append([])
         else:
-            found[-1].append("" if letter == "_" else letter)
-    return found
+            segments[-1].append("" if letter == "_" else letter)
+    return segments
 
 
 def _finder(segment: list[str]) -> Callable[[str, int, int], int]:
@@ -40,11 +40,11 @@ def _finder(segment: list[str]) -> Callable[[str, int, int], int]:
         text = "".join(segment)
         return lambda value, start, end: value.find(text, start, end)
     # of one length, so nothing is tried again
-    search = re.compile("".join(re.escape(one) or "." for one in segment), re.DOTALL).search
+    search = re.compile("".join(re.escape(letter) or "." for letter in segment), re.DOTALL).search
 
     def find(value: str, start: int, end: int) -> int:
-        found = search(value, start, end)
-        return -1 if found is None else found.start()
+        match = search(value, start, end)
+        return -1 if match is None else match.start()
 
     return find
 
@@ -56,7 +56,7 @@ def is_like(pattern: str, escape: str = "\\") -> Callable[[str], bool]:
     Raises ValueError: the pattern ends with its escape.
     """
     segments = _segments(pattern, escape)
-    finds = [(_finder(one), len(one)) for one in segments]
+    finds = [(_finder(segment), len(segment)) for segment in segments]
     if len(segments) == 1:
         ((whole, size),) = finds
         return lambda text: len(text) == size and whole(text, 0, size) == 0
@@ -66,7 +66,7 @@ def is_like(pattern: str, escape: str = "\\") -> Callable[[str], bool]:
         ((inside, _),) = middle
         return lambda text: inside(text, 0, len(text)) >= 0
 
-    def found(text: str) -> bool:
+    def is_match(text: str) -> bool:
         start, end = at_start, len(text) - at_end
         if start > end or starts(text, 0, start) != 0 or ends(text, end, len(text)) != end:
             return False
@@ -77,7 +77,7 @@ def is_like(pattern: str, escape: str = "\\") -> Callable[[str], bool]:
             start += size
         return True
 
-    return found
+    return is_match
 
 
 def quoted(text: str) -> str:
@@ -88,4 +88,4 @@ def quoted(text: str) -> str:
 def rewritten(pattern: str, escape: str) -> str:
     """The same pattern, its escape a backslash. Raises ValueError: it ends with its escape."""
     segments = _segments(pattern, escape)
-    return "%".join("".join(quoted(one) or "_" for one in segment) for segment in segments)
+    return "%".join("".join(quoted(letter) or "_" for letter in segment) for segment in segments)

@@ -57,7 +57,7 @@ def signatures(functor: str, kinds: Iterable[str]) -> Iterator[tuple[str, ...]]:
     moments = [kind for kind in named if kind in _MOMENTS]
     if functor in ("+", "-"):
         yield from ((kind, kind, kind) for kind in decimals)
-        for kind in (*moments, *(one for one in named if one == "date")):
+        for kind in (*moments, *(kind for kind in named if kind == "date")):
             yield (kind, "number", kind)
             yield ("number", kind, kind) if functor == "+" else (kind, kind, "number")
     elif functor == "*":
@@ -103,10 +103,10 @@ def functor_kinds(name: str) -> tuple[str, list[str]] | None:
 @cache
 def logical_functor(name: str) -> tuple[FunctorDecl, Callable[..., Any]] | None:
     """The functor of a name, and its function on the engine's values; None for a user's."""
-    found = functor_kinds(f"@{name}")
-    if found is None:
+    known = functor_kinds(f"@{name}")
+    if known is None:
         return None
-    functor, kinds = found
+    functor, kinds = known
     bases = [_base(kind) for kind in kinds]
     attributes = tuple(Attribute(f"x{n}", base) for n, base in enumerate(bases[:-1]))
     declared = FunctorDecl(name, attributes, bases[-1], partial=True)
@@ -114,15 +114,15 @@ def logical_functor(name: str) -> tuple[FunctorDecl, Callable[..., Any]] | None:
 
 
 def _base(kind: str) -> str:
-    found = logical_type(kind)
-    return kind if found is None else found.base
+    logical = logical_type(kind)
+    return kind if logical is None else logical.base
 
 
 def _kind(name: str) -> LogicalType:
-    found = logical_type(name)
-    if found is None:
+    logical = logical_type(name)
+    if logical is None:
         raise KeyError(name)
-    return found
+    return logical
 
 
 def _function(functor: str, kinds: Sequence[str]) -> Callable[..., Any]:
@@ -143,22 +143,24 @@ def _function(functor: str, kinds: Sequence[str]) -> Callable[..., Any]:
 
     def checked(*values: Any) -> Any:
         try:
-            found = compute(*(opened(value) for opened, value in zip(opens, values, strict=True)))
-            found = close(found)
+            computed = compute(
+                *(opened(value) for opened, value in zip(opens, values, strict=True))
+            )
+            computed = close(computed)
         except (ValueError, OverflowError):
-            found = None
-        if found is None or not holds(result, found):
+            computed = None
+        if computed is None or not holds(result, computed):
             args = ", ".join(map(_said, given, values))
             message = f"{functor}({args}) is no {result}"
             raise FunctorError(f"{message}; rolled back", functor=functor)
-        return found
+        return computed
 
     return checked
 
 
-def _cut(units: int, one: int) -> int:
+def _cut(units: int, unit: int) -> int:
     """The whole number of units, towards zero."""
-    return units // one if units >= 0 else -(-units // one)
+    return units // unit if units >= 0 else -(-units // unit)
 
 
 def _itself(held: Any) -> Any:
@@ -173,8 +175,8 @@ def _is_wide(name: str) -> bool:
 
 def _said(kind: str, held: Any) -> str:
     """A value of the engine's as a message has it."""
-    found = logical_type(kind)
-    return show_value(held if found is None else found.read(held))
+    logical = logical_type(kind)
+    return show_value(held if logical is None else logical.read(held))
 
 
 _COMPUTE: Final[dict[str, Callable[..., Any]]] = {
@@ -228,24 +230,32 @@ def erased(program: Program, rules: Sequence[Rule], calls: Iterable[str]) -> Pro
     `calls` are the functors of logical types that they and its orders call. It is itself where it
     has none.
     """
-    known = {one.name for one in program.functors}
+    known = {functor.name for functor in program.functors}
     new = [name for name in dict.fromkeys(calls) if name not in known]
     if not new and not any(map(program.logical, program.kinds)):
         return program
 
     def plain(attributes: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
-        return tuple(replace(one, type=base_name(program, one.type)) for one in attributes)
+        return tuple(
+            replace(attribute, type=base_name(program, attribute.type)) for attribute in attributes
+        )
 
     functors = (
-        replace(one, arguments=plain(one.arguments), result=base_name(program, one.result))
-        for one in program.functors
+        replace(
+            functor, arguments=plain(functor.arguments), result=base_name(program, functor.result)
+        )
+        for functor in program.functors
     )
-    own = (found[0] for name in new if (found := logical_functor(name)) is not None)
+    own = (functor_pair[0] for name in new if (functor_pair := logical_functor(name)) is not None)
     return replace(
         program,
         relations=tuple(replace(r, attributes=plain(r.attributes)) for r in program.relations),
         rules=tuple(rules),
-        types=tuple(one for one in program.types if not program.logical(program.kind(one.name))),
+        types=tuple(
+            declared
+            for declared in program.types
+            if not program.logical(program.kind(declared.name))
+        ),
         functors=(*functors, *own),
     )
 
@@ -256,7 +266,7 @@ def base_name(program: Program, name: str) -> str:
     return name if kind is None else kind.base
 
 
-def told(rule: Rule, columns: Callable[[str], Sequence[LogicalType | None]]) -> Rule:
+def in_user_terms(rule: Rule, columns: Callable[[str], Sequence[LogicalType | None]]) -> Rule:
     """A rule without logical types with its constants and functors as users write them.
 
     `columns` gives the logical types of a relation's columns, none if it has none.
@@ -266,19 +276,21 @@ def told(rule: Rule, columns: Callable[[str], Sequence[LogicalType | None]]) -> 
         for arg, kind in zip(atom.args, columns(atom.relation), strict=False):
             _note(arg, kind, kinds)
 
-    def formula(one: Formula) -> Formula:
-        if isinstance(one, Atom):
-            of = columns(one.relation) or [None] * len(one.args)
-            return replace(one, args=tuple(map(_told, one.args, of)))
-        if isinstance(one, Comparison):
+    def formula(node: Formula) -> Formula:
+        if isinstance(node, Atom):
+            of = columns(node.relation) or [None] * len(node.args)
+            return replace(node, args=tuple(map(_user_term, node.args, of)))
+        if isinstance(node, Comparison):
             sides = (
-                kinds.get(side.name) for side in (one.left, one.right) if isinstance(side, Var)
+                kinds.get(side.name) for side in (node.left, node.right) if isinstance(side, Var)
             )
-            kind = next((found for found in sides if found is not None), None)
-            return replace(one, left=_told(one.left, kind), right=_told(one.right, kind))
-        if isinstance(one, Not):
-            return replace(one, body=formula(one.body))
-        return replace(one, parts=tuple(map(formula, one.parts)))
+            kind = next((side_kind for side_kind in sides if side_kind is not None), None)
+            return replace(
+                node, left=_user_term(node.left, kind), right=_user_term(node.right, kind)
+            )
+        if isinstance(node, Not):
+            return replace(node, body=formula(node.body))
+        return replace(node, parts=tuple(map(formula, node.parts)))
 
     heads = tuple(replace(head, args=formula(head).args) for head in rule.heads)  # type: ignore[union-attr]
     return replace(rule, heads=heads, body=formula(rule.body))
@@ -292,7 +304,7 @@ def _note(term: Term, kind: LogicalType | None, kinds: dict[str, LogicalType]) -
         _note(term.args[0], logical_type(kind.inner), kinds)
 
 
-def _told(term: Term, kind: LogicalType | None) -> Term:
+def _user_term(term: Term, kind: LogicalType | None) -> Term:
     """A term in the place of a value of a type."""
     if isinstance(term, Const) and kind is not None and term.value is not None:
         return replace(term, value=kind.read(term.value))
@@ -301,20 +313,20 @@ def _told(term: Term, kind: LogicalType | None) -> Term:
     signature = functor_kinds(term.functor)
     if signature is not None:
         functor, names = signature
-        args = tuple(map(_told, term.args, map(logical_type, names)))
+        args = tuple(map(_user_term, term.args, map(logical_type, names)))
         more = (Const(names[-1], "symbol"),) if functor == "as" else ()
         return replace(term, functor=functor, args=(*args, *more))
     inner = logical_type(kind.inner) if kind is not None and kind.nullable else None
-    return replace(term, args=tuple(_told(arg, inner) for arg in term.args))
+    return replace(term, args=tuple(_user_term(arg, inner) for arg in term.args))
 
 
 def called(rules: Sequence[Rule]) -> dict[str, None]:
     """The functors of logical types that rules call, each once."""
-    found: dict[str, None] = {}
+    functors: dict[str, None] = {}
     for rule in rules:
         for part in (*rule.heads, rule.body):
             for term in terms_of(part):
-                for one in subterms(term):
-                    if isinstance(one, Call) and one.functor.startswith(f"@{_MARK}"):
-                        found[one.functor[1:]] = None
-    return found
+                for subterm in subterms(term):
+                    if isinstance(subterm, Call) and subterm.functor.startswith(f"@{_MARK}"):
+                        functors[subterm.functor[1:]] = None
+    return functors

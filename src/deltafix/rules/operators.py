@@ -76,7 +76,7 @@ def const(
         raise TypeError(f"const of {type(rows).__name__}: only a collection is given columns")
     if isinstance(rows, Relation):
         return rows_of(rows)
-    found = []
+    alternatives = []
     types: tuple[str, ...] | None = None
     for row in rows:
         values = row if isinstance(row, tuple | list) else (row,)
@@ -84,10 +84,10 @@ def const(
         if types not in (None, here):
             raise TypeError(f"the rows of const differ: {types} and {here} in {row!r}")
         types = here
-        found.append((tuple(map(term_of, values)), And(())))
+        alternatives.append((tuple(map(term_of, values)), And(())))
     if types is None:
         raise ValueError("const wants at least one row: the columns follow from it")
-    return Rows(types, tuple(found))
+    return Rows(types, tuple(alternatives))
 
 
 def _filled(
@@ -104,14 +104,14 @@ def _filled(
             return declared
     if name in [declared.name for declared in builder.relations]:
         raise ProgramError(f"const: there is a relation {name!r} already; give another name")
-    made = builder.declare(name or free_name(builder, "rows"), columns)
-    builder.fed[made.name] = feed
-    return made
+    relation = builder.declare(name or free_name(builder, "rows"), columns)
+    builder.fed[relation.name] = feed
+    return relation
 
 
 def _shape(attributes: Iterable[Attribute]) -> list[tuple[str, str, str]]:
     """Columns but for where they were written."""
-    return [(one.name, one.type, one.join) for one in attributes]
+    return [(attribute.name, attribute.type, attribute.join) for attribute in attributes]
 
 
 def union(*sources: Source) -> Rows:
@@ -146,40 +146,41 @@ def product(left: Source, right: Source) -> Rows:
     return _joined("product", rows_of(left), rows_of(right), ())
 
 
-def _joined(operator: str, one: Rows, two: Rows, pairs: tuple[tuple[int, int], ...]) -> Rows:
-    uses = (*below(f"{operator}.left", one.uses), *below(f"{operator}.right", two.uses))
-    if one.types is None or two.types is None:
+def _joined(operator: str, first: Rows, second: Rows, pairs: tuple[tuple[int, int], ...]) -> Rows:
+    uses = (*below(f"{operator}.left", first.uses), *below(f"{operator}.right", second.uses))
+    if first.types is None or second.types is None:
         return Rows(None, (), uses)
     for a, b in pairs:
-        if not (0 <= a < len(one.types) and 0 <= b < len(two.types)):
+        if not (0 <= a < len(first.types) and 0 <= b < len(second.types)):
             raise ValueError(
-                f"join on {(a, b)}: positions go to {len(one.types) - 1} and {len(two.types) - 1}"
+                f"join on {(a, b)}: positions go to {len(first.types) - 1} and "
+                f"{len(second.types) - 1}"
             )
-    found = []
-    for mine, theirs in itertools.product(one.alternatives, two.alternatives):
+    alternatives = []
+    for mine, theirs in itertools.product(first.alternatives, second.alternatives):
         (left, body), (right, other) = apart(*mine), apart(*theirs)
         equal = [Comparison("=", left[a], right[b]) for a, b in pairs]
-        found.append(((*left, *right), conjunction((body, other, *equal))))
-    return Rows((*one.types, *two.types), tuple(found), uses)
+        alternatives.append(((*left, *right), conjunction((body, other, *equal))))
+    return Rows((*first.types, *second.types), tuple(alternatives), uses)
 
 
 def difference(left: Source, right: Source) -> Rows:
     """Rows of the left that are no rows of the right, which has the same columns."""
-    one, two = rows_of(left), rows_of(right)
-    mine = below("difference.left", one.uses)
-    uses = (*mine, *below("difference.right", two.uses, odd=True))
-    if one.types is not None and two.types is not None:
-        _require_same_columns("difference", one, two)
-    found = []
-    for terms, body in one.alternatives:
-        gone = [absent(terms, *apart(*other)) for other in two.alternatives]
-        found.append((terms, conjunction((body, *gone))))
-    return Rows(one.types, tuple(found), uses)
+    first, second = rows_of(left), rows_of(right)
+    mine = below("difference.left", first.uses)
+    uses = (*mine, *below("difference.right", second.uses, odd=True))
+    if first.types is not None and second.types is not None:
+        _require_same_columns("difference", first, second)
+    alternatives = []
+    for terms, body in first.alternatives:
+        gone = [absent(terms, *apart(*other)) for other in second.alternatives]
+        alternatives.append((terms, conjunction((body, *gone))))
+    return Rows(first.types, tuple(alternatives), uses)
 
 
-def _require_same_columns(operator: str, one: Rows, other: Rows) -> None:
-    if one.types != other.types:
-        raise TypeError(f"{operator} of different columns: {one.types} and {other.types}")
+def _require_same_columns(operator: str, rows: Rows, other: Rows) -> None:
+    if rows.types != other.types:
+        raise TypeError(f"{operator} of different columns: {rows.types} and {other.types}")
 
 
 def filter_(test: Callable[..., FormulaExpr | TermExpr], source: Source) -> Rows:
@@ -189,7 +190,7 @@ def filter_(test: Callable[..., FormulaExpr | TermExpr], source: Source) -> Rows
     None.
     """
     rows = rows_of(source)
-    found = []
+    alternatives = []
     for terms, body in rows.alternatives:
         extra = test(*map(TermExpr, terms))
         if isinstance(extra, TermExpr) and _calls_python(extra.term):
@@ -198,8 +199,8 @@ def filter_(test: Callable[..., FormulaExpr | TermExpr], source: Source) -> Rows
             raise TypeError(
                 f"filter's function gave {extra!r}: it gives a comparison, an atom or a functor"
             )
-        found.append((terms, conjunction((body, extra.formula))))
-    return Rows(rows.types, tuple(found), below("filter", rows.uses))
+        alternatives.append((terms, conjunction((body, extra.formula))))
+    return Rows(rows.types, tuple(alternatives), below("filter", rows.uses))
 
 
 def project(source: Source, to: Callable[..., Operand | tuple[Operand, ...]]) -> Rows:
@@ -214,14 +215,14 @@ def project(source: Source, to: Callable[..., Operand | tuple[Operand, ...]]) ->
 def _project(rows: Rows, to: Callable[..., Operand | tuple[Operand, ...]]) -> Rows:
     if rows.types is None:
         return rows
-    found = []
+    alternatives = []
     types: tuple[str, ...] = ()
     for terms, body in rows.alternatives:
         given = to(*map(TermExpr, terms))
         new = tuple(map(term_of, given if isinstance(given, tuple) else (given,)))
         types = _types(new, terms, rows.types)
-        found.append((new, body))
-    return Rows(types, tuple(found), rows.uses)
+        alternatives.append((new, body))
+    return Rows(types, tuple(alternatives), rows.uses)
 
 
 def aggregate(
@@ -293,7 +294,7 @@ def connected(connective: Connective, *sources: Source) -> Rows:
     builder = current_builder()
     if name not in [declared.name for declared in builder.functors]:
         declare_functor(builder, name, {"part": int}, int)
-    numbered = [product(part, const([place])) for place, part in enumerate(parts)]
+    numbered = [product(part, const([position])) for position, part in enumerate(parts)]
     each = lfp(lambda _: union(*numbered), name=free_name(builder, f"{name}_parts"))
     rows = lfp(lambda _: union(*parts), name=free_name(builder, f"{name}_rows"))
     terms = tuple(variable(column.name) for column in rows.attributes)

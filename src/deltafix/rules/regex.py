@@ -69,16 +69,16 @@ def regex(pattern: str, **options: bool) -> Any:
     except ImportError as error:
         message = "regular expressions need google-re2: pip install 'deltafix[regex]'"
         raise MissingDependencyError(message, extra="regex") from error
-    asked = re2.Options()
-    asked.log_errors = False
+    settings = re2.Options()
+    settings.log_errors = False
     for name, value in options.items():
-        setattr(asked, name, value)
+        setattr(settings, name, value)
     try:
-        return re2.compile(pattern, asked)
+        return re2.compile(pattern, settings)
     except re2.error as error:
-        (said,) = error.args
+        (text,) = error.args
         raise RegexError(
-            said.decode(errors="replace") if isinstance(said, bytes) else said
+            text.decode(errors="replace") if isinstance(text, bytes) else text
         ) from None
     except UnicodeEncodeError:
         raise RegexError("it has half of a surrogate pair, which is no character") from None
@@ -108,10 +108,10 @@ class Translator:
 
     def whole(self) -> str:
         """The whole pattern."""
-        found = self.alternatives()
+        pattern = self.alternatives()
         if self.at < len(self.text):
             raise RegexError("`)` without an open `(`")
-        return found
+        return pattern
 
     def ahead(self, size: int = 1) -> str:
         """The next characters."""
@@ -141,9 +141,9 @@ class Translator:
 
     def assertion(self) -> str | None:
         """What takes no character; None if something else comes."""
-        for mark, found in (("^", r"\A"), ("$", r"\z"), ("\\b", r"\b"), ("\\B", r"\B")):
+        for mark, translated in (("^", r"\A"), ("$", r"\z"), ("\\b", r"\b"), ("\\B", r"\B")):
             if self.accept(mark):
-                return found
+                return translated
         return None
 
     def group(self) -> str:
@@ -182,34 +182,34 @@ class Translator:
 
     def repeated(self) -> str:
         """An atom with its quantifiers: a second one repeats what the first one made."""
-        found = self.atom()
+        pattern = self.atom()
         count = self.quantifier()
         while count:
-            found += count
+            pattern += count
             count = self.quantifier()
             if count:
-                found = f"(?:{found})"
-        return found
+                pattern = f"(?:{pattern})"
+        return pattern
 
     def quantifier(self) -> str:
         """How often; empty if it says nothing of that."""
         mark = self.ahead()
-        found = ""
+        quantifier = ""
         if mark and mark in "*+?":
             self.at += 1
-            found = mark
+            quantifier = mark
         elif mark == "{":
             interval = _INTERVAL.match(self.text, self.at)
             if interval is None:
                 raise RegexError("`{` begins no count; write {2}, {2,} or {2,3}")
             self.at = interval.end()
-            counts = [one.lstrip("0") or "0" for one in (interval[1], interval[3]) if one]
-            if any(len(one) > 4 or int(one) > self.most for one in counts):
+            counts = [count.lstrip("0") or "0" for count in (interval[1], interval[3]) if count]
+            if any(len(count) > 4 or int(count) > self.most for count in counts):
                 raise RegexError(f"{interval[0]} is too large a count: {self.most} are the most")
             if int(counts[-1]) < int(counts[0]):
                 raise RegexError(f"the count {interval[0]} ends before it begins")
-            found = interval[0]
-        return f"{found}?" if found and self.accept("?") else found
+            quantifier = interval[0]
+        return f"{quantifier}?" if quantifier and self.accept("?") else quantifier
 
     def escape(self) -> str:
         """An escape outside brackets; its backslash was taken."""
@@ -302,8 +302,8 @@ class Translator:
             if len(name) != 1:
                 raise RegexError(f"`[{mark}{name}{mark}]` names no single character")
             return name
-        found = _CLASSES.get(name.lower())
-        if found is None:
+        characters = _CLASSES.get(name.lower())
+        if characters is None:
             raise RegexError(f"there is no class [:{name}:]; valid: {' '.join(_CLASSES)}")
-        classes.append(found)
+        classes.append(characters)
         return None

@@ -46,16 +46,16 @@ def ungrounded(
     """The variables of a conjunction that lack values where those of `known` have some."""
     scope = _Scope(total, None)
     scope.conjunction(parts, known)
-    return frozenset(scope.found)
+    return frozenset(scope.diagnostics)
 
 
 class _Scope:
     """One alternative of one rule."""
 
-    def __init__(self, total: Counter[str], place: Span | None) -> None:
+    def __init__(self, total: Counter[str], span: Span | None) -> None:
         self.total = total
-        self.place = place
-        self.found: dict[str, Diagnostic] = {}
+        self.span = span
+        self.diagnostics: dict[str, Diagnostic] = {}
 
     def needs(self, term: Term) -> frozenset[str]:
         """Variables whose values the term wants from outside."""
@@ -120,8 +120,8 @@ class _Scope:
         for case in walk.inside(part):
             here = walk.occurrences(case)
             total = {n: max(self.total[n] - own[n], 0) + count for n, count in here.items()}
-            scope = _Scope(Counter(total), self.place)
-            scope.found = self.found
+            scope = _Scope(Counter(total), self.span)
+            scope.diagnostics = self.diagnostics
             yield scope, case
 
     def conjunction(self, parts: tuple[Formula, ...], known: frozenset[str]) -> frozenset[str]:
@@ -185,25 +185,27 @@ class _Scope:
             if isinstance(part, Comparison) and part.op == "=":
                 for to, source in ((part.left, part.right), (part.right, part.left)):
                     given = set(walk.pattern_variables(to))
-                    if given and self.needs(source) & self.found.keys() - given:
+                    if given and self.needs(source) & self.diagnostics.keys() - given:
                         waiting |= given
-        first = {name: found for name, found in self.found.items() if name not in waiting}
-        return first or self.found
+        first = {
+            name: diagnostic for name, diagnostic in self.diagnostics.items() if name not in waiting
+        }
+        return first or self.diagnostics
 
     def report(self, name: str, span: Span | None, why: str, hint: str | None = None) -> None:
-        if name not in self.found:
+        if name not in self.diagnostics:
             shown = plain_name(name)
             hint = hint or (
                 f"use `{shown}` in an atom of the body, or give it a value: `{shown} = ...`"
             )
-            others = [one for one in self.total if one != name]
+            others = [other for other in self.total if other != name]
             close = suggest(name, others) if self.total[name] == 1 else None
             if close and max(len(name), len(close)) < 3:  # x is no slip for x1
                 close = None
-            self.found[name] = Diagnostic(
+            self.diagnostics[name] = Diagnostic(
                 "DF130",
                 f"variable `{shown}` is not grounded: {why}",
-                span or self.place,
+                span or self.span,
                 f"did you mean `{plain_name(close)}`? Or {hint}" if close else hint,
             )
 
@@ -239,10 +241,10 @@ def check_scope(rule: Rule) -> Iterator[Diagnostic]:
         for head in rule.heads:
             for arg in head.args:
                 scope.wanted(arg, bound)
-        for name, found in scope.causes(parts).items():
+        for name, diagnostic in scope.causes(parts).items():
             if name not in reported:
                 reported.add(name)
-                yield found
+                yield diagnostic
 
 
 def _wildcards(rule: Rule) -> Iterator[Diagnostic]:

@@ -109,9 +109,9 @@ def show_term(term: Term, power: int = 0) -> str:
 def _call(term: Call, power: int) -> str:
     if term.functor in INFIX and len(term.args) == 2:
         left, right = INFIX[term.functor]
-        one = show_term(term.args[0], max(left, right) if left > right else left)
-        two = show_term(term.args[1], right)
-        shown = f"{one} {term.functor} {two}"
+        left_text = show_term(term.args[0], max(left, right) if left > right else left)
+        right_text = show_term(term.args[1], right)
+        shown = f"{left_text} {term.functor} {right_text}"
         return f"({shown})" if min(left, right) < power else shown
     if term.functor in _PREFIXES and len(term.args) == 1:
         inner = term.args[0]
@@ -176,7 +176,7 @@ def show_relation(declared: ast.RelationDecl) -> str:
     """`.decl name(columns) qualifiers`."""
     qualifiers = "".join(f" {word}" for word in declared.qualifiers)
     for word, listed in (("choice-domain", declared.choices), ("index-on", declared.indexes)):
-        shown = (one[0] if len(one) == 1 else f"({', '.join(one)})" for one in listed)
+        shown = (names[0] if len(names) == 1 else f"({', '.join(names)})" for names in listed)
         qualifiers += f" {word} {', '.join(shown)}" if listed else ""
     qualifiers += f" part-of {declared.of}" if declared.of else ""
     return f".decl {declared.name}({_columns(declared.attributes)}){qualifiers}"

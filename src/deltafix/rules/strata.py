@@ -47,24 +47,24 @@ class Stratum:
 
 def dependencies(program: Program) -> tuple[Edge, ...]:
     """One edge per head, body atom and rule, in text order. Heads of a rule are independent."""
-    found: list[Edge] = []
+    edges: list[Edge] = []
     for rule in program.rules:
         if rule.is_fact:
             continue
         for atom, through in (*uses(rule.body), *(u for head in rule.heads for u in uses(head))):
             if atom in rule.heads and any(atom is head for head in rule.heads):
                 continue
-            found.extend(Edge(head.relation, atom.relation, through, atom) for head in rule.heads)
+            edges.extend(Edge(head.relation, atom.relation, through, atom) for head in rule.heads)
     own: list[Edge] = []
     for order in program.orders:
         for atom, through in uses(order.body):
             edge = Edge(order.less.relation, atom.relation, through.strip("!") or "<=", atom)
-            (own if edge.head == edge.body else found).append(edge)
+            (own if edge.head == edge.body else edges).append(edge)
     if own:
         # Outside recursion an order may look at its relation's own rows, as they were derived.
-        recursive = recursive_relations(strata(program, tuple(found)))
-        found.extend(edge for edge in own if edge.head in recursive)
-    return tuple(found)
+        recursive = recursive_relations(strata(program, tuple(edges)))
+        edges.extend(edge for edge in own if edge.head in recursive)
+    return tuple(edges)
 
 
 def strata(program: Program, edges: tuple[Edge, ...] | None = None) -> tuple[Stratum, ...]:
@@ -73,16 +73,16 @@ def strata(program: Program, edges: tuple[Edge, ...] | None = None) -> tuple[Str
     for edge in dependencies(program) if edges is None else edges:
         needed[edge.head][edge.body] = None
     position = {name: i for i, name in enumerate(needed)}
-    found = []
+    strata = []
     for members in components(needed):
         ordered = tuple(sorted(members, key=position.__getitem__))
-        found.append(Stratum(ordered, len(ordered) > 1 or ordered[0] in needed[ordered[0]]))
-    return tuple(found)
+        strata.append(Stratum(ordered, len(ordered) > 1 or ordered[0] in needed[ordered[0]]))
+    return tuple(strata)
 
 
 def recursive_relations(strata: Iterable[Stratum]) -> frozenset[str]:
     """The relations that need themselves."""
-    return frozenset(name for one in strata if one.recursive for name in one.relations)
+    return frozenset(name for stratum in strata if stratum.recursive for name in stratum.relations)
 
 
 def components(needed: Mapping[str, Mapping[str, None]]) -> list[list[str]]:
@@ -91,7 +91,7 @@ def components(needed: Mapping[str, Mapping[str, None]]) -> list[list[str]]:
     low: dict[str, int] = {}
     on_stack: set[str] = set()
     stack: list[str] = []
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     for root in needed:
         if root in number:
             continue
@@ -110,8 +110,8 @@ def components(needed: Mapping[str, Mapping[str, None]]) -> list[list[str]]:
                     cut = len(stack) - 1
                     while stack[cut] != name:
                         cut -= 1
-                    found.append(stack[cut:])
-                    on_stack.difference_update(found[-1])
+                    groups.append(stack[cut:])
+                    on_stack.difference_update(groups[-1])
                     del stack[cut:]
             elif child not in number:
                 number[child] = low[child] = len(number)
@@ -120,7 +120,7 @@ def components(needed: Mapping[str, Mapping[str, None]]) -> list[list[str]]:
                 work.append((child, iter(needed[child])))
             elif child in on_stack:
                 low[name] = min(low[name], number[child])
-    return found
+    return groups
 
 
 def unstratified(
@@ -138,13 +138,13 @@ def unstratified(
     relations are an odd number of negations apart, the one declared first is the least: a warning
     says so (DF164).
     """
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for stratum, used in _inside(edges, strata(program, edges) if order is None else order):
         closed = [edge for edge in used if edge.closed]
         founded = not any(edge.through == "<=" for edge in closed)
         founded = founded and not any(map(program.keeps, stratum.relations))
         if closed and (aggregates or not founded):
-            found.append(_closed(used, closed[0]))
+            diagnostics.append(_closed(used, closed[0]))
         if closed:
             continue
         negated = [edge for edge in used if edge.through]
@@ -155,7 +155,7 @@ def unstratified(
             odd = [edge for edge in negated if edge.odd][:_TRIED]
             walks = [[edge, *_path(used, edge, even=True)] for edge in odd]
             shortest = min((walk for walk in walks if _is_odd(walk)), key=len, default=walks[0])
-            found.append(_cyclic(shortest[0], shortest))
+            diagnostics.append(_cyclic(shortest[0], shortest))
         elif sides:
             first = stratum.relations[0]
             other = next(name for name in stratum.relations if name in sides)
@@ -164,13 +164,13 @@ def unstratified(
                 f"least, and `{other}` what follows from it"
             )
             hint = "declare first what must be well founded, or write one of them as a `!( .. )`"
-            found.append(Diagnostic("DF164", message, negated[0].atom.span, hint, "warning"))
+            diagnostics.append(Diagnostic("DF164", message, negated[0].atom.span, hint, "warning"))
         merged = _merged(program, stratum)
         if merged:
             message = f"`{merged}` joins or drops rows, and its recursion negates"
             hint = f"let the negation look at a relation that does not need `{merged}`"
-            found.append(Diagnostic("DF140", message, negated[0].atom.span, hint))
-    return tuple(found)
+            diagnostics.append(Diagnostic("DF140", message, negated[0].atom.span, hint))
+    return tuple(diagnostics)
 
 
 def aggregating(program: Program, among: Container[str]) -> Iterator[Diagnostic]:
@@ -281,17 +281,17 @@ def _path(edges: list[Edge], start: Edge, even: bool | None) -> list[Edge]:
     came: dict[tuple[str, bool], tuple[tuple[str, bool], Edge] | None] = {(begin, False): None}
     queue = deque([(begin, False)])
     while queue:
-        place = queue.popleft()
-        if place[0] == goal and not (even and place[1]):
+        node = queue.popleft()
+        if node[0] == goal and not (even and node[1]):
             path: list[Edge] = []
-            step = came[place]
+            step = came[node]
             while step is not None:
                 path.append(step[1])
                 step = came[step[0]]
             return path[::-1]
-        for edge in outgoing.get(place[0], ()):
-            after = (edge.body, place[1] != edge.odd if even is not None else False)
+        for edge in outgoing.get(node[0], ()):
+            after = (edge.body, node[1] != edge.odd if even is not None else False)
             if after not in came:
-                came[after] = (place, edge)
+                came[after] = (node, edge)
                 queue.append(after)
     return []

@@ -43,7 +43,7 @@ class Subtypes:
 
     def _declare(self) -> None:
         program = self.program
-        named = {*program.kinds, *(program.kind(one.name) for one in program.types)}
+        named = {*program.kinds, *(program.kind(declared.name) for declared in program.types)}
         kinds = (*BASES, *filter(program.logical, sorted(named)))
         below: dict[str, set[str]] = {kind: {kind} for kind in kinds}
         for declared in self.program.types:
@@ -81,19 +81,19 @@ class Subtypes:
         for part in case:
             if isinstance(part, Atom):
                 for arg, column in zip(part.args, self._columns[part.relation], strict=True):
-                    place = f"column `{column.name}` of `{part.relation}`"
-                    yield from self._meet(arg, column.type, bound, place)
+                    where = f"column `{column.name}` of `{part.relation}`"
+                    yield from self._meet(arg, column.type, bound, where)
         for part in case:
             if isinstance(part, Or):
                 yield from self._choose(part, bound)
         equations = [p for p in case if isinstance(p, Comparison) and p.op == "="]
         for _ in equations:
             for test in equations:
-                for one, other in ((test.left, test.right), (test.right, test.left)):
-                    if isinstance(one, Var) and one.name not in bound:
+                for side, other in ((test.left, test.right), (test.right, test.left)):
+                    if isinstance(side, Var) and side.name not in bound:
                         known = self._of(other, bound)
                         if known is not _ANY:
-                            bound[one.name] = known
+                            bound[side.name] = known
 
     def _choose(self, part: Or, bound: dict[str, _Values]) -> Iterator[Diagnostic]:
         """A disjunction that stays whole: a variable has what any of its alternatives allows."""
@@ -102,12 +102,12 @@ class Subtypes:
             each.append(dict(bound))
             yield from self._bind(case, each[-1])
         for name in set().union(*each):
-            values = [found.get(name, _ANY) for found in each]
-            known = [one for one in values if one is not None]
+            values = [bounds.get(name, _ANY) for bounds in each]
+            known = [allowed for allowed in values if allowed is not None]
             bound[name] = frozenset().union(*known) if len(known) == len(values) else _ANY
 
     def _meet(
-        self, term: Term, kind: str, bound: dict[str, _Values], place: str
+        self, term: Term, kind: str, bound: dict[str, _Values], where: str
     ) -> Iterator[Diagnostic]:
         if isinstance(term, Var):
             allowed = self._values[kind]
@@ -115,7 +115,7 @@ class Subtypes:
             both: _Values = allowed if known is None else known & allowed
             if not both:
                 name = plain_name(term.name)
-                message = f"`{name}` cannot be both {kind} ({place}) and {self._named(known)}"
+                message = f"`{name}` cannot be both {kind} ({where}) and {self._named(known)}"
                 hint = "declare a union, or cast one with `as`"
                 yield Diagnostic("DF120", message, term.span, hint)
                 both = _ANY
@@ -126,21 +126,21 @@ class Subtypes:
 
     def _takes(self, head: Atom, bound: Mapping[str, _Values]) -> Iterator[Diagnostic]:
         for arg, column in zip(head.args, self._columns[head.relation], strict=True):
-            place = f"column `{column.name}` of `{head.relation}`"
-            yield from self._fits(arg, column.type, bound, place, arg.span or head.span)
+            where = f"column `{column.name}` of `{head.relation}`"
+            yield from self._fits(arg, column.type, bound, where, arg.span or head.span)
 
     def _fits(
-        self, term: Term, kind: str, bound: Mapping[str, _Values], place: str, span: Span | None
+        self, term: Term, kind: str, bound: Mapping[str, _Values], where: str, span: Span | None
     ) -> Iterator[Diagnostic]:
         if isinstance(term, Call) and term.functor[0] in "[$":
             for arg, field in zip(term.args, self._fields(term), strict=False):
-                place = f"field `{field.name}`"
-                yield from self._fits(arg, field.type, bound, place, arg.span or span)
+                where = f"field `{field.name}`"
+                yield from self._fits(arg, field.type, bound, where, arg.span or span)
             return
-        found = self._of(term, bound)
-        if found is not None and not found <= self._values[kind]:
+        values = self._of(term, bound)
+        if values is not None and not values <= self._values[kind]:
             shown = f"`{plain_name(term.name)}`" if isinstance(term, Var) else "this"
-            message = f"{shown} is of type {self._named(found)}, and {place} takes {kind}"
+            message = f"{shown} is of type {self._named(values)}, and {where} takes {kind}"
             yield Diagnostic("DF120", message, span, f"cast it: `as(.., {kind})`")
 
     def _of(self, term: Term, bound: Mapping[str, _Values]) -> _Values:
@@ -178,5 +178,5 @@ class Subtypes:
 
     def _named(self, values: _Values) -> str:
         """The declared type that has just these values; else the parts."""
-        names = [name for name, found in self._values.items() if found == values]
+        names = [name for name, kept in self._values.items() if kept == values]
         return names[0] if names else " or ".join(sorted(values or ()))

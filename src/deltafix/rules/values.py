@@ -211,12 +211,12 @@ def constructor(functor: str) -> Function:
 
     A field of `nil`, or of a value of another branch, has no value.
     """
-    name, _, place = functor.rpartition(".")
-    if not place.isdigit():
+    name, _, position = functor.rpartition(".")
+    if not position.isdigit():
         if functor.startswith("["):
             return lambda *fields: fields
         return lambda *fields: values.Branch(functor[1:], fields)
-    at = int(place)
+    at = int(position)
     if functor.startswith("["):
         return lambda value: NO_VALUE if value is None else value[at]
     return lambda value: value.fields[at] if value.name == name[1:] else NO_VALUE
@@ -259,18 +259,18 @@ _REAL_TESTS: Final[dict[str, Test]] = {
 def _natives(of: values.BaseType) -> dict[str, Function]:
     tests = _REAL_TESTS if of == "float" else _TESTS
     same, less = tests["="], tests["<"]
-    found: dict[str, Function] = {
+    functions: dict[str, Function] = {
         f"~there_{of}": lambda record: int(record is not None),
         f"~or_{of}": lambda record, other: other if record is None else record[0],
         f"~when_{of}": lambda condition, value: (value,) if condition else None,
-        f"~pick_{of}": lambda condition, one, other: one if condition else other,
+        f"~pick_{of}": lambda condition, then, otherwise: then if condition else otherwise,
         f"~same_{of}": lambda left, right: int(same(left, right)),
     }
     if of == "symbol":  # their order the kernel keeps only where rules ask for it
-        found["~like_symbol"] = lambda text, pattern: int(_is_like(text, pattern))
+        functions["~like_symbol"] = lambda text, pattern: int(_is_like(text, pattern))
     else:
-        found[f"~less_{of}"] = lambda left, right: int(less(left, right))
-    return found
+        functions[f"~less_{of}"] = lambda left, right: int(less(left, right))
+    return functions
 
 
 NATIVE: Final[dict[str, Function]] = {

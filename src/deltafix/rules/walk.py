@@ -73,34 +73,34 @@ def pattern_variables(term: Term) -> Iterator[str]:
 
 def occurrences(node: Formula | Term | Iterable[Formula]) -> Counter[str]:
     """How often each variable occurs."""
-    found: list[str] = []
-    _collect(node, found)
-    return Counter(found)
+    names: list[str] = []
+    _collect(node, names)
+    return Counter(names)
 
 
-def _collect(node: Formula | Term | Iterable[Formula], found: list[str]) -> None:
+def _collect(node: Formula | Term | Iterable[Formula], names: list[str]) -> None:
     """Append the names of variables; a list for all of it took a fifth of the time of counters."""
     if isinstance(node, Var):
-        found.append(node.name)
+        names.append(node.name)
     elif isinstance(node, _LEAVES):
         return
     elif isinstance(node, _WITH_ARGS):
         for arg in node.args:
-            _collect(arg, found)
+            _collect(arg, names)
     elif isinstance(node, Comparison):
-        _collect(node.left, found)
-        _collect(node.right, found)
+        _collect(node.left, names)
+        _collect(node.right, names)
     elif isinstance(node, Not):
-        _collect(node.body, found)
+        _collect(node.body, names)
     elif isinstance(node, Aggregate):
         if node.target is not None:
-            _collect(node.target, found)
-        for one in node.over or ():
-            _collect(one, found)
-        _collect(body_of(node), found)
+            _collect(node.target, names)
+        for variable in node.over or ():
+            _collect(variable, names)
+        _collect(body_of(node), names)
     else:
         for part in node.parts if isinstance(node, _WITH_PARTS) else node:
-            _collect(part, found)
+            _collect(part, names)
 
 
 def uses(formula: Formula, negation: str = "") -> Iterator[tuple[Atom, str]]:
@@ -150,10 +150,10 @@ def alternatives(formula: Formula) -> tuple[tuple[Formula, ...], ...]:
     a checked program.
     """
     if isinstance(formula, And):
-        found: tuple[tuple[Formula, ...], ...] = ((),)
+        choices: tuple[tuple[Formula, ...], ...] = ((),)
         for part in formula.parts:
-            found = tuple(left + right for left in found for right in alternatives(part))
-        return found
+            choices = tuple(left + right for left in choices for right in alternatives(part))
+        return choices
     if isinstance(formula, Or) and not formula.whole:
         return inside(formula)
     return ((formula,),)
@@ -185,7 +185,7 @@ def map_term(
         return replace(term, args=(*mapped, *term.args[len(args) :]))
     if isinstance(term, Aggregate):
         target = None if term.target is None else map_term(term.target, leaf, call)
-        over = term.over and tuple(map_term(one, leaf, call) for one in term.over)
+        over = term.over and tuple(map_term(variable, leaf, call) for variable in term.over)
         body = map_formula(body_of(term), leaf, call)
         return replace(term, target=target, body=body, over=over)
     return leaf(term)

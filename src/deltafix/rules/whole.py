@@ -72,7 +72,7 @@ def written_out(formula: Formula) -> Formula:
 
 def _multiplies(formula: Formula) -> bool:
     """Whether a body, or a group in it, may have too many choices."""
-    return any(walk.count_alternatives(one) > MOST for one in (formula, *groups(formula)))
+    return any(walk.count_alternatives(part) > MOST for part in (formula, *groups(formula)))
 
 
 def _conjuncts(formula: Formula) -> Iterator[Formula]:
@@ -106,26 +106,30 @@ class _Marking:
         if not _multiplies(body):
             return body
         parts = list(_conjuncts(body))
-        waiting = [place for place, part in enumerate(parts) if walk.count_alternatives(part) > 1]
+        waiting = [
+            position for position, part in enumerate(parts) if walk.count_alternatives(part) > 1
+        ]
         if len(waiting) == 1 or walk.count_alternatives(body) <= MOST:
             waiting.clear()  # nothing multiplies here
         bound = self.bound(parts, total, known)
         while waiting:
-            tried = {place: self.alone(parts[place], total, bound) for place in waiting}
-            marked = {place: one for place, one in tried.items() if isinstance(one, Or)}
+            tried = {position: self.alone(parts[position], total, bound) for position in waiting}
+            marked = {
+                position: choice for position, choice in tried.items() if isinstance(choice, Or)
+            }
             if not marked:
-                self.stuck.extend(one for one in tried.values() if not isinstance(one, Or))
+                self.stuck.extend(choice for choice in tried.values() if not isinstance(choice, Or))
                 break
-            for place, one in marked.items():
-                parts[place] = one
-            waiting = [place for place in waiting if place not in marked]
+            for position, choice in marked.items():
+                parts[position] = choice
+            waiting = [position for position in waiting if position not in marked]
             bound = self.bound(parts, total, known)
-        for place, part in enumerate(parts):
+        for position, part in enumerate(parts):
             if isinstance(part, Not) and not isinstance(part.body, Atom | Comparison):
                 inner = self.conjunction(part.body, total, bound | shared(part.body, total))
-                parts[place] = replace(part, body=inner)
+                parts[position] = replace(part, body=inner)
             elif isinstance(part, Or) and not part.whole:
-                parts[place] = replace(part, parts=self.choices(part, total, bound))
+                parts[position] = replace(part, parts=self.choices(part, total, bound))
         return conjunction(parts, body.span)
 
     def bound(
@@ -138,14 +142,14 @@ class _Marking:
         """A disjunction that stays whole, or what of it cannot stand alone."""
         assert isinstance(part, Or)  # noqa: S101  nothing else is a choice
         parts = self.choices(part, total, known)
-        made = replace(part, parts=parts, whole=True)
+        kept_whole = replace(part, parts=parts, whole=True)
         if sum(map(walk.count_alternatives, parts)) > walk.MAX_ALTERNATIVES:
             return part, frozenset()
-        for case, seen, columns in _cases(made, total):
+        for case, seen, columns in _cases(kept_whole, total):
             missing = _lacks(case, seen, columns, known)
             if missing:
                 return conjunction(case), missing
-        return made
+        return kept_whole
 
     def choices(self, part: Or, total: Counter[str], known: frozenset[str]) -> tuple[Formula, ...]:
         """What a disjunction chooses from, where that multiplies in turn."""
@@ -158,7 +162,7 @@ def asked(part: Or, total: Counter[str], bound: Iterable[str]) -> tuple[frozense
 
     As few as there can be: what follows from others is left out.
     """
-    found = []
+    needed = []
     for case, seen, columns in _cases(part, total):
         names = columns.intersection(bound) - grounded_by(case, seen)
         if _lacks(case, seen, columns, names):
@@ -166,8 +170,8 @@ def asked(part: Or, total: Counter[str], bound: Iterable[str]) -> tuple[frozense
         for name in sorted(names):
             if not _lacks(case, seen, columns, names - {name}):
                 names -= {name}
-        found.append(names)
-    return tuple(found)
+        needed.append(names)
+    return tuple(needed)
 
 
 def _cases(
@@ -197,7 +201,7 @@ class Recursions:
 
     def __init__(self, program: Program, strata: Iterable[Stratum]) -> None:
         self.program = program
-        recursive = [frozenset(one.relations) for one in strata if one.recursive]
+        recursive = [frozenset(stratum.relations) for stratum in strata if stratum.recursive]
         self.home = {name: members for members in recursive for name in members}
         self.closed: dict[frozenset[str], bool] = {}
 

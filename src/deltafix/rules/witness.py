@@ -53,12 +53,12 @@ def _alternative(
     if not witnesses:
         return parts
     written: list[ast.Formula] = []
-    for place, part in enumerate(parts):
-        found = _extreme(part)
-        if found is None or place not in witnesses:
+    for position, part in enumerate(parts):
+        extreme = _extreme(part)
+        if extreme is None or position not in witnesses:
             written.append(part)
         else:
-            written.extend(_joined(*found, witnesses[place], total, taken))
+            written.extend(_joined(*extreme, witnesses[position], total, taken))
     return tuple(written)
 
 
@@ -77,27 +77,31 @@ def _witnesses(parts: tuple[ast.Formula, ...], total: Counter[str]) -> dict[int,
     An aggregate may compare with the value of another one, so they are found in rounds; all of a
     round know the same, whatever the order of the text.
     """
-    extremes = {place: found for place, part in enumerate(parts) if (found := _extreme(part))}
+    extremes = {
+        position: extreme for position, part in enumerate(parts) if (extreme := _extreme(part))
+    }
     witnesses: dict[int, frozenset[str]] = {}
     names: set[str] = set()
     bound = grounded_by(parts, total)
     while True:
         new: dict[int, frozenset[str]] = {}
-        for place, (_, aggregate) in extremes.items():
+        for position, (_, aggregate) in extremes.items():
             wanted = shared(aggregate, total) - bound
-            if place in witnesses or not wanted:
+            if position in witnesses or not wanted:
                 continue
             inside = [
                 grounded_by(case, total, bound)
                 for case in walk.alternatives(walk.body_of(aggregate))
             ]
-            if all(wanted <= found for found in inside):
-                new[place] = wanted
+            if all(wanted <= grounded for grounded in inside):
+                new[position] = wanted
         if not new:
             return witnesses
         witnesses |= new
         names.update(*new.values())
-        values = {name for place in new for name in walk.pattern_variables(extremes[place][0])}
+        values = {
+            name for position in new for name in walk.pattern_variables(extremes[position][0])
+        }
         bound = grounded_by(parts, total, bound | values) - names
 
 

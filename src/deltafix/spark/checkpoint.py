@@ -42,7 +42,7 @@ class Checkpoint:
         folder = self._path(self._root, "commits")
         if not self._files.exists(folder):
             return -1
-        names = [one.getPath().getName() for one in self._files.listStatus(folder)]
+        names = [status.getPath().getName() for status in self._files.listStatus(folder)]
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def offsets(self, batch: int) -> str:
@@ -53,17 +53,17 @@ class Checkpoint:
         text = self._read("offsets", str(batch))
         if text is None:
             return ""
-        said = text.splitlines()[_ABOUT:]
-        for place, line in enumerate(tuple(said)):
-            said.extend(self._files_of(place, line))
-        return hashlib.blake2b("\n".join(said).encode(), digest_size=16).hexdigest()
+        lines = text.splitlines()[_ABOUT:]
+        for source, line in enumerate(tuple(lines)):
+            lines.extend(self._files_of(source, line))
+        return hashlib.blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
 
     def _files_of(self, source: int, offset: str) -> list[str]:
         """The files that a source of files adds at an offset, which only counts its looks."""
-        found = re.search(r'"logOffset":(\d+)', offset)
-        if found is None:
+        match = re.search(r'"logOffset":(\d+)', offset)
+        if match is None:
             return []
-        number = found[1]
+        number = match[1]
         for name in (number, f"{number}.compact"):
             text = self._read("sources", str(source), name)
             if text is not None:

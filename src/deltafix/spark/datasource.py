@@ -77,14 +77,14 @@ class _Declared:
     def columns(self) -> Columns:
         """Those of the view."""
         self._words.pop()  # the view's name
-        found: Columns = []
+        columns: Columns = []
         while self._words.pop() != ")" and self._words[-1] != ")":  # what stands before each
             name = self._words.pop()
             self._words.pop()  # the colon
-            found.append((name, self._type()))
+            columns.append((name, self._type()))
             if self._words[-1] == "NOT":
                 del self._words[-2:]
-        return found
+        return columns
 
     def _type(self) -> pa.DataType:
         word = self._words.pop()
@@ -225,11 +225,11 @@ class _StreamReader(DataSourceStreamReader):  # type: ignore[misc]  # pyspark is
             raise SourceError(message, path=self._folder)
 
     def _manifest(self) -> Manifest:
-        found = read_manifest(self._folder)
-        if found is None:
+        manifest = read_manifest(self._folder)
+        if manifest is None:
             message = f"{self._folder} holds no delta log: no manifest.json"
             raise SourceError(message, path=self._folder)
-        return found
+        return manifest
 
     def partitions(self, start: Offset, end: Offset) -> list[_Epochs]:
         self._require(self._manifest(), start, behind=end["epoch"] < start["epoch"])

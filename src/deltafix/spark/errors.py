@@ -25,8 +25,8 @@ def note_of(error: DeltafixError) -> list[Any]:
 def error_of(note: Sequence[Any]) -> DeltafixError:
     """The error of which that is the note."""
     kind, message, values = note
-    found: DeltafixError = getattr(deltafix.errors, kind, InternalError)(message, **values)
-    return found
+    error: DeltafixError = getattr(deltafix.errors, kind, InternalError)(message, **values)
+    return error
 
 
 @contextmanager
@@ -53,8 +53,8 @@ def _reason(error: Any) -> str:
     lines = text.strip().split("\n")
     # Of Python on a worker: behind the lines of its traceback, which are indented.
     behind = dropwhile(lambda line: "Traceback (most recent call last)" not in line, lines)
-    found = [line for line in behind if line[:1].strip()]
-    if len(found) > 1:
-        return found[1]
+    unindented = [line for line in behind if line[:1].strip()]
+    if len(unindented) > 1:
+        return unindented[1]
     # Of tasks that ran together: behind the line that says so.
     return lines[1] if "barrier task" in lines[0] and len(lines) > 1 else lines[0]

@@ -30,7 +30,7 @@ from deltafix.pipeline.condense import PLACE, by_place
 from deltafix.pipeline.signed import SIGN, Signed
 from deltafix.spark.common import require_here
 from deltafix.spark.errors import note_of
-from deltafix.spark.sent import Found, Rows, told
+from deltafix.spark.sent import Output, Rows, packed_notes
 from deltafix.store.folder import Folder, folder_at
 
 _NETS = "net-"
@@ -93,18 +93,18 @@ class Filing:
     looks: int
     folder: str
 
-    def __call__(self, found: Iterator[Found]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, outputs: Iterator[Output]) -> Iterator[pa.RecordBatch]:
         """The notes, and one for each file."""
         parts: dict[int, _Part] = {}
         try:
             with ExitStack() as stack:
-                for one in found:
-                    if not isinstance(one, Rows):
-                        yield told(one)
+                for output in outputs:
+                    if not isinstance(output, Rows):
+                        yield packed_notes(output)
                         continue
-                    if one.look not in parts:
-                        parts[one.look] = stack.enter_context(_Part(one.table.schema))
-                    parts[one.look].write(one.table)
+                    if output.look not in parts:
+                        parts[output.look] = stack.enter_context(_Part(output.table.schema))
+                    parts[output.look].write(output.table)
                 folder = folder_at(self.folder, shared=True)
                 files = {look: part.file(folder, str(look)) for look, part in parts.items()}
         except OSError as error:
@@ -112,9 +112,11 @@ class Filing:
                 raise
             message = f"{self.folder}: net rows could not be written: {error}"
             failed = {"at": [-1], "error": note_of(StateError(message, path=self.folder))}
-            yield told([{**failed, "look": look} for look in range(self.looks)])
+            yield packed_notes([{**failed, "look": look} for look in range(self.looks)])
             return
-        yield told([{"at": [-1], "look": look, "file": file} for look, file in files.items()])
+        yield packed_notes(
+            [{"at": [-1], "look": look, "file": file} for look, file in files.items()]
+        )
 
 
 class _Part:
@@ -161,9 +163,9 @@ class Filed(Signed):
 
     __slots__ = ("_folder", "files")
 
-    def __init__(self, told: Signed, folder: NetFolder, files: Sequence[NetFile]) -> None:
-        self.schema = told.schema
-        self.bad = told.bad
+    def __init__(self, signed: Signed, folder: NetFolder, files: Sequence[NetFile]) -> None:
+        self.schema = signed.schema
+        self.bad = signed.bad
         self.files = tuple(files)
         self._folder = folder
         for file in files:
@@ -172,7 +174,7 @@ class Filed(Signed):
     @property
     def table(self) -> pa.Table:
         """The rows, brought here, in their order."""
-        tables = [pa.Table.from_batches([one]) for file in self.files for one in read_net(file)]
+        tables = [pa.Table.from_batches([batch]) for file in self.files for batch in read_net(file)]
         return by_place(pa.concat_tables(tables)).drop_columns([PLACE])
 
     @property

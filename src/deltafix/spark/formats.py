@@ -48,16 +48,16 @@ ICEBERG: Final = Format(
 
 
 def require(
-    spark: SparkSession, wanted: Format, called: str, kind: type[DeltafixError], **values: Any
+    spark: SparkSession, needed: Format, called: str, kind: type[DeltafixError], **values: Any
 ) -> None:
     """Raise `kind`, which begins with `called`, if the session does not have the format's jar."""
     from py4j.java_gateway import JavaClass  # noqa: PLC0415  comes with Spark
 
-    found = spark._jvm
-    for part in wanted.provider.split("."):
-        found = getattr(found, part)
-    if not isinstance(found, JavaClass):
-        raise kind(f"{called}: this Spark has no {wanted.title}; {wanted.hint}", **values)
+    package = spark._jvm
+    for part in needed.provider.split("."):
+        package = getattr(package, part)
+    if not isinstance(package, JavaClass):
+        raise kind(f"{called}: this Spark has no {needed.title}; {needed.hint}", **values)
 
 
 def catalog_settings(
@@ -80,11 +80,11 @@ def catalog_settings(
             f'[spark] sql.catalog.{catalog} = "{ICEBERG.provider}" and the rest'
         )
         raise kind(message, **values)
-    found = {f"{prefix}.{key}": value for key, value in options.items()}
-    return {prefix: known or ICEBERG.provider, **found}
+    settings = {f"{prefix}.{key}": value for key, value in options.items()}
+    return {prefix: known or ICEBERG.provider, **settings}
 
 
-def iceberg_table(spark: SparkSession, place: str) -> Any:
+def iceberg_table(spark: SparkSession, name: str) -> Any:
     """The table of Iceberg's own library as it is now, whatever a catalog has in its cache."""
     util = spark._jvm.org.apache.iceberg.spark.Spark3Util
     # Iceberg looks for the catalog in the settings of the thread's active session. A thread that
@@ -93,7 +93,7 @@ def iceberg_table(spark: SparkSession, place: str) -> Any:
     before = sessions.getActiveSession()
     sessions.setActiveSession(spark._jsparkSession)
     try:
-        table = util.loadIcebergTable(spark._jsparkSession, place)
+        table = util.loadIcebergTable(spark._jsparkSession, name)
     finally:
         if before.isDefined():
             sessions.setActiveSession(before.get())
@@ -127,8 +127,8 @@ def marking(spark: SparkSession, marks: Mapping[str, str]) -> Iterator[None]:
     `snapshot-property` says the same, but Iceberg reads it from 1.11 on only.
     """
     loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    place = loader.loadClass("org.apache.iceberg.spark.CommitMetadata")
-    field = place.getDeclaredField("COMMIT_PROPERTIES")
+    metadata = loader.loadClass("org.apache.iceberg.spark.CommitMetadata")
+    field = metadata.getDeclaredField("COMMIT_PROPERTIES")
     field.setAccessible(True)
     of_thread = field.get(None)
     of_thread.set(dict(marks))

@@ -66,15 +66,15 @@ def cut(hashes: Hashes, shards: int) -> tuple[Any, dict[int, slice]]:
     The order is None where all are of one shard. The hash of no columns is one for all rows. O(n).
     """
     # One sort of small numbers, and one copy, however many shards there are.
-    places = (hashes >> np.uint64(32)) % np.uint64(shards)
-    places = places.astype(np.min_scalar_type(shards - 1))
-    counts = np.bincount(places, minlength=shards)
+    targets = (hashes >> np.uint64(32)) % np.uint64(shards)
+    targets = targets.astype(np.min_scalar_type(shards - 1))
+    counts = np.bincount(targets, minlength=shards)
     ends = np.cumsum(counts)
-    found = {
+    slices = {
         int(shard): slice(int(ends[shard] - counts[shard]), int(ends[shard]))
         for shard in np.flatnonzero(counts)
     }
-    return np.argsort(places, kind="stable") if len(found) > 1 else None, found
+    return np.argsort(targets, kind="stable") if len(slices) > 1 else None, slices
 
 
 def _mixed(patterns: Sequence[Hashes], size: int) -> Hashes:

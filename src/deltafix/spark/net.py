@@ -35,29 +35,29 @@ from deltafix.pipeline.signed import SIGN, Bad, Signed, plain
 from deltafix.spark.errors import error_of, note_of
 from deltafix.spark.filed import Filed, Filing, NetFile, NetFolder
 from deltafix.spark.hashing import Key
-from deltafix.spark.sent import SENT, Ended, Found, Note, Rows, opened, packed, send, told
+from deltafix.spark.sent import SENT, Ended, Note, Output, Rows, opened, packed, packed_notes, send
 from deltafix.spark.wire import route
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WIDTH: Final = 36
-"""Bits of a row's place in its partition or item."""
+"""Bits of a row's position in its partition or item."""
 
 
 @dataclass(slots=True)
 class Piece:
-    """Signed rows as a task decodes them, the first of them at `place` in the order of all.
+    """Signed rows as a task decodes them, the first of them at `position` in the order of all.
 
-    `read` is how many rows were read for it; None: those it has. `tell` goes to `Net.told`. All are
+    `read` is how many rows were read for it; None: those it has. `tag` goes to `Net.tags`. All are
     of one `partition` of their input, in its order.
     """
 
-    place: int
+    position: int
     signed: Signed
     stamp: float | None = None
     read: int | None = None
-    tell: Any = None
+    tag: Any = None
     partition: str = ""
 
 
@@ -97,7 +97,7 @@ class Net:
         read: how many rows were read, bad ones included.
         highs: the highest version of each partition by now, late rows included.
         stamp: when the oldest of it was written, if known.
-        told: what the pieces told, by their places.
+        tags: those of the pieces, by their positions.
         files: where the rows were left, if they were.
         error: what a task raised of it; then the rest says nothing.
     """
@@ -106,7 +106,7 @@ class Net:
     read: int = 0
     highs: dict[str, int | None] = field(default_factory=dict)
     stamp: float | None = None
-    told: dict[int, Any] = field(default_factory=dict)
+    tags: dict[int, Any] = field(default_factory=dict)
     files: list[NetFile] = field(default_factory=list)
     error: DeltafixError | None = None
 
@@ -169,7 +169,7 @@ def by_item(
 ) -> tuple[DataFrame, Decode]:
     """A frame whose tasks decode items (a file, a part of a table), and how: for `net_frames`.
 
-    `decode` takes the place of an item's first row and the item; it is sent with all items.
+    `decode` takes the position of an item's first row and the item; it is sent with all items.
     """
     frame = session.range(0, len(items), 1, max(1, min(tasks, len(items))))
 
@@ -189,14 +189,14 @@ def by_batch(decode: Callable[[pa.Table, int], Signed]) -> Decode:
     """
 
     def each(batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[Piece]:
-        before, place = 0, partition << WIDTH
+        before, position = 0, partition << WIDTH
         for batch in batches:
             if not batch.num_rows:
                 continue
             signed = decode(pa.Table.from_batches([batch]), before)
             before += batch.num_rows
-            place += signed.table.num_rows
-            yield Piece(place - signed.table.num_rows, signed)
+            position += signed.table.num_rows
+            yield Piece(position - signed.table.num_rows, signed)
 
     return each
 
@@ -207,22 +207,22 @@ def read_nets(table: pa.Table, looks: Sequence[Look]) -> list[Net]:
     nets = [Net(Signed(look.schema, None), highs=dict(look.highs)) for look in looks]
     beyond = [0] * len(nets)
     for note in sorted(notes, key=lambda note: note["at"]):
-        place = note["look"]
+        index = note["look"]
         if "error" in note:
-            nets[place].error = nets[place].error or error_of(note["error"])
+            nets[index].error = nets[index].error or error_of(note["error"])
         elif "file" in note:
-            nets[place].files.append(NetFile(*note["file"]))
+            nets[index].files.append(NetFile(*note["file"]))
         elif "bad" in note:
-            nets[place].signed.bad.append(Bad(*note["bad"]))
+            nets[index].signed.bad.append(Bad(*note["bad"]))
         else:
-            beyond[place] += note["beyond"]
-            _add(nets[place], note)
-    for place, (look, net) in enumerate(zip(looks, nets, strict=True)):
+            beyond[index] += note["beyond"]
+            _add(nets[index], note)
+    for index, (look, net) in enumerate(zip(looks, nets, strict=True)):
         try:
-            require_few(net.signed.bad, beyond[place])
+            require_few(net.signed.bad, beyond[index])
         except BadRowError as error:
             net.error = net.error or error
-        rows = [one.table for one in came if one.look == place]
+        rows = [part.table for part in came if part.look == index]
         signed = by_place(pa.concat_tables(rows or [look.columns.empty_table()]))
         net.signed.table = _encoded(look.schema, signed.drop_columns([PLACE]))
     return nets
@@ -243,16 +243,16 @@ class _Routing:
     looks: tuple[Look, ...]
     targets: int
 
-    def __call__(self, found: Iterator[Found]) -> Iterator[pa.RecordBatch]:
-        for one in found:
-            if not isinstance(one, Rows):
-                yield told(one)
+    def __call__(self, outputs: Iterator[Output]) -> Iterator[pa.RecordBatch]:
+        for output in outputs:
+            if not isinstance(output, Rows):
+                yield packed_notes(output)
                 continue
-            look = self.looks[one.look]
+            look = self.looks[output.look]
             names = look.policy.keying.key or look.schema.names
-            alike = Key(tuple(one.table.column_names.index(name) for name in names))
-            for target, rows in route(one.table, alike, self.targets):
-                yield packed(Rows(one.look, rows), target)
+            alike = Key(tuple(output.table.column_names.index(name) for name in names))
+            for target, rows in route(output.table, alike, self.targets):
+                yield packed(Rows(output.look, rows), target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,41 +264,43 @@ class _Task:
     number: int
     look: int
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Found]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Output]:
         from pyspark import TaskContext  # noqa: PLC0415  on executors only
 
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
-        places = {look.schema.relation: place for place, look in enumerate(self.looks)}
+        indices = {look.schema.relation: index for index, look in enumerate(self.looks)}
         rows: dict[int, list[pa.Table]] = {}
         highs = [dict(look.highs) for look in self.looks]
         left, at = BAD_ROWS, [self.number, partition, 0]
         try:
             for piece in self.decode(batches, partition):
-                place = places[piece.signed.schema.relation]
-                notes, left = self._notes(piece, place, highs, left)
+                index = indices[piece.signed.schema.relation]
+                notes, left = self._notes(piece, index, highs, left)
                 yield self._placed(notes, at)
                 if piece.signed.table.num_rows:
-                    rows.setdefault(place, []).append(_travelling(piece, self.looks[place]))
+                    rows.setdefault(index, []).append(_travelling(piece, self.looks[index]))
             yield from _condensed(self.looks, rows)
         except DeltafixError as error:
             yield self._placed([{"look": self.look, "error": note_of(error)}], at)
 
     def _notes(
-        self, piece: Piece, place: int, highs: Sequence[dict[str, int | None]], left: int
+        self, piece: Piece, index: int, highs: Sequence[dict[str, int | None]], left: int
     ) -> tuple[list[Note], int]:
         """What there is to say of a piece; takes its late rows out."""
         read = piece.signed.rows if piece.read is None else piece.read
-        policy, known = self.looks[place].policy, highs[place]
+        policy, known = self.looks[index].policy, highs[index]
         high = late_rows(policy, piece.signed, known.get(piece.partition))
         known[piece.partition] = high
         bad = piece.signed.bad
         notes: list[Note] = [
-            {"look": place, "bad": [one.reason, one.origin, one.row]} for one in bad[:left]
+            {"look": index, "bad": [bad_row.reason, bad_row.origin, bad_row.row]}
+            for bad_row in bad[:left]
         ]
         total = {"read": read, "high": [piece.partition, high], "stamp": piece.stamp,
-                 "place": piece.place, "tell": piece.tell, "beyond": len(bad[left:])}  # fmt: skip
-        return [*notes, {"look": place, **total}], left - len(notes)
+                 "position": piece.position, "tag": piece.tag,
+                 "beyond": len(bad[left:])}  # fmt: skip
+        return [*notes, {"look": index, **total}], left - len(notes)
 
     def _placed(self, notes: Sequence[Note], at: list[int]) -> list[Note]:
         # What two tasks say alike is said twice: each note has a place of its own.
@@ -313,53 +315,55 @@ class _Joined:
 
     looks: tuple[Look, ...]
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Found]:
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Output]:
         rows: dict[int, list[pa.Table]] = {}
         for batch in batches:
             notes, came = opened(pa.Table.from_batches([batch]))
             yield notes
-            for one in came:
-                rows.setdefault(one.look, []).append(one.table)
+            for part in came:
+                rows.setdefault(part.look, []).append(part.table)
         yield from _condensed(self.looks, rows)
 
 
 def _condensed(looks: Sequence[Look], rows: Mapping[int, Sequence[pa.Table]]) -> Iterator[Rows]:
-    """Rows by their looks' places, in fewer; none of a look of which nothing is left."""
-    for place, tables in rows.items():
-        look = looks[place]
+    """Rows by their looks' indices, in fewer; none of a look of which nothing is left."""
+    for index, tables in rows.items():
+        look = looks[index]
         names, keying = list(look.schema.names), look.policy.keying
         sequence = keying.versions if keying.key else ()
         whole = pa.concat_tables(tables)
         table = condense(whole, names, look.how, look.policy, keys=keying.key, sequence=sequence)
         if table.num_rows:
-            yield Rows(place, table)
+            yield Rows(index, table)
 
 
 def _travelling(piece: Piece, look: Look) -> pa.Table:
     """The rows of a piece as they travel."""
     table = plain(look.schema, piece.signed.table)
-    places = pa.array(np.arange(piece.place, piece.place + table.num_rows))
+    positions = pa.array(np.arange(piece.position, piece.position + table.num_rows))
     columns = [table.column(name) for name in look.columns.names[:-1]]
-    casts = [column.cast(one.type) for column, one in zip(columns, look.columns, strict=False)]
-    return pa.Table.from_arrays([*casts, places], schema=look.columns)
+    casts = [
+        column.cast(wanted.type) for column, wanted in zip(columns, look.columns, strict=False)
+    ]
+    return pa.Table.from_arrays([*casts, positions], schema=look.columns)
 
 
 def _add(net: Net, note: Note) -> None:
     partition, high = note["high"]
-    highs = [one for one in (net.highs.get(partition), high) if one is not None]
-    stamps = [one for one in (net.stamp, note["stamp"]) if one is not None]
+    highs = [known for known in (net.highs.get(partition), high) if known is not None]
+    stamps = [known for known in (net.stamp, note["stamp"]) if known is not None]
     net.read += note["read"]
-    if note["tell"] is not None:
-        net.told[note["place"]] = note["tell"]
+    if note["tag"] is not None:
+        net.tags[note["position"]] = note["tag"]
     net.highs[partition], net.stamp = max(highs, default=None), min(stamps, default=None)
 
 
 def _encoded(schema: Schema, table: pa.Table) -> pa.Table:
     """The table with symbols dictionary-encoded, as engines like them."""
-    for place, column in enumerate(schema.columns):
+    for index, column in enumerate(schema.columns):
         if column.type == "symbol":
-            texts = dictionary_of(table.column(place))
+            texts = dictionary_of(table.column(index))
             table = table.set_column(
-                place, pa.field(column.name, texts.type, nullable=False), texts
+                index, pa.field(column.name, texts.type, nullable=False), texts
             )
     return table

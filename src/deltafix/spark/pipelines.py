@@ -75,7 +75,7 @@ def pipeline(
 def _as_in_toml(value: Any) -> Any:
     """Python's values as a file has them."""
     if isinstance(value, Mapping):
-        return {name: _as_in_toml(one) for name, one in value.items()}
+        return {name: _as_in_toml(element) for name, element in value.items()}
     if isinstance(value, tuple):
         return list(value)
     return str(value) if isinstance(value, Path) else value
@@ -135,16 +135,16 @@ class SparkPipeline(Mapping[str, "DataFrame"]):
             tell(str(error))
 
         opened = self.opened
-        found: list[Epoch] = []
+        done: list[Epoch] = []
         epochs = opened.drain() if every is None else opened.follow(every, on_stop=stopped)
         try:
             for epoch in epochs:
                 tell(epoch.show())
-                found.append(epoch)
+                done.append(epoch)
         except KeyboardInterrupt:
             if every is None:
                 raise
-        return found
+        return done
 
     def status(self) -> list[str]:
         """Where it stands, a line for each input and output, as `deltafix pipeline status` says."""

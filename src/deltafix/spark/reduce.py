@@ -78,22 +78,22 @@ class BatchFolder:
             "logs": [],
             "types": None,
         }
-        manifest = self.path / "manifest.json"
+        file = self.path / "manifest.json"
         if self._head.data is None:
             return
         try:
-            found = json.loads(self._head.data)
+            manifest = json.loads(self._head.data)
         except ValueError as error:
-            raise StateError(f"{manifest} is damaged: {error}") from error
-        if not isinstance(found, dict) or found.keys() != self._manifest.keys():
-            raise StateError(f"{manifest} is damaged: it is no manifest of a reduced stream")
-        for what in ("format", "reducer"):
-            if found[what] != self._manifest[what]:
+            raise StateError(f"{file} is damaged: {error}") from error
+        if not isinstance(manifest, dict) or manifest.keys() != self._manifest.keys():
+            raise StateError(f"{file} is damaged: it is no manifest of a reduced stream")
+        for key in ("format", "reducer"):
+            if manifest[key] != self._manifest[key]:
                 raise StateError(
-                    f"{self.path} holds the state of {what} {found[what]!r}, "
-                    f"not {self._manifest[what]!r}; use another folder or delete it"
+                    f"{self.path} holds the state of {key} {manifest[key]!r}, "
+                    f"not {self._manifest[key]!r}; use another folder or delete it"
                 )
-        self._manifest = found
+        self._manifest = manifest
 
     @property
     def last_batch(self) -> int:

@@ -93,8 +93,8 @@ def _fitting(paths: Sequence[str], columns: Sequence[tuple[str, str]]) -> list[P
         except (OSError, pa.ArrowException):
             return None  # Spark says what is wrong with it
         for name, kind in columns:
-            place = has.get_field_index(name)
-            if place < 0 or kind not in _TYPES or not _TYPES[kind](has.field(place).type):
+            index = has.get_field_index(name)
+            if index < 0 or kind not in _TYPES or not _TYPES[kind](has.field(index).type):
                 return None
         pieces += [Piece(path, group, names) for group in range(groups)]
     return pieces

@@ -29,11 +29,11 @@ class Rows(NamedTuple):
     table: pa.Table
 
 
-Found: TypeAlias = Rows | list[Note]
-"""What a task finds."""
+Output: TypeAlias = Rows | list[Note]
+"""What a task gives."""
 
 
-def told(notes: Sequence[Note]) -> pa.RecordBatch:
+def packed_notes(notes: Sequence[Note]) -> pa.RecordBatch:
     """Notes as they are sent."""
     texts = [json.dumps(note, default=str) for note in notes]
     many = len(texts)
@@ -57,18 +57,18 @@ def opened(sent: pa.Table) -> tuple[list[Note], list[Rows]]:
     return notes, [Rows(int(batch.name), batch.table) for batch in batches]
 
 
-def send(found: Iterator[Found]) -> Iterator[pa.RecordBatch]:
+def send(outputs: Iterator[Output]) -> Iterator[pa.RecordBatch]:
     """Runs on an executor: sends all that a task found."""
-    for one in found:
-        yield packed(one) if isinstance(one, Rows) else told(one)
+    for output in outputs:
+        yield packed(output) if isinstance(output, Rows) else packed_notes(output)
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
     """Runs on an executor: a task, and what is done with what it finds."""
 
-    task: Callable[[Iterator[pa.RecordBatch]], Iterator[Found]]
-    ending: Callable[[Iterator[Found]], Iterator[pa.RecordBatch]]
+    task: Callable[[Iterator[pa.RecordBatch]], Iterator[Output]]
+    ending: Callable[[Iterator[Output]], Iterator[pa.RecordBatch]]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """What Spark takes on."""

@@ -84,8 +84,8 @@ def spark_session(
         around: dict[str, str] = {}
         if not submitted:
             # Workers here are this very interpreter; those of a cluster may have one of their own.
-            asked = "" if local else os.environ.get("PYSPARK_PYTHON", "")
-            workers = chosen.get("spark.pyspark.python") or asked or sys.executable
+            from_environment = "" if local else os.environ.get("PYSPARK_PYTHON", "")
+            workers = chosen.get("spark.pyspark.python") or from_environment or sys.executable
             around = {"JAVA_HOME": str(wrap_java(find_java(), Path(folder)))}
             around |= {"PYSPARK_PYTHON": workers, "PYSPARK_DRIVER_PYTHON": sys.executable}
         if local:

@@ -40,18 +40,22 @@ if TYPE_CHECKING:
 def on_tables(live: LiveSpark) -> MakeTarget:
     """What makes the targets of a pipeline on Spark: tables by Spark, the others as without it."""
 
-    def make(one: OutputConfig, schema: Schema, state: str) -> Target | None:
-        values, name, where = one.values, name_of(state, one.relation), f"[output.{one.relation}]"
-        if one.sink == "delta":
+    def make(output: OutputConfig, schema: Schema, state: str) -> Target | None:
+        values, name, where = (
+            output.values,
+            name_of(state, output.relation),
+            f"[output.{output.relation}]",
+        )
+        if output.sink == "delta":
             path = values["path"]
-            place = (
+            table = (
                 f"delta.{formats.quoted(path)}" if path else formats.named(where, values["table"])
             )
-            return DeltaTable(live.session, schema, place, name, values)
-        if one.sink == "iceberg":
-            place = formats.named(where, f"{values['catalog']}.{values['table']}")
-            return IcebergTable(live.session, schema, place, name, values)
-        return registry.make_target(one, schema, state)
+            return DeltaTable(live.session, schema, table, name, values)
+        if output.sink == "iceberg":
+            table = formats.named(where, f"{values['catalog']}.{values['table']}")
+            return IcebergTable(live.session, schema, table, name, values)
+        return registry.make_target(output, schema, state)
 
     return make
 
@@ -62,7 +66,7 @@ class _Table:
     Args:
         session: gives the session of the pipeline.
         schema: the view.
-        place: the table, as SQL names it.
+        table: the table, as SQL names it.
         name: this output, in the marks.
         values: those of the output's section: `mode`, `options`, ...
     """
@@ -70,12 +74,12 @@ class _Table:
     format: formats.Format
 
     def __init__(
-        self, session: Callable[[], SparkSession], schema: Schema, place: str, name: str,
+        self, session: Callable[[], SparkSession], schema: Schema, table: str, name: str,
         values: Mapping[str, Any],
     ) -> None:  # fmt: skip
         self._session = session
         self._schema = schema
-        self._place = place
+        self._table = table
         self._name = name
         self._merge = values["mode"] == "merge"
         self._values = values
@@ -87,12 +91,12 @@ class _Table:
             spark = self._opened()
             if not self._exists(spark):
                 return None
-            found = self._held(spark)
-            if found is None and self._merge:
-                count = spark.read.table(self._place).count()
+            held = self._held(spark)
+            if held is None and self._merge:
+                count = spark.read.table(self._table).count()
                 if count:
                     raise whole(self._called, f"{count:,} rows")
-            return found
+            return held
 
     def apply(self, rows: EpochRows) -> None:
         """As `Target.apply`."""
@@ -115,7 +119,7 @@ class _Table:
         self._own = None
 
     def _exists(self, spark: SparkSession) -> bool:
-        return bool(spark.catalog.tableExists(self._place))
+        return bool(spark.catalog.tableExists(self._table))
 
     # --- what the formats differ in ------------------------------------------------------------
 
@@ -139,17 +143,19 @@ class _Table:
             f"{formats.quoted(c.name)} {c.dataType.simpleString()}" + " NOT NULL" * (not c.nullable)
             for c in from_arrow_schema(shape, prefer_timestamp_ntz=True)
         )
-        spark.sql(f"CREATE TABLE IF NOT EXISTS {self._place} ({columns}) USING {self.format.title}")
+        spark.sql(f"CREATE TABLE IF NOT EXISTS {self._table} ({columns}) USING {self.format.title}")
 
     def _insert(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
         names = ", ".join(map(formats.quoted, self._columns(rows)))
-        spark.sql(f"INSERT INTO {self._place} ({names}) SELECT {names} FROM {source}")  # noqa: S608  quoted
+        spark.sql(f"INSERT INTO {self._table} ({names}) SELECT {names} FROM {source}")  # noqa: S608  quoted
 
     def _change(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
         """Merge the epoch. Signed rows are matched by its number too: with none that is there."""
         columns = self._columns(rows)
         sign, epoch = map(formats.quoted, rows.columns[-2:])
-        nullable = {formats.quoted(one.name) for one in self._schema.columns if one.nullable}
+        nullable = {
+            formats.quoted(column.name) for column in self._schema.columns if column.nullable
+        }
         same = " AND ".join(
             f"t.{name} {'<=>' if name in nullable else '='} s.{name}"
             for name in map(formats.quoted, columns)
@@ -160,7 +166,7 @@ class _Table:
         names = ", ".join(map(formats.quoted, columns))
         values = ", ".join(f"s.{formats.quoted(name)}" for name in columns)
         spark.sql(
-            f"MERGE INTO {self._place} t USING {source} s ON {same} "  # noqa: S608  quoted
+            f"MERGE INTO {self._table} t USING {source} s ON {same} "  # noqa: S608  quoted
             f"WHEN MATCHED AND {gone} THEN DELETE "
             f"WHEN NOT MATCHED AND {come} THEN INSERT ({names}) VALUES ({values})"
         )
@@ -188,7 +194,7 @@ class _Table:
         if self._own is not None:
             return self._own
         spark = self._session()
-        formats.require(spark, self.format, self._called, SinkError, path=self._place)
+        formats.require(spark, self.format, self._called, SinkError, path=self._table)
         own = spark.newSession()
         for name, value in {**spark.conf.getAll, **self._settings()}.items():
             if own.conf.isModifiable(name) or name not in own.conf.getAll:
@@ -200,10 +206,10 @@ class _Table:
 
     @property
     def _called(self) -> str:
-        return f"{self.format.title} table {self._place}"
+        return f"{self.format.title} table {self._table}"
 
     def _failing(self) -> Any:
-        return spark_errors(self._called, kind=SinkError, path=self._place)
+        return spark_errors(self._called, kind=SinkError, path=self._table)
 
 
 class DeltaTable(_Table):
@@ -221,16 +227,18 @@ class DeltaTable(_Table):
         return bool(spark._jvm.io.delta.tables.DeltaTable.isDeltaTable(spark._jsparkSession, path))
 
     def _held(self, spark: SparkSession) -> int | None:
-        detail = spark.sql(f"DESCRIBE DETAIL {self._place}").first()
+        detail = spark.sql(f"DESCRIBE DETAIL {self._table}").first()
         assert detail is not None  # noqa: S101  a table has one
         logs = spark._jvm.org.apache.spark.sql.delta.DeltaLog
         log = logs.forTable(spark._jsparkSession, detail["location"])
         # How many arguments it has, all with defaults, depends on the version of Delta.
-        update = next(one for one in log.getClass().getMethods() if one.getName() == "update")
+        update = next(
+            method for method in log.getClass().getMethods() if method.getName() == "update"
+        )
         count = len(update.getParameterTypes())
         defaults = [getattr(log, f"update$default${at}")() for at in range(1, count + 1)]
-        found = log.update(*defaults).transactions().get(self._name)
-        return int(found.get()) if found.isDefined() else None
+        version = log.update(*defaults).transactions().get(self._name)
+        return int(version.get()) if version.isDefined() else None
 
     def _commit(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
         spark.conf.set("spark.databricks.delta.write.txnAppId", self._name)
@@ -249,29 +257,29 @@ class IcebergTable(_Table):
     def _settings(self) -> dict[str, str]:
         catalog, options = self._values["catalog"], self._values["options"]
         return formats.catalog_settings(
-            self._session(), catalog, options, self._called, SinkError, path=self._place
+            self._session(), catalog, options, self._called, SinkError, path=self._table
         )
 
     def _held(self, spark: SparkSession) -> int | None:
-        table = formats.iceberg_table(spark, self._place)
+        table = formats.iceberg_table(spark, self._table)
         return held(self._called, self._name, formats.ancestry(table), table.properties())
 
     def _commit(self, spark: SparkSession, rows: EpochRows, source: str) -> None:
         with formats.marking(spark, {OUTPUT: self._name, EPOCH: str(rows.epoch)}):
             self._change(spark, rows, source)
-        table = formats.iceberg_table(spark, self._place)
-        told = note(rows.epoch, next(formats.ancestry(table), None))
-        table.updateProperties().set(self._name, told).commit()
+        table = formats.iceberg_table(spark, self._table)
+        noted = note(rows.epoch, next(formats.ancestry(table), None))
+        table.updateProperties().set(self._name, noted).commit()
         shared = self._session()
         if shared.conf.get(f"spark.sql.catalog.{self._values['catalog']}", None) is not None:
-            shared.catalog.refreshTable(self._place)  # it may have the table in a cache
+            shared.catalog.refreshTable(self._table)  # it may have the table in a cache
 
     def _exists(self, spark: SparkSession) -> bool:
         # Not as Spark is asked, which looks for a view too: JDBC catalogs may know none.
         from pyspark.errors import AnalysisException  # noqa: PLC0415  an extra
 
         try:
-            formats.iceberg_table(spark, self._place)
+            formats.iceberg_table(spark, self._table)
         except AnalysisException as error:
             if error.getCondition() != "TABLE_OR_VIEW_NOT_FOUND":
                 raise
@@ -279,7 +287,7 @@ class IcebergTable(_Table):
         return True
 
     def _make(self, spark: SparkSession, shape: pa.Schema) -> None:
-        space = self._place.rpartition(".")[0]
+        space = self._table.rpartition(".")[0]
         if not self._exists(spark):
             spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {space}")
         super()._make(spark, shape)

@@ -159,7 +159,7 @@ def maintain(
     plain = Policy("apply", duplicates, missing, 0, aside)
     policies = defaultdict(
         lambda: plain,
-        {name: Policy(quarantine=aside, keying=one) for name, one in keyed.items()},
+        {name: Policy(quarantine=aside, keying=keying) for name, keying in keyed.items()},
     )
     batches = Batches(maintainer, query, policies=policies, limit=rows_per_epoch)
     kept = Maintained(
@@ -289,11 +289,11 @@ class Maintained(Mapping[str, "DataFrame"]):
         # Any StreamingQueryListener sees the rows of each batch under this name.
         observed = together.observe("deltafix", f.count(f.lit(1)).alias("rows"))
 
-        there = Checkpoint(self._session, str(checkpoint))
-        self._batches.require_run(there.run(), there.last())
+        stored = Checkpoint(self._session, str(checkpoint))
+        self._batches.require_run(stored.run(), stored.last())
 
         def handle(frame: DataFrame, batch: int) -> None:
-            name = Name(there.run() or "", there.offsets(batch))
+            name = Name(stored.run() or "", stored.offsets(batch))
             nets: list[Net] = []
             if self._batches.find(batch, name) is None:
                 nets = net_frames([(frame, _Apart(fits))], looks)
@@ -308,8 +308,8 @@ class Maintained(Mapping[str, "DataFrame"]):
         return next((name for name in (CHANGE, self._sign) if name in frame.columns), 1)
 
     def _rows(self, nets: Sequence[Net]) -> dict[str, Rows]:
-        found = {net.signed.schema.relation: net.checked().signed for net in nets}
-        return {name: Rows(signed, name in self._whole) for name, signed in found.items()}
+        signed_by_name = {net.signed.schema.relation: net.checked().signed for net in nets}
+        return {name: Rows(signed, name in self._whole) for name, signed in signed_by_name.items()}
 
     def _take(self, batch: int, rows: Mapping[str, Rows], name: Name = _UNNAMED) -> list[Epoch]:
         self.epochs = self._batches.apply(batch, rows, name)
@@ -368,8 +368,8 @@ def _keying(
 ) -> Keying:
     """The key of a relation, checked as that of a pipeline file. Raises ConfigError."""
     values = {
-        name: [said] if isinstance(said, str) else list(said or ())
-        for name, said in (("key", key), ("sequence_by", sequence))
+        name: [columns] if isinstance(columns, str) else list(columns or ())
+        for name, columns in (("key", key), ("sequence_by", sequence))
     }
     where = f"input {schema.relation}:"
     require_key(where, {}, values, schema)
@@ -397,6 +397,6 @@ class _Apart:
                 rows = batch.column(name).filter(own)
                 if len(rows):
                     table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(rows)])
-                    place = (partition << WIDTH) + before[name]
-                    yield Piece(place, fit(table, before[name]))
+                    position = (partition << WIDTH) + before[name]
+                    yield Piece(position, fit(table, before[name]))
                     before[name] += len(rows)

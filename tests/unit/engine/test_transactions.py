@@ -742,10 +742,10 @@ def test_a_load_that_is_held_is_not_copied_by_the_edit_after_it() -> None:
         with db.transaction() as edit:
             edit.insert("edge", [(500, 501)])
         assert load._changes is not None
-        assert load._changes._found is None
+        assert load._changes._sides is None
         assert edit._changes is not None
         with db.transaction() as last:
             last.delete("edge", [(500, 501)])
-        assert load._changes._found is not None
+        assert load._changes._sides is not None
         assert len(load.delta["edge"].added) == 100
         assert edit.delta["edge"].added == [(500, 501)]

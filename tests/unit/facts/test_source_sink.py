@@ -82,7 +82,7 @@ def test_a_missing_file_is_told_of_where_it_may_lack_and_someone_hears_it(tmp_pa
         assert read_input(FLAGGED, parameters, tmp_path, told.append, may_lack=True) == []
         assert len(told) == 1
         assert "it has no rows" in told[0]
-        for more in ({"may_lack": True}, {"told": told.append}):
+        for more in ({"may_lack": True}, {"warn": told.append}):
             with pytest.raises(SourceError, match="no such"):
                 read_input(FLAGGED, parameters, tmp_path, **more)
 

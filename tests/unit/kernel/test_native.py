@@ -109,15 +109,15 @@ def test_an_object_that_cannot_be_kept_is_used_all_the_same(
     blocked.touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(blocked))
     monkeypatch.setattr(native, "make", lambda *_: CODE)
-    monkeypatch.setattr(native, "_made", [])
+    monkeypatch.setattr(native, "_compiled", [])
     with pytest.warns(RuntimeWarning, match="cannot be kept in .*file"):
         assert native.prepare() == CODE
     assert native.prepare() == CODE  # once compiled is enough, and once said
     (said,) = caplog.messages
     assert said.startswith("deltafix: compiling the kernel, once (about 30 s)")
-    monkeypatch.setattr(native, "_made", [])
+    monkeypatch.setattr(native, "_compiled", [])
     with pytest.warns(RuntimeWarning):
-        native.prepare(told=True)  # a command has said so itself
+        native.prepare(quiet=True)  # a command has said so itself
     assert len(caplog.messages) == 1
     assert list(folder.iterdir()) == [blocked]
 

@@ -27,7 +27,7 @@ VIEWS = (
 def _made(engine: Database) -> int:
     """How much of the last edit of rules the planner had not made before."""
     assert engine._cache is not None
-    return engine._cache.made
+    return engine._cache.misses
 
 
 @pytest.fixture
@@ -147,9 +147,9 @@ def test_a_load_is_not_copied_for_a_delta_that_a_view_made_after_it_has_taken_th
         (changes,) = (step.epoch._changes for step in db._last)
         db.execute("CREATE VIEW v AS SELECT b, COUNT(*) AS n FROM t GROUP BY b")
         assert sorted(db.execute("SELECT * FROM v").fetchall()) == [(n, 400) for n in range(5)]
-        assert changes._found is None
+        assert changes._sides is None
         assert not db.delta("t")
         assert not db.delta("v")
         db.execute("INSERT INTO t VALUES (-1, 1)")
-        assert changes._found is not None  # it is held here, and only for that
+        assert changes._sides is not None  # it is held here, and only for that
         assert (db.delta("v").removed, db.delta("v").added) == ([(1, 400)], [(1, 401)])

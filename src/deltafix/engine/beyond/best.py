@@ -44,9 +44,9 @@ class BestRows(KeyedRows):
         self.lost: dict[Any, None] = {}
         self.numeric = types[column.column] != "symbol"
 
-    def better(self, one: Fact, other: Fact) -> bool:
-        """Whether `one` has the better value."""
-        return self.beats(one.row[self.column], other.row[self.column])
+    def better(self, fact: Fact, other: Fact) -> bool:
+        """Whether `fact` has the better value."""
+        return self.beats(fact.row[self.column], other.row[self.column])
 
     def gain(self, row: Row, rank: int) -> None:
         """A value is proposed for a key."""
@@ -84,15 +84,15 @@ class BestRows(KeyedRows):
     def settle(self) -> None:
         """For each key that lost its value, the best of what is still proposed or live."""
         for key in self.lost:
-            found = self._best(key)
-            if found is None:
+            best = self._best(key)
+            if best is None:
                 continue
-            if found.rank:
-                self.epoch.note(found)
-                found.visible = True
-                self.tops[key] = found
+            if best.rank:
+                self.epoch.note(best)
+                best.visible = True
+                self.tops[key] = best
             else:
-                self._wait(found)
+                self._wait(best)
         self.lost.clear()
 
     def rise(self, fact: Fact) -> None:
@@ -164,11 +164,11 @@ class BestRows(KeyedRows):
         if members is None:
             return None
         if len(members) <= SCAN or not self.numeric:
-            found = None
+            best = None
             for fact in members:
-                if found is None or self.better(fact, found):
-                    found = fact
-            return found
+                if best is None or self.better(fact, best):
+                    best = fact
+            return best
         heap = self.heaps.get(key)
         if heap is None:
             heap = self.heaps[key] = [self._entry(fact) for fact in members]

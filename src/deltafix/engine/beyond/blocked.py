@@ -128,12 +128,12 @@ class UndominatedRows(BlockedRows):
         super().__init__(name, epoch)
         self.above: list[Callable[[Row, int], None]] = []
         self.below: list[Callable[[Row, int], None]] = []
-        self.found: list[Row] = []
+        self.matches: list[Row] = []
 
     def collect(self, row: Row, rank: int) -> None:
         """Where the variants of orders put what they find."""
         del rank
-        self.found.append(row)
+        self.matches.append(row)
 
     def rise(self, fact: Fact) -> None:
         """Make a candidate live, or a live fact seen again, unless a live row dominates it."""
@@ -174,12 +174,12 @@ class UndominatedRows(BlockedRows):
         self.require(bool(others) != fact.visible, f"is dominated by {others}", fact)
 
     def _search(self, variants: list[Callable[[Row, int], None]], fact: Fact) -> list[Fact]:
-        self.found.clear()
+        self.matches.clear()
         for start in variants:
             start(fact.row, 0)
         by_row = self.facts.by_row
-        rows = dict.fromkeys(row for row in self.found if row != fact.row)
-        self.found.clear()
+        rows = dict.fromkeys(row for row in self.matches if row != fact.row)
+        self.matches.clear()
         return [other for row in rows if (other := by_row[row]).rank]
 
 

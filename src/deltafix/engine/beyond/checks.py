@@ -34,8 +34,8 @@ def check_step(frame: Frame, step: Check, meaning: Meaning, chain: Next) -> Next
         return _compare(frame, step, step.literal, chain)
     assert isinstance(step.literal, Apply)  # noqa: S101  negation is the join's
     literal = step.literal
-    args = [frame.place(arg) for arg in literal.args]
-    target = frame.place(literal.target)
+    args = [frame.cell(arg) for arg in literal.args]
+    target = frame.cell(literal.target)
     if literal.functor == "range":
         return _range(frame.cells, literal, (*args, target), chain, binds=step.binds is not None)
     call = meaning(literal.functor, literal.types, literal.result)
@@ -46,9 +46,9 @@ def check_step(frame: Frame, step: Check, meaning: Meaning, chain: Next) -> Next
 
 def _compare(frame: Frame, step: Check, literal: Compare, chain: Next) -> Next:
     cells = frame.cells
-    left, right = frame.place(literal.left), frame.place(literal.right)
+    left, right = frame.cell(literal.left), frame.cell(literal.right)
     if step.binds is not None:
-        target = frame.place(step.binds)
+        target = frame.cell(step.binds)
         source = left if target == right else right
 
         def move(rank: int) -> None:
@@ -66,7 +66,7 @@ def _compare(frame: Frame, step: Check, literal: Compare, chain: Next) -> Next:
 
 
 def _applied(call: Callable[..., Any], args: Sequence[int]) -> Callable[[list[Any]], Any]:
-    return lambda cells: call(*[cells[place] for place in args])
+    return lambda cells: call(*[cells[cell] for cell in args])
 
 
 def _computed(
@@ -103,13 +103,13 @@ def _tested(cells: list[Any], apply: Callable[[list[Any]], Any], target: int, ch
 
 
 def _range(
-    cells: list[Any], literal: Apply, places: Sequence[int], chain: Next, *, binds: bool
+    cells: list[Any], literal: Apply, indices: Sequence[int], chain: Next, *, binds: bool
 ) -> Next:
-    *args, target = places
+    *args, target = indices
 
     def each(rank: int) -> None:
         wanted = cells[target]
-        for value in numbers(literal.result, *[cells[place] for place in args]):
+        for value in numbers(literal.result, *[cells[cell] for cell in args]):
             if binds:
                 cells[target] = value
                 chain(rank)

@@ -87,9 +87,9 @@ class BeyondStratum:
     def run(self, below: Mapping[str, Changed]) -> Mapping[str, Changed]:
         """The changes of its relations, for the changes of those it reads."""
         rows = {
-            name: Change(self.shown(name, one.added), self.shown(name, one.removed))
-            for name, one in below.items()
-            if len(one.added) or len(one.removed)
+            name: Change(self.shown(name, changed.added), self.shown(name, changed.removed))
+            for name, changed in below.items()
+            if len(changed.added) or len(changed.removed)
         }
         changes = self._stratum.run(rows)
         work, cells = self._stratum.work, self._arena.cells

@@ -89,13 +89,13 @@ class Table:
 
     def index(self, columns: tuple[int, ...]) -> Index:
         """The index by some columns, made now if there is none."""
-        found = self.indexes.get(columns)
-        if found is None:
-            found = Index(columns)
+        index = self.indexes.get(columns)
+        if index is None:
+            index = Index(columns)
             for row in self.rows:
-                found.add(row, row)
-            self.indexes[columns] = found
-        return found
+                index.add(row, row)
+            self.indexes[columns] = index
+        return index
 
     def add(self, row: Row) -> None:
         """Enter a row."""
@@ -122,13 +122,13 @@ class Facts:
 
     def index(self, columns: tuple[int, ...]) -> Index:
         """The index by some columns, made now if there is none."""
-        found = self.indexes.get(columns)
-        if found is None:
-            found = Index(columns)
+        index = self.indexes.get(columns)
+        if index is None:
+            index = Index(columns)
             for fact in self.live:
-                found.add(fact.row, fact)
-            self.indexes[columns] = found
-        return found
+                index.add(fact.row, fact)
+            self.indexes[columns] = index
+        return index
 
     def add(self, fact: Fact) -> None:
         """Enter a fact that has become live."""

@@ -63,7 +63,7 @@ class FoundedStratum(Stratum):
         self._agenda = _Agenda(self._needs)
         super().__init__(layer, relations, meaning, watch)
         hidden = {relation.name for relation in relations if relation.hidden}
-        self._told = [name for name in self.writes if name not in hidden]
+        self._visible = [name for name in self.writes if name not in hidden]
         for need in self._calls.needs:
             self._wiring.sink(need.clause, self._count(need, 1), self._count(need, -1))
 
@@ -86,15 +86,15 @@ class FoundedStratum(Stratum):
     def check_invariants(self) -> None:
         """As `Stratum`, and that needs are as counted and in order."""
         super().check_invariants()
-        found: dict[tuple[Node, Node], int] = {}
+        counts: dict[tuple[Node, Node], int] = {}
         for need in self._calls.needs if self._started else ():
             for row, _ in derivations(self._wiring, need.clause):
                 edge = self._edge(need, row)
-                found[edge] = found.get(edge, 0) + 1
-        if found != {(node, other): times for node, other, times in self._needs.edges()}:
+                counts[edge] = counts.get(edge, 0) + 1
+        if counts != {(node, other): times for node, other, times in self._needs.edges()}:
             raise InternalError("beyond: needs differ from what their clauses say")
-        places = self._needs.places
-        if not all(places[other] < places[node] for node, other in found):
+        positions = self._needs.positions
+        if not all(positions[other] < positions[node] for node, other in counts):
             raise InternalError("beyond: a key stands before one that it needs")
 
     def _derived(self) -> dict[str, dict[Row, list[int]]]:
@@ -118,15 +118,15 @@ class FoundedStratum(Stratum):
             name: _CountedRows(name, self._epoch, self._agenda, self._calls)
             for name in layer.relations
         }
-        found: dict[str, Rows] = {**plain}
+        relations: dict[str, Rows] = {**plain}
         for fold in layer.folds:
             present = None if fold.present is None else plain[fold.present]
             is_opened = len(types[fold.relation]) > len(fold.group) + 1
-            found[fold.relation] = _FoldedRows(plain[fold.relation], fold, present, is_opened)
-        for rows in found.values():
+            relations[fold.relation] = _FoldedRows(plain[fold.relation], fold, present, is_opened)
+        for rows in relations.values():
             if isinstance(rows, _FoldedRows):
-                rows.follow(found[rows.fold.source], self._make(rows.fold, rows.look))
-        return found
+                rows.follow(relations[rows.fold.source], self._make(rows.fold, rows.look))
+        return relations
 
     def _folded(self) -> list[_FoldedRows]:
         return [rows for rows in self._relations.values() if isinstance(rows, _FoldedRows)]
@@ -152,18 +152,18 @@ class FoundedStratum(Stratum):
         agenda = self._agenda
         agenda.open()
         settled = 0
-        while found := agenda.next():
-            for rows, item in found:
+        while due := agenda.next():
+            for rows, item in due:
                 rows.settle_one(item)
-            if settled >> 8 != (settled + len(found)) >> 8:
+            if settled >> 8 != (settled + len(due)) >> 8:
                 self._epoch.look()
-            settled += len(found)
+            settled += len(due)
 
     def _cyclic(self, nodes: Sequence[Node]) -> CyclicDataError:
-        own = {self._calls.families[name] for name in self._told}
+        own = {self._calls.families[name] for name in self._visible}
         cycle = [self._shown(node) for node in nodes[1:] if node[0] in own]
         cycle.insert(0, cycle[-1])
-        last = next(n for n, one in enumerate(cycle[1:], 1) if one == cycle[0])
+        last = next(n for n, node in enumerate(cycle[1:], 1) if node == cycle[0])
         cycle = cycle[: last + 1]
         steps = [
             f"{name}({', '.join('_' if v is ... else show_value(v) for v in row)})"
@@ -182,7 +182,7 @@ class FoundedStratum(Stratum):
     def _shown(self, node: Node) -> tuple[str, tuple[Any, ...]]:
         """A key as a row of the first relation of its family that was declared."""
         family, key = node
-        name = next(name for name in self._told if self._calls.families[name] == family)
+        name = next(name for name in self._visible if self._calls.families[name] == family)
         row: list[Any] = [...] * self._widths[name]
         for column, value in zip(self._calls.keys[name], key, strict=True):
             row[column] = value
@@ -204,7 +204,7 @@ class _Agenda:
         if self._reached is None:
             self._early.append((rows, item))
             return
-        turn = (self._needs.places.get(rows.node(item), 0), rows.turn)
+        turn = (self._needs.positions.get(rows.node(item), 0), rows.turn)
         if turn <= self._reached:
             raise InternalError(f"beyond: {rows.name}: {item!r} changes after its turn")
         waiting = self._items.get(turn)
@@ -331,12 +331,12 @@ class _FoldedRows(_Turned):
         value = self.folded
 
         def change(sign: int) -> Callable[[Row, int], None]:
-            def one(row: Row, _: int) -> None:
+            def update(row: Row, _: int) -> None:
                 key = self.group(row)
                 kind.change(key, value(row), sign)
                 self.wait(key)
 
-            return one
+            return update
 
         source.ups.append(change(1))
         source.downs.append(change(-1))
@@ -360,16 +360,16 @@ class _FoldedRows(_Turned):
     def look(self, key: Row) -> list[Value]:
         """The values in a group as they stand."""
         index = self.source.facts.index(self.fold.group)
-        found = index.buckets.get(key[0] if len(key) == 1 else key, {})
-        return [self.folded(fact.row) for fact in found]
+        facts = index.buckets.get(key[0] if len(key) == 1 else key, {})
+        return [self.folded(fact.row) for fact in facts]
 
     def values(self, kind: FoldKind, key: Row) -> list[Row]:
         """The values of a group, by column: none, one, or those of a reducer with several."""
-        found = kind.value(key)
-        if found is None:
+        folded = kind.value(key)
+        if folded is None:
             return []
-        some = list(found) if isinstance(kind, UserFold) and kind.several else [found]
-        return some if self.is_opened else [(one,) for one in some]
+        some = list(folded) if isinstance(kind, UserFold) and kind.several else [folded]
+        return some if self.is_opened else [(value,) for value in some]
 
     def node(self, item: Row) -> Node:
         """The key of a group."""

@@ -32,29 +32,29 @@ Start: TypeAlias = Callable[[Row, int], None]
 
 
 class Frame:
-    """The variables and constants of one variant, in one list; place 0 is the changed row."""
+    """The variables and constants of one variant, in one list; cell 0 is the changed row."""
 
-    __slots__ = ("cells", "places")
+    __slots__ = ("cells", "numbers")
 
     def __init__(self) -> None:
         self.cells: list[Any] = [()]
-        self.places: dict[Argument, int] = {}
+        self.numbers: dict[Argument, int] = {}
 
-    def place(self, arg: Argument) -> int:
-        """Where an argument's value is found."""
-        found = self.places.get(arg)
-        if found is None:
-            found = self.places[arg] = len(self.cells)
+    def cell(self, arg: Argument) -> int:
+        """The number of the cell that has an argument's value."""
+        number = self.numbers.get(arg)
+        if number is None:
+            number = self.numbers[arg] = len(self.cells)
             self.cells.append(arg.value if isinstance(arg, Code) else None)
-        return found
+        return number
 
     def maker(self, args: Sequence[Argument]) -> Callable[[list[Any]], Row]:
         """A function from the cells to the row of these arguments."""
-        places = [self.place(arg) for arg in args]
-        if len(places) > 1:
-            return itemgetter(*places)
-        if places:
-            (only,) = places
+        numbers = [self.cell(arg) for arg in args]
+        if len(numbers) > 1:
+            return itemgetter(*numbers)
+        if numbers:
+            (only,) = numbers
             return lambda cells: (cells[only],)
         return lambda _: ()
 
@@ -106,8 +106,8 @@ def _start(frame: Frame, pattern: Probe | None, chain: Next) -> Start:
     cells = frame.cells
     if pattern is None:
         return lambda _row, rank: chain(rank)
-    binds = [(column, frame.place(slot)) for column, slot in pattern.binds]
-    repeats = [(column, frame.place(slot)) for column, slot in pattern.repeats]
+    binds = [(column, frame.cell(slot)) for column, slot in pattern.binds]
+    repeats = [(column, frame.cell(slot)) for column, slot in pattern.repeats]
     fixed = [
         (column, arg.value)
         for column, arg in enumerate(pattern.literal.args)
@@ -119,10 +119,10 @@ def _start(frame: Frame, pattern: Probe | None, chain: Next) -> Start:
             if not same_value(row[column], value):
                 return
         cells[0] = row
-        for column, place in binds:
-            cells[place] = row[column]
-        for column, place in repeats:
-            if not same_value(row[column], cells[place]):
+        for column, cell in binds:
+            cells[cell] = row[column]
+        for column, cell in repeats:
+            if not same_value(row[column], cells[cell]):
                 return
         chain(rank)
 
@@ -138,7 +138,7 @@ def _probe(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: Ne
     if step.keys:
         table = source if isinstance(source, Table) else source.facts
         buckets = table.index(tuple(column for column, _ in step.keys)).buckets
-        key = itemgetter(*(frame.place(arg) for _, arg in step.keys))
+        key = itemgetter(*(frame.cell(arg) for _, arg in step.keys))
 
         def members() -> Any:
             return buckets.get(key(cells), ())
@@ -150,9 +150,9 @@ def _probe(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: Ne
         def members() -> Any:
             return everything
 
-    binds = tuple((column, frame.place(slot)) for column, slot in step.binds)
+    binds = tuple((column, frame.cell(slot)) for column, slot in step.binds)
     if step.repeats or side < 0 or len(binds) != 1:
-        repeats = tuple((column, frame.place(slot)) for column, slot in step.repeats)
+        repeats = tuple((column, frame.cell(slot)) for column, slot in step.repeats)
         return _general(
             cells,
             members,
@@ -162,19 +162,19 @@ def _probe(frame: Frame, step: Probe, source: Table | Rows, side: int, chain: Ne
             is_lower=isinstance(source, Table),
             skips_trigger=side < 0,
         )
-    ((column, place),) = binds
+    ((column, cell),) = binds
     if isinstance(source, Table):
 
         def lower(rank: int) -> None:
             for row in members():
-                cells[place] = row[column]
+                cells[cell] = row[column]
                 chain(rank)
 
         return lower
 
     def same(rank: int) -> None:
         for fact in members():
-            cells[place] = fact.row[column]
+            cells[cell] = fact.row[column]
             chain(fact.rank if fact.rank > rank else rank)
 
     return same
@@ -195,10 +195,10 @@ def _general(
             row = member if is_lower else member.row
             if skips_trigger and row == cells[0]:
                 continue
-            for column, place in binds:
-                cells[place] = row[column]
-            for column, place in repeats:
-                if not same_value(row[column], cells[place]):
+            for column, cell in binds:
+                cells[cell] = row[column]
+            for column, cell in repeats:
+                if not same_value(row[column], cells[cell]):
                     break
             else:
                 chain(rank if is_lower or member.rank < rank else member.rank)

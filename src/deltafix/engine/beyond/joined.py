@@ -37,14 +37,14 @@ class JoinedRows(KeyedRows):
         meaning: Meaning,
     ) -> None:
         super().__init__(name, epoch)
-        self.columns = tuple(found.column for found in lattice.columns)
+        self.columns = tuple(column.column for column in lattice.columns)
         self.keys = lattice.key(len(types))
         kinds = [types[column] for column in self.columns]
         self.joins = tuple(
-            meaning(found.join, (kind, kind), kind)
-            for found, kind in zip(lattice.columns, kinds, strict=True)
+            meaning(column.join, (kind, kind), kind)
+            for column, kind in zip(lattice.columns, kinds, strict=True)
         )
-        self.least = tuple(found.least for found in lattice.columns)
+        self.least = tuple(column.least for column in lattice.columns)
         self.has_least = any(least is not None for least in self.least)
         self.lives: dict[Any, dict[Fact, None]] = {}
         self.stale: dict[Any, None] = {}
@@ -61,18 +61,18 @@ class JoinedRows(KeyedRows):
 
     def join(self, rows: Iterable[Row], start: Row | None = None) -> Row | None:
         """The join of lattice values, column by column; None of nothing."""
-        found = start
+        value = start
         for row in rows:
-            if found is None:
-                found = row
-            elif found != row:
-                pairs = zip(self.joins, found, row, strict=True)
-                found = tuple(joined(x, y) for joined, x, y in pairs)
-                values: tuple[object, ...] = found
+            if value is None:
+                value = row
+            elif value != row:
+                pairs = zip(self.joins, value, row, strict=True)
+                value = tuple(joined(x, y) for joined, x, y in pairs)
+                values: tuple[object, ...] = value
                 if NO_VALUE in values:
                     message = f"a lattice of {self.name} has no join of its values; rolled back"
                     raise FunctorError(message)
-        return found
+        return value
 
     def gain(self, row: Row, rank: int) -> None:
         """A value is proposed for a key; a row with a bottom in it proposes nothing."""
@@ -120,7 +120,7 @@ class JoinedRows(KeyedRows):
         if fact in fact.support:
             return True
         value = self.value(fact.row)
-        joined = self.join(self.value(found.row) for found in fact.support)
+        joined = self.join(self.value(proposal.row) for proposal in fact.support)
         return self.join([value], joined) == joined
 
     def fall(self, fact: Fact) -> None:
@@ -200,7 +200,7 @@ class JoinedRows(KeyedRows):
         if fact.rank:
             self.require(self.holds(fact), "is not the join of its support", fact)
         if fact.visible:
-            value = self.join(self.value(found.row) for found in self.proposed.get(key, ()))
+            value = self.join(self.value(proposal.row) for proposal in self.proposed.get(key, ()))
             self.require(value == self.value(fact.row), f"is not the join {value}", fact)
         for live in self.lives.get(key, ()):
             below = sum(rank < live.rank for rank in ranks)
@@ -208,7 +208,7 @@ class JoinedRows(KeyedRows):
 
     def _put_up(self, fact: Fact) -> None:
         self.epoch.note(fact)
-        fact.support = {found: found.total for found in self.proposed[self.key(fact.row)]}
+        fact.support = {proposal: proposal.total for proposal in self.proposed[self.key(fact.row)]}
         fact.rank = self.epoch.rank()
         self.epoch.work.taken += 1
         self.facts.add(fact)

@@ -32,12 +32,12 @@ class Circle(Exception):  # noqa: N818  it never leaves the stratum
 
 
 class Needs:
-    """The graph and its order. `places` has every node with an edge."""
+    """The graph and its order. `positions` has every node with an edge."""
 
     def __init__(self) -> None:
         self.below: dict[Node, dict[Node, int]] = {}
         self.above: dict[Node, dict[Node, None]] = {}
-        self.places: dict[Node, int] = {}
+        self.positions: dict[Node, int] = {}
         self._lowest = self._highest = 0
         self._counts: dict[tuple[Node, Node], int] = {}
         self._moved: dict[Node, int | None] = {}
@@ -59,7 +59,7 @@ class Needs:
             for (node, needed), before in self._counts.items()
             if before == 0 and needed in self.below.get(node, ())
         ]
-        if len(came) * 100 > len(self.places) * _FEW:
+        if len(came) * 100 > len(self.positions) * _FEW:
             self._order()
         else:
             for node, needed in came:
@@ -70,7 +70,7 @@ class Needs:
         for edge in self._counts:
             for node in edge:
                 if node not in self.below and node not in self.above:
-                    self.places.pop(node, None)
+                    self.positions.pop(node, None)
         self._forget()
 
     def undo(self) -> None:
@@ -78,12 +78,12 @@ class Needs:
         for (node, needed), before in self._counts.items():
             self._set(node, needed, before)
         if self._before is not None:
-            self.places, self._lowest, self._highest = self._before
-        for node, place in self._moved.items():
-            if place is None:
-                self.places.pop(node, None)
+            self.positions, self._lowest, self._highest = self._before
+        for node, position in self._moved.items():
+            if position is None:
+                self.positions.pop(node, None)
             else:
-                self.places[node] = place
+                self.positions[node] = position
         self._forget()
 
     def edges(self) -> Iterator[tuple[Node, Node, int]]:
@@ -102,12 +102,12 @@ class Needs:
             self.below.setdefault(node, {})[needed] = count
             self.above.setdefault(needed, {})[node] = None
             return
-        for sides, one, other in ((self.below, node, needed), (self.above, needed, node)):
-            side = sides.get(one)
+        for sides, start, end in ((self.below, node, needed), (self.above, needed, node)):
+            side = sides.get(start)
             if side is not None:
-                side.pop(other, None)
+                side.pop(end, None)
                 if not side:
-                    del sides[one]
+                    del sides[start]
 
     def _order(self) -> None:
         """Order everything anew."""
@@ -116,35 +116,35 @@ class Needs:
         except CycleError as error:
             raise Circle(tuple(reversed(error.args[1]))) from None
         if self._before is None:
-            before = (self.places, self._lowest, self._highest)
+            before = (self.positions, self._lowest, self._highest)
             self._before = before
-        self.places = {node: place for place, node in enumerate(order)}
+        self.positions = {node: position for position, node in enumerate(order)}
         self._lowest, self._highest = 0, len(order)
 
     def _put_in(self, node: Node, needed: Node) -> None:
         """One edge: what stands between its ends and hangs on them changes places."""
-        places = self.places
+        positions = self.positions
         if node == needed:
             raise Circle((node, node))
-        if needed not in places:
+        if needed not in positions:
             self._lowest -= 1
             self._move(needed, self._lowest)
-        if node not in places:
+        if node not in positions:
             self._highest += 1
             self._move(node, self._highest)
-        bottom, top = places[node], places[needed]
+        bottom, top = positions[node], positions[needed]
         if top < bottom:
             return
         lower = self._lower(needed, node, range(bottom + 1, top))
         upper = self._upper(node, range(bottom + 1, top))
-        free = sorted(places[one] for one in (*lower, *upper))
-        for one, place in zip((*lower, *upper), free, strict=True):
-            self._move(one, place)
+        free = sorted(positions[other] for other in (*lower, *upper))
+        for moved, position in zip((*lower, *upper), free, strict=True):
+            self._move(moved, position)
 
-    def _move(self, node: Node, place: int) -> None:
+    def _move(self, node: Node, position: int) -> None:
         if self._before is None:
-            self._moved.setdefault(node, self.places.get(node))
-        self.places[node] = place
+            self._moved.setdefault(node, self.positions.get(node))
+        self.positions[node] = position
 
     def _lower(self, start: Node, goal: Node, between: range) -> list[Node]:
         """What `start` needs in these places, in order. Raises Circle if it needs `goal`.
@@ -158,7 +158,7 @@ class Needs:
             for other in self.below.get(here, ()):
                 if other == goal:
                     raise Circle((goal, *_way(came, here), goal))
-                if other not in came and self.places.get(other) in between:
+                if other not in came and self.positions.get(other) in between:
                     came[other] = here
                     todo.append(other)
         return self._sorted(came)
@@ -169,20 +169,20 @@ class Needs:
         todo = [start]
         while todo:
             for other in self.above.get(todo.pop(), ()):
-                if other not in seen and self.places.get(other) in between:
+                if other not in seen and self.positions.get(other) in between:
                     seen.add(other)
                     todo.append(other)
         return self._sorted(seen)
 
     def _sorted(self, nodes: Iterable[Node]) -> list[Node]:
-        return sorted(nodes, key=self.places.__getitem__)
+        return sorted(nodes, key=self.positions.__getitem__)
 
 
 def _way(came: dict[Node, Node | None], last: Node) -> tuple[Node, ...]:
     """From the start of a search to a node that it found."""
-    found: list[Node] = []
+    path: list[Node] = []
     node: Node | None = last
     while node is not None:
-        found.append(node)
+        path.append(node)
         node = came[node]
-    return tuple(reversed(found))
+    return tuple(reversed(path))

@@ -88,7 +88,7 @@ class Rows:
         suspects = self.epoch.suspects
         for start in self.downs:
             start(fact.row, fact.rank)
-        needed = any(found.rank and not found.home.holds(found) for found in suspects)
+        needed = any(suspect.rank and not suspect.home.holds(suspect) for suspect in suspects)
         suspects.clear()
         if needed:
             for start in self.ups:

@@ -57,14 +57,14 @@ class Stratum:
         watch: Callable[[Work], None] | None = None,
     ) -> None:
         types = {relation.name: relation.types for relation in relations}
-        self._widths = {name: len(found) for name, found in types.items()}
+        self._widths = {name: len(columns) for name, columns in types.items()}
         self._epoch = Epoch(watch)
         self._relations = self._kinds(layer, types, meaning)
         orders = {
             name: merge.orders for name, merge in layer.merges if isinstance(merge, Subsumption)
         }
         bodies = [clause.body for clause in layer.clauses]
-        order_bodies = [order.body for found in orders.values() for order in found]
+        order_bodies = [order.body for listed in orders.values() for order in listed]
         self.reads = lower_relations([*bodies, *order_bodies], self._relations)
         self.writes = layer.relations
         self._lower = {name: Lower() for name in self.reads}
@@ -73,10 +73,10 @@ class Stratum:
         self._wiring = Wiring(self._relations, self._lower, meaning)
         for clause in layer.clauses:
             self._wiring.clause(clause)
-        for name, found in orders.items():
+        for name, listed in orders.items():
             rows = self._relations[name]
             assert isinstance(rows, UndominatedRows)  # noqa: S101  made for this merge
-            for order in found:
+            for order in listed:
                 self._wiring.order(rows, order)
         self._started = False
         self._before: list[tuple[Callable[[Row], object], Row]] = []
@@ -154,9 +154,9 @@ class Stratum:
 
     def prefer(self, rows: Callable[[str], Iterable[Row]]) -> None:
         """Let the next run choose these rows of choice relations, where it may."""
-        for name, found in self._relations.items():
-            if isinstance(found, ChosenRows):
-                found.prefer(rows(name))
+        for name, relation in self._relations.items():
+            if isinstance(relation, ChosenRows):
+                relation.prefer(rows(name))
 
     def check_invariants(self) -> None:
         """Recompute all derivations and compare. Raises InternalError. O(state), for tests."""
@@ -300,13 +300,13 @@ def lower_relations(
     bodies: Iterable[Iterable[object]], relations: Mapping[str, Rows]
 ) -> tuple[str, ...]:
     """The lower relations that bodies read, in order."""
-    found = dict.fromkeys(
+    names = dict.fromkeys(
         literal.relation
         for body in bodies
         for literal in body
         if isinstance(literal, Match | Absent)
     )
-    return tuple(name for name in found if name not in relations)
+    return tuple(name for name in names if name not in relations)
 
 
 def rows_of(

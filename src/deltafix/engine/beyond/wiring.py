@@ -71,7 +71,7 @@ class Wiring:
     ) -> None:
         """Connect a clause over lower relations whose head is no relation."""
         for position, literal in pivots(clause.body):
-            pair = (self.rising(clause, position, one) for one in (makes, breaks))
+            pair = (self.rising(clause, position, effect) for effect in (makes, breaks))
             self._connect(literal, *pair)
         if not any(isinstance(literal, Match) for literal in clause.body):
             self.constants.append(self.rising(clause, None, makes))
@@ -88,8 +88,8 @@ class Wiring:
     def _pair(self, clause: Clause, head: Rows, trigger: int | None) -> tuple[Start, Start]:
         """The variants that make and break derivations (open and close instances)."""
         if isinstance(head, FallingRows):
-            made, broken = head.opened, head.closed
-            return self.falling(clause, trigger, made), self.falling(clause, trigger, broken)
+            opened, closed = head.opened, head.closed
+            return self.falling(clause, trigger, opened), self.falling(clause, trigger, closed)
         return (
             self.rising(clause, trigger, head.gain),
             self.rising(clause, trigger, head.lose),
@@ -130,20 +130,22 @@ def derivations(wiring: Wiring, clause: Clause) -> list[tuple[Row, int]]:
 
     For a falling head, its instances: each with the lowest rank that refutes it, or -1.
     """
-    found: list[tuple[Row, int]] = []
+    derived: list[tuple[Row, int]] = []
     head = wiring.relations.get(clause.head)
     kept = [(source, set(_indexes(source))) for source in wiring.sources.values()]
     if isinstance(head, FallingRows):
         start = wiring.falling(
-            clause, None, lambda row, lowest: found.append((row, -1 if lowest is None else lowest))
+            clause,
+            None,
+            lambda row, lowest: derived.append((row, -1 if lowest is None else lowest)),
         )
     else:
-        start = wiring.rising(clause, None, lambda row, rank: found.append((row, rank)))
+        start = wiring.rising(clause, None, lambda row, rank: derived.append((row, rank)))
     start((), 0)
     for source, before in kept:
         for columns in set(_indexes(source)) - before:
             del _indexes(source)[columns]
-    return found
+    return derived
 
 
 def _indexes(source: Table | Rows) -> dict[tuple[int, ...], Any]:

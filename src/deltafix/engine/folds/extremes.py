@@ -63,7 +63,7 @@ class Extremes:
 
     def change(self, key: Key, value: Value | None, sign: int) -> None:
         """A row of a group comes (`sign` 1) or goes (-1)."""
-        self._change(key, self._place(value), sign)
+        self._change(key, self._ordered(value), sign)
 
     def value(self, key: Key) -> Value | None:
         """The value of a group; None: it has no rows."""
@@ -84,7 +84,7 @@ class Extremes:
         self._groups.undo()
         self._open.clear()
 
-    def _place(self, value: Any) -> Any:
+    def _ordered(self, value: Any) -> Any:
         return float_order(value) if self._kind == "float" else value
 
     def _shown(self, value: Any) -> Value:
@@ -114,7 +114,7 @@ class Extremes:
         if order is None:
             if key in self._groups.now and self._groups.now[key][1] > 0:
                 return  # a row with the best value came in the same epoch
-            values = [self._place(value) for value in self._look(key)]
+            values = [self._ordered(value) for value in self._look(key)]
             order = _Order(Counter(values))
             order.heap = list(order.counts) if self._least else [_Last(v) for v in order.counts]
             heapq.heapify(order.heap)

@@ -101,8 +101,8 @@ class FoldStratum:
 
         def values(rows: Words) -> list[Any]:
             pairs = zip(kinds, fold.taken, strict=True)
-            found = [codes.decode(kind, rows[:, column]) for kind, column in pairs]
-            return [*zip(*found, strict=True)] if fold.fields else found[0]
+            columns = [codes.decode(kind, rows[:, column]) for kind, column in pairs]
+            return [*zip(*columns, strict=True)] if fold.fields else columns[0]
 
         self._read = values
         self._make = make
@@ -125,9 +125,9 @@ class FoldStratum:
         whole = width + len(self._results)
         changes = {self._fold.relation: Changed(table(added, whole), table(removed, whole))}
         if self._fold.present is not None:
-            there = [(key, *kind.existed(key)) for key in kind.touched]
-            came = [key for key, was, now in there if now and not was]
-            went = [key for key, was, now in there if was and not now]
+            existed = [(key, *kind.existed(key)) for key in kind.touched]
+            came = [key for key, was, now in existed if now and not was]
+            went = [key for key, was, now in existed if was and not now]
             changes[self._fold.present] = Changed(table(came, width), table(went, width))
         return changes
 
@@ -145,14 +145,16 @@ class FoldStratum:
         """Fold the source from nothing and compare. Raises InternalError. O(source)."""
         rows, kind = self._rows(), self._make()
         self._take(kind, Changed(rows, rows[:0]))
-        found = {key: kind.value(key) for key in kind.touched}
+        folded = {key: kind.value(key) for key in kind.touched}
         if kind.several:
-            is_same = found == self._kind.values()
+            is_same = folded == self._kind.values()
         else:
-            is_same = dict(zip(found, self._coded(found.values()), strict=True)) == self._values.now
-            found = {key: [value] for key, value in found.items()}
-        keys = [key for key, some in found.items() for _ in some]
-        codes = self._coded(one for some in found.values() for one in some)
+            is_same = (
+                dict(zip(folded, self._coded(folded.values()), strict=True)) == self._values.now
+            )
+            folded = {key: [value] for key, value in folded.items()}
+        keys = [key for key, some in folded.items() for _ in some]
+        codes = self._coded(value for some in folded.values() for value in some)
         wanted = {key + code for key, code in zip(keys, codes, strict=True)}
         if not is_same or wanted != set(map(tuple, self._shown().tolist())):
             raise InternalError(f"{self._fold}: the values differ from a fold of all rows")
@@ -181,10 +183,10 @@ class FoldStratum:
         """The rows that come and go, one a group."""
         added: list[Key] = []
         removed: list[Key] = []
-        found = {key: self._kind.value(key) for key in self._kind.touched}
-        there = {key: value for key, value in found.items() if value is not None}
-        codes = dict(zip(there, self._coded(there.values()), strict=True))
-        for key in found:
+        values = {key: self._kind.value(key) for key in self._kind.touched}
+        present = {key: value for key, value in values.items() if value is not None}
+        codes = dict(zip(present, self._coded(present.values()), strict=True))
+        for key in values:
             old, new = self._values.now.get(key), codes.get(key)
             if new != old:
                 self._values.put(key, new)
@@ -199,8 +201,8 @@ class FoldStratum:
         changes = [(key, *self._kind.changes(key)) for key in self._kind.touched]
 
         def rows(side: int) -> list[Key]:
-            keys = [one[0] for one in changes for _ in one[side]]
-            codes = self._coded(value for one in changes for value in one[side])
+            keys = [change[0] for change in changes for _ in change[side]]
+            codes = self._coded(value for change in changes for value in change[side])
             return [key + code for key, code in zip(keys, codes, strict=True)]
 
         went, came = set(rows(1)), set(rows(2))

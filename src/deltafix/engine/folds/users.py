@@ -123,13 +123,13 @@ class UserFold:
         """The value of a group, a list with `Several`; None: no rows. Raises FunctorError."""
         if key in self._again:
             self._again.discard(key)
-            found = self._look(key)
+            rows = self._look(key)
             if self._fold.fields:
-                found = sorted_rows(self._kinds, found)
+                rows = sorted_rows(self._kinds, rows)
             else:
-                found = [one for (one,) in sorted_rows(self._kinds, zip(found))]
-            acc = self._folded(self._reducer.initial, found, 1)
-            self._groups.put(key, (len(found), acc))
+                rows = [value for (value,) in sorted_rows(self._kinds, zip(rows))]
+            acc = self._folded(self._reducer.initial, rows, 1)
+            self._groups.put(key, (len(rows), acc))
         count, acc = self._groups.now.get(key, (0, None))
         if count == 0:
             self._groups.put(key, None)
@@ -148,7 +148,7 @@ class UserFold:
         op, reducer = self._fold.op, self._reducer
         if was is None or now is None:
             went, come = (
-                () if one is None else finished(op, reducer, one[1]) for one in (was, now)
+                () if side is None else finished(op, reducer, side[1]) for side in (was, now)
             )
             return [*went], [*come]
         assert isinstance(reducer, Several)  # noqa: S101  the caller asked

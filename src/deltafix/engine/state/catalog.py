@@ -60,19 +60,19 @@ class Catalog:
         alone, tables = lower(typed(program)), linked.tables
         used: set[Table] = {*linked.ids, *SIGNALS, *map(Groups.of, linked.folds.values())}
         numbers = [
-            one if isinstance(one, Memo) or one in used else f"~{number} unused"
-            for one, number in tables.numbers.items()
+            table if isinstance(table, Memo) or table in used else f"~{number} unused"
+            for table, number in tables.numbers.items()
         ]
         types = {name: types for name, types in tables.types.items() if name in used}
         built = {name: tuple(keys) for name, keys in tables.indexes().items() if name in used}
         names = named_alike(alone, core)
-        found = cls(tuple(numbers), types, built, tables.room, names)
-        _, plan = found.planned(alone)
-        return replace(found, plan=_digest_of(plan)) if is_same(linked.plan, plan) else None
+        catalog = cls(tuple(numbers), types, built, tables.room, names)
+        _, plan = catalog.planned(alone)
+        return replace(catalog, plan=_digest_of(plan)) if is_same(linked.plan, plan) else None
 
     def fits(self, alone: Core) -> bool:
         """Whether this deltafix gives the plan that the one behind the catalog gave. O(program)."""
-        return self.names.keys() == {one.name for one in alone.relations} and (
+        return self.names.keys() == {relation.name for relation in alone.relations} and (
             _digest_of(self.planned(alone)[1]) == self.plan
         )
 
@@ -88,7 +88,7 @@ class Catalog:
 
     def to_json(self) -> dict[str, Any]:
         """For the head of an image."""
-        tables = [one if isinstance(one, str) else astuple(one) for one in self.tables]
+        tables = [table if isinstance(table, str) else astuple(table) for table in self.tables]
         return {
             "tables": tables, "types": dict(self.types), "indexes": dict(self.indexes),
             "room": self.room, "names": dict(self.names), "plan": self.plan,

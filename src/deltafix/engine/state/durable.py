@@ -224,13 +224,13 @@ class DurableDatabase(Database):
         Those that the program's text stands for are not among them: they are the same in every
         process. Of a text that there is no more others may come to have their names.
         """
-        memos = (one.functor for one in self._linked.tables.numbers if isinstance(one, Memo))
+        memos = (table.functor for table in self._linked.tables.numbers if isinstance(table, Memo))
         remembered = {name[1:] for name in memos if name.startswith("@")}
         if self.program.made_by:
-            there = {one.name for one in self.program.functors}
-            return [f"@{name}" for name in sorted(remembered - there)]
-        brought = {*called(self.program), *remembered}
-        return [f"@{name}" for name in (*sorted(brought), *folded(self.program))]
+            declared = {functor.name for functor in self.program.functors}
+            return [f"@{name}" for name in sorted(remembered - declared)]
+        names = {*called(self.program), *remembered}
+        return [f"@{name}" for name in (*sorted(names), *folded(self.program))]
 
     def _link_by(self, catalog: Catalog) -> None:
         """Link the program to the arena that an image has laid, whose rules were edited."""
@@ -243,16 +243,16 @@ class DurableDatabase(Database):
 
     def _rebuild(self, state: State, imaged: int | None) -> None:
         """Take in what the files hold; `imaged` is the epoch up to which that has been done."""
-        found: dict[str, list[GivenRows]] = {}
+        by_relation: dict[str, list[GivenRows]] = {}
         for given in state.given(imaged):
-            found.setdefault(given.schema.relation, []).append(given)
+            by_relation.setdefault(given.schema.relation, []).append(given)
         bounds = self.budget
         if state.same_program:
             # It was within its bounds epoch by epoch; all of it at once need not be.
             self._bound(Budget(threads=bounds.threads))
-        if found or (imaged is None and (state.epoch or not self.plan.bounded)):
+        if by_relation or (imaged is None and (state.epoch or not self.plan.bounded)):
             with self.transaction():
-                for edits in found.values():
+                for edits in by_relation.values():
                     self._replay(edits[0].schema, edits)
         self._bound(bounds)
 
@@ -294,7 +294,7 @@ class DurableDatabase(Database):
 
     def _edited_by(self, rules: RuleEpoch) -> Identity:
         """The program as it is behind an edit of its rules; one given whole is opened with."""
-        whole = [one.part for one in rules.edits if one.whole]
+        whole = [edit.part for edit in rules.edits if edit.whole]
         base = digest_of(whole[-1]) if whole else self._state.program.base
         return Identity.of(rules.program, seen_schemas(rules.program, rules.linked), base)
 
@@ -394,12 +394,12 @@ class Images:
                 raise RefusedError(_foreign(users))
             if state.same_program and state.image.exists():
                 wanted = Moment(state.name, state.epoch, self._origin)
-                found = open_image(
+                moment = open_image(
                     state.image, wanted, state.base, self._arena, self._codes,
-                    in_steps=lambda one: self._origin_of(one) if one.fits(alone) else "",
+                    in_steps=lambda known: self._origin_of(known) if known.fits(alone) else "",
                 )  # fmt: skip
-                self._epoch, self.catalog = found.epoch, found.catalog
-                self._in_steps = found.catalog is not None
+                self._epoch, self.catalog = moment.epoch, moment.catalog
+                self._in_steps = moment.catalog is not None
         except RefusedError as refused:
             state.recovered.append(f"derived without an image: {refused}")
             try:

@@ -74,11 +74,11 @@ def truth_changes(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
 
 def given_rows(arena: Arena, schemas: Mapping[int, Schema]) -> list[Edit]:
     """All given rows, by relation; no epoch may be open. O(rows)."""
-    found = (
+    edits = (
         Edit(schema, True, codes_where(arena, number, at.WAS | at.GIVEN))
         for number, schema in schemas.items()
     )
-    return [edit for edit in found if len(edit.codes)]
+    return [edit for edit in edits if len(edit.codes)]
 
 
 def _distinct(values: Cells) -> Cells:
@@ -89,18 +89,18 @@ def _distinct(values: Cells) -> Cells:
     return ordered[fresh]
 
 
-def _places(arena: Arena, relation: int, rows: Cells) -> Cells:
+def _row_words(arena: Arena, relation: int, rows: Cells) -> Cells:
     stride = relation_cell(arena, relation, at.R_STRIDE)
     return relation_cell(arena, relation, at.R_ROWS) + rows * stride
 
 
 def _words(arena: Arena, relation: int, rows: Cells) -> Cells:
-    words: Cells = arena.cells[_places(arena, relation, rows) >> 1]
+    words: Cells = arena.cells[_row_words(arena, relation, rows) >> 1]
     return words
 
 
 def _codes(arena: Arena, relation: int, rows: Cells) -> Words:
     arity = relation_cell(arena, relation, at.R_ARITY)
-    columns = _places(arena, relation, rows)[:, None] + at.COLS + np.arange(arity)
+    columns = _row_words(arena, relation, rows)[:, None] + at.COLS + np.arange(arity)
     codes: Words = arena.words[columns]
     return codes

@@ -101,14 +101,14 @@ class StateFolder(State):
             disk.remove(beside.with_suffix(".new"))
         if not snapshot_path.exists():
             if log_path.exists():
-                found = read_log(log_path)
-                if found.base or found.frames or found.torn:
+                records = read_log(log_path)
+                if records.base or records.frames or records.torn:
                     message = (
-                        f"{self.path}: the log of epochs {found.base + 1} to {found.epoch} is "
+                        f"{self.path}: the log of epochs {records.base + 1} to {records.epoch} is "
                         "there, but the snapshot it rests on is gone; the last good epoch is "
-                        f"{found.base}: restore the folder from a copy of it"
+                        f"{records.base}: restore the folder from a copy of it"
                     )
-                    raise StateError(message, path=self.path, epoch=found.base)
+                    raise StateError(message, path=self.path, epoch=records.base)
             return
         snapshot = read_snapshot(snapshot_path)
         if not log_path.exists():
@@ -134,8 +134,8 @@ class StateFolder(State):
 def _take(path: Path) -> Lock:
     try:
         disk.make_folder(path)
-        found = set(os.listdir(path))
-        if found and not found & _FILES:
+        names = set(os.listdir(path))
+        if names and not names & _FILES:
             message = f"{path} holds other files and no state; name a new folder"
             raise StateError(message, path=str(path))
         return Lock(path / "lock")

@@ -82,12 +82,12 @@ class Identity:
 
         `left` is how many rows of each relation the state has: one without is nobody's.
         """
-        found = []
+        differences = []
         for name, saved in self.inputs.items():
             if not left.get(name):
                 continue
             if name not in schemas:
-                found.append(f"{saved} of the state is not in the program")
+                differences.append(f"{saved} of the state is not in the program")
             elif schemas[name].show() != saved:
-                found.append(f"{saved} of the state is {schemas[name].show()} in the program")
-        return found
+                differences.append(f"{saved} of the state is {schemas[name].show()} in the program")
+        return differences

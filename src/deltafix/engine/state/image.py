@@ -64,7 +64,7 @@ def _secret() -> bytes:
     given = os.environ.get(VARIABLE)
     if given:
         return given.encode()
-    path = _place() / "image.key"
+    path = _key_folder() / "image.key"
     try:
         return disk.read(path)
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def _secret() -> bytes:
         return disk.read(path)
 
 
-def _place() -> Path:
+def _key_folder() -> Path:
     base = os.environ.get("XDG_STATE_HOME")
     try:
         return (Path(base) if base else Path.home() / ".local" / "state") / "deltafix"
@@ -122,13 +122,13 @@ def origin_in_steps(program: str, catalog: Catalog) -> str:
 
 
 def _digest_of(program: str, parts: Iterable[bytes]) -> str:
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     machine = f"{platform.machine()} {sys.byteorder} {PAGE}"
     for text in (sources_digest(), machine, program):
-        found.update(f"{text}\n".encode())
+        digest.update(f"{text}\n".encode())
     for part in parts:
-        found.update(part)
-    return found.hexdigest()
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def is_half_way(arena: Arena) -> bool:
@@ -141,17 +141,17 @@ def write_image(path: Path, moment: Moment, arena: Arena, codes: Codes) -> None:
 
     Raises OSError; what was there is as before.
     """
-    places = extents(arena)
+    pages = extents(arena)
     tables = codes.to_tables()
     data = arena.words.data.cast("B")
     sections = [memoryview(_padded(table)) for table in tables.values()]
-    sections += [data[first : first + size] for first, size in places]
+    sections += [data[first : first + size] for first, size in pages]
     blocks = [part for section in sections for part in _blocks(section)]
     head = {
         "state": moment.state,
         "origin": moment.origin,
         "tables": {name: len(table) for name, table in tables.items()},
-        "extents": places,
+        "extents": pages,
         "catalog": None if moment.catalog is None else moment.catalog.to_json(),
     }
     frame = b"".join(map(bytes, pack(moment.epoch, head, [_digests(blocks)])))
@@ -186,18 +186,18 @@ def open_image(
     try:
         if not os.fstat(fd).st_size:
             raise RefusedError("it is empty")
-        found = _Content(mmap.mmap(fd, 0, access=mmap.ACCESS_READ), path)
-        if found.catalog is not None:
-            wanted = replace(wanted, origin=in_steps(found.catalog))
-        found.check(wanted, least, arena)
-        tables = found.tables()
-        lay(arena, fd, found.extents, found.first_page)
+        content = _Content(mmap.mmap(fd, 0, access=mmap.ACCESS_READ), path)
+        if content.catalog is not None:
+            wanted = replace(wanted, origin=in_steps(content.catalog))
+        content.check(wanted, least, arena)
+        tables = content.tables()
+        lay(arena, fd, content.extents, content.first_page)
     except OSError as error:
         raise RefusedError(f"it cannot be mapped: {error}") from None
     finally:
         os.close(fd)
     codes.restore(tables)
-    return Moment(found.state, found.epoch, found.origin, found.catalog)
+    return Moment(content.state, content.epoch, content.origin, content.catalog)
 
 
 class _Content:
@@ -246,20 +246,20 @@ class _Content:
             raise RefusedError(f"it is damaged: it has {len(self.data)} bytes, not {size}")
         if any(first + length > arena.words.nbytes // 2 for first, length in self.extents):
             raise RefusedError("this process may not reserve as much memory")
-        blocks, place = [], self.start
+        blocks, offset = [], self.start
         for length in self.sections:
-            blocks += _blocks(self.data[place : place + length])
-            place += length
+            blocks += _blocks(self.data[offset : offset + length])
+            offset += length
         if _digests(blocks) != self.digests:
             raise RefusedError("it is damaged: a digest does not match")
 
     def tables(self) -> dict[str, bytes]:
         """The tables by name."""
-        found, place = {}, self.start
+        tables, offset = {}, self.start
         for name, size in self.sizes.items():
-            found[name] = bytes(self.data[place : place + size])
-            place += -(-size // PAGE) * PAGE
-        return found
+            tables[name] = bytes(self.data[offset : offset + size])
+            offset += -(-size // PAGE) * PAGE
+        return tables
 
 
 def _padded(table: bytes) -> bytes:

@@ -67,8 +67,8 @@ class Records:
 
         Raises LookupError, TypeError or ValueError for what is not readable.
         """
-        said = [one.meta["program"] for one in self.after(after) if "program" in one.meta]
-        return Identity.from_json(said[-1]) if said else known
+        programs = [frame.meta["program"] for frame in self.after(after) if "program" in frame.meta]
+        return Identity.from_json(programs[-1]) if programs else known
 
     def marks(self, after: int) -> Iterator[Marks]:
         """The marks that the epochs after `after` set, in order."""
@@ -109,34 +109,34 @@ def log_header(data: bytes, path: str) -> Frame:
     return head
 
 
-def read_records(data: bytes, place: int, last: int, path: str) -> tuple[list[Frame], int, str]:
+def read_records(data: bytes, offset: int, last: int, path: str) -> tuple[list[Frame], int, str]:
     """The records from a byte on, after epoch `last`; where they end, and what is torn there."""
     frames: list[Frame] = []
     torn = ""
-    while place < len(data):
+    while offset < len(data):
         try:
-            frame = read(data, place)
+            frame = read(data, offset)
         except DamagedError as damage:
-            later = find_intact(data, place)
+            later = find_intact(data, offset)
             if later is not None:
-                raise _corrupt(path, place, last, f"{damage}", later.epoch) from None
-            torn = f"{len(data) - place} bytes after epoch {last} ({damage})"
+                raise _corrupt(path, offset, last, f"{damage}", later.epoch) from None
+            torn = f"{len(data) - offset} bytes after epoch {last} ({damage})"
             break
         if frame.epoch != last + 1:
             reason = f"a record of epoch {frame.epoch} follows epoch {last}"
-            raise _corrupt(path, place, last, reason, frame.epoch)
+            raise _corrupt(path, offset, last, reason, frame.epoch)
         frames.append(frame)
-        place, last = frame.end, frame.epoch
-    return frames, place, torn
+        offset, last = frame.end, frame.epoch
+    return frames, offset, torn
 
 
-def _corrupt(path: str, place: int, last: int, reason: str, later: int) -> StateError:
+def _corrupt(path: str, offset: int, last: int, reason: str, later: int) -> StateError:
     message = (
-        f"{path}: the log is damaged at byte {place}: {reason}, and an intact record of epoch "
+        f"{path}: the log is damaged at byte {offset}: {reason}, and an intact record of epoch "
         f"{later} lies behind. The last good epoch is {last}: restore the folder from a copy of "
-        f"it, or give up what came later by cutting the file to {place} bytes"
+        f"it, or give up what came later by cutting the file to {offset} bytes"
     )
-    return StateError(message, path=path, byte=place, epoch=last)
+    return StateError(message, path=path, byte=offset, epoch=last)
 
 
 class Log:

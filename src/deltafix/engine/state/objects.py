@@ -81,15 +81,15 @@ class _Content:
 def read_objects(folder: Folder) -> tuple[Snapshot, Records] | None:
     """A state as it is now, without opening it; None if there is none. Raises StateError."""
     for remaining in reversed(range(_TRIES)):
-        found = folder.look(_LOG)
-        if found is None:
+        head = folder.look(_LOG)
+        if head is None:
             return None
-        content = _Content.read(found[0], f"{folder}/{_LOG}")
+        content = _Content.read(head[0], f"{folder}/{_LOG}")
         try:
             return _objects_of(folder, content)
         except FileNotFoundError as error:
             # A compaction removed them behind our back, and `log` says so; or they are lost.
-            if not remaining or folder.look(_LOG) == found:
+            if not remaining or folder.look(_LOG) == head:
                 message = f"{folder}: an object that the log names is gone: {error}"
                 raise StateError(message, path=str(folder), epoch=content.base) from None
     raise AssertionError("unreachable")  # pragma: no cover
@@ -101,11 +101,11 @@ def _objects_of(folder: Folder, content: _Content) -> tuple[Snapshot, Records]:
     frames, size, last = [], 0, content.base
     parts = [(f"{folder}/{name}", folder.read(name)) for name in content.records]
     for where, data in [*parts, (f"{folder}/{_LOG}", content.tail)]:
-        found, end, torn = read_records(data, 0, last, where)
+        added, end, torn = read_records(data, 0, last, where)
         if torn:
             message = f"{where}: the records are damaged: {torn}; the last good epoch is {last}"
             raise StateError(message, path=where, epoch=last)
-        frames += found
+        frames += added
         size += end
         last = frames[-1].epoch if frames else last
     return snapshot, Records(content.state, content.base, frames, size, "")
@@ -246,13 +246,13 @@ class StateObjects(State):
                 return
             content = self._content = _Content.read(head.data, self.path)
             try:
-                found = _objects_of(self._folder, content)
+                contents = _objects_of(self._folder, content)
             except FileNotFoundError as error:
                 if self._folder.look(_LOG) != (head.data, head.version):
                     continue
                 message = f"{self.path}: an object that the log names is gone: {error}"
                 raise StateError(message, path=self.path, epoch=content.base) from None
-            self._believe(*found)
+            self._believe(*contents)
             return
         raise StateInUseError(_taken(self._folder), path=self.path)
 
@@ -319,6 +319,6 @@ def _taken(folder: Folder) -> str:
     """What a writer is told that was fenced off."""
     owner: Mapping[str, Any] = {}
     with suppress(OSError, StateError):
-        found = folder.look(_LOG)
-        owner = _Content.read(found[0], str(folder)).owner if found else {}
+        head = folder.look(_LOG)
+        owner = _Content.read(head[0], str(folder)).owner if head else {}
     return taken(str(folder), owner)

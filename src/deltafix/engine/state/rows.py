@@ -72,15 +72,15 @@ def left(path: str, frames: Iterable[Frame]) -> Counter[str]:
 
     Raises StateError for what `encode` does not write.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     try:
         for frame in frames:
             for entry in frame.meta["edits"]:
                 count = int(entry["rows"])
-                found[str(entry["relation"])] += count if entry["added"] else -count
+                counts[str(entry["relation"])] += count if entry["added"] else -count
     except (LookupError, TypeError, ValueError) as error:
         raise StateError(f"{path}: given rows cannot be read: {error}", path=path) from error
-    return found
+    return counts
 
 
 def decode(frames: Iterable[Frame], schemas: Mapping[str, Schema]) -> Iterator[GivenRows]:
@@ -109,11 +109,11 @@ def _decoded(
     entries: Sequence[Mapping[str, Any]], body: memoryview, schemas: Mapping[str, Schema]
 ) -> Iterator[GivenRows | dict[str, int]]:
     """Edits; for those of a relation that is not the program's, what is wrong, by rows."""
-    place = 0
+    offset = 0
     for entry in entries:
         size, count = int(entry["bytes"]), int(entry["rows"])
-        data = body[place : place + size]
-        place += size
+        data = body[offset : offset + size]
+        offset += size
         table = pa.table({})
         if size:
             table = _read(data)

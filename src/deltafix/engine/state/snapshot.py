@@ -74,26 +74,26 @@ def read_snapshot(path: Path) -> Snapshot:
 def parse_snapshot(data: bytes, path: str) -> Snapshot:
     """Check a whole snapshot. O(bytes). Raises StateError if a byte of it is wrong."""
     epoch: int | None = None
-    place = 0
+    offset = 0
     try:
-        place = check_preamble(data, "snapshot", path)
-        head = read(data, place)
-        epoch, place = head.epoch, head.end
+        offset = check_preamble(data, "snapshot", path)
+        head = read(data, offset)
+        epoch, offset = head.epoch, head.end
         frames = []
         for _ in range(head.meta["frames"]):
-            frame = read(data, place)
+            frame = read(data, offset)
             frames.append(frame)
-            place = frame.end
-        if place != len(data):
-            raise DamagedError(f"{len(data) - place} bytes follow its last frame")
+            offset = frame.end
+        if offset != len(data):
+            raise DamagedError(f"{len(data) - offset} bytes follow its last frame")
         identity = Identity.from_json(head.meta["identity"])
         marks = dict(head.meta.get("marks", {}))
         return Snapshot(str(head.meta["state"]), epoch, identity, frames, len(data), marks)
     except (DamagedError, LookupError, TypeError, ValueError) as damage:
         which = "of an unreadable epoch" if epoch is None else f"of epoch {epoch}"
         message = (
-            f"{path}: the snapshot {which} is damaged at byte {place}: {damage}. The log rests on "
+            f"{path}: the snapshot {which} is damaged at byte {offset}: {damage}. The log rests on "
             f"it, so no epoch can be opened; the last good epoch is "
             f"{'unknown' if epoch is None else epoch}: restore the folder from a copy of it"
         )
-        raise StateError(message, path=path, byte=place, epoch=epoch) from None
+        raise StateError(message, path=path, byte=offset, epoch=epoch) from None

@@ -159,10 +159,10 @@ class State:
 
         With `after`, an epoch not before `base`: the edits of later epochs alone.
         """
-        found, self._read = self._read, None
-        if found is None:
+        contents, self._read = self._read, None
+        if contents is None:
             return
-        snapshot, records = found
+        snapshot, records = contents
         frames = chain(snapshot.frames, records.after(snapshot.epoch))
         try:
             yield from decode(frames if after is None else records.after(after), self._schemas)

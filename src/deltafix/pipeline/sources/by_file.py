@@ -64,7 +64,7 @@ class FolderContents:
 
     def read(self, files: Sequence[str]) -> Mapping[str, Content]:
         """What files say. Raises DriftError, PipelineError, the latter for no bytes too."""
-        found = {}
+        contents = {}
         for file in files:
             path = self._folder.at(file)
             signed = self._reader.read(path)
@@ -73,8 +73,8 @@ class FolderContents:
             names = list(signed.schema.names)
             columns = (signed.table.column(name).to_pylist() for name in names)
             rows = zip(*columns, strict=True)
-            found[file] = Content({signed.schema.relation: rows}, signed.bad)
-        return found
+            contents[file] = Content({signed.schema.relation: rows}, signed.bad)
+        return contents
 
 
 class ByFile:
@@ -173,12 +173,12 @@ class ByFile:
 
     def _held(self, state: State, files: Sequence[str]) -> dict[tuple[str, str], set[Row]]:
         """(relation, file) to the rows that are in."""
-        found: dict[tuple[str, str], set[Row]] = {}
+        held: dict[tuple[str, str], set[Row]] = {}
         for name in self.relations:
             table = self._held_table(state, by_file_schema(self._schemas[name]), files)
-            for file, *row in zip(*(one.to_pylist() for one in table.columns), strict=True):
-                found.setdefault((name, file), set()).add(tuple(row))
-        return found
+            for file, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+                held.setdefault((name, file), set()).add(tuple(row))
+        return held
 
     def _held_table(self, state: State, schema: Schema, files: Sequence[str]) -> pa.Table:
         """The rows that are in of some files, beside their names."""

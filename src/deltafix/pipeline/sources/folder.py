@@ -49,8 +49,8 @@ class Folder:
             message = f"input {self.name}: {self.path} is no folder and no file; make it first"
             raise PipelineError(message, input=self.name, path=str(self.path))
         others: list[str] = []
-        found = dict(sorted(self._walk(others)))
-        odd = [name for name in others if not found or name.rpartition("/")[2].startswith("part-")]
+        stamps = dict(sorted(self._walk(others)))
+        odd = [name for name in others if not stamps or name.rpartition("/")[2].startswith("part-")]
         if odd:
             of = next((form for form, ends in SUFFIXES.items() if odd[0].endswith(ends)), "")
             other = f'say format = "{of}", ' if of else ""
@@ -60,7 +60,7 @@ class Folder:
                 'pattern = "..." which belong'
             )
             raise PipelineError(message, input=self.name, path=str(self.path))
-        return found
+        return stamps
 
     def markers(self, names: Collection[str]) -> set[tuple[str, str]]:
         """(folder, name) of the files and folders of such names, as writers leave them."""

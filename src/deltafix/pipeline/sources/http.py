@@ -60,9 +60,9 @@ class HttpInput(Single):
         """
         count = state.marks.get(self._mark, 0)
         for number in range(max(self._read, count - REMEMBERED) + 1, count + 1):
-            said = state.marks.get(f"{self._mark}/{number}")
-            if said is not None:
-                self._known[said[0]] = _Known(number, *said[1:])
+            mark = state.marks.get(f"{self._mark}/{number}")
+            if mark is not None:
+                self._known[mark[0]] = _Known(number, *mark[1:])
         self._read = count
         known = self._known.get(key)
         if known is None or known.number <= count - REMEMBERED:
@@ -103,7 +103,7 @@ def _digest(body: bytes) -> str:
 
 def _refused(bad: list[Bad], lines: list[bytes]) -> BadRowError:
     """The error for the first of the bad rows by its line, drawn with a caret under the value."""
-    numbers = [int(one.origin.rpartition(" ")[2]) for one in bad]
+    numbers = [int(bad_row.origin.rpartition(" ")[2]) for bad_row in bad]
     number = min(numbers)
     first = bad[numbers.index(number)]
     line = lines[number - 1].decode("utf-8", "replace").rstrip("\r")
@@ -124,5 +124,5 @@ def _value(bad: Bad) -> str | None:
     """The value that is wrong, as its line has it."""
     if not isinstance(bad.row, dict):
         return None
-    found = [value for name, value in bad.row.items() if bad.reason.startswith(f"{name} = ")]
-    return str(found[0]) if found and found[0] is not None else None
+    mentioned = [value for name, value in bad.row.items() if bad.reason.startswith(f"{name} = ")]
+    return str(mentioned[0]) if mentioned and mentioned[0] is not None else None

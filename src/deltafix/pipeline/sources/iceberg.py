@@ -39,12 +39,12 @@ class IcebergTable(Single):
         """Nothing is held."""
 
     @property
-    def _place(self) -> str:
+    def _table_name(self) -> str:
         return f"{self.values['catalog']}.{self.values['table']}"
 
     @property
     def _origin(self) -> str:
-        return f"input {self.name}: {self._place}"
+        return f"input {self.name}: {self._table_name}"
 
     def _table(self) -> Any:
         try:
@@ -57,4 +57,4 @@ class IcebergTable(Single):
             return catalog.load_table(self.values["table"])
         except Exception as error:  # its errors have no common class, and catalogs have their own
             message = f"{self._origin} cannot be read: {' '.join(str(error).split())}"
-            raise PipelineError(message, input=self.name, table=self._place) from error
+            raise PipelineError(message, input=self.name, table=self._table_name) from error

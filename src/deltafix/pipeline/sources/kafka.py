@@ -96,12 +96,12 @@ class KafkaTopic(TopicSource):
 
     def _there(self) -> dict[str, tuple[int, int]]:
         with self._asking() as client:
-            found = client.list_topics(self._topic, self._timeout).topics[self._topic]
-            if found.error is not None:
-                if found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise KafkaException(found.error)
+            topic = client.list_topics(self._topic, self._timeout).topics[self._topic]
+            if topic.error is not None:
+                if topic.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise KafkaException(topic.error)
                 raise TopicError(f"{self._where}: there is no such topic", topic=self._topic)
-            sides = [self._offsets(client, list(found.partitions), side)
+            sides = [self._offsets(client, list(topic.partitions), side)
                      for side in (OFFSET_BEGINNING, OFFSET_END)]  # fmt: skip
         return {str(number): (sides[0][number], sides[1][number]) for number in sides[0]}
 
@@ -109,24 +109,28 @@ class KafkaTopic(TopicSource):
         with self._asking():
             if self._admin is None:
                 names = _KEPT.keys() | {"group.id", "queued.max.messages.kbytes", "isolation.level"}
-                asking = {name: text for name, text in self._settings.items() if name not in names}
-                self._admin = AdminClient(asking)
-            asked = self._admin.describe_topics(
+                settings = {
+                    name: text for name, text in self._settings.items() if name not in names
+                }
+                self._admin = AdminClient(settings)
+            descriptions = self._admin.describe_topics(
                 TopicCollection([self._topic]), request_timeout=self._timeout
             )
-            found = str(asked[self._topic].result(self._timeout).topic_id)
+            topic_id = str(descriptions[self._topic].result(self._timeout).topic_id)
         # In base64 as Java's client spells it, which reads the same marks; zeros are no id.
-        return found.rstrip("=").replace("+", "-").replace("/", "_") if found.strip("A=") else ""
+        return (
+            topic_id.rstrip("=").replace("+", "-").replace("/", "_") if topic_id.strip("A=") else ""
+        )
 
     def _offsets(self, client: Any, partitions: Sequence[int], side: int) -> dict[int, int]:
         """The first offset of each partition, or that behind its last."""
-        asked = [TopicPartition(self._topic, number, side) for number in partitions]
-        found = {}
-        for one in client.offsets_for_times(asked, self._timeout):
-            if one.error is not None:
-                raise KafkaException(one.error)
-            found[one.partition] = one.offset
-        return found
+        requests = [TopicPartition(self._topic, number, side) for number in partitions]
+        offsets = {}
+        for partition in client.offsets_for_times(requests, self._timeout):
+            if partition.error is not None:
+                raise KafkaException(partition.error)
+            offsets[partition.partition] = partition.offset
+        return offsets
 
     def _take(
         self, portion: Portion, ranges: Ranges, partitions: Sequence[str], state: State
@@ -142,11 +146,11 @@ class KafkaTopic(TopicSource):
             if not some:
                 continue
             origin = f"{self._where}, partition {name}, from offset {some[0].offset()} on"
-            keys = [one.key() for one in some] if keyed else ()
-            values = [one.value() for one in some]
+            keys = [record.key() for record in some] if keyed else ()
+            values = [record.value() for record in some]
             signed = decode_records(self.schema, values, self.values, origin, keys)
             portion.read += signed.rows
-            stamps += [at for kind, at in (one.timestamp() for one in some) if kind]
+            stamps += [at for kind, at in (record.timestamp() for record in some) if kind]
             highs[name] = late_rows(portion.policy, signed, highs[name])
             portion.signed.append(signed)
         if any(high is not None for high in highs.values()):
@@ -162,14 +166,14 @@ class KafkaTopic(TopicSource):
         waiting = set(ranges)
         try:
             while waiting:
-                for one in self._next(client):
-                    name = str(one.partition())
+                for record in self._next(client):
+                    name = str(record.partition())
                     if name not in waiting:
                         continue
-                    is_behind = self._is_behind(one, ranges[name])
+                    is_behind = self._is_behind(record, ranges[name])
                     if not is_behind:
-                        records[name].append(one)
-                    if is_behind or one.offset() + 1 == ranges[name][1]:
+                        records[name].append(record)
+                    if is_behind or record.offset() + 1 == ranges[name][1]:
                         waiting.discard(name)
                         client.incremental_unassign([TopicPartition(self._topic, int(name))])
         finally:
@@ -180,9 +184,9 @@ class KafkaTopic(TopicSource):
         """The next messages and events of the client; at least one."""
         end = monotonic() + self._timeout
         while monotonic() < end:
-            one = client.poll(min(_SLICE, self._timeout))
-            if one is not None:
-                return [one, *client.consume(_BATCH, 0)]
+            event = client.poll(min(_SLICE, self._timeout))
+            if event is not None:
+                return [event, *client.consume(_BATCH, 0)]
         raise TopicError(
             f"{self._where}: the broker did not answer within {self._timeout} s{self._said()}",
             topic=self._topic,
@@ -212,8 +216,8 @@ class KafkaTopic(TopicSource):
             yield self._open
         except KafkaException as error:
             self.close()
-            told = error.args[0]
-            text = told.str() if isinstance(told, KafkaError) else str(told)
+            cause = error.args[0]
+            text = cause.str() if isinstance(cause, KafkaError) else str(cause)
             message = f"{self._where}: {text}{self._said()}"
             raise TopicError(message, topic=self._topic) from error
         except BaseException:

@@ -176,6 +176,6 @@ def _values(data: bytes, at: int) -> tuple[Values, int]:
     return values, at
 
 
-def _expect(found: bytes, *wanted: bytes) -> None:
-    if found not in wanted:
-        raise IndexError(f"{found!r} where {b' or '.join(wanted)!r} stands")
+def _expect(tag: bytes, *expected: bytes) -> None:
+    if tag not in expected:
+        raise IndexError(f"{tag!r} where {b' or '.join(expected)!r} stands")

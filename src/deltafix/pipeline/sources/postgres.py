@@ -107,13 +107,15 @@ class PostgresTable(Single):
             self._server.require_logical()
             slot = self._server.slot(self._slot)
             if mark is None:
-                made = [] if slot else [f"slot {self._slot}"]
-                told = self._server.has_publication(self._publication)
-                publication = self._publication if told else None
+                missing = [] if slot else [f"slot {self._slot}"]
+                published = self._server.has_publication(self._publication)
+                publication = self._publication if published else None
                 self._judged(self._server.table(self.values["table"], publication))
-                if not told:
-                    made.insert(0, f"publication {self._publication}")
-                return "all rows are read first" + (f"; makes {', '.join(made)}" if made else "")
+                if not published:
+                    missing.insert(0, f"publication {self._publication}")
+                return "all rows are read first" + (
+                    f"; makes {', '.join(missing)}" if missing else ""
+                )
             try:
                 table = self._server.table(self.values["table"], self._publication)
                 read = self._read_of(table, self._judged(table))
@@ -174,15 +176,15 @@ class PostgresTable(Single):
             self.schema, self.policy, self.where,
             table=table, names=names, state=state, seen=Seen.of(mark),
         )  # fmt: skip
-        told, stopped = 0, False
+        count, stopped = 0, False
         with closing(server.changes(self._slot, self._publication, until, limit)) as messages:
             for data in messages:
-                told += 1
+                count += 1
                 stopped = not changes.take(data, limit)
                 if stopped:
                     break
         # All that was committed before `until` has been told, unless it stopped at the limit.
-        whole = not stopped and told < limit
+        whole = not stopped and count < limit
         at = max(until, changes.end) if whole else changes.end
         if whole and not changes.rows and at - done < _SEGMENT:
             server.reach(self.name, at)
@@ -211,7 +213,7 @@ class PostgresTable(Single):
 
     def _read_of(self, table: Table, names: Sequence[str]) -> dict[str, Any]:
         """What a mark says of what was read."""
-        columns = {one.name: one for one in table.columns}
+        columns = {column.name: column for column in table.columns}
         return {
             "system": table.system, "database": table.database, "table": table.oid,
             "publication": [table.publication, table.member], "where": table.where,
@@ -246,35 +248,35 @@ class PostgresTable(Single):
 
     def _judged(self, table: Table) -> list[str]:
         """The table's columns for the relation's. Raises what a table is refused with."""
-        wanted = set(self.values["columns"] or self.schema.names)
-        self._unique = any(one <= wanted for one in table.unique)
-        names = self.choose([one.name for one in table.columns], (), self.where)
+        columns = set(self.values["columns"] or self.schema.names)
+        self._unique = any(key <= columns for key in table.unique)
+        names = self.choose([column.name for column in table.columns], (), self.where)
         kinds_of(self.schema, table, names, self.where)
         own = dict(zip(names, self.schema.names, strict=True))
         full = f"ALTER TABLE {table.schema}.{table.name} REPLICA IDENTITY FULL"
         keys = [name for name in names if own[name] in self.policy.keying.key]
-        fitting = [[own[name] for name in names if name in one] for one in table.unique
-                   if one <= own.keys()]  # fmt: skip
+        fitting = [[own[name] for name in names if name in key] for key in table.unique
+                   if key <= own.keys()]  # fmt: skip
         if keys:
-            told = own.keys() if table.identity == "f" else set(table.old)
-            if not any(one <= set(keys) for one in table.unique):
+            sent = own.keys() if table.identity == "f" else set(table.old)
+            if not any(key <= set(keys) for key in table.unique):
                 way = f"say key = {fitting[0]}" if fitting else "make a unique index of them"
                 raise PipelineError(
                     f"key = {[own[name] for name in keys]} is not what tells its rows apart: no "
                     f"unique index is of columns of it alone, that are NOT NULL; {way}"
                 )
-            if not told >= set(keys):
+            if not sent >= set(keys):
                 raise PipelineError(
-                    f"of a row that goes it tells {', '.join(sorted(told)) or 'nothing'} (its "
+                    f"of a row that goes it tells {', '.join(sorted(sent)) or 'nothing'} (its "
                     f"replica identity), but the key has {', '.join(keys)}: {full}"
                 )
             return names
         if table.old and table.identity in ("d", "i"):
             some = [own[name] for name in names if name in table.old]
-            said = f"say key = {some}, or " if len(some) == len(table.old) else ""
+            advice = f"say key = {some}, or " if len(some) == len(table.old) else ""
             raise PipelineError(
                 f"of a row that goes it tells {', '.join(table.old)} alone (its replica identity): "
-                f"{said}{full}"
+                f"{advice}{full}"
             )
         if not self._unique and not self.values["duplicates"]:
             raise PipelineError(
@@ -287,9 +289,9 @@ class PostgresTable(Single):
 
 def _positions(marks: Mapping[str, Any]) -> dict[str, Position]:
     """Up to where each input's changes are in."""
-    found = {name.removeprefix(_MARK): mark for name, mark in marks.items()
+    by_input = {name.removeprefix(_MARK): mark for name, mark in marks.items()
              if name.startswith(_MARK)}  # fmt: skip
-    return {name: position(mark["at"]) for name, mark in found.items()}
+    return {name: position(mark["at"]) for name, mark in by_input.items()}
 
 
 _MARK: Final = "postgres/"

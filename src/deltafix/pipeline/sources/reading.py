@@ -59,7 +59,9 @@ class FileReader:
             dict.fromkeys([*([sign] * bool(sign)), *keying.sequence, *(columns or schema.names)])
         )
         logical = zip(columns or schema.names, schema.columns, strict=True)
-        kinds = {name: one.logical.arrow for name, one in logical if one.logical is not None}
+        kinds = {
+            name: column.logical.arrow for name, column in logical if column.logical is not None
+        }
         texts = tuple(name for name, kind in kinds.items() if not _is_plain(kind))
         form = FileForm(
             values["format"], values["delimiter"], values["header"], names, bool(kinds),
@@ -97,22 +99,22 @@ class FileReader:
         decoded = decode_file(path, self.form, partial(judged, self.schema, self.columns))
         beside = [name for name in (self.sign, *self.keying.sequence) if name]
         table = with_deletes(self.schema, decoded.table, self.columns, self.sign, self.keying)
-        found = table.column_names
+        source_columns = table.column_names
         names = choose(
-            self.schema, found, self.columns, beside, origin,
-            merges=self.merges, way_out=self._way_out(found),
+            self.schema, source_columns, self.columns, beside, origin,
+            merges=self.merges, way_out=self._way_out(source_columns),
         )  # fmt: skip
         signed = fit(self.schema, table, names, origin, sign=self.sign or 1, keying=self.keying)
         signed.bad.extend(decoded.bad)
         return signed
 
-    def _way_out(self, found: list[str]) -> str:
+    def _way_out(self, names: list[str]) -> str:
         """What there is to do about a file with these columns, if they are not those wanted."""
-        separator = separator_in(found, self.form.delimiter)
+        separator = separator_in(names, self.form.delimiter)
         if self.form.format == "csv" and separator is not None:
             seen = json.dumps(separator)
             return f"its first line has {seen} between names: say delimiter = {seen}"
-        if self.sign and self.sign not in found:
+        if self.sign and self.sign not in names:
             rest = ", and no key" if self.keying.key else ""
             return (
                 f"in a change file {self.sign!r} says of a row whether it comes (+) or goes (-): "

@@ -38,22 +38,24 @@ def additions(config: Config) -> Additions:
     counted: list[str] = []
     keyed: dict[str, Keying] = {}
     keyable: dict[str, str] = {}
-    for one in config.inputs:
-        if one.source == "tree" or (one.source == "files" and one.values["mode"] == "rows"):
-            by_file += one.relations
-        if one.values.get("duplicates") == "count":
-            counted += one.relations
-        keying = Keying.of(one.values)
+    for input_ in config.inputs:
+        if input_.source == "tree" or (
+            input_.source == "files" and input_.values["mode"] == "rows"
+        ):
+            by_file += input_.relations
+        if input_.values.get("duplicates") == "count":
+            counted += input_.relations
+        keying = Keying.of(input_.values)
         if keying.key:
-            keyed |= dict.fromkeys(one.relations, keying)
-        elif takes(one.source, one.values.get("mode", ""), "key"):
-            keyable |= dict.fromkeys(one.relations, "in its section")
+            keyed |= dict.fromkeys(input_.relations, keying)
+        elif takes(input_.source, input_.values.get("mode", ""), "key"):
+            keyable |= dict.fromkeys(input_.relations, "in its section")
     return Additions(tuple(by_file), tuple(counted), keyed, keyable)
 
 
 def make_source(
     config: Config,
-    one: InputConfig,
+    input_: InputConfig,
     schemas: Mapping[str, Schema],
     mapper: Mapper | None = None,
 ) -> Source:
@@ -61,86 +63,86 @@ def make_source(
 
     Args:
         config: the pipeline.
-        one: the input.
+        input_: the input.
         schemas: those of the program's relations.
         mapper: extracts large trees on many workers.
 
     Opens nothing but an extractor's module. Raises ConfigError, also for inputs that Spark reads.
     """
-    values = one.values
-    if one.source in ON_SPARK:
+    values = input_.values
+    if input_.source in ON_SPARK:
         message = (
-            f'{config.path}: [input.{one.name}] source = "{one.source}" is read by '
+            f'{config.path}: [input.{input_.name}] source = "{input_.source}" is read by '
             'Spark; run it with runner = "spark"'
         )
-        raise ConfigError(message, key="source", value=one.source)
+        raise ConfigError(message, key="source", value=input_.source)
     policy = Policy.of(values, config.values["bad_rows"])
-    schema = schemas[one.relations[0]]
-    if one.source == "tree":
-        return _tree(config, one, schemas, policy, mapper)
-    if one.source == "delta":
+    schema = schemas[input_.relations[0]]
+    if input_.source == "tree":
+        return _tree(config, input_, schemas, policy, mapper)
+    if input_.source == "delta":
         from deltafix.pipeline.sources.delta_lake import DeltaTable  # noqa: PLC0415  an extra
 
-        return DeltaTable(one.name, schema, values, policy)
-    if one.source == "iceberg":
+        return DeltaTable(input_.name, schema, values, policy)
+    if input_.source == "iceberg":
         from deltafix.pipeline.sources.iceberg import IcebergTable  # noqa: PLC0415  as above
 
-        return IcebergTable(one.name, schema, values, policy)
-    if one.source == "http":
-        return HttpInput(one.name, schema, values, policy)
-    if one.source == "kafka":
+        return IcebergTable(input_.name, schema, values, policy)
+    if input_.source == "http":
+        return HttpInput(input_.name, schema, values, policy)
+    if input_.source == "kafka":
         from deltafix.pipeline.sources.kafka import KafkaTopic  # noqa: PLC0415  as above
 
-        return KafkaTopic(one.name, schema, values, policy)
-    if one.source == "postgres":
+        return KafkaTopic(input_.name, schema, values, policy)
+    if input_.source == "postgres":
         from deltafix.pipeline.sources.postgres import PostgresTable  # noqa: PLC0415  as above
         from deltafix.pipeline.sources.replication import server_at  # noqa: PLC0415  as above
 
         server = server_at(str(config.state), values["dsn"], values["timeout"])
-        return PostgresTable(server, one.name, schema, values, policy)
-    folder, reader = folder_of(one, schema)
-    if one.source == "files" and values["mode"] == "changes":
-        return ChangeFiles(one.name, folder, reader, policy)
-    if one.source == "snapshot":
-        return Snapshots(one.name, folder, reader, quarantine=policy.quarantine)
+        return PostgresTable(server, input_.name, schema, values, policy)
+    folder, reader = folder_of(input_, schema)
+    if input_.source == "files" and values["mode"] == "changes":
+        return ChangeFiles(input_.name, folder, reader, policy)
+    if input_.source == "snapshot":
+        return Snapshots(input_.name, folder, reader, quarantine=policy.quarantine)
     contents = FolderContents(folder, reader)
-    return ByFile(one.name, [schema], contents, quarantine=policy.quarantine)
+    return ByFile(input_.name, [schema], contents, quarantine=policy.quarantine)
 
 
-def folder_of(one: InputConfig, schema: Schema) -> tuple[Folder, FileReader]:
+def folder_of(input_: InputConfig, schema: Schema) -> tuple[Folder, FileReader]:
     """The files of an input, and how one is read."""
-    values = one.values
+    values = input_.values
     which = (values["pattern"], SUFFIXES[values["format"]])
     if values["path"].partition("://")[0] in OBJECTS:
-        folder: Folder = RemoteFolder(one.name, folder_at(values["path"]), *which)
+        folder: Folder = RemoteFolder(input_.name, folder_at(values["path"]), *which)
     else:
-        folder = Folder(one.name, local_path(values["path"]), *which)
-    changes = one.source == "files" and values["mode"] == "changes"
+        folder = Folder(input_.name, local_path(values["path"]), *which)
+    changes = input_.source == "files" and values["mode"] == "changes"
     return folder, FileReader.of(schema, values, changes=changes)
 
 
 def _tree(
     config: Config,
-    one: InputConfig,
+    input_: InputConfig,
     schemas: Mapping[str, Schema],
     policy: Policy,
     mapper: Mapper | None,
 ) -> Source:
-    where = f"{config.path}: [input.{one.name}]"
-    extractor = find_extractor(where, one.values["extractor"])
-    for relation in one.relations:
+    where = f"{config.path}: [input.{input_.name}]"
+    extractor = find_extractor(where, input_.values["extractor"])
+    for relation in input_.relations:
         columns = extractor.relations.get(relation)
         schema = schemas[relation]
-        wanted = None if columns is None else ("symbol",) * len(columns)
-        if wanted != schema.types:
-            said = "no such relation" if columns is None else f"{relation}{columns}, all symbols"
+        expected = None if columns is None else ("symbol",) * len(columns)
+        if expected != schema.types:
+            problem = "no such relation" if columns is None else f"{relation}{columns}, all symbols"
             message = (
-                f"{where} {schema.show()} is not what the extractor gives: {said}; it gives "
+                f"{where} {schema.show()} is not what the extractor gives: {problem}; it gives "
                 f"{', '.join(sorted(extractor.relations))}"
             )
             raise ConfigError(message, key="relations", value=relation)
-    root = local_path(one.values["path"])
+    root = local_path(input_.values["path"])
     many = config.values["spark_tree_files"]
-    contents = TreeContents(root, extractor, one.relations, mapper, many)
-    chosen = [schemas[relation] for relation in one.relations]
-    return ByFile(one.name, chosen, contents, quarantine=policy.quarantine)
+    contents = TreeContents(root, extractor, input_.relations, mapper, many)
+    chosen = [schemas[relation] for relation in input_.relations]
+    return ByFile(input_.name, chosen, contents, quarantine=policy.quarantine)

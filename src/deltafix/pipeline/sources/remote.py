@@ -34,8 +34,8 @@ class RemoteFile:
     def open(self, mode: str = "rb") -> BinaryIO:
         """As `Path.open`, to be read."""
         assert mode == "rb"  # noqa: S101  nobody writes one
-        found: BinaryIO = self.folder.open(self.name)
-        return found
+        stream: BinaryIO = self.folder.open(self.name)
+        return stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class RemoteFolder(Folder):
 
     def markers(self, names: Collection[str]) -> set[tuple[str, str]]:
         """As `Folder.markers`."""
-        found = set()
-        for one in self.path.walk():
-            parts = PurePosixPath(one["path"]).parts
-            for place, part in enumerate(parts):
+        marked = set()
+        for entry in self.path.walk():
+            parts = PurePosixPath(entry["path"]).parts
+            for depth, part in enumerate(parts):
                 if part in names:
-                    found.add(("/".join(parts[:place]) or ".", part))
-        return found
+                    marked.add(("/".join(parts[:depth]) or ".", part))
+        return marked
 
     def at(self, file: str) -> RemoteFile:
         """As `Folder.at`."""
@@ -95,13 +95,13 @@ class RemoteFolder(Folder):
         return stamp
 
     def _walk(self, others: list[str]) -> Iterator[tuple[str, Stamp]]:
-        for one in self.path.walk():
-            relative = str(one["path"])
+        for entry in self.path.walk():
+            relative = str(entry["path"])
             *folders, name = relative.split("/")
             if is_hidden(name) or any(folder.startswith((".", "_")) for folder in folders):
                 continue
             if self._belongs(name, relative):
-                yield relative, _stamp(one)
+                yield relative, _stamp(entry)
             elif not self.pattern:
                 others.append(relative)
 

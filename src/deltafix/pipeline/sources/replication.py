@@ -174,12 +174,12 @@ class Server:
         It moves on when every input that reads here is in up to it, and never between two inputs
         of one look.
         """
-        place = self._inputs.index(name)
-        begins, self._last = place <= self._last, place
+        index = self._inputs.index(name)
+        begins, self._last = index <= self._last, index
         self._away.discard(name)
-        there = [one for one in self._inputs if one in marks and one not in self._away]
+        reading = [other for other in self._inputs if other in marks and other not in self._away]
         if begins and all(
-            max(marks[one], self._quiet.get(one, 0)) >= self._horizon for one in there
+            max(marks[other], self._quiet.get(other, 0)) >= self._horizon for other in reading
         ):
             self._horizon = self.now()
         return self._horizon
@@ -222,7 +222,7 @@ class Server:
 
         Raises PipelineError if it is not told.
         """
-        found = self._dict(
+        row = self._dict(
             "SELECT c.oid, n.nspname, c.relname, c.relkind::text AS kind, "
             "c.relreplident::text AS identity, d.oid AS database, "
             "s.system_identifier || '/' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) "
@@ -231,20 +231,22 @@ class Server:
             "WHERE c.oid = to_regclass(%s) AND d.datname = current_database()",
             [self._quoted(table)],
         )
-        if found is None:
+        if row is None:
             raise PipelineError(f"there is no table {table} in this database", table=table)
-        if found["kind"] not in ("r", "p"):
+        if row["kind"] not in ("r", "p"):
             raise PipelineError(f"{table} is no table, but a view or the like: name its tables")
-        oid, number, member = found["oid"], 0, 0
-        told: Any = {}
+        oid, number, member = row["oid"], 0, 0
+        published: Any = {}
         if publication is not None:
-            told = self._dict(
+            published = self._dict(
                 "SELECT * FROM pg_publication_tables "
                 "WHERE pubname = %s AND schemaname = %s AND tablename = %s",
-                [publication, found["nspname"], found["relname"]],
+                [publication, row["nspname"], row["relname"]],
             )
-            number, member = self._publication(publication, table, oid, told, found["kind"] == "p")
-        names = told.get("attnames")
+            number, member = self._publication(
+                publication, table, oid, published, row["kind"] == "p"
+            )
+        names = published.get("attnames")
         columns = self._all(
             "WITH RECURSIVE base AS (SELECT oid, oid AS of, typbasetype, typcategory FROM pg_type "
             "UNION ALL SELECT b.oid, t.oid, t.typbasetype, t.typcategory FROM base b "
@@ -266,40 +268,40 @@ class Server:
             "i.indisvalid, i.indimmediate, i.indpred",
             [oid, oid],
         )
-        chosen = {"d": 0, "i": 1}.get(found["identity"])
+        chosen = {"d": 0, "i": 1}.get(row["identity"])
         old = [names for *is_it, names in indexes if chosen is not None and is_it[chosen]]
         return Table(
-            oid, found["database"], number, member, found["system"],
-            found["nspname"], found["relname"],
-            tuple(Column(*one) for one in columns if names is None or one[0] in names),
-            told.get("rowfilter") or "", found["identity"],
+            oid, row["database"], number, member, row["system"],
+            row["nspname"], row["relname"],
+            tuple(Column(*column) for column in columns if names is None or column[0] in names),
+            published.get("rowfilter") or "", row["identity"],
             tuple(old[0]) if old else (),
             tuple(frozenset(names) for _, _, unique, names in indexes if unique),
-            found["kind"] == "p",
+            row["kind"] == "p",
         )  # fmt: skip
 
     def _publication(
-        self, name: str, table: str, oid: int, told: Any, is_partitioned: bool
+        self, name: str, table: str, oid: int, published: Any, is_partitioned: bool
     ) -> tuple[int, int]:
         """The numbers of a publication and of a table in it. Raises PipelineError."""
-        found = self._dict("SELECT * FROM pg_publication WHERE pubname = %s", [name])
+        row = self._dict("SELECT * FROM pg_publication WHERE pubname = %s", [name])
         quoted = sql.Identifier(name).as_string(None)
-        if found is None:
+        if row is None:
             raise ReplicationError(f"publication {name} is gone", publication=name)
-        silent = [one for one in _TOLD if not found[f"pub{one}"]]
+        silent = [operation for operation in _TOLD if not row[f"pub{operation}"]]
         if silent:
             message = (
                 f"publication {name} does not tell of {', '.join(silent)}: ALTER PUBLICATION "
                 f"{quoted} SET (publish = '{', '.join(_TOLD)}')"
             )
             raise PipelineError(message, publication=name)
-        if is_partitioned and not found["pubviaroot"]:
+        if is_partitioned and not row["pubviaroot"]:
             message = (
                 f"publication {name} tells changes by partition, not of {table}: ALTER "
                 f"PUBLICATION {quoted} SET (publish_via_partition_root = true)"
             )
             raise PipelineError(message, publication=name)
-        if told is None:
+        if published is None:
             message = (
                 f"publication {name} has no table {table}: ALTER PUBLICATION {quoted} ADD TABLE "
                 f"{self._quoted(table)}"
@@ -308,30 +310,30 @@ class Server:
         member = self._row(
             "SELECT coalesce(max(oid::bigint), 0) FROM pg_publication_rel "
             "WHERE prpubid = %s AND prrelid = %s",
-            [found["oid"], oid],
+            [row["oid"], oid],
         )
-        return int(found["oid"]), int(member[0])
+        return int(row["oid"]), int(member[0])
 
     def slot(self, name: str) -> Slot | None:
         """A slot; None if there is none. Raises PipelineError for one that is of no use here."""
-        found = self._dict(
+        row = self._dict(
             "SELECT *, database = current_database() AS here, confirmed_flush_lsn::text AS at "
             "FROM pg_replication_slots WHERE slot_name = %s",
             [name],
         )
-        if found is None:
+        if row is None:
             return None
-        if found["plugin"] != "pgoutput" or not found["here"]:
-            said = f"of plugin {found['plugin']}" if found["plugin"] else "a physical one"
-            where = f", in database {found['database']}" if found["database"] else ""
-            message = f"slot {name} is {said}{where}; name another, which is made here"
+        if row["plugin"] != "pgoutput" or not row["here"]:
+            kind = f"of plugin {row['plugin']}" if row["plugin"] else "a physical one"
+            where = f", in database {row['database']}" if row["database"] else ""
+            message = f"slot {name} is {kind}{where}; name another, which is made here"
             raise PipelineError(message, slot=name)
-        if found.get("two_phase"):
+        if row.get("two_phase"):
             message = f"slot {name} tells of prepared transactions twice; name another"
             raise PipelineError(message, slot=name)
-        lost = found["wal_status"] == "lost" or found["at"] is None or found.get("conflicting")
+        lost = row["wal_status"] == "lost" or row["at"] is None or row.get("conflicting")
         why = "the server has removed the log that it needs (max_slot_wal_keep_size)"
-        return Slot(position(found["at"] or "0/0"), why if lost else "")
+        return Slot(position(row["at"] or "0/0"), why if lost else "")
 
     # --- what is made ----------------------------------------------------------------------------
 
@@ -355,11 +357,11 @@ class Server:
 
     def begin(self, name: str) -> None:
         """Have a slot that tells all that is committed from now on, made if need be."""
-        found = self.slot(name)
-        if found is not None and found.lost:
+        slot = self.slot(name)
+        if slot is not None and slot.lost:
             self._waiting(lambda: self._run("SELECT pg_drop_replication_slot(%s)", [name]))
-            found = None
-        if found is None:
+            slot = None
+        if slot is None:
             self._run("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
         else:
             self.advance(name, self.now())
@@ -381,8 +383,8 @@ class Server:
 
     def advance(self, name: str, at: Position) -> None:
         """Have a slot forget what is before a position: it is durable here."""
-        found = self.slot(name)
-        if found is None or found.lost or found.confirmed >= at:
+        slot = self.slot(name)
+        if slot is None or slot.lost or slot.confirmed >= at:
             return
         query = "SELECT pg_replication_slot_advance(%s, %s::pg_lsn)"
         self._waiting(lambda: self._run(query, [name, shown(at)]))
@@ -420,16 +422,16 @@ class Server:
                 sql.SQL(where + ") TO STDOUT (FORMAT csv)"),
             ]
         )
-        found, longest = BytesIO(), 0
+        buffer, longest = BytesIO(), 0
         with self._db().cursor() as cursor, cursor.copy(query) as rows:
             for row in rows:  # a row at a time
                 longest = max(longest, len(row))
-                found.write(row)
-        if not found.tell():
+                buffer.write(row)
+        if not buffer.tell():
             return pa.table({name: pa.array([], pa.string()) for name in names})
         kinds = {name: pa.string() for name in names}
         return arrow_csv.read_csv(
-            pa.py_buffer(found.getbuffer()),
+            pa.py_buffer(buffer.getbuffer()),
             read_options=arrow_csv.ReadOptions(
                 column_names=names, block_size=max(1 << 20, 2 * longest)
             ),
@@ -454,8 +456,8 @@ class Server:
         with self._db().cursor(binary=True) as cursor:
 
             def opened() -> tuple[Any, Any]:
-                told = cursor.stream(query, values, size=_AT_ONCE)
-                return next(told, None), told
+                messages = cursor.stream(query, values, size=_AT_ONCE)
+                return next(messages, None), messages
 
             try:
                 first, rest = self._waiting(opened)
@@ -492,8 +494,8 @@ class Server:
         return self._db().execute(query, values)
 
     def _all(self, query: str, values: Any = ()) -> list[Any]:
-        found: list[Any] = self._run(query, values).fetchall()
-        return found
+        rows: list[Any] = self._run(query, values).fetchall()
+        return rows
 
     def _row(self, query: str, values: Any = ()) -> Any:
         return self._run(query, values).fetchone()
@@ -503,8 +505,8 @@ class Server:
 
     def _dict(self, query: str, values: Any) -> dict[str, Any] | None:
         with self._db().cursor(row_factory=dict_row) as cursor:
-            found: dict[str, Any] | None = cursor.execute(query, values).fetchone()
-            return found
+            row: dict[str, Any] | None = cursor.execute(query, values).fetchone()
+            return row
 
     def _quoted(self, table: str) -> str:
         return str(_identifier(table).as_string(None))
@@ -543,10 +545,10 @@ def server_at(state: str, dsn: str, timeout: int) -> Server:
     `state` tells pipelines apart: one process at a time has a state.
     """
     key = (state, dsn, timeout)
-    found = _servers.get(key)
-    if found is None:
-        found = _servers[key] = Server(dsn, timeout)
-    return found
+    server = _servers.get(key)
+    if server is None:
+        server = _servers[key] = Server(dsn, timeout)
+    return server
 
 
 def _identifier(table: str) -> sql.Identifier:

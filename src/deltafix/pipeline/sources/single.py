@@ -65,20 +65,22 @@ class Single:
 
     def fit(self, table: pa.Table, origin: str, sign: str | int) -> Signed:
         """A table's rows as signed rows, columns of a feed left aside. Raises DriftError."""
-        found = [name for name in table.column_names if name not in FEED]
-        names = self.choose(found, self.policy.keying.sequence, origin)
+        source_columns = [name for name in table.column_names if name not in FEED]
+        names = self.choose(source_columns, self.policy.keying.sequence, origin)
         return fit(self.schema, table, names, origin, sign=sign, keying=self.policy.keying)
 
     @property
     def merges(self) -> bool:
         """Whether it is said what rows are that differ only in columns left out."""
-        said = self.values["duplicates"] or self.policy.keying.key
-        return bool(said) or self.values.get("mode") == "snapshot"
+        tells_apart = self.values["duplicates"] or self.policy.keying.key
+        return bool(tells_apart) or self.values.get("mode") == "snapshot"
 
-    def choose(self, found: Sequence[str], beside: Sequence[str], origin: str) -> list[str]:
+    def choose(
+        self, source_columns: Sequence[str], beside: Sequence[str], origin: str
+    ) -> list[str]:
         """The source's columns for the relation's. Raises DriftError."""
         columns = self.values["columns"]
-        return choose(self.schema, found, columns, beside, origin, merges=self.merges)
+        return choose(self.schema, source_columns, columns, beside, origin, merges=self.merges)
 
     def whole(self, state: State, table: pa.Table, origin: str, limit: int) -> Portion:
         """At most `limit` of the changes that make the rows given those of the table.

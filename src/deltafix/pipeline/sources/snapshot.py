@@ -40,8 +40,8 @@ class Snapshot:
     @property
     def digest(self) -> str:
         """What changes when a file does."""
-        said = json.dumps(sorted(self.files.items())).encode()
-        return hashlib.blake2b(said, digest_size=16).hexdigest()
+        text = json.dumps(sorted(self.files.items())).encode()
+        return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 class Snapshots:
@@ -60,15 +60,15 @@ class Snapshots:
         """The next snapshot's difference, or a part of it."""
         done = state.marks.get(self._mark)
         waiting, names = [], []
-        for one in self._there():
-            names.append(one.name)
-            if done is None or one.name > done[0]:
-                waiting.append(one)
-            elif one.name == done[0]:
-                waiting += [one] if one.digest != done[1] else []
-            elif f"{self._mark}/{one.name}" not in state.marks:
+        for snapshot in self._there():
+            names.append(snapshot.name)
+            if done is None or snapshot.name > done[0]:
+                waiting.append(snapshot)
+            elif snapshot.name == done[0]:
+                waiting += [snapshot] if snapshot.digest != done[1] else []
+            elif f"{self._mark}/{snapshot.name}" not in state.marks:
                 raise self._refused(
-                    one,
+                    snapshot,
                     f"it comes before {done[0]!r}, which was taken: what it says would be older; "
                     "give it a name behind that one",
                 )
@@ -83,18 +83,18 @@ class Snapshots:
             if first not in self._there():  # its files changed meanwhile
                 portion.signed.clear()
                 return
-            (found,) = portion.signed
+            (signed,) = portion.signed
             portion.more = portion.cut(limit)
             if portion.more:
-                portion.marks[self._part] = [first.name, found.good - limit]
+                portion.marks[self._part] = [first.name, signed.good - limit]
                 return
             if self._part in state.marks:
                 portion.marks[self._part] = None
             # The snapshot is done when all of its difference is in.
             portion.more = len(waiting) > 1
             prefix = f"{self._mark}/"
-            known = [one for one in state.marks if one.startswith(prefix)]
-            gone = {one for one in known if one.removeprefix(prefix) not in names}
+            known = [mark for mark in state.marks if mark.startswith(prefix)]
+            gone = {mark for mark in known if mark.removeprefix(prefix) not in names}
             portion.marks |= dict.fromkeys(gone, None)
             portion.marks |= {f"{prefix}{first.name}": 1, self._mark: [first.name, first.digest]}
 
@@ -115,51 +115,51 @@ class Snapshots:
             groups.setdefault(str(PurePosixPath(file).parent), {})[file] = stamp
         busy = {here for here, name in markers if name == _BUSY}
         done = {here for here, name in markers if name == _DONE}
-        found = []
+        snapshots = []
         for here in {*groups, *busy, *done}:
             files = groups.get(here, {})
             if here in busy | done or any(_is_part(file) for file in files):
-                found.append(Snapshot(here, files, True))
+                snapshots.append(Snapshot(here, files, True))
             else:
-                found += [Snapshot(file, {file: stamp}, False) for file, stamp in files.items()]
-        found.sort(key=lambda one: one.name)
-        for place, one in enumerate(found):
-            if one.by_job and one.name in busy:
-                return found[:place]
-            if one.by_job and one.name not in done:
+                snapshots += [Snapshot(file, {file: stamp}, False) for file, stamp in files.items()]
+        snapshots.sort(key=lambda snapshot: snapshot.name)
+        for index, snapshot in enumerate(snapshots):
+            if snapshot.by_job and snapshot.name in busy:
+                return snapshots[:index]
+            if snapshot.by_job and snapshot.name not in done:
                 raise self._refused(
-                    one,
+                    snapshot,
                     f"it holds part files and no {_DONE}: either not all are there, or their "
                     f"writer makes none; put a file {_DONE} beside them when they are whole",
                 )
-            if not one.files:
-                raise self._refused(one, f"it holds {_DONE} and no file to read")
-        return found
+            if not snapshot.files:
+                raise self._refused(snapshot, f"it holds {_DONE} and no file to read")
+        return snapshots
 
-    def _require_bytes(self, one: Snapshot) -> None:
+    def _require_bytes(self, snapshot: Snapshot) -> None:
         """Raise PipelineError for a file that holds nothing at all."""
-        for file, stamp in one.files.items():
-            if not one.by_job and not stamp[1]:
-                raise self._refused(one, f"{self._folder.at(file)} {NO_BYTES}")
+        for file, stamp in snapshot.files.items():
+            if not snapshot.by_job and not stamp[1]:
+                raise self._refused(snapshot, f"{self._folder.at(file)} {NO_BYTES}")
 
     def _compare(
-        self, portion: Portion, one: Snapshot, state: State, then: Callable[[], None]
+        self, portion: Portion, snapshot: Snapshot, state: State, then: Callable[[], None]
     ) -> None:
         """Add what differs between a snapshot and the rows that are given; then call `then`."""
         try:
-            signed = join([self._reader.read(self._folder.at(file)) for file in one.files])
+            signed = join([self._reader.read(self._folder.at(file)) for file in snapshot.files])
         except PipelineError:
-            if one in self._there():
+            if snapshot in self._there():
                 raise
             return
         signed.table = difference_with(state, signed, self._policy)
         portion.signed.append(signed)
         then()
 
-    def _refused(self, one: Snapshot, reason: str) -> PipelineError:
-        place = self._folder.path if one.name in (".", self._folder.last) else one.name
-        message = f"input {self.name}: snapshot {place}: {reason}"
-        return PipelineError(message, input=self.name, path=one.name)
+    def _refused(self, snapshot: Snapshot, reason: str) -> PipelineError:
+        path = self._folder.path if snapshot.name in (".", self._folder.last) else snapshot.name
+        message = f"input {self.name}: snapshot {path}: {reason}"
+        return PipelineError(message, input=self.name, path=snapshot.name)
 
 
 def _is_part(file: str) -> bool:

@@ -52,15 +52,15 @@ class TopicSource(Single):
         """The records behind the offsets that are in."""
         mark = f"kafka/{self.name}"
         done: dict[str, int] = state.marks.get(mark, {})
-        there = self._there()
+        offsets = self._there()
         known, identity = state.marks.get(f"{mark}/topic"), self._identity()
         if known is not None and identity not in ("", known):
             raise OffsetError(
                 f"{self._origin}: it was made anew since it was read; {_ANEW}",
                 input=self.name, topic=self.values["topic"],
             )  # fmt: skip
-        starts = self._starts(done, there)
-        waiting = {name: there[name][1] - start for name, start in starts.items()}
+        starts = self._starts(done, offsets)
+        waiting = {name: offsets[name][1] - start for name, start in starts.items()}
         shares = share(waiting, limit)
         ranges = {name: (starts[name], starts[name] + many) for name, many in shares.items()}
         ends = {name: end for name, (_, end) in ranges.items()}
@@ -72,9 +72,9 @@ class TopicSource(Single):
         portion.marks[mark] = {**done, **ends}
         if identity and known is None:
             portion.marks[f"{mark}/topic"] = identity
-        some = {name: one for name, one in ranges.items() if one[0] < one[1]}
+        some = {name: bounds for name, bounds in ranges.items() if bounds[0] < bounds[1]}
         if some:
-            self._take(portion, some, list(there), state)
+            self._take(portion, some, list(offsets), state)
         return portion
 
     def _there(self) -> Ranges:
@@ -91,11 +91,11 @@ class TopicSource(Single):
         """Have a portion say what the records of these ranges say; `partitions` are all."""
         raise NotImplementedError
 
-    def _starts(self, done: Mapping[str, int], there: Ranges) -> dict[str, int]:
+    def _starts(self, done: Mapping[str, int], offsets: Ranges) -> dict[str, int]:
         """Where each partition goes on. Raises OffsetError where it cannot."""
         starts = {}
-        for name in there.keys() | done.keys():
-            first, end = there.get(name, (0, -1))
+        for name in offsets.keys() | done.keys():
+            first, end = offsets.get(name, (0, -1))
             start = done.get(name, first)
             if start > end:
                 message = (
@@ -136,19 +136,19 @@ def decode_records(
         known = dict(json_values([text or "" for text in keys], origin)[0]) if keying.key else {}
         signed = decode_envelopes(
             schema, parsed, origin, columns=columns, keying=keying, merges=merges,
-            keys=[known.get(place) for place in range(len(keys))],
+            keys=[known.get(position) for position in range(len(keys))],
         )  # fmt: skip
     else:
         beside = [name for name in (options["sign"], *keying.sequence) if name]
-        wanted = [*(columns or schema.names), *beside]
-        said = (one for one in parsed if one[1] is not None)
+        expected = [*(columns or schema.names), *beside]
+        records = (record for record in parsed if record[1] is not None)
         judge = partial(judged, schema, columns)
-        decoded = records_table(said, origin, wanted, judge, unit="message")
+        decoded = records_table(records, origin, expected, judge, unit="message")
         bad.extend(decoded.bad)
         table = decoded.table
-        if columns or {*table.column_names} <= {*wanted}:
+        if columns or {*table.column_names} <= {*expected}:
             # Each record is by itself: what it does not name is NULL, whatever others name.
-            for name in {*wanted} - {*table.column_names}:
+            for name in {*expected} - {*table.column_names}:
                 table = table.append_column(name, pa.nulls(table.num_rows, pa.string()))
         names = choose(schema, table.column_names, columns, beside, origin, merges=merges)
         signed = fit(
@@ -158,7 +158,7 @@ def decode_records(
             origin,
             sign=options["sign"],
             keying=keying,
-            messages=decoded.places,
+            messages=decoded.positions,
         )
     signed.bad.extend(bad)
     return signed
@@ -168,7 +168,9 @@ def share(waiting: Mapping[str, int], limit: int) -> dict[str, int]:
     """How many records to take of each partition: in all at most `limit`, evenly. O(n log n)."""
     shares = {}
     left = limit
-    for place, name in enumerate(sorted(waiting, key=lambda one: (waiting[one], int(one)))):
-        shares[name] = min(waiting[name], left // (len(waiting) - place))
+    for index, name in enumerate(
+        sorted(waiting, key=lambda partition: (waiting[partition], int(partition)))
+    ):
+        shares[name] = min(waiting[name], left // (len(waiting) - index))
         left -= shares[name]
     return shares

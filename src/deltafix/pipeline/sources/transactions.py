@@ -75,36 +75,36 @@ _ARROW: Final = {"int": pa.int64(), "float4": pa.float64(), "float8": pa.float64
 
 def typed(rows: pa.Table, kinds: Sequence[str]) -> pa.Table:
     """Columns of text as `_READERS` would give them."""
-    for place, kind in enumerate(kinds):
-        column = rows.column(place)
+    for index, kind in enumerate(kinds):
+        column = rows.column(index)
         if kind == "bool":
             column = pc.if_else(pc.equal(column, "t"), "true", "false")
         elif kind == "float4":
             column = column.cast(pa.float32()).cast(pa.float64())
         elif kind in _ARROW:
             column = column.cast(_ARROW[kind])
-        rows = rows.set_column(place, rows.column_names[place], column)
+        rows = rows.set_column(index, rows.column_names[index], column)
     return rows
 
 
 def kinds_of(schema: Schema, table: Table, names: Sequence[str], origin: str) -> list[str]:
     """How values of a table's columns are read, for the relation's. Raises DriftError."""
-    columns = {one.name: one for one in table.columns}
-    found = []
-    for name, wanted in zip(names, schema.columns, strict=True):
+    columns = {column.name: column for column in table.columns}
+    kinds = []
+    for name, target in zip(names, schema.columns, strict=True):
         column = columns[name]
-        logical = wanted.logical
-        kind = _kind(column, wanted) if logical is None else _logical_kind(column, wanted, logical)
+        logical = target.logical
+        kind = _kind(column, target) if logical is None else _logical_kind(column, target, logical)
         if kind is None:
             message = (
-                f"{origin}: column {name!r} is of type {column.type_name}, but {wanted.name!r} is "
-                f"{logical or f'a {wanted.type}'}"
+                f"{origin}: column {name!r} is of type {column.type_name}, but {target.name!r} is "
+                f"{logical or f'a {target.type}'}"
             )
             if column.category in _NESTED:
                 message += "; such values of a server are not read: have them in a table as JSON"
             raise DriftError(message, origin=origin, column=name, value=column.type_name)
-        found.append(kind)
-    return found
+        kinds.append(kind)
+    return kinds
 
 
 def _kind(column: ServerColumn, wanted: Column) -> str | None:
@@ -215,8 +215,8 @@ class Changes:
         self._seen = seen
         self._kinds = kinds_of(schema, table, names, where)
         self._readers = [_READERS[kind] for kind in self._kinds]
-        self._key = [place for place, name in enumerate(schema.names) if name in policy.keying.key]
-        self._places: list[int] = []
+        self._key = [index for index, name in enumerate(schema.names) if name in policy.keying.key]
+        self._indices: list[int] = []
         self._is_told = False
         self._latest: dict[Row, Row | None] = {}
         self._truncated = False
@@ -264,12 +264,12 @@ class Changes:
 
     def _laid_out(self, message: Relation) -> None:
         """Where the columns are from here on; nowhere, if they were others."""
-        known = {one.name: one.type for one in self._table.columns}
-        places = {one[:2]: place for place, one in enumerate(message.columns)}
-        found = [places.get((name, known[name])) for name in self._names]
-        self._places = [place for place in found if place is not None]
-        told = {name for name, _, is_told in message.columns if is_told}
-        self._is_told = all(self._names[place] in told for place in self._key)
+        known = {column.name: column.type for column in self._table.columns}
+        indices = {column[:2]: index for index, column in enumerate(message.columns)}
+        found_at = [indices.get((name, known[name])) for name in self._names]
+        self._indices = [index for index in found_at if index is not None]
+        replicated = {name for name, _, is_told in message.columns if is_told}
+        self._is_told = all(self._names[index] in replicated for index in self._key)
 
     def _emptied(self) -> None:
         if not self._passes:
@@ -298,18 +298,18 @@ class Changes:
 
     def _replaced(self, old: Row | None, new: Row | None) -> None:
         """A row of a key goes; another may come."""
-        key = [old[place] if old is not None else None for place in self._key]
-        for number, place in enumerate(self._key):
+        key = [old[index] if old is not None else None for index in self._key]
+        for number, index in enumerate(self._key):
             if key[number] is None and new is not None:
-                key[number] = new[place]
+                key[number] = new[index]
         if not self._is_told or any(value is None or value is UNCHANGED for value in key):
             raise PipelineError(
                 f"the key of a row that goes is not told: ALTER TABLE "
                 f"{self._table.schema}.{self._table.name} REPLICA IDENTITY FULL"
             )
         gone: list[Any] = [None] * len(self._names)
-        for place, value in zip(self._key, key, strict=True):
-            gone[place] = value
+        for index, value in zip(self._key, key, strict=True):
+            gone[index] = value
         if new is not None and any(value is UNCHANGED for value in new):
             new = self._filled(old, new, tuple(key))
         self._add(-1, tuple(gone))
@@ -320,23 +320,23 @@ class Changes:
         """A row with the values that an update left as they were; None if they are not known."""
         known = self._known(key)
         filled = list(new)
-        for place, value in enumerate(new):
+        for index, value in enumerate(new):
             if value is UNCHANGED:
-                before = old[place] if old is not None else None
+                before = old[index] if old is not None else None
                 if before is None and known is not None:
-                    before = known[place]
+                    before = known[index]
                 if before is None:
-                    name = self._names[place]
+                    name = self._names[index]
                     reason = (
                         f"{name} is long, was left as it was, and is not known here, since the row "
                         f"was set aside: ALTER TABLE {self._table.schema}.{self._table.name} "
                         "REPLICA IDENTITY FULL has it told"
                     )
-                    row = {one: repr(is_) if is_ is UNCHANGED else is_
-                           for one, is_ in zip(self._names, new, strict=True)}  # fmt: skip
+                    row = {column: repr(cell) if cell is UNCHANGED else cell
+                           for column, cell in zip(self._names, new, strict=True)}  # fmt: skip
                     self._open.bad.append(Bad(reason, self._where, row))
                     return None
-                filled[place] = before
+                filled[index] = before
         return tuple(filled)
 
     def _known(self, key: Row) -> Row | None:
@@ -347,46 +347,46 @@ class Changes:
             return None
         schema = self._schema
         pattern: list[Any] = [...] * len(self._names)
-        for place, told in zip(self._key, key, strict=True):
-            value = self._held(place, told)
+        for index, part in zip(self._key, key, strict=True):
+            value = self._held(index, part)
             if value is None:
                 return None  # it is not of the type, so no row has it
-            is_text = isinstance(value, str) and schema.types[place] != "symbol"
-            pattern[place] = read_whole(value) if is_text else value
-        found = self._state.select(schema.relation + KEYED, pattern)
-        if not found:
+            is_text = isinstance(value, str) and schema.types[index] != "symbol"
+            pattern[index] = read_whole(value) if is_text else value
+        matches = self._state.select(schema.relation + KEYED, pattern)
+        if not matches:
             return None
-        rows = table_from_rows(schema, [found[0][: len(self._names)]])
+        rows = table_from_rows(schema, [matches[0][: len(self._names)]])
         (row,) = to_logical(schema, rows).to_pylist()
         return tuple(
             text_of(value) if kind == "text" and value is not None else value
             for kind, value in zip(self._kinds, row.values(), strict=True)
         )
 
-    def _held(self, place: int, value: Any) -> Any:
+    def _held(self, index: int, value: Any) -> Any:
         """A key's value as the engine's column has it; None if it is not of the logical type."""
-        logical = self._schema.columns[place].logical
+        logical = self._schema.columns[index].logical
         if logical is None:
             return value
-        told = pa.array([value], _ARROW.get(self._kinds[place], pa.string()))
-        return logical.encode(told)[0].as_py()
+        text = pa.array([value], _ARROW.get(self._kinds[index], pa.string()))
+        return logical.encode(text)[0].as_py()
 
     def _add(self, sign: int, row: Row) -> None:
         self._open.signs.append(sign)
         self._open.rows.append(row)
         if self._key:
-            key = tuple(row[place] for place in self._key)
+            key = tuple(row[index] for index in self._key)
             self._latest[key] = row if sign > 0 else None
 
     # --- values ----------------------------------------------------------------------------------
 
     def _values(self, values: Values) -> Row:
         """The relation's columns of a row that is told. Raises PipelineError."""
-        if len(self._places) < len(self._names):
+        if len(self._indices) < len(self._names):
             raise ReplicationError(COLUMNS)
         row = []
-        for place, read in zip(self._places, self._readers, strict=True):
-            value = values[place]
+        for index, read in zip(self._indices, self._readers, strict=True):
+            value = values[index]
             try:
                 row.append(read(value) if isinstance(value, bytes) else value)
             except UnicodeDecodeError as error:
@@ -404,7 +404,7 @@ class Changes:
         table = pa.table({**arrays, _SIGN: pa.array(signs, pa.int8())})
         keying = self._policy.keying
         signed = fit(self._schema, table, self._names, origin, sign=_SIGN, keying=keying)
-        signed.bad = [one for one in signed.bad if one.row.pop(_SIGN) > 0]
+        signed.bad = [bad_row for bad_row in signed.bad if bad_row.row.pop(_SIGN) > 0]
         return signed
 
 

@@ -64,16 +64,16 @@ def find_extractor(where: str, name: str) -> Extractor:
     analyses: Any = import_module(_ANALYSES)
     if name in analyses.NAMES:
         return cast("Extractor", analyses.extractor(name))
-    valid = ", ".join(f'"{one}"' for one in (*EXTRACTORS, *analyses.NAMES))
+    valid = ", ".join(f'"{known}"' for known in (*EXTRACTORS, *analyses.NAMES))
     if not attribute:
         message = f'{where} extractor = "{name}" is not known; valid: {valid}, or "module:object"'
         raise ConfigError(message, key="extractor", value=name)
     try:
-        found: Any = getattr(import_module(module), attribute)
+        extractor: Any = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         message = f'{where} extractor = "{name}" cannot be loaded: {error}; valid: {valid}'
         raise ConfigError(message, key="extractor", value=name) from error
-    return cast("Extractor", found)
+    return cast("Extractor", extractor)
 
 
 class TreeContents:

@@ -27,42 +27,42 @@ class Ancestor(NamedTuple):
     summary: Mapping[str, str]
 
 
-def note(epoch: int, made: Ancestor | None) -> str:
+def note(epoch: int, snapshot: Ancestor | None) -> str:
     """The property's value: the epoch, and the snapshot with it, if the table has any."""
-    return str(epoch) if made is None else f"{epoch} {made.id} {made.sequence}"
+    return str(epoch) if snapshot is None else f"{epoch} {snapshot.id} {snapshot.sequence}"
 
 
 def held(
-    place: str, name: str, snapshots: Iterable[Ancestor], properties: Mapping[str, str]
+    table: str, name: str, snapshots: Iterable[Ancestor], properties: Mapping[str, str]
 ) -> int | None:
     """The last epoch of an output that a table holds; None if it was never given one.
 
     Args:
-        place: the table, as errors name it.
+        table: the table, as errors name it.
         name: the output.
         snapshots: the current one and its ancestors, the newest first, as far as they are there.
         properties: those of the table, with the one called `name`.
 
     Raises SinkError for a table that went back to before the snapshot that the property names.
     """
-    told = properties.get(name)
-    epoch, made, sequence = map(int, [*(told or "0").split(), "0", "0"][:3])
+    noted = properties.get(name)
+    epoch, snapshot_id, sequence = map(int, [*(noted or "0").split(), "0", "0"][:3])
     last: Ancestor | None = None
     for last in snapshots:
         if last.summary.get(OUTPUT) == name:
             return int(last.summary[EPOCH])
-        if made and last.id == made:
+        if snapshot_id and last.id == snapshot_id:
             return epoch
         if 0 < last.sequence < sequence:
             break
-    if told is None:
+    if noted is None:
         return None
     expired = last is not None and last.parent is not None and not 0 < last.sequence < sequence
-    if not made or expired:
+    if not snapshot_id or expired:
         return epoch
     raise SinkError(
-        f"{place} went back: epoch {epoch} of this output made its snapshot {made}, from which the "
-        "current one does not descend, and what it holds now it does not say; set the table to "
-        "that snapshot again, or name a new one",
-        path=place, epoch=epoch,
+        f"{table} went back: epoch {epoch} of this output made its snapshot {snapshot_id}, from "
+        "which the current one does not descend, and what it holds now it does not say; set the "
+        "table to that snapshot again, or name a new one",
+        path=table, epoch=epoch,
     )  # fmt: skip

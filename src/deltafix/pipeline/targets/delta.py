@@ -39,10 +39,10 @@ class DeltaTarget:
         """As `Target.epoch`."""
         with self._failing():
             table = self._table()
-            found = None if table is None else table.transaction_version(self._name)
-            if table is not None and found is None and self._merge and table.count():
+            version = None if table is None else table.transaction_version(self._name)
+            if table is not None and version is None and self._merge and table.count():
                 raise whole(self._path, f"{table.count():,} rows")
-        return None if found is None else int(found)
+        return None if version is None else int(version)
 
     def apply(self, rows: EpochRows) -> None:
         """As `Target.apply`."""
@@ -52,8 +52,8 @@ class DeltaTarget:
             table = self._table() or DeltaTable.create(
                 self._path, shape, storage_options=self._options
             )
-            found = table.transaction_version(self._name)
-            if found is not None and found >= rows.epoch:
+            version = table.transaction_version(self._name)
+            if version is not None and version >= rows.epoch:
                 return
             mark = CommitProperties(app_transactions=[Transaction(self._name, rows.epoch)])
             if self._merge and rows.removed.num_rows:
@@ -64,7 +64,7 @@ class DeltaTarget:
 
     def _change(self, table: DeltaTable, signed: Any, mark: CommitProperties) -> None:
         columns = {f"`{name}`": f"s.`{name}`" for name in self._schema.names}
-        nullable = {one.name for one in self._schema.columns if one.nullable}
+        nullable = {column.name for column in self._schema.columns if column.nullable}
         same = " AND ".join(
             f"(t.{name} = {source} OR (t.{name} IS NULL AND {source} IS NULL))"
             if name[1:-1] in nullable

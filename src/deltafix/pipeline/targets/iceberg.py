@@ -63,7 +63,7 @@ class IcebergTarget:
                     'rows of a view, by UNNEST, or say runner = "spark"'
                 )
                 raise ConfigError(message, key="sink", value="iceberg")
-        self._place = table
+        self._table_name = table
         self._name = name
         self._merge = merge
         self._settings = (catalog, dict(options))
@@ -75,10 +75,10 @@ class IcebergTarget:
             table = self._table()
             if table is None:
                 return None
-            found = self._held(table)
-            if found is None and self._merge and table.scan().count():
+            held = self._held(table)
+            if held is None and self._merge and table.scan().count():
                 raise whole(self._called, f"{table.scan().count():,} rows")
-        return found
+        return held
 
     def apply(self, rows: EpochRows) -> None:
         """As `Target.apply`."""
@@ -86,7 +86,7 @@ class IcebergTarget:
         # No condition of Iceberg's names a nested value.
         few = 0 if any(pa.types.is_nested(field.type) for field in added.schema) else FEW
         with self._failing():
-            table = self._table() or self._made(added.schema)
+            table = self._table() or self._created(added.schema)
             at = self._held(table)
             if at is not None and at >= rows.epoch:
                 return
@@ -107,8 +107,8 @@ class IcebergTarget:
                         )
                     if added.num_rows:
                         tx.append(added, snapshot_properties=mark)
-                made = next(_ancestry(tx.table_metadata), None)
-                tx.set_properties({self._name: note(rows.epoch, made)})
+                snapshot = next(_ancestry(tx.table_metadata), None)
+                tx.set_properties({self._name: note(rows.epoch, snapshot)})
 
     def _held(self, table: Table) -> int | None:
         return held(self._called, self._name, _ancestry(table.metadata), table.properties)
@@ -118,18 +118,18 @@ class IcebergTarget:
             name, options = self._settings
             self._catalog = load_catalog(name, **options)
         try:
-            return self._catalog.load_table(self._place)
+            return self._catalog.load_table(self._table_name)
         except NoSuchTableError:
             return None
 
-    def _made(self, shape: pa.Schema) -> Table:
+    def _created(self, shape: pa.Schema) -> Table:
         assert self._catalog is not None  # noqa: S101  it was asked for the table
-        self._catalog.create_namespace_if_not_exists(self._place.rpartition(".")[0])
-        return self._catalog.create_table_if_not_exists(self._place, schema=shape)
+        self._catalog.create_namespace_if_not_exists(self._table_name.rpartition(".")[0])
+        return self._catalog.create_table_if_not_exists(self._table_name, schema=shape)
 
     @property
     def _called(self) -> str:
-        return f"Iceberg table {self._place}"
+        return f"Iceberg table {self._table_name}"
 
     def _failing(self) -> Any:
         # pyiceberg's errors have no common class, and a catalog's driver has its own.
@@ -154,29 +154,29 @@ def _ancestry(metadata: TableMetadata) -> Iterator[Ancestor]:
 def _any_of(rows: pa.Table) -> BooleanExpression:
     """The condition that a row is one of these; a balanced tree, for readers that recurse."""
     fields = {field.name: field for field in rows.schema}
-    found = [
+    conditions = [
         reduce(And, [_is(fields[name], value) for name, value in row.items()])
         for row in rows.to_pylist()
     ]
-    while len(found) > 1:
-        found = [reduce(Or, found[at : at + 2]) for at in range(0, len(found), 2)]
-    return found[0]
+    while len(conditions) > 1:
+        conditions = [reduce(Or, conditions[at : at + 2]) for at in range(0, len(conditions), 2)]
+    return conditions[0]
 
 
 def _is(field: pa.Field, value: Any) -> BooleanExpression:
     """That a column is a value: true or false, as rows of which it is unknown would go, too."""
     if value is None:
         return IsNull(field.name)
-    found: BooleanExpression
+    condition: BooleanExpression
     if value != value:  # noqa: PLR0124  NaN
-        found = IsNaN(field.name)
+        condition = IsNaN(field.name)
     else:
-        found = EqualTo(field.name, value.isoformat() if isinstance(value, date) else value)
-    return And(NotNull(field.name), found) if field.nullable else found
+        condition = EqualTo(field.name, value.isoformat() if isinstance(value, date) else value)
+    return And(NotNull(field.name), condition) if field.nullable else condition
 
 
 def _has_lists_of_structs(kind: pa.DataType) -> bool:
-    inner = [kind.field(place).type for place in range(kind.num_fields)]
+    inner = [kind.field(index).type for index in range(kind.num_fields)]
     is_one = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
     return is_one or any(map(_has_lists_of_structs, inner))
 

@@ -85,8 +85,8 @@ class KafkaTarget:
                 self.close()
                 if isinstance(error.__cause__, KafkaException):
                     raise error.__cause__ from None
-                told = self._heard[-1] if self._heard else str(error)
-                raise KafkaException(KafkaError(KafkaError._FATAL, told)) from None
+                reason = self._heard[-1] if self._heard else str(error)
+                raise KafkaException(KafkaError(KafkaError._FATAL, reason)) from None
             except BaseException:
                 self.close()
                 raise
@@ -177,27 +177,27 @@ class KafkaTarget:
             topics = consumer.list_topics(timeout=self._timeout).topics
             if self._topic not in topics:
                 return None
-            found = [self._last_of(consumer, number) for number in topics[self._topic].partitions]
-            return max((one for one in found if one is not None), default=None)
+            epochs = [self._last_of(consumer, number) for number in topics[self._topic].partitions]
+            return max((epoch for epoch in epochs if epoch is not None), default=None)
         finally:
             consumer.close()
 
     def _last_of(self, consumer: Any, partition: int) -> int | None:
-        place = TopicPartition(self._topic, partition)
-        low, high = consumer.get_watermark_offsets(place, timeout=self._timeout)
+        topic_partition = TopicPartition(self._topic, partition)
+        low, high = consumer.get_watermark_offsets(topic_partition, timeout=self._timeout)
         end, back = high, _BACK
         while end > low:
             start = max(low, end - back)
             consumer.assign([TopicPartition(self._topic, partition, start)])
-            found = self._highest(consumer, end)
-            if found is not None:
-                return found
+            epoch = self._highest(consumer, end)
+            if epoch is not None:
+                return epoch
             end, back = start, back * 4
         return None
 
     def _highest(self, consumer: Any, end: int) -> int | None:
         """The last epoch among what is read up to an offset."""
-        found = None
+        epoch = None
         while True:
             message = consumer.poll(self._timeout)
             if message is None:
@@ -209,13 +209,13 @@ class KafkaTarget:
             error = message.error()
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
-                    return found
+                    return epoch
                 raise KafkaException(error)
             if message.offset() >= end:
-                return found
+                return epoch
             headers = dict(message.headers() or ())
             if headers.get("deltafix") == self._name.encode():
-                found = int(headers["epoch"])
+                epoch = int(headers["epoch"])
 
     def _hear(self, error: Any) -> None:
         self._heard.append(str(error))

@@ -91,7 +91,7 @@ class PostgresTarget:
                 raise ConfigError(message, key="sink", value="postgres")
         self._schema = schema
         self._dsn = dsn
-        self._place = f"table {table}"
+        self._called = f"table {table}"
         self._name = f"{name} {table}"
         self._merge = merge
         self._key = list(key)
@@ -106,15 +106,15 @@ class PostgresTarget:
         with self._failing():
             db = self._connection()
             with db.transaction():
-                found = None
+                row = None
                 if self._exists(db, self._marks) and self._exists(db, self._table):
                     query = "SELECT epoch FROM {marks} WHERE output = %s"
-                    found = self._run(db, query, [self._name]).fetchone()
-                if found is None and self._merge and self._exists(db, self._table):
+                    row = self._run(db, query, [self._name]).fetchone()
+                if row is None and self._merge and self._exists(db, self._table):
                     (count,) = self._run(db, "SELECT count(*) FROM {table}").fetchone()
                     if count:
-                        raise whole(self._place, f"{count:,} rows")
-        return None if found is None else int(found[0])
+                        raise whole(self._called, f"{count:,} rows")
+        return None if row is None else int(row[0])
 
     def apply(self, rows: EpochRows) -> None:
         """As `Target.apply`."""
@@ -197,9 +197,9 @@ class PostgresTarget:
 
     def _changed(self, what: str) -> SinkError:
         return SinkError(
-            f"{self._place}: {what} there: somebody else has changed it, or its key is none; "
+            f"{self._called}: {what} there: somebody else has changed it, or its key is none; "
             "nothing of the epoch is there",
-            path=self._place,
+            path=self._called,
         )
 
     def _beside(self, db: Any, name: str, rows: pa.Table) -> None:
@@ -224,7 +224,7 @@ class PostgresTarget:
                 sql.SQL(form).format(name=sql.Identifier(name)) for name in names
             )
 
-        kinds = {one.name: _type(one) for one in self._schema.columns}
+        kinds = {column.name: _type(column) for column in self._schema.columns}
         if not self._merge:
             beside = ("smallint NOT NULL", "bigint NOT NULL")
             kinds |= dict(zip(self._names[-2:], beside, strict=True))
@@ -232,7 +232,7 @@ class PostgresTarget:
             sql.SQL("{} " + kinds[name]).format(sql.Identifier(name)) for name in self._names
         )
         columns: sql.Composable = plain
-        nullable = {one.name for one in self._schema.columns if one.nullable}
+        nullable = {column.name for column in self._schema.columns if column.nullable}
         if self._merge and not nullable & {*(self._key or self._schema.names)}:
             key = joined(", ", ["{name}"], self._key or self._schema.names)
             columns = sql.SQL("{}, PRIMARY KEY ({})").format(plain, key)
@@ -262,8 +262,8 @@ class PostgresTarget:
         return db.execute(self._sql(text), values)
 
     def _exists(self, db: Any, table: sql.Identifier) -> bool:
-        found = db.execute("SELECT to_regclass(%s)", [table.as_string(db)]).fetchone()
-        return found is not None and found[0] is not None
+        row = db.execute("SELECT to_regclass(%s)", [table.as_string(db)]).fetchone()
+        return row is not None and row[0] is not None
 
     def _connection(self) -> psycopg.Connection[Any]:
         if self._open is None or self._open.closed:
@@ -271,4 +271,4 @@ class PostgresTarget:
         return self._open
 
     def _failing(self) -> Any:
-        return failing(self._place, psycopg.Error, OSError)
+        return failing(self._called, psycopg.Error, OSError)

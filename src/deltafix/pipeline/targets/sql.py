@@ -58,7 +58,7 @@ class SqlTarget:
         except ArgumentError as error:
             message = f'output {schema.relation}: its url is none, as in "mysql+pymysql://host/db"'
             raise ConfigError(message, key="url") from error
-        self._place = f"table {table}"
+        self._called = f"table {table}"
         self._name = f"{name} {table}"
         self._merge = merge
         space, _, plain = table.rpartition(".")
@@ -69,17 +69,17 @@ class SqlTarget:
             sa.Column("epoch", sa.BigInteger, nullable=False),
         )  # fmt: skip
         keys = set(key or schema.names) if merge else set[str]()
-        if any(one.nullable for one in schema.columns if one.name in keys):
+        if any(column.nullable for column in schema.columns if column.name in keys):
             keys = set()  # no database has NULLs in a primary key
         columns = [
             sa.Column(
-                one.name,
-                _type(schema.relation, one, one.name in keys),
-                nullable=one.nullable,
-                primary_key=one.name in keys,
+                column.name,
+                _type(schema.relation, column, column.name in keys),
+                nullable=column.nullable,
+                primary_key=column.name in keys,
                 autoincrement=False,
             )
-            for one in schema.columns
+            for column in schema.columns
         ]
         if not merge:
             kinds = (sa.SmallInteger, sa.BigInteger)
@@ -98,7 +98,7 @@ class SqlTarget:
             if held is None and self._merge:
                 count = db.scalar(sa.select(sa.func.count()).select_from(self._table))
                 if count:
-                    raise whole(self._place, f"{count:,} rows")
+                    raise whole(self._called, f"{count:,} rows")
         return held
 
     def apply(self, rows: EpochRows) -> None:
@@ -123,11 +123,11 @@ class SqlTarget:
     def _make(self) -> None:
         """Make what is not there. The mark of a table that somebody dropped is none."""
         with self._engine.begin() as db:  # many databases commit a CREATE by itself
-            there = self._exists(db, self._table)
-            if there and self._exists(db, self._marks) and self._held(db) is not None:
+            exists = self._exists(db, self._table)
+            if exists and self._exists(db, self._marks) and self._held(db) is not None:
                 return
             self._marks.create(db, checkfirst=True)
-        if not there:
+        if not exists:
             mine = self._marks.update().where(self._marks.c.output == self._name)
             with self._engine.begin() as db:
                 db.execute(mine.values(epoch=-1))
@@ -138,9 +138,11 @@ class SqlTarget:
 
     def _remove(self, db: sa.Connection, rows: pa.Table) -> None:
         same = []
-        for one in self._table.c:
-            old_value = sa.bindparam(f"old {one.name}", type_=one.type)
-            same.append(one.is_not_distinct_from(old_value) if one.nullable else one == old_value)
+        for column in self._table.c:
+            old_value = sa.bindparam(f"old {column.name}", type_=column.type)
+            same.append(
+                column.is_not_distinct_from(old_value) if column.nullable else column == old_value
+            )
         query = self._table.delete().where(*same)
         old = [{f"old {key}": value for key, value in row.items()} for row in rows.to_pylist()]
         if not old:
@@ -151,10 +153,10 @@ class SqlTarget:
             done = sum(db.execute(query, row).rowcount for row in old)
         if done != len(old):
             message = (
-                f"{self._place}: {done} rows went with {len(old)} to remove: somebody else has "
+                f"{self._called}: {done} rows went with {len(old)} to remove: somebody else has "
                 "changed it, or it takes different texts for one; nothing of the epoch is there"
             )
-            raise SinkError(message, path=self._place)
+            raise SinkError(message, path=self._called)
 
     def _add(self, db: sa.Connection, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -164,8 +166,8 @@ class SqlTarget:
 
     def _held(self, db: sa.Connection) -> int | None:
         marks = self._marks.c
-        found = db.scalar(sa.select(marks.epoch).where(marks.output == self._name))
-        return None if found is None or found < 0 else int(found)
+        epoch = db.scalar(sa.select(marks.epoch).where(marks.output == self._name))
+        return None if epoch is None or epoch < 0 else int(epoch)
 
     @staticmethod
     def _exists(db: sa.Connection, table: sa.Table) -> bool:
@@ -173,12 +175,12 @@ class SqlTarget:
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        with failing(self._place, SQLAlchemyError, OverflowError):
+        with failing(self._called, SQLAlchemyError, OverflowError):
             try:
                 yield
             except DBAPIError as error:
                 text = " ".join(str(error.orig).split())
-                raise SinkError(f"{self._place}: {text}", path=self._place) from error
+                raise SinkError(f"{self._called}: {text}", path=self._called) from error
 
 
 class _Exact(sa.TypeDecorator[Any]):

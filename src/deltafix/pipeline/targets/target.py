@@ -45,9 +45,9 @@ class EpochRows:
         cls, schema: Schema, epoch: int, read: Callable[[], pa.Table], files: Sequence[str] = ()
     ) -> EpochRows:
         """Rows as a delta log has them, read when they are asked for."""
-        made = cls.__new__(cls)
-        made.schema, made.epoch, made.files, made._read = schema, epoch, files, read
-        return made
+        rows = cls.__new__(cls)
+        rows.schema, rows.epoch, rows.files, rows._read = schema, epoch, files, read
+        return rows
 
     @cached_property
     def signed(self) -> pa.Table:
@@ -76,7 +76,7 @@ class EpochRows:
         """
         if not self.files:
             rows = decimals(self.schema, self.signed)
-            kinds = ", ".join(f"`{one.name}` {spark_type(one.type)}" for one in rows.schema)
+            kinds = ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in rows.schema)
             return session.createDataFrame(rows, kinds)
         frame = session.read.parquet(*self.files)
         sign = self.columns[-2]
@@ -94,7 +94,7 @@ def spark_type(kind: pa.DataType) -> str:
     if pa.types.is_list(kind):
         return f"array<{spark_type(kind.value_type)}>"
     if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'`{one.name}`: {spark_type(one.type)}' for one in kind)}>"
+        return f"struct<{', '.join(f'`{field.name}`: {spark_type(field.type)}' for field in kind)}>"
     names = {
         pa.int8(): "tinyint",
         pa.int16(): "smallint",
@@ -136,7 +136,7 @@ def name_of(state: str, relation: str) -> str:
 
 
 @contextmanager
-def failing(place: str, *kinds: type[Exception]) -> Iterator[None]:
+def failing(target: str, *kinds: type[Exception]) -> Iterator[None]:
     """Errors of a library as a SinkError that names the target."""
     try:
         yield
@@ -144,7 +144,7 @@ def failing(place: str, *kinds: type[Exception]) -> Iterator[None]:
         raise
     except kinds as error:
         text = " ".join(str(error).split()) or type(error).__name__
-        raise SinkError(f"{place}: {text}", path=place) from error
+        raise SinkError(f"{target}: {text}", path=target) from error
 
 
 def decimals(schema: Schema, table: pa.Table) -> pa.Table:
@@ -152,14 +152,14 @@ def decimals(schema: Schema, table: pa.Table) -> pa.Table:
     types = {pa.uint64(): pa.decimal128(20, 0), pa.int8(): pa.int32(), pa.int16(): pa.int32()}
     nullable = {field.name for field in logical_schema(schema) if field.nullable}
     fields = [field.with_type(types.get(field.type, field.type)) for field in table.schema]
-    return table.cast(pa.schema([one.with_nullable(one.name in nullable) for one in fields]))
+    return table.cast(pa.schema([field.with_nullable(field.name in nullable) for field in fields]))
 
 
-def whole(place: str, found: Any) -> SinkError:
+def whole(target: str, rows: Any) -> SinkError:
     """The refusal of a target that is not ours."""
     return SinkError(
-        f"{place} holds {found} that this output did not put there; name a new one, or empty it",
-        path=place,
+        f"{target} holds {rows} that this output did not put there; name a new one, or empty it",
+        path=target,
     )
 
 

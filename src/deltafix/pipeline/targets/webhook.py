@@ -117,18 +117,18 @@ class Webhook:
 
     def _cause(self, error: requests.RequestException) -> str:
         """Why there was no answer."""
-        found = error.args[0] if error.args else error
-        reason = getattr(found, "reason", None) or found
-        said = str(reason).rsplit(": ", 1)[-1]
+        cause = error.args[0] if error.args else error
+        reason = getattr(cause, "reason", None) or cause
+        text = str(reason).rsplit(": ", 1)[-1]
         if isinstance(reason, NameResolutionError):
             return f"no host {urlsplit(self._url).hostname!r} is known here"
         if isinstance(reason, NewConnectionError):
-            return f"no connection ({re.sub(r'^.*] ', '', said).lower()})"
+            return f"no connection ({re.sub(r'^.*] ', '', text).lower()})"
         if isinstance(error, requests.Timeout) or isinstance(reason, ReadTimeoutError):
             return f"no answer within {self._timeout} s (timeout)"
         if isinstance(error, requests.exceptions.SSLError):
-            return f"no trust in its certificate ({said.strip('()')})"
-        return f"the connection broke ({said.strip('()')})"
+            return f"no trust in its certificate ({text.strip('()')})"
+        return f"the connection broke ({text.strip('()')})"
 
     def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         if self._token:
@@ -158,8 +158,8 @@ class Webhook:
             allow_redirects=False,  # a redirected POST may become a GET
         )
         if not 200 <= answer.status_code < 300:
-            status, said = answer.status_code, self._excerpt(answer.text)
-            what = f"answered {status} {self._excerpt(answer.reason)}{f': {said}' if said else ''}"
+            status, body = answer.status_code, self._excerpt(answer.text)
+            what = f"answered {status} {self._excerpt(answer.reason)}{f': {body}' if body else ''}"
             raise self._failed(rows, what, status=status)
 
     def _excerpt(self, text: str) -> str:
@@ -167,7 +167,7 @@ class Webhook:
         for part in re.split(r"[/?&=#]", self._url.partition("://")[2])[1:]:
             if len(part) >= _SECRET:
                 text = text.replace(part, "…")
-        text = "".join(one if one.isprintable() else " " for one in text)
+        text = "".join(character if character.isprintable() else " " for character in text)
         return " ".join(text.split())[:_SHOWN]
 
 
@@ -179,7 +179,7 @@ def _hidden(url: str) -> Iterator[None]:
     def hide(record: logging.LogRecord) -> bool:
         given = record.args if path.strip("/") and isinstance(record.args, tuple) else ()
         if given:
-            record.args = tuple("…" if one == path else one for one in given)
+            record.args = tuple("…" if part == path else part for part in given)
         return True
 
     for logger in _LOGGERS:

@@ -46,27 +46,27 @@ def inlined(
     names = inline_names(program)
     if not names:
         return replace(program, rules=tuple(rules)), ()
-    found = list(_refused(program, names))
+    diagnostics = list(_refused(program, names))
     order, cyclic = _ordered(program, rules, names)
-    found.extend(cyclic)
+    diagnostics.extend(cyclic)
     work = _Inliner(names)
-    if not found:
+    if not diagnostics:
         for name in order:
             try:
                 work.define(name, rules)
             except _Refusal as refusal:
-                found.append(refusal.diagnostic)
+                diagnostics.append(refusal.diagnostic)
                 break
     out: list[ast.Rule] = []
-    for rule in rules if not found else ():
+    for rule in rules if not diagnostics else ():
         heads = tuple(head for head in rule.heads if head.relation not in names)
         try:
             if heads:
                 out.append(work.rule(replace(rule, heads=heads)))
         except _Refusal as refusal:
-            found.append(refusal.diagnostic)
-    relations = tuple(one for one in program.relations if one.name not in names)
-    return replace(program, relations=relations, rules=tuple(out)), tuple(found)
+            diagnostics.append(refusal.diagnostic)
+    relations = tuple(relation for relation in program.relations if relation.name not in names)
+    return replace(program, relations=relations, rules=tuple(out)), tuple(diagnostics)
 
 
 def _refused(program: ast.Program, names: frozenset[str]) -> Iterable[Diagnostic]:
@@ -95,7 +95,7 @@ def _ordered(
 ) -> tuple[list[str], list[Diagnostic]]:
     """The inline relations, those that others use first; and those that need themselves."""
     needed: dict[str, dict[str, None]] = {r.name: {} for r in program.relations if r.name in names}
-    places: dict[str, Span | None] = {}
+    spans: dict[str, Span | None] = {}
     for rule in rules:
         atoms = [
             a for f in (*rule.heads, rule.body) for a, _ in walk.uses(f) if a.relation in names
@@ -104,9 +104,9 @@ def _ordered(
             if head.relation in names:
                 used = {a.relation: a for a in atoms if a is not head}
                 needed[head.relation].update(dict.fromkeys(used))
-                places.update({name: atom.span for name, atom in used.items()})
+                spans.update({name: atom.span for name, atom in used.items()})
     order: list[str] = []
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     for members in components(needed):
         name = members[0]
         order.extend(members)
@@ -115,8 +115,8 @@ def _ordered(
             if len(members) > 1:
                 message += f", through `{'`, `'.join(members[1:])}`"
             hint = "remove `inline` from one of them: a recursive relation cannot be written out"
-            found.append(Diagnostic("DF184", message, places.get(name), hint))
-    return order, found
+            diagnostics.append(Diagnostic("DF184", message, spans.get(name), hint))
+    return order, diagnostics
 
 
 class _Inliner:
@@ -135,14 +135,14 @@ class _Inliner:
     def define(self, name: str, rules: Sequence[ast.Rule]) -> None:
         """Take in the rules of an inline relation whose own inline atoms are defined."""
         self.level = 0
-        found = []
+        alternatives = []
         for rule in rules:
             for head in rule.heads:
                 if head.relation == name:
-                    one = self.rule(replace(rule, heads=(head,)))
-                    found.append((one.heads[0], one.body))
-        self.rules[name] = found
-        self.sizes[name] = sum(1 + _size(body) for _, body in found)
+                    written = self.rule(replace(rule, heads=(head,)))
+                    alternatives.append((written.heads[0], written.body))
+        self.rules[name] = alternatives
+        self.sizes[name] = sum(1 + _size(body) for _, body in alternatives)
         self.levels[name] = self.level + 1
 
     def rule(self, rule: ast.Rule) -> ast.Rule:
@@ -205,7 +205,9 @@ class _Inliner:
                 atom.span,
                 "remove `inline`, or give it one rule whose variables all stand in its head",
             )
-        return ast.disjunction((self.instance(atom, *one) for one in definition), atom.span)
+        return ast.disjunction(
+            (self.instance(atom, *alternative) for alternative in definition), atom.span
+        )
 
     def instance(self, atom: ast.Atom, head: ast.Atom, body: ast.Formula) -> ast.Formula:
         """One rule's body with the atom's arguments for the head's, other variables fresh."""

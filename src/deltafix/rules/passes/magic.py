@@ -51,9 +51,9 @@ def magic(program: ast.Program) -> ast.Program:
     plain = (Var, Const, Wildcard)
     eager = not joins and not any(looks_around(rule, plain) for rule in program.rules)
     if eager:
-        found = _Demand(program, wanted, eager=True).program()
-        if not unstratified(found, dependencies(found), aggregates=True):
-            return found
+        on_demand = _Demand(program, wanted, eager=True).program()
+        if not unstratified(on_demand, dependencies(on_demand), aggregates=True):
+            return on_demand
     return _Demand(program, wanted, eager=False).program()
 
 
@@ -157,7 +157,7 @@ class _Demand:
     ) -> list[ast.Formula]:
         """The literals with copies for the relations on demand; adds the rules of that demand."""
         followed: list[ast.Formula] = list(guard)
-        bound = {arg.name for one in guard for arg in terms_of(one) if isinstance(arg, Var)}
+        bound = {arg.name for part in guard for arg in terms_of(part) if isinstance(arg, Var)}
         left = [i for i, part in enumerate(case) if isinstance(part, ast.Atom)]
         out = list(case)
         while left:
@@ -230,9 +230,9 @@ def _asked(head: ast.Atom, pattern: str) -> tuple[ast.Atom, tuple[ast.Comparison
     """A head whose demanded columns can be read from the demand, and what they must equal."""
     args: list[Term] = []
     computed: list[ast.Comparison] = []
-    for place, (arg, mark) in enumerate(zip(head.args, pattern, strict=True)):
+    for column, (arg, mark) in enumerate(zip(head.args, pattern, strict=True)):
         if mark == "b" and not isinstance(arg, Var | Const):
-            value = Var(f"asked'{place}", arg.span)
+            value = Var(f"asked'{column}", arg.span)
             computed.append(ast.Comparison("=", value, arg, head.span))
             arg = value  # noqa: PLW2901  the column by another name
         args.append(arg)
@@ -240,7 +240,9 @@ def _asked(head: ast.Atom, pattern: str) -> tuple[ast.Atom, tuple[ast.Comparison
 
 
 def _bound(attributes: Iterable[ast.Attribute], pattern: str) -> tuple[ast.Attribute, ...]:
-    return tuple(one for one, mark in zip(attributes, pattern, strict=True) if mark == "b")
+    return tuple(
+        attribute for attribute, mark in zip(attributes, pattern, strict=True) if mark == "b"
+    )
 
 
 def _is_bound(term: Term, bound: set[str]) -> bool:
@@ -275,7 +277,7 @@ def executable(checked: CheckedProgram) -> CheckedProgram:
     program = checked.program
     if not inline_names(program) and not magic_names(program):
         return checked
-    written_out, _ = inlined(program, [one.rule for one in checked.rules])
+    written_out, _ = inlined(program, [typed_rule.rule for typed_rule in checked.rules])
     # The pragmas of the passes were obeyed; their names may be gone.
     pragmas = tuple(pragma for pragma in program.pragmas if pragma[0] == "word-size")
     return typed(replace(magic(written_out), pragmas=pragmas))

@@ -53,9 +53,9 @@ def key_counts(spec: Spec, files: Sequence[str], number: int) -> pa.RecordBatch:
     hashes, rows = [np.empty(0, np.uint64)], 0
     for copy in _keyed(spec.layout):
         table = local_rows(spec, files, number, copy.name)
-        found = hash_rows(table, copy.key.columns or ())
-        rows += len(found)
-        hashes.append(found if copy.key.heavy is None else found[~copy.key.heavy.rows(found)])
+        own = hash_rows(table, copy.key.columns or ())
+        rows += len(own)
+        hashes.append(own if copy.key.heavy is None else own[~copy.key.heavy.rows(own)])
     keys, counts = np.unique(np.concatenate(hashes), return_counts=True)
     most = np.argsort(-counts, kind="stable")[:_MOST]
     columns = [
@@ -79,9 +79,11 @@ def _keyed(layout: Layout) -> Iterator[Copy]:
     """The copies whose rows are together by a part of their columns."""
     homes = (Copy(name, report.key) for name, report in layout.reports.items())
     given = (copy for copies in layout.given.values() for copy in copies)
-    derived = (copy for made in layout.derived.values() for copy in (*made.within, *made.above))
-    found = {copy.name: copy for copy in (*homes, *given, *derived)}
-    for copy in found.values():
+    derived = (
+        copy for relation in layout.derived.values() for copy in (*relation.within, *relation.above)
+    )
+    by_name = {copy.name: copy for copy in (*homes, *given, *derived)}
+    for copy in by_name.values():
         columns = copy.key.columns
         if copy.key.places and columns and len(columns) < len(layout.types[copy.name]):
             yield copy

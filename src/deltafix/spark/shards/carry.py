@@ -47,10 +47,10 @@ def adopted(folder: Folder, schemas: Mapping[str, Schema]) -> Adopted | None:
 
     Raises StateError for damage, or a state of another program.
     """
-    found = read_state(folder)
-    if found is None:
+    contents = read_state(folder)
+    if contents is None:
         return None
-    snapshot, records = found
+    snapshot, records = contents
     known = records.program(snapshot.epoch, snapshot.identity)
     rows_left = left(str(folder), chain(snapshot.frames, records.after(snapshot.epoch)))
     differences = known.differences(schemas, rows_left)
@@ -72,26 +72,26 @@ def adopted(folder: Folder, schemas: Mapping[str, Schema]) -> Adopted | None:
     return Adopted(max(snapshot.epoch, records.epoch), snapshot.state, marks, rows())
 
 
-def spec_of(folder: str, found: Manifest, schemas: Mapping[str, Schema]) -> Spec:
+def spec_of(folder: str, manifest: Manifest, schemas: Mapping[str, Schema]) -> Spec:
     """How the shards of a manifest were laid out; `schemas` are those of the new program.
 
     Raises StateError if the new program does not take their given rows.
     """
     try:
-        program = Text.parse(found.rules)
-        layout = plan_layout(program, found.heavy)
+        program = Text.parse(manifest.rules)
+        layout = plan_layout(program, manifest.heavy)
     except DeltafixError as error:
-        said = str(error).split("\n", 1)[0]
+        reason = str(error).split("\n", 1)[0]
         message = (
             f"{folder}: its rows cannot be laid out anew, as the rules of its manifest cannot be "
-            f"read ({said}); keep the rules and the number of shards, or name a new state"
+            f"read ({reason}); keep the rules and the number of shards, or name a new state"
         )
         raise StateError(message, path=folder) from error
-    if digest_of(layout) != found.program:
+    if digest_of(layout) != manifest.program:
         message = f"{folder}: it was made by another deltafix; begin anew from the given rows"
         raise StateError(message, path=folder)
     old = row_schemas(program)
-    rows_left = dict.fromkeys(old, found.given)  # how many of each, nobody has noted
+    rows_left = dict.fromkeys(old, manifest.given)  # how many of each, nobody has noted
     differences = Identity.of(program, old).differences(schemas, rows_left)
     if differences:
         message = f"{folder} is the state of another program: {'; '.join(differences)}"
@@ -99,7 +99,7 @@ def spec_of(folder: str, found: Manifest, schemas: Mapping[str, Schema]) -> Spec
     columns = {name: old[name].names for name in old if name in layout.given}
     if program.functors:  # nobody has them any more, and given rows are there without rules
         layout = replace(layout, core=replace(layout.core, clauses=(), folds=()))
-    return Spec(folder, layout, found.shards, columns, Users(), found.program, reads=True)
+    return Spec(folder, layout, manifest.shards, columns, Users(), manifest.program, reads=True)
 
 
 def carried(
@@ -115,8 +115,8 @@ def carried(
             if not table.num_rows:
                 continue
             types = old.layout.types[old.layout.seat(relation).name]
-            there = relation in new.columns
-            if not there or types != new.layout.types[new.layout.seat(relation).name]:
+            is_kept = relation in new.columns
+            if not is_kept or types != new.layout.types[new.layout.seat(relation).name]:
                 message = f"{new.folder}: the program does not take the given rows of {relation}"
                 raise StateError(message, path=new.folder, relation=relation)
             yield from parcels_of(new, {relation: signed(table, types, 1)})

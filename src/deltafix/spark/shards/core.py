@@ -158,25 +158,25 @@ def _set_apart(core: Core, layer: Layer) -> tuple[Core, dict[str, tuple[int, ...
     clauses: list[Clause] = []
     own = list(inside.clauses)
     pinned: dict[str, tuple[int, ...]] = {}
-    for found in inside.relations:
-        name = found.name.removeprefix(_one_place(""))
-        slots = tuple(Slot(f"c{n}") for n in range(len(found.types)))
-        relations.append(replace(found, entry=""))
-        pinned[found.name] = ()
-        if not found.hidden or name in read:
-            clauses.append(Clause(name, slots, (Match(found.name, slots),), -1))
-            relations.append(Relation(name, found.types, found.hidden))
-        if found.hidden:
+    for relation in inside.relations:
+        name = relation.name.removeprefix(_one_place(""))
+        slots = tuple(Slot(f"c{n}") for n in range(len(relation.types)))
+        relations.append(replace(relation, entry=""))
+        pinned[relation.name] = ()
+        if not relation.hidden or name in read:
+            clauses.append(Clause(name, slots, (Match(relation.name, slots),), -1))
+            relations.append(Relation(name, relation.types, relation.hidden))
+        if relation.hidden:
             continue
         # Proposals: given rows and, outside recursion, all that the clauses derive.
         proposed = f"~in {name}"
-        relations.append(Relation(proposed, found.types, hidden=True))
+        relations.append(Relation(proposed, relation.types, hidden=True))
         relations[-2] = replace(relations[-2], entry=proposed)
-        if not layer.recursive and isinstance(found.merge, Lattice):
-            pinned[found.name] = found.merge.key(len(found.types))
-            clauses += [replace(c, head=proposed) for c in own if c.head == found.name]
-            own = [c for c in own if c.head != found.name]
-        own.append(Clause(found.name, slots, (Match(proposed, slots),), -1))
+        if not layer.recursive and isinstance(relation.merge, Lattice):
+            pinned[relation.name] = relation.merge.key(len(relation.types))
+            clauses += [replace(c, head=proposed) for c in own if c.head == relation.name]
+            own = [c for c in own if c.head != relation.name]
+        own.append(Clause(relation.name, slots, (Match(proposed, slots),), -1))
     rest = [r for r in core.relations if r.name not in names]
     kept = [c for c in core.clauses if c.head not in names]
     folds = (*(fold for fold in core.folds if fold not in layer.folds), *inside.folds)
@@ -229,39 +229,39 @@ def column_kinds(core: Core, program: Program) -> dict[str, tuple[str, ...]]:
         known = [kind for _, kind in declared] if declared else [*relation.types]
         kinds[relation.name] = ["" if kind in CONSTRUCTED else kind for kind in known]
 
-    def learn(name: str, place: int, kind: str) -> bool:
-        if kind and not kinds[name][place]:
-            kinds[name][place] = kind
+    def learn(name: str, column: int, kind: str) -> bool:
+        if kind and not kinds[name][column]:
+            kinds[name][column] = kind
             return True
         return False
 
-    told = True
-    while told:
-        told = False
+    learned = True
+    while learned:
+        learned = False
         for clause in core.clauses:
             variables = _variables(clause, kinds, schemas)
             for name, args in _uses(clause):
-                for place, arg in enumerate(args):
+                for index, arg in enumerate(args):
                     if isinstance(arg, Slot):
-                        told |= learn(name, place, variables.get(arg.name, ""))
+                        learned |= learn(name, index, variables.get(arg.name, ""))
         for fold in core.folds:
             source = kinds[fold.source]
-            for place, column in enumerate(fold.group):
-                told |= learn(fold.relation, place, source[column])
+            for index, column in enumerate(fold.group):
+                learned |= learn(fold.relation, index, source[column])
                 if fold.present is not None:
-                    told |= learn(fold.present, place, source[column])
+                    learned |= learn(fold.present, index, source[column])
             given = schemas.functors.get(fold.op.removeprefix("@@"))
             width = len(fold.group)
             if given is not None and len(kinds[fold.relation]) > width + 1:
                 fields = schemas.constructed[given[1]][""]
-                for place, (_, kind) in enumerate(fields, start=width):
-                    told |= learn(fold.relation, place, kind)
+                for index, (_, kind) in enumerate(fields, start=width):
+                    learned |= learn(fold.relation, index, kind)
             elif fold.value is not None or given is not None:
                 kind = source[fold.value or 0] if given is None else given[1]
-                told |= learn(fold.relation, width, kind)
+                learned |= learn(fold.relation, width, kind)
     # What is never but nil reads as any record does.
     some = next(iter(schemas.constructed), "number")
-    return {name: tuple(kind or some for kind in found) for name, found in kinds.items()}
+    return {name: tuple(kind or some for kind in columns) for name, columns in kinds.items()}
 
 
 def _uses(clause: Clause) -> Iterator[tuple[str, tuple[object, ...]]]:
@@ -273,20 +273,20 @@ def _uses(clause: Clause) -> Iterator[tuple[str, tuple[object, ...]]]:
 
 def _variables(clause: Clause, kinds: Mapping[str, list[str]], schemas: Schemas) -> dict[str, str]:
     """The types of a clause's variables, as far as one look at each literal tells."""
-    found: dict[str, str] = {}
+    types: dict[str, str] = {}
     for name, args in _uses(clause):
         for arg, kind in zip(args, kinds[name], strict=True):
             if isinstance(arg, Slot) and kind:
-                found[arg.name] = kind
+                types[arg.name] = kind
     for literal in clause.body:
         if isinstance(literal, Apply) and (kind := _result(literal.functor, schemas)):
-            found[literal.target.name] = kind
+            types[literal.target.name] = kind
     for literal in clause.body:
         if isinstance(literal, Compare) and literal.op == "=":
-            for one, other in ((literal.left, literal.right), (literal.right, literal.left)):
-                if isinstance(one, Slot) and isinstance(other, Slot) and other.name in found:
-                    found.setdefault(one.name, found[other.name])
-    return found
+            for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
+                if isinstance(side, Slot) and isinstance(other, Slot) and other.name in types:
+                    types.setdefault(side.name, types[other.name])
+    return types
 
 
 def _result(functor: str, schemas: Schemas) -> str:
@@ -295,9 +295,9 @@ def _result(functor: str, schemas: Schemas) -> str:
         return schemas.functors[functor[1:]][1]
     if functor[:1] not in ("[", "$"):
         return ""
-    made, _, place = functor.rpartition(".")
-    if not place.isdigit():
-        made, place = functor, ""
-    branch = "" if made[0] == "[" else made[1:]
-    kind = schemas.branches[branch] if branch else made[1:-1]
-    return schemas.constructed[kind][branch][int(place)][1] if place else kind
+    constructor, _, field = functor.rpartition(".")
+    if not field.isdigit():
+        constructor, field = functor, ""
+    branch = "" if constructor[0] == "[" else constructor[1:]
+    kind = schemas.branches[branch] if branch else constructor[1:-1]
+    return schemas.constructed[kind][branch][int(field)][1] if field else kind

@@ -117,11 +117,11 @@ def variables(args: Iterable[object]) -> set[str]:
 
 
 class Cutter:
-    """Cuts clauses; keeps the hidden relations it made."""
+    """Cuts clauses; keeps the hidden relations that it adds."""
 
     def __init__(self, types: Mapping[str, Sequence[BaseType]]) -> None:
         self._types = types
-        self.made: list[Relation] = []
+        self.joins: list[Relation] = []
         self.pieces: list[Piece] = []
 
     def cut(self, clause: Clause) -> None:
@@ -184,26 +184,26 @@ class Cutter:
                 later.add(test.target.name)
         kept: list[Argument] = [Slot(name) for name in sorted(group.bound & later)]
         args = tuple(kept) or (Code(0, "number"),)
-        name = f"~join {len(self.made) + 1}"
+        name = f"~join {len(self.joins) + 1}"
         types = tuple(kinds[a.name] if isinstance(a, Slot) else a.type for a in args)
-        self.made.append(Relation(name, types, hidden=True))
+        self.joins.append(Relation(name, types, hidden=True))
         self.pieces.append(Piece(name, args, group.uses(), tuple(group.tests)))
         return Match(name, args)
 
     def _kinds(self, clause: Clause) -> dict[str, BaseType]:
         """The types of a clause's variables."""
-        found: dict[str, BaseType] = {}
+        kinds: dict[str, BaseType] = {}
         for literal in clause.body:
             if isinstance(literal, Match | Absent):
                 for arg, kind in zip(literal.args, self._types[literal.relation], strict=True):
                     if isinstance(arg, Slot):
-                        found[arg.name] = kind
+                        kinds[arg.name] = kind
             elif isinstance(literal, Compare):
-                found.update(dict.fromkeys(variables((literal.left, literal.right)), literal.type))
+                kinds.update(dict.fromkeys(variables((literal.left, literal.right)), literal.type))
             else:
-                found[literal.target.name] = literal.result
-                found.update(
+                kinds[literal.target.name] = literal.result
+                kinds.update(
                     {a.name: t for a, t in zip(literal.args, literal.types, strict=True)
                      if isinstance(a, Slot)}
                 )  # fmt: skip
-        return found
+        return kinds

@@ -55,7 +55,7 @@ from deltafix.spark.shards.here import Here, Making, make_engines
 from deltafix.spark.shards.layout import Layout
 from deltafix.spark.shards.onspark import OnSpark, Warming, planless, united
 from deltafix.spark.shards.reading import counted, frame_of, tables_of
-from deltafix.spark.shards.resident import Changed, Spec, forget, read_rows, told
+from deltafix.spark.shards.resident import Changed, Spec, forget, read_rows, task_error
 from deltafix.spark.shards.schedule import Work
 from deltafix.spark.shards.step import First, Parcel
 from deltafix.spark.shards.whole import plan_layout
@@ -134,7 +134,7 @@ class ShardedDatabase:
         layout = seats(plan_layout(program))
         bound(program, functors)
         schemas = {n: schema for n, schema in row_schemas(program).items() if n in layout.given}
-        logical = next((one for one in schemas.values() if one.has_logical), None)
+        logical = next((schema for schema in schemas.values() if schema.has_logical), None)
         if logical is not None and not physical:
             message = (
                 f"{logical.show()} has logical types: `deltafix.spark.maintain` and pipelines "
@@ -173,17 +173,17 @@ class ShardedDatabase:
 
     def _open(self, around: Folder | None, noted: Mapping[str, Any]) -> None:
         self._ledger = Ledger(self._folder)
-        found = self._ledger.found
-        if found is not None and found.heavy:
-            self._lay_out(found.heavy)
-        elif found is None and around is not None:
+        manifest = self._ledger.manifest
+        if manifest is not None and manifest.heavy:
+            self._lay_out(manifest.heavy)
+        elif manifest is None and around is not None:
             self._adopt(around, noted)
         if not self._manifest.files:
             same = partial(require_same, self._folder, wanted=self._manifest)
             begun = replace(self._manifest, epoch=0)
-            self._ledger.take(begun, same if around is None else lambda found: None)
-            if self._ledger.found is not None:
-                self._take(self._ledger.found)
+            self._ledger.take(begun, same if around is None else lambda committed: None)
+            if self._ledger.manifest is not None:
+                self._take(self._ledger.manifest)
         NetFolder.sweep(self._folder, self.generation)
         if not self.layout.bounded:
             self.settle()
@@ -306,17 +306,17 @@ class ShardedDatabase:
             changed = sum(table.num_rows for table in tables.values())
             grown = sum(pa.compute.sum(t.column("sign")).as_py() or 0 for t in tables.values())
             first = First([*self.first(), *parcels_of(self._spec, tables)])
-            found = self._run(first, changed, grown)
+            pieces_of_views = self._run(first, changed, grown)
         else:
-            found = self._run(self._first_of(changes), None, None)
+            pieces_of_views = self._run(self._first_of(changes), None, None)
         return {
             name: changes_frame(self._spark, self.schemas[name], self._folder, pieces)
-            for name, pieces in found.items()
+            for name, pieces in pieces_of_views.items()
         }
 
     def _first_of(self, changes: Mapping[str, DataFrame]) -> First:
         """The messages of frames: tasks read files, and Spark reads all else."""
-        made: list[Callable[[], Iterator[Parcel]]] = []
+        makers: list[Callable[[], Iterator[Parcel]]] = []
         sent: list[DataFrame] = []
         for name, frame in changes.items():
             schema = self.schemas[name]
@@ -324,8 +324,8 @@ class ShardedDatabase:
             if pieces is None:
                 sent.append(messages_frame(self._spec, schema, frame))
             else:
-                made += (partial(parcels_in, self._spec, schema, piece) for piece in pieces)
-        return First(self.first(), made, united(self._session, sent))
+                makers += (partial(parcels_in, self._spec, schema, piece) for piece in pieces)
+        return First(self.first(), makers, united(self._session, sent))
 
     def settle(self) -> None:
         """Derive what the program's own facts give, if nothing has been derived yet.
@@ -365,15 +365,15 @@ class ShardedDatabase:
 
         Rows in files are read where the epoch runs.
         """
-        here = self._choose(self._sizes(sum(one.good for one, _ in rows), None))
-        parcels, made = [*first], list[Callable[[], Iterator[Parcel]]]()
-        for one, keying in rows:
-            said = Said(self._spec, one.schema, keying, in_place)
-            if isinstance(one, Filed) and here.executor != "driver":
-                made += (partial(said.parcels_in, file) for file in one.files)
+        here = self._choose(self._sizes(sum(part.good for part, _ in rows), None))
+        parcels, makers = [*first], list[Callable[[], Iterator[Parcel]]]()
+        for part, keying in rows:
+            said = Said(self._spec, part.schema, keying, in_place)
+            if isinstance(part, Filed) and here.executor != "driver":
+                makers += (partial(said.parcels_in, file) for file in part.files)
             else:
-                parcels += said.parcels(one.table)
-        return First(parcels, made)
+                parcels += said.parcels(part.table)
+        return First(parcels, makers)
 
     def delta(self, attempt: Attempt, views: Collection[str] | None = None) -> Delta:
         """What an attempt that was run changes in some relations (None: in all)."""
@@ -392,37 +392,37 @@ class ShardedDatabase:
             edits[name] = signed(table_from_rows(schema, rows), types, 1)
         return list(parcels_of(self._spec, edits))
 
-    def _take(self, found: Manifest) -> None:
+    def _take(self, manifest: Manifest) -> None:
         """Go on with a folder's manifest, or begin with its given rows, at the same epoch."""
         wanted = self._manifest
-        if (found.program, found.shards) == (wanted.program, wanted.shards):
-            self._manifest = found
+        if (manifest.program, manifest.shards) == (wanted.program, wanted.shards):
+            self._manifest = manifest
             return
-        self._carry(spec_of(str(self._folder), found, self._declared), found)
+        self._carry(spec_of(str(self._folder), manifest, self._declared), manifest)
 
-    def _carry(self, old: Spec, found: Manifest) -> None:
+    def _carry(self, old: Spec, manifest: Manifest) -> None:
         """Begin with the given rows of another layout, at its epoch."""
         wanted = self._manifest
         new = replace(
-            wanted, epoch=found.epoch, name=found.name, marks=found.marks,
-            generation=found.generation, owner=found.owner,
+            wanted, epoch=manifest.epoch, name=manifest.name, marks=manifest.marks,
+            generation=manifest.generation, owner=manifest.owner,
         )  # fmt: skip
-        if not found.files:
+        if not manifest.files:
             self._begin(new, None)
         else:
-            carry = partial(carried, old, self._spec, found.files)
+            carry = partial(carried, old, self._spec, manifest.files)
             self._begin(new, First((), [partial(carry, [n]) for n in range(old.shards)]))
 
     def _adopt(self, around: Folder, noted: Mapping[str, Any]) -> None:
         """Take over what an engine has kept, at its epoch."""
-        found = adopted(around, self._declared)
-        if found is None:
+        taken = adopted(around, self._declared)
+        if taken is None:
             return
         rows = [
-            parcel for name, table in found.rows for parcel in parcels_of(self._spec, {name: table})
+            parcel for name, table in taken.rows for parcel in parcels_of(self._spec, {name: table})
         ]
         new = replace(
-            self._manifest, epoch=found.epoch, name=found.name, marks={**found.marks, **noted}
+            self._manifest, epoch=taken.epoch, name=taken.name, marks={**taken.marks, **noted}
         )
         self._begin(new, First(rows) if rows else None)
 
@@ -437,7 +437,7 @@ class ShardedDatabase:
             return
         self._manifest = replace(new, epoch=new.epoch - 1)
         rows = rows or First()
-        self._run(First([*self._seeds(), *rows.here], rows.made), None, None)
+        self._run(First([*self._seeds(), *rows.here], rows.makers), None, None)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -492,17 +492,17 @@ class ShardedDatabase:
         """The rows that fit a pattern, as `deltafix.Database.select` has it, gathered here."""
         self._require(relation)
         schema = self.schemas[relation]
-        found = []
+        parts = []
         for part in self.tables(relation):
             table = part
             for name, column, value in zip(schema.names, schema.columns, pattern, strict=True):
                 is_record = column.type in CONSTRUCTED
                 if value is not ... and (value is not None or is_record):
-                    told = write_value(value) if is_record else value
-                    wanted = pa.scalar(told, ARROW_TYPES[column.type])
+                    written = write_value(value) if is_record else value
+                    wanted = pa.scalar(written, ARROW_TYPES[column.type])
                     table = table.filter(pc.equal(table.column(name), wanted))
-            found.append(table)
-        return sorted_rows(schema.types, rows_from_table(pa.concat_tables(found), schema))
+            parts.append(table)
+        return sorted_rows(schema.types, rows_from_table(pa.concat_tables(parts), schema))
 
     # --- life --------------------------------------------------------------------------------
 
@@ -533,8 +533,10 @@ class ShardedDatabase:
         if not self._is_uneven:
             return 0
         before = self._spec, self._manifest
-        found = outgrown(counted(self._spark, self._spec, self._manifest.files), self.shards)
-        heavy = tuple(sorted({*self.layout.heavy, *found}))
+        outgrown_keys = outgrown(
+            counted(self._spark, self._spec, self._manifest.files), self.shards
+        )
+        heavy = tuple(sorted({*self.layout.heavy, *outgrown_keys}))
         self._is_uneven = False
         if heavy == self.layout.heavy or not self._lay_out(heavy):
             return 0
@@ -546,7 +548,7 @@ class ShardedDatabase:
             self._is_uneven = True
             raise
         _LOG.info("%s: all shards share %d keys", self._folder, len(heavy))
-        return len(found)
+        return len(outgrown_keys)
 
     def close(self) -> None:
         """Give the folder back. Idempotent."""
@@ -599,7 +601,7 @@ class ShardedDatabase:
             raise
         except OSError as error:
             attempt.discard()
-            raise told(self._spec, error) from error
+            raise task_error(self._spec, error) from error
         except BaseException:
             attempt.discard()
             raise
@@ -668,7 +670,7 @@ class ShardedDatabase:
     def _grown(self, changes: Mapping[str, list[Changed]]) -> int:
         """By how many rows the relations without rules have grown, as the epoch's files say."""
         given = (pieces for name, pieces in changes.items() if name not in self._derived)
-        return sum(one.added - one.removed for pieces in given for one in pieces)
+        return sum(piece.added - piece.removed for pieces in given for piece in pieces)
 
     def _sizes(self, changed: int | None, frames: int | None, removed: int = 0) -> Sizes:
         before = self._manifest

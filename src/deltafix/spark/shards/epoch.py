@@ -80,11 +80,11 @@ class Attempt:
     @property
     def changes(self) -> dict[str, list[Changed]]:
         """Once it was run: the files of each relation's net changes."""
-        found: dict[str, list[Changed]] = {}
+        files: dict[str, list[Changed]] = {}
         for _, pieces in sorted(self._changes.items()):
             for relation, piece in pieces.items():
-                found.setdefault(relation, []).append(piece)
-        return found
+                files.setdefault(relation, []).append(piece)
+        return files
 
     def judge(
         self, judging: Judging, given: Collection[str] | None, *, goes_on: bool
@@ -198,8 +198,8 @@ class Attempt:
         if not self._ledger.is_sure:
             return
         with suppress(StateError):
-            there = Manifest.load(self._ledger.folder)
-            if there is None or self._name not in there.attempts():
+            manifest = Manifest.load(self._ledger.folder)
+            if manifest is None or self._name not in manifest.attempts():
                 self._ledger.folder.remove_folder(self._name)
 
     def step(self, command: Command) -> Report:
@@ -234,7 +234,9 @@ class Attempt:
                 self._bytes += int(note["size"])
                 if self._compacted:
                     self.whole[shard] = int(note["rows"])
-            self._changes[shard] = {name: Changed(*one) for name, one in note["changes"].items()}
+            self._changes[shard] = {
+                name: Changed(*fields) for name, fields in note["changes"].items()
+            }
             for changed in self._changes[shard].values():
                 self._require_here(shard, changed.path, None)
             for relation, verdict in note.get("verdicts", {}).items():
@@ -247,6 +249,6 @@ class Attempt:
         return self._before.log + self._bytes > max(self._before.base, _COMPACT)
 
 
-def _report(found: dict[str, Any]) -> Report:
-    pending = {int(stratum): count for stratum, count in found["pending"].items()}
-    return Report(**{**found, "pending": pending})
+def _report(saved: dict[str, Any]) -> Report:
+    pending = {int(stratum): count for stratum, count in saved["pending"].items()}
+    return Report(**{**saved, "pending": pending})

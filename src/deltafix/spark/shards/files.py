@@ -74,17 +74,17 @@ def write_journal(folder: Folder, path: str, journal: Journal) -> tuple[int, int
 
 def read_journal(folder: Folder, path: str) -> Journal:
     """Read and check a journal. Raises StateError naming the file and the byte."""
-    place = 0
+    offset = 0
     try:
         data = folder.read(path)
-        place = check_preamble(data, _KIND, f"{folder}/{path}")
-        head = read(data, place)
-        place = head.end
+        offset = check_preamble(data, _KIND, f"{folder}/{path}")
+        head = read(data, offset)
+        offset = head.end
         entries = []
-        while (frame := read(data, place)).epoch == 0:
+        while (frame := read(data, offset)).epoch == 0:
             (batch,) = wire.unpack(frame.body)
             entries.append(Entry(frame.meta["kind"], batch))
-            place = frame.end
+            offset = frame.end
         meta = head.meta
         attempt, _, _ = path.partition("/")
         return Journal(int(meta["clock"]), attempt, entries, bool(meta["fresh"]))
@@ -92,10 +92,10 @@ def read_journal(folder: Folder, path: str) -> Journal:
         raise
     except (FileNotFoundError, DamagedError, LookupError, TypeError, ValueError) as damage:
         message = (
-            f"{folder}/{path}: the shard's file is damaged or gone, at byte {place}: {damage}. "
+            f"{folder}/{path}: the shard's file is damaged or gone, at byte {offset}: {damage}. "
             "Restore the folder from a copy of it, or begin a new one from the given rows"
         )
-        raise StateError(message, path=f"{folder}/{path}", byte=place) from None
+        raise StateError(message, path=f"{folder}/{path}", byte=offset) from None
     except OSError as error:
         message = f"{folder}/{path}: the shard's file cannot be read: {error}"
         raise StateError(message, path=f"{folder}/{path}") from error
@@ -137,10 +137,10 @@ class Manifest:
         """The committed manifest, None where there is none. Raises StateError."""
         path = f"{folder}/{_MANIFEST}"
         try:
-            found = folder.look(_MANIFEST)
+            content = folder.look(_MANIFEST)
         except OSError as error:
             raise StateError(f"{path}: it cannot be read: {error}", path=path) from error
-        return None if found is None else cls.of_bytes(found[0], path)
+        return None if content is None else cls.of_bytes(content[0], path)
 
     @classmethod
     def of_bytes(cls, data: bytes, path: str) -> Manifest:
@@ -159,7 +159,7 @@ class Manifest:
                 int(saved["given"]), int(saved["base"]), int(saved["log"]),
                 str(saved["rules"]), str(saved["name"]), dict(saved["marks"]),
                 int(saved["generation"]), dict(saved["owner"]),
-                tuple(int(one) for one in saved["heavy"]),
+                tuple(int(key) for key in saved["heavy"]),
             )  # fmt: skip
         except (LookupError, TypeError, ValueError) as damage:
             message = f"{path}: not a manifest of shards: {damage}"
@@ -181,7 +181,7 @@ class Manifest:
 
 
 class Ledger:
-    """The manifest of a folder, for the one who may write it. `found` is what there was.
+    """The manifest of a folder, for the one who may write it. `manifest` is what there was.
 
     Attributes:
         folder: where shards are.
@@ -192,7 +192,7 @@ class Ledger:
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
         self.is_sure = True
-        self.found: Manifest | None
+        self.manifest: Manifest | None
         self._look()
 
     def take(self, begun: Manifest, check: Callable[[Manifest], None]) -> None:
@@ -202,7 +202,7 @@ class Ledger:
         StateInUseError if others open the state all the time.
         """
         for _ in range(_TRIES):
-            before = self.found or begun
+            before = self.manifest or begun
             check(before)
             if isinstance(self.folder, LocalFolder):
                 return
@@ -212,7 +212,7 @@ class Ledger:
             except ReplacedError:
                 self._look()
                 continue
-            self.found = mine
+            self.manifest = mine
             return
         raise self._taken()
 
@@ -240,22 +240,24 @@ class Ledger:
     def _look(self) -> None:
         self._head = Head(self.folder, _MANIFEST)
         data = self._head.data
-        self.found = None if data is None else Manifest.of_bytes(data, f"{self.folder}/{_MANIFEST}")
+        self.manifest = (
+            None if data is None else Manifest.of_bytes(data, f"{self.folder}/{_MANIFEST}")
+        )
 
     def require_ours(self, manifest: Manifest) -> None:
         """Raise StateInUseError if another opener has the state now, who may remove its files."""
         try:
-            found = Manifest.load(self.folder)
+            current = Manifest.load(self.folder)
         except StateError:
             return
-        if found is not None and found.generation != manifest.generation:
-            raise StateInUseError(taken(str(self.folder), found.owner), path=str(self.folder))
+        if current is not None and current.generation != manifest.generation:
+            raise StateInUseError(taken(str(self.folder), current.owner), path=str(self.folder))
 
     def _taken(self) -> StateInUseError:
-        found = None
+        current = None
         with suppress(StateError):
-            found = Manifest.load(self.folder)
-        message = taken(str(self.folder), found.owner if found else {})
+            current = Manifest.load(self.folder)
+        message = taken(str(self.folder), current.owner if current else {})
         return StateInUseError(message, path=str(self.folder))
 
 
@@ -277,13 +279,13 @@ def new_manifest(program: Program, layout: Layout, shards: int) -> Manifest:
     return Manifest(digest_of(layout), shards, rules=show(program), heavy=layout.heavy)
 
 
-def require_same(folder: Folder, found: Manifest, wanted: Manifest) -> None:
+def require_same(folder: Folder, manifest: Manifest, wanted: Manifest) -> None:
     """Raise StateError for a manifest of another program or number of shards."""
-    if found.shards != wanted.shards:
+    if manifest.shards != wanted.shards:
         message = (
-            f"{folder} has {found.shards} shards, not {wanted.shards}; open it with that number"
+            f"{folder} has {manifest.shards} shards, not {wanted.shards}; open it with that number"
         )
-        raise StateError(message, path=str(folder), shards=found.shards)
-    if found.program != wanted.program:
+        raise StateError(message, path=str(folder), shards=manifest.shards)
+    if manifest.program != wanted.program:
         message = f"{folder} was made by another program; begin a new folder from the given rows"
         raise StateError(message, path=str(folder))

@@ -69,9 +69,9 @@ def local_table(schema: Schema, table: pa.Table) -> pa.Table:
     if not schema.arity:
         columns = [pa.array(np.zeros(len(signs), np.int64))]
         return pa.Table.from_arrays([*columns, signs], schema=table_schema(("number",)))
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_decimal(field.type):
-            table = table.set_column(place, field.name, table.column(place).cast(pa.uint64()))
+            table = table.set_column(index, field.name, table.column(index).cast(pa.uint64()))
     rows = check_table(schema, table)
     return pa.Table.from_arrays([*rows.columns, signs], schema=table_schema(schema.types))
 
@@ -212,7 +212,10 @@ class FileSide(Side):
         """As `Side.files`."""
         if not isinstance(self._folder, LocalFolder):
             return []
-        pieces = ((self._folder.path / one.path, one.added + one.removed) for one in self._pieces)
+        pieces = (
+            (self._folder.path / changed.path, changed.added + changed.removed)
+            for changed in self._pieces
+        )
         return [piece for piece in pieces if piece[1]]
 
     def tables(self) -> Iterator[pa.Table]:
@@ -243,7 +246,9 @@ def changes_frame(
     columns = from_arrow_schema(shape)
     if isinstance(folder, LocalFolder):
         # Of a schema that it is not told Spark asks the files, by a job a relation.
-        return spark.read.schema(columns).parquet(*(str(folder.path / one.path) for one in pieces))
+        return spark.read.schema(columns).parquet(
+            *(str(folder.path / piece.path) for piece in pieces)
+        )
     numbers = spark.range(0, len(pieces), 1, len(pieces))
     return numbers.mapInArrow(partial(_changes, str(folder), pieces, shape), columns)
 
@@ -251,10 +256,10 @@ def changes_frame(
 def _changes(
     folder: str, pieces: Sequence[Changed], shape: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    place = folder_at(folder)
+    root = folder_at(folder)
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            with place.open(pieces[number].path) as stream, parquet.ParquetFile(stream) as file:
+            with root.open(pieces[number].path) as stream, parquet.ParquetFile(stream) as file:
                 for rows in file.iter_batches(batch_size=PIECE, columns=shape.names):
                     yield rows.cast(shape)
 

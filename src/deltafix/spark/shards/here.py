@@ -30,7 +30,7 @@ class Here:
 
     def __init__(self, spec: Spec, first: First) -> None:
         self._spec = spec
-        self._parcels = [*first.here, *(parcel for make in first.made for parcel in make())]
+        self._parcels = [*first.here, *(parcel for make in first.makers for parcel in make())]
 
     def run(self, task: Task) -> list[dict[str, Any]]:
         """One superstep on every shard; the shards' reports."""
@@ -76,9 +76,9 @@ class Making:
         self._shards: list[Shard] = []
         self._is_stopped = False
         self._waiting: SimpleQueue[tuple[int, Sequence[str]]] = SimpleQueue()
-        missing = [one for one in files.items() if not stands(spec, *one)]
-        for one in missing:
-            self._waiting.put(one)
+        missing = [shard for shard in files.items() if not stands(spec, *shard)]
+        for shard in missing:
+            self._waiting.put(shard)
         count = min(len(missing), os.cpu_count() or 1)
         self._threads = [Thread(target=self._run, daemon=True) for _ in range(count)]
         for thread in self._threads:
@@ -111,6 +111,6 @@ class Making:
 
 def make_engines(spec: Spec, files: Mapping[int, Sequence[str]]) -> None:
     """Have the engines of shards that stand on files, several at once."""
-    if sum(not stands(spec, *one) for one in files.items()) > 1:
+    if sum(not stands(spec, *shard) for shard in files.items()) > 1:
         with closing(Making(spec, files)) as making:
             making.wait()

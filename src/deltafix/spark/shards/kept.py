@@ -137,15 +137,17 @@ def _seats(additions: Additions, schemas: Mapping[str, Schema], layout: Layout) 
     """Where rows are judged: with how often they are there, or with all words of their key."""
     layout = layout.beside({name + COUNTS: name for name in additions.counted})
     for name, keying in additions.keyed.items():
-        key = [place for place, one in enumerate(schemas[name].names) if one in keying.key]
-        found = layout.by_key(name, name + KEYED, name + GONE, key)
-        if found is None:
+        key = [
+            position for position, column in enumerate(schemas[name].names) if column in keying.key
+        ]
+        by_key = layout.by_key(name, name + KEYED, name + GONE, key)
+        if by_key is None:
             message = (
                 f"input {name}: key: the rules read its rows in a way that does not keep a key in "
                 'one shard; executor = "driver"'
             )
             raise ConfigError(message, key="executor", value="shards")
-        layout = found
+        layout = by_key
     return layout
 
 
@@ -189,25 +191,28 @@ class _Opened:
 
     def judge(self, said: Sequence[Said]) -> list[tuple[int, int]]:
         """As `Open.judge`."""
-        rows = [(one.signed, one.policy.keying) for one in said if one.signed.good]
+        rows = [(changes.signed, changes.policy.keying) for changes in said if changes.signed.good]
         if not rows:
             return [(0, 0) for _ in said]
-        self._filed = [one for one, _ in rows if isinstance(one, Filed)]
+        self._filed = [signed for signed, _ in rows if isinstance(signed, Filed)]
         self._changed = sum(signed.good for signed, _ in rows)
         self._removed = sum(signed.removed for signed, _ in rows)
         goes_on = self._db.goes_on(self._changed, self._removed)
-        in_place = goes_on and all(judges_in_place(one.policy) for one in said)
+        in_place = goes_on and all(judges_in_place(changes.policy) for changes in said)
         first = self._db.first()
         attempt = self._begin(self._db.to_judges(first, rows, in_place=in_place))
         self.below = due(said, self._dropped)
-        policies = {one.signed.schema.relation: one.policy for one in said}
+        policies = {changes.signed.schema.relation: changes.policy for changes in said}
         if not first:
             beside = (name + end for name in policies for end in ("", KEYED, GONE, COUNTS))
             self._given = {name for name in beside if name in self._db.layout.given}
         judging = Judging(policies, self.below, in_place)
         verdicts = attempt.judge(judging, self._given, goes_on=goes_on)
         self._idle = attempt.is_idle
-        counts = [_told(one.signed, verdicts.get(one.signed.schema.relation, [])) for one in said]
+        counts = [
+            _counts_of(changes.signed, verdicts.get(changes.signed.schema.relation, []))
+            for changes in said
+        ]
         self._grown = sum(new - old for new, old in counts)
         return counts
 
@@ -222,8 +227,8 @@ class _Opened:
         if self.prepared is not None:
             self.prepared(self._db.delta(attempt, self.views))
         self._db.commit(attempt, self._grown, self._marks)
-        for one in self._filed:
-            one.remove()
+        for filed in self._filed:
+            filed.remove()
         try:
             self._db.balance()
         except (StateError, SparkJobError) as error:  # the epoch stands, and so do all rows
@@ -236,10 +241,10 @@ class _Opened:
         return self._attempt
 
 
-def _told(signed: Signed, verdicts: Sequence[Verdict]) -> tuple[int, int]:
+def _counts_of(signed: Signed, verdicts: Sequence[Verdict]) -> tuple[int, int]:
     """Add what shards set aside to the bad rows of a relation; how many came and went."""
-    bad = [one for verdict in verdicts for one in verdict.bad]
-    bad.sort(key=lambda one: (REASONS.index(one[0]), one[1]))
+    bad = [row for verdict in verdicts for row in verdict.bad]
+    bad.sort(key=lambda row: (REASONS.index(row[0]), row[1]))
     schema = signed.schema
     rows = pa.Table.from_pylist([row for _, _, row in bad], arrow_schema(schema))
     for (reason, _, _), row in zip(bad, to_logical(schema, rows).to_pylist(), strict=True):
@@ -247,4 +252,4 @@ def _told(signed: Signed, verdicts: Sequence[Verdict]) -> tuple[int, int]:
     beyond = sum(verdict.beyond for verdict in verdicts)
     if beyond:
         require_few(signed.bad, beyond)
-    return sum(one.new for one in verdicts), sum(one.old for one in verdicts)
+    return sum(verdict.new for verdict in verdicts), sum(verdict.old for verdict in verdicts)

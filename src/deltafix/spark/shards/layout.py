@@ -143,8 +143,8 @@ class Layout:
             for deletes in self.given[gone]:
                 if deletes.key in (Key(None), Key(alike)):
                     seat = Copy(self.given[relation][0].name, Key(columns))
-                    found = {relation: seat, words: rows, gone: deletes}
-                    return replace(self, seats={**self.seats, **found})
+                    seats = {relation: seat, words: rows, gone: deletes}
+                    return replace(self, seats={**self.seats, **seats})
         return None
 
     def home(self, relation: str) -> Copy:

@@ -37,18 +37,20 @@ class Load(Shard):
     ) -> None:
         super().__init__(layout, number, shards, users)
         self._waiting = [*begin]
-        self._sets = {_set_of(made): made for made in layout.derived.values()}
+        self._sets = {_set_of(derived): derived for derived in layout.derived.values()}
         self._heads = {
-            made.part(role): made for made in layout.derived.values() for role in ("vote", "given")
+            derived.part(role): derived
+            for derived in layout.derived.values()
+            for role in ("vote", "given")
         }
         self._votes_of: dict[str, list[pa.Table]] = {}
         self._fresh: dict[str, list[pa.Table]] = {}
 
     def core(self, layout: Layout) -> Core:
         """The rules that find votes."""
-        judged = {made.part(part) for made in layout.derived.values() for part in _JUDGES}
-        judged |= {_set_of(made) for made in layout.derived.values()}
-        clauses = tuple(one for one in layout.core.clauses if one.head not in judged)
+        judged = {derived.part(part) for derived in layout.derived.values() for part in _JUDGES}
+        judged |= {_set_of(derived) for derived in layout.derived.values()}
+        clauses = tuple(clause for clause in layout.core.clauses if clause.head not in judged)
         return replace(layout.core, clauses=clauses)
 
     def given(self) -> Iterator[Entry]:
@@ -61,31 +63,31 @@ class Load(Shard):
             yield Entry("edit", Batch(name, signed(votes, self.layout.types[name], 1)))
 
     def _enter(self, tx: Transaction, name: str, gone: pa.Table, come: pa.Table) -> None:
-        made = self._heads.get(name)
-        if made is None or name == made.part("given"):
+        derived = self._heads.get(name)
+        if derived is None or name == derived.part("given"):
             super()._enter(tx, name, gone, come)
         elif gone.num_rows:
             raise InternalError(f"{name}: a load was told to take votes back")
         else:
             self._votes_of.setdefault(name, []).append(come)
-        if made is not None:
-            tx.insert(_set_of(made), come.select(range(made.arity)))
+        if derived is not None:
+            tx.insert(_set_of(derived), come.select(range(derived.arity)))
 
     def _changed(self, name: str, load: Callable[[], pa.Table]) -> None:
-        made = self._sets.get(name)
-        if made is None or not made.ranked:
+        derived = self._sets.get(name)
+        if derived is None or not derived.ranked:
             super()._changed(name, load)
         else:
-            self._fresh.setdefault(made.relation, []).append(load().drop_columns(["sign"]))
+            self._fresh.setdefault(derived.relation, []).append(load().drop_columns(["sign"]))
 
-    def _new(self, made: Derived) -> pa.Table | None:
-        tables = self._fresh.pop(made.relation, None)
+    def _new(self, derived: Derived) -> pa.Table | None:
+        tables = self._fresh.pop(derived.relation, None)
         return pa.concat_tables(tables) if tables else None
 
-    def _to_move(self, made: Derived) -> int:
-        return sum(table.num_rows for table in self._fresh.get(made.relation, ()))
+    def _to_move(self, derived: Derived) -> int:
+        return sum(table.num_rows for table in self._fresh.get(derived.relation, ()))
 
 
-def _set_of(made: Derived) -> str:
+def _set_of(derived: Derived) -> str:
     """The local relation that is the set of the rows that hold, without ranks."""
-    return made.part("any") if made.ranked else made.relation
+    return derived.part("any") if derived.ranked else derived.relation

@@ -67,16 +67,16 @@ def _strata(core: Core) -> dict[str, tuple[int, Layer]]:
     Supersteps are counted by stratum, so layers that none of them needs are one: those as many
     layers above the given rows, apart by whether they are recursive, since those take rounds.
     """
-    found: dict[str, tuple[int, Layer]] = {}
+    numbers: dict[str, tuple[int, Layer]] = {}
     needed = needs(core)
     for layer in layers(core):
-        others = {name for one in layer.relations for name in needed[one]}.difference(
+        others = {name for relation in layer.relations for name in needed[relation]}.difference(
             layer.relations
         )
-        level = max((found[name][0] // 2 + 1 for name in others), default=0)
+        level = max((numbers[name][0] // 2 + 1 for name in others), default=0)
         for name in layer.relations:
-            found[name] = (2 * level + layer.recursive, layer)
-    return found
+            numbers[name] = (2 * level + layer.recursive, layer)
+    return numbers
 
 
 class _Localizing:
@@ -91,7 +91,7 @@ class _Localizing:
                 cutter.cut(clause)
         self.pieces: Sequence[Piece] = cutter.pieces
         self.folds = core.folds
-        self.relations = {r.name: r for r in (*core.relations, *cutter.made)}
+        self.relations = {r.name: r for r in (*core.relations, *cutter.joins)}
         clauses = [
             Clause(p.head, p.args, (*(use.literal for use in p.uses), *p.tests), 0)
             for p in self.pieces
@@ -101,7 +101,7 @@ class _Localizing:
         self.kinds = column_kinds(cut, prepared.program)
         self.layer = _strata(cut)
         self.derived = {p.head for p in self.pieces}
-        self.derived |= {n for f in self.folds for n in f.made if n not in self.pinned}
+        self.derived |= {n for f in self.folds for n in f.outputs if n not in self.pinned}
         self.home = {name: self.split(name, self._home(r)) for name, r in self.relations.items()}
         self.locals: dict[str, Relation] = {}
         self.columns: dict[str, tuple[str, ...]] = {}
@@ -131,19 +131,19 @@ class _Localizing:
 
     def keys(self, piece: Piece) -> list[Key]:
         """What places the rows of each literal of a piece: heavy ones are split in one of them."""
-        found = [Key(use.columns) for use in piece.uses]
+        keys = [Key(use.columns) for use in piece.uses]
         placed = [n for n, use in enumerate(piece.uses) if use.columns]
         if piece.lone:
             for n, use in enumerate(piece.uses):
                 if use.columns is not None:
-                    found[n] = self.home[use.literal.relation]
+                    keys[n] = self.home[use.literal.relation]
         elif self.heavy and placed:
             for n in placed:
-                found[n] = Key(piece.uses[n].columns, Heavy(self.heavy, None))
+                keys[n] = Key(piece.uses[n].columns, Heavy(self.heavy, None))
             chosen = max(placed, key=lambda n: self._gain(piece, piece.uses[n]))
             use = piece.uses[chosen]
-            found[chosen] = self.split(use.literal.relation, use.columns or ())
-        return found
+            keys[chosen] = self.split(use.literal.relation, use.columns or ())
+        return keys
 
     def _gain(self, piece: Piece, use: Use) -> tuple[bool, ...]:
         """What speaks for splitting a literal: what is not split is copied to all shards.
@@ -215,7 +215,7 @@ class _Localizing:
         is_shared = any(copy.key.heavy for copy in copies) or not copies
         if is_shared and not any(copy.key.places for copy in copies):
             home = self.home[relation.name]
-            copies.append(Copy(f"{relation.name} {_place(home)}", home))
+            copies.append(Copy(f"{relation.name} {_placement(home)}", home))
         for copy in copies:
             self.local(copy.name, relation.name)
         placed = next((c for c in copies if c.key.places), copies[0])
@@ -227,7 +227,7 @@ class _Localizing:
         """A derived relation: its local relations, and the rules that decide what holds."""
         name = relation.name
         ranked = self.ranked(name)
-        made = Derived(
+        derived = Derived(
             name, len(relation.types), self.home[name], self.layer[name][0], ranked,
             tuple(self.within[name].values()), tuple(self.above[name].values()),
         )  # fmt: skip
@@ -235,9 +235,9 @@ class _Localizing:
         self.local(f"{name} out", name, *rank)
         self.local(f"{name} vote", name, *rank, "number")
         self.local(f"{name} given", name)
-        for copy in made.within:
+        for copy in derived.within:
             self.local(copy.name, name, _RANK)
-        for copy in made.above:
+        for copy in derived.above:
             self.local(copy.name, name)
         row = tuple(Slot(f"x{n}") for n in range(len(relation.types)))
         vote = Match(f"{name} vote", (*row, *(None,) * (2 if ranked else 1)))
@@ -246,7 +246,7 @@ class _Localizing:
             self.local(name, name)
             self.rule(name, row, vote)
             self.rule(name, row, given)
-            return made
+            return derived
         k, r = Slot("k"), Slot("r")
         for part in ("sup", "has", "any", "new"):
             self.local(f"{name} {part}", name)
@@ -261,7 +261,7 @@ class _Localizing:
         self.rule(f"{name} any", row, vote)
         self.rule(f"{name} any", row, given)
         self.rule(f"{name} new", row, Match(f"{name} any", row), Absent(f"{name} has", row))
-        return made
+        return derived
 
     def rule(self, head: str, args: tuple[Argument, ...], *body: Literal) -> None:
         self.clauses.append(Clause(head, args, body, len(self.clauses)))
@@ -295,7 +295,7 @@ class _Localizing:
         """The copy, with ranks, that a rule of the same stratum reads."""
         if key == self.home[relation]:
             return f"{relation} now"
-        name = f"{relation} rank {_place(key)}"
+        name = f"{relation} rank {_placement(key)}"
         self.within[relation].setdefault(name, Copy(name, key))
         return name
 
@@ -306,7 +306,7 @@ class _Localizing:
         if relation in self.derived and not self.ranked(relation) and key == self.home[relation]:
             name = relation
         else:
-            name = f"{relation} {_place(key)}"
+            name = f"{relation} {_placement(key)}"
             self.above[relation].setdefault(name, Copy(name, key))
         stratum = self.layer[head][0]
         self.readers[name] = min(stratum, self.readers.get(name, stratum))
@@ -325,10 +325,10 @@ class _Localizing:
 
         def body(literals: Sequence[Literal]) -> tuple[Literal, ...]:
             return tuple(
-                replace(one, relation=self.far(one.relation, key, above))
-                if isinstance(one, Match | Absent)
-                else one
-                for one in literals
+                replace(literal, relation=self.far(literal.relation, key, above))
+                if isinstance(literal, Match | Absent)
+                else literal
+                for literal in literals
             )
 
         for clause in self.prepared.core.clauses:
@@ -351,19 +351,19 @@ class _Localizing:
             self.local_folds.append(fold)
             return
         source = self.far(fold.source, Key(fold.group), fold.relation)
-        made = f"{fold.relation} out"
+        local = f"{fold.relation} out"
         if not fold.group:
             # Without groups there is a value where there is no row: in one shard only.
             guard = self.far(HERE, Key(()), fold.relation)
-            made = f"{fold.relation} fold"
-            self.local(made, fold.relation)
-            value = tuple(Slot(f"v{n}") for n in range(len(self.locals[made].types)))
-            self.rule(f"{fold.relation} out", value, Match(made, value), Match(guard, (None,)))
+            local = f"{fold.relation} fold"
+            self.local(local, fold.relation)
+            value = tuple(Slot(f"v{n}") for n in range(len(self.locals[local].types)))
+            self.rule(f"{fold.relation} out", value, Match(local, value), Match(guard, (None,)))
         present = None if fold.present is None else f"{fold.present} out"
-        self.local_folds.append(replace(fold, relation=made, source=source, present=present))
+        self.local_folds.append(replace(fold, relation=local, source=source, present=present))
 
 
-def _place(key: Key) -> str:
+def _placement(key: Key) -> str:
     if key.columns is None:
         return "everywhere"
     if key.heavy is None:

@@ -30,7 +30,7 @@ import pyarrow as pa
 from deltafix.errors import DeltafixError, SparkJobError
 from deltafix.spark.errors import error_of, note_of, spark_errors
 from deltafix.spark.shards.rendezvous import APART, Rendezvous, leave_mark
-from deltafix.spark.shards.resident import Spec, Task, run_step, told, warm
+from deltafix.spark.shards.resident import Spec, Task, run_step, task_error, warm
 from deltafix.spark.shards.rest import (
     Done,
     FailedError,
@@ -96,7 +96,7 @@ def united(session: SparkSession, frames: Iterable[DataFrame]) -> DataFrame | No
     """Frames of messages as one of this session, with whose settings it runs; None for none."""
     nothing = session.createDataFrame(pa.Table.from_batches([], _SCHEMA), MESSAGES)
     sent = [*frames]
-    return reduce(lambda one, other: one.unionAll(other), sent, nothing) if sent else None
+    return reduce(lambda left, right: left.unionAll(right), sent, nothing) if sent else None
 
 
 def _first_frame(session: SparkSession, shards: int, first: First) -> DataFrame:
@@ -106,19 +106,19 @@ def _first_frame(session: SparkSession, shards: int, first: First) -> DataFrame:
     frame = session.createDataFrame(table, MESSAGES)
     if first.frame is not None:
         frame = frame.unionAll(first.frame)
-    if not first.made:
+    if not first.makers:
         return frame
-    tasks = min(len(first.made), session.sparkContext.defaultParallelism * _TASKS_PER_SLOT)
-    numbers = session.range(0, len(first.made), 1, tasks)
-    return frame.unionAll(numbers.mapInArrow(partial(_make, first.made), MESSAGES))
+    tasks = min(len(first.makers), session.sparkContext.defaultParallelism * _TASKS_PER_SLOT)
+    numbers = session.range(0, len(first.makers), 1, tasks)
+    return frame.unionAll(numbers.mapInArrow(partial(_make, first.makers), MESSAGES))
 
 
 def _make(
-    made: Sequence[Callable[[], Iterable[Parcel]]], batches: Iterable[pa.RecordBatch]
+    makers: Sequence[Callable[[], Iterable[Parcel]]], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            for parcel in made[number]():
+            for parcel in makers[number]():
                 yield from in_rows([parcel])
 
 
@@ -208,12 +208,12 @@ class OnSpark:
         # Of its own: a task of a run that was given up may still be at work.
         parcels = f"{task.attempt}/{PARCELS}-{uuid4().hex[:8]}"
         first = replace(first, frame=None)
-        one = _Together(self._spec, task, parcels, tasks, first)
+        run = _Together(self._spec, task, parcels, tasks, first)
         try:
-            leave_mark(self._spec.place / parcels)
-            notes = _reports(rows.mapInArrow(one, MESSAGES, barrier=True))
+            leave_mark(self._spec.root / parcels)
+            notes = _reports(rows.mapInArrow(run, MESSAGES, barrier=True))
         finally:
-            self._spec.place.remove_folder(parcels)
+            self._spec.root.remove_folder(parcels)
         self._waiting = First()
         works = [note for note in notes if "supersteps" in note]
         return Done(Work(**works[0]), [note for note in notes if "supersteps" not in note])
@@ -279,11 +279,11 @@ def _over_partition(
         try:
             parcels, note = run_step(spec, task, number, inbox)
         except (DeltafixError, OSError) as error:
-            yield from _told([{"error": note_of(told(spec, error))}])
+            yield from _note_rows([{"error": note_of(task_error(spec, error))}])
             return
         yield from in_rows(parcels)
         yield from _rows([(number, b"")])
-        yield from _told([note])
+        yield from _note_rows([note])
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,33 +303,33 @@ class _Together:
         from pyspark import BarrierTaskContext  # noqa: PLC0415  an extra
 
         me = BarrierTaskContext.get().partitionId()
-        link = Rendezvous(self.spec.place / self.parcels, me, self.tasks)
+        link = Rendezvous(self.spec.root / self.parcels, me, self.tasks)
         came = _inboxes(batches)
         inboxes = {n: came.get(n, []) for n in range(me, self.spec.shards, self.tasks)}
         try:
             self._open(self.first, inboxes, me, link)
             done = run_rest(self.spec, self.task, inboxes, link)
         except FailedError as failed:
-            yield from _told([{"error": note_of(failed.error)}])
+            yield from _note_rows([{"error": note_of(failed.error)}])
             return
-        yield from _told([*done.notes, asdict(done.work)] if me == 0 else done.notes)
+        yield from _note_rows([*done.notes, asdict(done.work)] if me == 0 else done.notes)
 
     def _open(self, first: First, inboxes: dict[int, list[Batch]], me: int, link: Link) -> None:
         """Have one's own of the first messages, and make one's share for all."""
         parcels = [parcel for parcel in first.here if parcel[0] in inboxes]
-        if first.made:
+        if first.makers:
             away, failed = list[Parcel](), None
             try:
-                for make in first.made[me :: self.tasks]:
+                for make in first.makers[me :: self.tasks]:
                     away += make()
             except (DeltafixError, OSError) as error:
-                failed = told(self.spec, error)
+                failed = task_error(self.spec, error)
             parcels += exchanged(link, Report(), away, failed)[1]
         for target, batch in parcels:
             inboxes[target].append(batch)
 
 
-def _told(notes: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
+def _note_rows(notes: Iterable[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
     return _rows((CONTROL, json.dumps(note).encode()) for note in notes)
 
 
@@ -383,9 +383,9 @@ def _keys(partitions: int) -> tuple[int, ...]:
     from pyspark import SparkContext  # noqa: PLC0415  an extra
 
     murmur = SparkContext._active_spark_context._jvm.org.apache.spark.unsafe.hash.Murmur3_x86_32
-    found: dict[int, int] = {}
+    keys: dict[int, int] = {}
     key = 0
-    while len(found) < partitions:
-        found.setdefault(murmur.hashInt(key, _SEED) % partitions, key)
+    while len(keys) < partitions:
+        keys.setdefault(murmur.hashInt(key, _SEED) % partitions, key)
         key += 1
-    return tuple(found[number] for number in range(partitions))
+    return tuple(keys[number] for number in range(partitions))

@@ -24,15 +24,15 @@ def around(folder: Folder, epoch: int, schemas: Mapping[str, Schema]) -> Around 
 
     O(state). Raises StateError for damage, or shards of another program.
     """
-    found = Manifest.load(folder)
-    if found is None:
+    manifest = Manifest.load(folder)
+    if manifest is None:
         return None
-    before, after = ({n: _until(names, last) for n, names in found.files.items()}
+    before, after = ({n: _until(names, last) for n, names in manifest.files.items()}
                      for last in (epoch - 1, epoch))  # fmt: skip
-    later = (name for n, names in found.files.items() for name in names[len(before[n]) :])
+    later = (name for n, names in manifest.files.items() for name in names[len(before[n]) :])
     if any(read_journal(folder, name).fresh for name in later):
         return None  # it holds the whole of a shard: what was before is gone
-    spec = spec_of(str(folder), found, schemas)
+    spec = spec_of(str(folder), manifest, schemas)
     try:
         return Around(dict(_given(spec, before, schemas)), dict(_given(spec, after, schemas)))
     finally:

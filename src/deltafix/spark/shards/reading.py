@@ -89,10 +89,10 @@ def _file_part(
     folder: str,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    place = folder_at(folder, shared=True)
-    filed = [file_net(place, "rows", table) for table in _rows_of(spec, files, relation, batches)]
+    target = folder_at(folder, shared=True)
+    filed = [file_net(target, "rows", table) for table in _rows_of(spec, files, relation, batches)]
     columns = zip(*filed, strict=True) if filed else [[]] * len(NetFile._fields)
-    yield pa.RecordBatch.from_arrays([pa.array([*one]) for one in columns], NetFile._fields)
+    yield pa.RecordBatch.from_arrays([pa.array([*column]) for column in columns], NetFile._fields)
 
 
 def _rows_of(

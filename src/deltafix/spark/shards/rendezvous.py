@@ -79,20 +79,20 @@ class Rendezvous:
             self._folder.write(
                 name + _PARCELS, chain.from_iterable(sections.values()), durable=False
             )
-        said = pack(1, {"report": asdict(report), "places": places})
-        self._folder.write(name, [preamble(_KIND), *said], durable=False)
+        record = pack(1, {"report": asdict(report), "places": places})
+        self._folder.write(name, [preamble(_KIND), *record], durable=False)
 
     def _read(self, task: int) -> tuple[Report, list[Parcel]]:
         name = self._name(task)
         began = time.monotonic()
-        while (found := self._folder.look(name)) is None:
+        while (content := self._folder.look(name)) is None:
             waited = time.monotonic() - began
             if waited > _PATIENCE:
                 message = f"task {task} has not written {self._folder}/{name} for {waited:.0f} s"
                 raise TimeoutError(message)
             time.sleep(min(0.001 + waited / 10, 0.1))
-        place = check_preamble(found[0], _KIND, f"{self._folder}/{name}")
-        meta = read(found[0], place).meta
+        offset = check_preamble(content[0], _KIND, f"{self._folder}/{name}")
+        meta = read(content[0], offset).meta
         saved = meta["report"]
         saved["pending"] = {int(stratum): n for stratum, n in saved["pending"].items()}
         start, end = meta["places"].get(str(self._me), (0, 0))
@@ -101,11 +101,11 @@ class Rendezvous:
             with self._folder.open(name + _PARCELS) as stream:
                 stream.seek(start)
                 data = stream.read(end - start)
-            place = 0
-            while place < len(data):
-                frame = read(data, place)
+            offset = 0
+            while offset < len(data):
+                frame = read(data, offset)
                 parcels += [(int(frame.meta["shard"]), batch) for batch in wire.unpack(frame.body)]
-                place = frame.end
+                offset = frame.end
         return Report(**saved), parcels
 
 

@@ -61,12 +61,12 @@ class Spec:
     reads: bool = False
 
     @cached_property
-    def place(self) -> Folder:
+    def root(self) -> Folder:
         """The folder, as this process reaches it: with its own credentials."""
         return folder_at(self.folder, shared=True)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "place"}
+        return {name: value for name, value in vars(self).items() if name != "root"}
 
     def key(self, number: int) -> _Key:
         """What tells a shard from all others that a worker may hold."""
@@ -74,7 +74,7 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Place:
+class StepFiles:
     """On which files each shard stands before some step of an attempt, and where that writes."""
 
     files: Mapping[int, Sequence[str]]
@@ -91,7 +91,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Task(Place):
+class Task(StepFiles):
     """A superstep: what to do, and where.
 
     compact: shards that write all they hold instead of what changed.
@@ -143,7 +143,7 @@ def run_step(
         name = task.file(number)
         entries = shard.given() if compact else shard.journal
         journal = Journal(shard.clock, task.attempt, entries, task.fresh or compact)
-        size, rows = write_journal(spec.place, name, journal)
+        size, rows = write_journal(spec.root, name, journal)
         resident.files = [name] if compact else [*wanted, name]
         note |= {"file": name, "size": size, "rows": rows}
     keep(spec, number, resident)
@@ -169,7 +169,7 @@ def tally(outcome: Outcome, report: Report) -> list[Parcel]:
     return parcels
 
 
-def told(spec: Spec, error: DeltafixError | OSError) -> DeltafixError:
+def task_error(spec: Spec, error: DeltafixError | OSError) -> DeltafixError:
     """What users are told of an error in a task."""
     if isinstance(error, DeltafixError):
         return error
@@ -182,9 +182,9 @@ def take(spec: Spec, number: int, wanted: list[str]) -> tuple[Resident, int]:
 
     It is `keep`'s to have it here again: a step that fails leaves nothing to go on with.
     """
-    found = _stand_on(spec, number, wanted)
+    taken = _stand_on(spec, number, wanted)
     del _RESIDENTS[spec.key(number)]
-    return found
+    return taken
 
 
 def keep(spec: Spec, number: int, resident: Resident) -> None:
@@ -226,7 +226,7 @@ def given_before(spec: Spec, number: int, wanted: list[str]) -> list[Entry]:
     """
     resident = _RESIDENTS.get(spec.key(number))
     if resident is None or resident.files != wanted:
-        journals = [read_journal(spec.place, name) for name in wanted]
+        journals = [read_journal(spec.root, name) for name in wanted]
         if not any(journal.entries for journal in journals):
             return []
         resident, _ = _stand_on(spec, number, wanted)
@@ -273,23 +273,23 @@ def _stand_on(
         resident = Resident(Shard(spec.layout, number, spec.shards, spec.users))
         resident.files = take_up(key, wanted, resident.shard)
     missing = wanted[len(resident.files) :]
-    made = False
+    replayed = False
     if missing:
-        journals = [read_journal(spec.place, name) for name in missing]
+        journals = [read_journal(spec.root, name) for name in missing]
         # Nothing before a fresh start counts.
         starts = [n for n, journal in enumerate(journals) if journal.fresh]
         if starts and starts[-1] + len(resident.files) > 0:
             journals = journals[starts[-1] :]
             resident = Resident(Shard(spec.layout, number, spec.shards, spec.users))
-        made = not resident.files
+        replayed = not resident.files
         begun(resident.shard)
         resident.shard.replay(journals)
         resident.files = wanted
-        if made and _is_large_and_given(journals):
+        if replayed and _is_large_and_given(journals):
             leave(key, wanted, resident.shard, journals[-1].attempt)
     resident.used = now
     _RESIDENTS[key] = resident
-    return resident, int(made)
+    return resident, int(replayed)
 
 
 def _is_large_and_given(journals: Sequence[Journal]) -> bool:
@@ -308,11 +308,11 @@ class Changed(NamedTuple):
 
 
 def write_changes(
-    spec: Spec, place: Place, number: int, tables: Mapping[str, pa.Table]
+    spec: Spec, step: StepFiles, number: int, tables: Mapping[str, pa.Table]
 ) -> dict[str, Changed]:
     """Write the net changes of relations in a shard, each a file."""
     return {
-        relation: _write_changes(spec, place.changes(relation, number), relation, table)
+        relation: _write_changes(spec, step.changes(relation, number), relation, table)
         for relation, table in tables.items()
     }
 
@@ -331,7 +331,7 @@ def _write_changes(spec: Spec, path: str, relation: str, table: pa.Table) -> Cha
     texts = [field.name for field in shown.schema if pa.types.is_string(field.type)]
     sink = pa.BufferOutputStream()
     parquet.write_table(shown, sink, use_dictionary=texts)
-    folder, name = inside(spec.place, path)
+    folder, name = inside(spec.root, path)
     folder.write(name, [memoryview(sink.getvalue())], durable=False)
     return Changed(path, added.num_rows, removed.num_rows)
 
@@ -347,8 +347,8 @@ def leave(about: Sequence[object], files: Sequence[str], shard: Shard, attempt: 
         return False
     # No name is written twice: an image that somebody has mapped must stay as it is.
     own = uuid4().hex
-    told = {"files": list(files), "clock": shard.clock, "attempt": attempt, "image": own}
-    text = json.dumps(told)
+    about_image = {"files": list(files), "clock": shard.clock, "attempt": attempt, "image": own}
+    text = json.dumps(about_image)
     try:
         disk.make_folder(folder, durable=False)
         # It is sealed under what is told of it, so that neither fits another.
@@ -372,9 +372,9 @@ def take_up(about: Sequence[object], wanted: Sequence[str], shard: Shard) -> lis
         return []
     try:
         text = (folder / _TOLD).read_text()
-        told = json.loads(text)
-        files, clock = [str(name) for name in told["files"]], int(told["clock"])
-        attempt, own = str(told["attempt"]), UUID(told["image"]).hex
+        about_image = json.loads(text)
+        files, clock = [str(name) for name in about_image["files"]], int(about_image["clock"])
+        attempt, own = str(about_image["attempt"]), UUID(about_image["image"]).hex
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return []
     if not files or files != list(wanted[: len(files)]):
@@ -392,7 +392,7 @@ def _folder(about: Sequence[object]) -> Path | None:
     given = os.environ.get("SPARK_LOCAL_DIRS")  # Spark sets it for its Python workers
     if not given:
         return None
-    name = _digest(json.dumps([str(one) for one in about]))
+    name = _digest(json.dumps([str(part) for part in about]))
     return Path(given.split(",")[0]) / f"deltafix-{name}"
 
 

@@ -21,14 +21,14 @@ from deltafix.spark.errors import error_of, note_of
 from deltafix.spark.shards.files import write_journal
 from deltafix.spark.shards.load import Load
 from deltafix.spark.shards.resident import (
-    Place,
     Resident,
     Spec,
+    StepFiles,
     given_before,
     keep,
     take,
     tally,
-    told,
+    task_error,
     write_changes,
 )
 from deltafix.spark.shards.schedule import Epoch, Report, Work, merged
@@ -94,7 +94,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class RestTask(Place):
+class RestTask(StepFiles):
     """What is left of an epoch, and where.
 
     Attributes:
@@ -164,7 +164,7 @@ class _Rest:
             for number in self.shards:
                 self.run(number, command, report, away)
         except (DeltafixError, OSError) as error:
-            failed = told(self.spec, error)
+            failed = task_error(self.spec, error)
         whole, came = exchanged(self.link, report, away, failed)
         for target, batch in came:
             self.inbox.setdefault(target, []).append(batch)
@@ -208,7 +208,7 @@ class _Rest:
         try:
             notes += map(self._leave, self.shards)
         except (DeltafixError, OSError) as error:
-            failed = told(self.spec, error)
+            failed = task_error(self.spec, error)
         exchanged(self.link, Report(), (), failed)
         return notes
 
@@ -220,7 +220,7 @@ class _Rest:
             name = task.file(number)
             left = resident.shard.given() if task.loads else entries
             size, rows = write_journal(
-                self.spec.place, name, Journal(clock, task.attempt, left, fresh)
+                self.spec.root, name, Journal(clock, task.attempt, left, fresh)
             )
             resident.files = [*task.files.get(number, ()), name]
             note |= {"file": name, "size": size, "rows": rows}

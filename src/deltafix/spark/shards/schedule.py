@@ -79,9 +79,11 @@ class Epoch:
         self.runner = runner
         self.work = Work()
         self.last = Report()
-        self.ranked = {made.stratum for made in layout.derived.values() if made.ranked}
+        self.ranked = {derived.stratum for derived in layout.derived.values() if derived.ranked}
         self.published = {
-            made.stratum for made in layout.derived.values() if made.ranked and made.above
+            derived.stratum
+            for derived in layout.derived.values()
+            if derived.ranked and derived.above
         }
         self.begun: int | None = None
 
@@ -133,7 +135,7 @@ class Epoch:
         """The lowest stratum that reads given rows of these relations; None if it is not known."""
         if given is None:
             return None
-        home = {made.part("given"): made.stratum for made in self.layout.derived.values()}
+        home = {derived.part("given"): derived.stratum for derived in self.layout.derived.values()}
         readers = {**home, **self.layout.readers}
         copies = (copy.name for name in given for copy in self.layout.given[name])
         return min((readers[name] for name in copies if name in readers), default=None)
@@ -155,11 +157,11 @@ class Epoch:
         It is the lowest that may have work then. None if the votes have to be applied before: what
         they change goes to other shards, or nothing is read.
         """
-        made = [one for one in self.layout.derived.values() if one.stratum == stratum]
-        if any(one.above for one in made):
+        here = [derived for derived in self.layout.derived.values() if derived.stratum == stratum]
+        if any(derived.above for derived in here):
             return None
         readers = self.layout.readers
-        coming = (readers[one.relation] for one in made if one.relation in readers)
+        coming = (readers[derived.relation] for derived in here if derived.relation in readers)
         return min((*self.last.pending, *coming), default=None)
 
     def next_stratum(self) -> int | None:

@@ -64,13 +64,14 @@ class Seat:
         if policy.duplicates == "count":
             times = Times(rows_from_table(self._db.to_arrow(self._local(relation + COUNTS))))
         judged = judge(self, rows, policy, times)
-        places = rows.table.column(PLACE).to_numpy()
+        positions = rows.table.column(PLACE).to_numpy()
         bad = [
-            (reason, int(place), one.row)
+            (reason, int(position), bad_row.row)
             for reason, odd in judged.aside
-            for place, one in zip(places[odd[:BAD_ROWS]], bad_rows(rows, reason, odd[:BAD_ROWS]),
-                                  strict=True)
-        ]  # fmt: skip
+            for position, bad_row in zip(
+                positions[odd[:BAD_ROWS]], bad_rows(rows, reason, odd[:BAD_ROWS]), strict=True
+            )
+        ]
         beyond = sum(len(odd) for _, odd in judged.aside) - len(bad)
         return Verdict(judged.new, judged.old, bad, beyond)
 
@@ -101,9 +102,9 @@ class Seat:
         """The given rows of a relation, here, by keys."""
         names = list(self._names[relation])
         if keys is not None:
-            keys = keys.rename_columns([f"c{names.index(one)}" for one in keys.column_names])
-        found: pa.Table = self._tx.given_rows(self._local(relation), keys)
-        return found.rename_columns(names)
+            keys = keys.rename_columns([f"c{names.index(column)}" for column in keys.column_names])
+        rows: pa.Table = self._tx.given_rows(self._local(relation), keys)
+        return rows.rename_columns(names)
 
     def insert(self, relation: str, rows: Any) -> int:
         """Give rows, where they are not given; how many."""

@@ -82,14 +82,14 @@ class Shard:
         self._held: dict[str, list[pa.Table]] = {}
         self._net: dict[str, list[pa.Table]] = {}
         self._gone: dict[str, list[pa.Table]] = {}
-        self._outs = {made.part("out"): made for made in layout.derived.values()}
-        self._counted = {n: made for n, made in layout.derived.items() if not made.ranked}
+        self._outs = {derived.part("out"): derived for derived in layout.derived.values()}
+        self._counted = {n: derived for n, derived in layout.derived.items() if not derived.ranked}
         self._ranks = {
-            name: made for made in layout.derived.values() for name in ranked_parts(made)
+            name: derived for derived in layout.derived.values() for name in ranked_parts(derived)
         }
         self._strata: dict[int, list[Derived]] = {}
-        for made in layout.derived.values():
-            self._strata.setdefault(made.stratum, []).append(made)
+        for derived in layout.derived.values():
+            self._strata.setdefault(derived.stratum, []).append(derived)
         self._outbox: dict[tuple[int, str], list[pa.Table]] = {}
 
     def core(self, layout: Layout) -> Core:
@@ -116,7 +116,7 @@ class Shard:
         if judging is not None:
             rest, edits, verdicts = self._judged(judging, inbox, names)
             if command.action == "judge":
-                return self._told(rest, edits, verdicts)
+                return self._judged_outcome(rest, edits, verdicts)
             inbox = [*rest, *edits]
         waiting, self._waiting = self._waiting, []
         for entry in waiting:
@@ -125,8 +125,8 @@ class Shard:
         self._edit([*(e.batch for e in waiting if e.kind == "edit"), *inbox])
         action, stratum = command
         if action == "send":
-            for batch, made in self._votes(stratum):
-                self._send(batch, made.home)
+            for batch, derived in self._votes(stratum):
+                self._send(batch, derived.home)
         elif action in ("retract", "insert"):
             self._settle(stratum, self._leaving if action == "retract" else self._coming)
         elif action == "finish":
@@ -138,9 +138,9 @@ class Shard:
                 outcome.messages.setdefault(shard, []).append(Batch(name, net))
                 outcome.falling += int(np.count_nonzero(to_numpy(net.column("sign")) < 0))
         outcome.falling += sum(
-            self.db.count(made.part("lost"))
-            for made in self._strata.get(stratum, ())
-            if made.ranked
+            self.db.count(derived.part("lost"))
+            for derived in self._strata.get(stratum, ())
+            if derived.ranked
         )
         if action == "commit" or not (outcome.messages or outcome.pending):
             self._say_changes(outcome, whole=action == "commit")
@@ -158,10 +158,10 @@ class Shard:
         here stays as it is.
         """
         rest: list[Batch] = []
-        said: dict[str, list[pa.Table]] = {}
+        by_copy: dict[str, list[pa.Table]] = {}
         for batch in inbox:
             if batch.name.startswith(SAID):
-                said.setdefault(batch.name.removeprefix(SAID), []).append(batch.table)
+                by_copy.setdefault(batch.name.removeprefix(SAID), []).append(batch.table)
             else:
                 rest.append(batch)
         verdicts = {}
@@ -169,9 +169,9 @@ class Shard:
             for relation, policy in judging.policies.items():
                 tells = self.layout.seat(relation).name
                 for copy in self.layout.given[relation]:
-                    if copy.name not in said:
+                    if copy.name not in by_copy:
                         continue
-                    verdict = seat.judge(relation, said[copy.name], policy, copy.name)
+                    verdict = seat.judge(relation, by_copy[copy.name], policy, copy.name)
                     alone = not judging.in_place or copy.key.columns is not None or self.number == 0
                     if copy.name == tells and alone:
                         verdicts[relation] = verdict
@@ -179,7 +179,7 @@ class Shard:
                 seat.drop_tombstones(relation, sequence)
             return rest, list(seat.edits(in_place=judging.in_place)), verdicts
 
-    def _told(
+    def _judged_outcome(
         self, rest: Iterable[Batch], edits: Iterable[Batch], verdicts: dict[str, Verdict]
     ) -> Outcome:
         """Changes of relations, sent to their copies; what came beside is for the next step."""
@@ -205,16 +205,16 @@ class Shard:
 
     def restart(self) -> list[Entry]:
         """The given rows, to be given again, and the reported ones, which are gone before that."""
-        found = []
+        entries = []
         for copies in self.layout.given.values():
             for copy in copies:
                 if self.db.count(copy.name):
-                    found.append(Entry("edit", self._all(copy.name, copy.name, 1)))
+                    entries.append(Entry("edit", self._all(copy.name, copy.name, 1)))
         for name, report in self.layout.reports.items():
             mine = self.number == 0 or not report.everywhere
             if mine and self.db.count(name):
-                found.append(Entry("gone", self._all(name, report.relation, -1)))
-        return found
+                entries.append(Entry("gone", self._all(name, report.relation, -1)))
+        return entries
 
     def _all(self, name: str, relation: str, sign: int) -> Batch:
         """All rows of a local relation, signed, without their ranks."""
@@ -268,26 +268,26 @@ class Shard:
     def _inputs(self) -> set[str]:
         core = self.layout.core
         heads = {clause.head for clause in core.clauses}
-        return set(self.layout.types) - heads - {n for fold in core.folds for n in fold.made}
+        return set(self.layout.types) - heads - {n for fold in core.folds for n in fold.outputs}
 
     # --- the engine ------------------------------------------------------------------------
 
     def _edit(self, batches: Iterable[Batch]) -> None:
         """Apply batches in one transaction, and see to what it changed."""
-        found: dict[str, list[pa.Table]] = {}
+        by_name: dict[str, list[pa.Table]] = {}
         for batch in batches:
-            found.setdefault(batch.name, []).append(batch.table)
-        if not found:
+            by_name.setdefault(batch.name, []).append(batch.table)
+        if not by_name:
             return
         with self.db.transaction(missing="ignore") as tx:
-            for name, tables in found.items():
+            for name, tables in by_name.items():
                 table = fold(tables)
                 self.journal.append(Entry("edit", Batch(name, table)))
                 gone, come = split(table)
                 self._enter(tx, name, gone, come)
-                made = self._ranks.get(name)
-                if made is not None and come.num_rows:
-                    highest = int(to_numpy(come.column(made.arity)).max())
+                derived = self._ranks.get(name)
+                if derived is not None and come.num_rows:
+                    highest = int(to_numpy(come.column(derived.arity)).max())
                     self.clock = max(self.clock, highest >> RANK_BITS)
         for name, part in tx.delta.items():
             self._changed(name, part.to_arrow)
@@ -331,33 +331,35 @@ class Shard:
 
     def _votes(self, stratum: int) -> Iterator[tuple[Batch, Derived]]:
         """Take the changes of what this shard derives in a stratum, signed with its number."""
-        for made in self._strata[stratum]:
-            tables = self._held.pop(made.part("out"), None)
+        for derived in self._strata[stratum]:
+            tables = self._held.pop(derived.part("out"), None)
             if tables is None:
                 continue
-            self.journal.append(Entry("sent", Batch(made.part("out"), tables[0].slice(0, 0))))
+            self.journal.append(Entry("sent", Batch(derived.part("out"), tables[0].slice(0, 0))))
             net = fold(tables)
             sender = pa.array(np.full(net.num_rows, self.number, np.int64))
-            place = net.num_columns - 1
-            net = net.add_column(place, pa.field(f"c{place}", pa.int64(), nullable=False), sender)
-            yield Batch(made.part("vote"), net), made
+            sender_column = net.num_columns - 1
+            net = net.add_column(
+                sender_column, pa.field(f"c{sender_column}", pa.int64(), nullable=False), sender
+            )
+            yield Batch(derived.part("vote"), net), derived
 
     def _settle(self, stratum: int, moves: Callable[[Derived], pa.Table | None]) -> None:
         """Move rows, and hear this shard's own votes, until there is nothing left to do here."""
         while True:
             local: list[Batch] = []
-            for batch, made in self._votes(stratum):
-                self._spread(batch, made.home, local)
+            for batch, derived in self._votes(stratum):
+                self._spread(batch, derived.home, local)
             if not local:
                 self.clock += 1
-                for made in self._strata[stratum]:
-                    moved = moves(made)
+                for derived in self._strata[stratum]:
+                    moved = moves(derived)
                     if moved is None:
                         continue
-                    local.append(Batch(made.part("now"), moved))
-                    for copy in made.within:
+                    local.append(Batch(derived.part("now"), moved))
+                    for copy in derived.within:
                         self._spread(Batch(copy.name, moved), copy.key, local)
-                    self._note(Batch(made.relation, moved.drop_columns([f"c{made.arity}"])))
+                    self._note(Batch(derived.relation, moved.drop_columns([f"c{derived.arity}"])))
             if not local:
                 self.clock -= 1  # nothing moved in this round
                 return
@@ -371,61 +373,61 @@ class Shard:
             else:
                 self._outbox.setdefault((shard, batch.name), []).append(part)
 
-    def _leaving(self, made: Derived) -> pa.Table | None:
+    def _leaving(self, derived: Derived) -> pa.Table | None:
         """The rows that no lower vote holds up, to be taken away."""
-        name = made.part("lost")
+        name = derived.part("lost")
         if not self.db.count(name):
             return None
         return signed(self.db.to_arrow(name), self.layout.types[name], -1)
 
-    def _coming(self, made: Derived) -> pa.Table | None:
+    def _coming(self, derived: Derived) -> pa.Table | None:
         """The rows that some vote holds up and that are not there, with their new ranks."""
-        rows = self._new(made)
+        rows = self._new(derived)
         if rows is None:
             return None
-        ranks = rank_rows(hash_rows(rows, range(made.arity)), self.clock)
+        ranks = rank_rows(hash_rows(rows, range(derived.arity)), self.clock)
         columns = [*rows.columns, pa.array(ranks)]
-        types = self.layout.types[made.part("now")]
+        types = self.layout.types[derived.part("now")]
         return signed(pa.table(columns, names=[f"c{n}" for n in range(len(types))]), types, 1)
 
-    def _new(self, made: Derived) -> pa.Table | None:
+    def _new(self, derived: Derived) -> pa.Table | None:
         """The rows that are to come, if there are any, without ranks."""
-        name = made.part("new")
+        name = derived.part("new")
         return self.db.to_arrow(name) if self.db.count(name) else None
 
-    def _to_move(self, made: Derived) -> int:
+    def _to_move(self, derived: Derived) -> int:
         """How many rows are to go and to come."""
-        return self.db.count(made.part("lost")) + self.db.count(made.part("new"))
+        return self.db.count(derived.part("lost")) + self.db.count(derived.part("new"))
 
     # --- the ends ----------------------------------------------------------------------------
 
     def _publish(self, stratum: int) -> None:
         """Tell the rules of other strata what the epoch changed in a recursive one."""
-        for made in self._strata[stratum]:
-            tables = self._net.get(made.relation)
-            if made.ranked and tables:
+        for derived in self._strata[stratum]:
+            tables = self._net.get(derived.relation)
+            if derived.ranked and tables:
                 net = Batch("", fold(tables))
-                for copy in made.above:
+                for copy in derived.above:
                     self._send(Batch(copy.name, net.table), copy.key)
 
     def _pending(self) -> dict[int, int]:
-        found: dict[int, int] = {}
+        pending: dict[int, int] = {}
         for stratum, relations in self._strata.items():
             count = 0
-            for made in relations:
-                count += sum(t.num_rows for t in self._held.get(made.part("out"), ()))
-                if made.ranked:
-                    count += self._to_move(made)
+            for derived in relations:
+                count += sum(t.num_rows for t in self._held.get(derived.part("out"), ()))
+                if derived.ranked:
+                    count += self._to_move(derived)
             if count:
-                found[stratum] = count
-        return found
+                pending[stratum] = count
+        return pending
 
     def _say_changes(self, outcome: Outcome, *, whole: bool) -> None:
         """Say what the epoch changes, unless it is much and not asked for as a `whole`."""
         names = {report.relation for report in self.layout.reports.values()}
-        found = {n: [*self._gone.get(n, ()), *self._net.get(n, ())] for n in names}
-        many = sum(table.num_rows for tables in found.values() for table in tables)
+        changes = {n: [*self._gone.get(n, ()), *self._net.get(n, ())] for n in names}
+        many = sum(table.num_rows for tables in changes.values() for table in tables)
         if whole or many <= SMALL:
-            net = {name: fold(tables) for name, tables in found.items() if tables}
+            net = {name: fold(tables) for name, tables in changes.items() if tables}
             outcome.changes = {name: table for name, table in net.items() if table.num_rows}
             outcome.ended = True

@@ -37,19 +37,19 @@ class First:
 
     Attributes:
         here: those that are in the driver.
-        made: what makes others, where the epoch runs. Each is a share of the work, and gives the
+        makers: what makes others, where the epoch runs. Each is a share of the work, and gives the
             same if it runs again.
         frame: others that Spark makes, packed (`onspark.MESSAGES`), of an epoch that runs there.
     """
 
     here: Sequence[Parcel] = ()
-    made: Sequence[Callable[[], Iterable[Parcel]]] = ()
+    makers: Sequence[Callable[[], Iterable[Parcel]]] = ()
     frame: DataFrame | None = None
 
     @property
     def is_away(self) -> bool:
         """Whether some are made where an epoch runs that is not run here."""
-        return bool(self.made) or self.frame is not None
+        return bool(self.makers) or self.frame is not None
 
 
 class Command(NamedTuple):
@@ -148,8 +148,8 @@ def rank_rows(hashes: Hashes, clock: int) -> np.ndarray[Any, np.dtype[np.int64]]
     return ranks
 
 
-def ranked_parts(made: Derived) -> list[str]:
+def ranked_parts(derived: Derived) -> list[str]:
     """The local relations of a recursive one that carry ranks, behind its columns."""
-    if not made.ranked:
+    if not derived.ranked:
         return []
-    return [made.part("vote"), made.part("now"), *(copy.name for copy in made.within)]
+    return [derived.part("vote"), derived.part("now"), *(copy.name for copy in derived.within)]

@@ -92,13 +92,13 @@ class _Whole:
         """The clause over the copies it reads."""
         key = clause.args[self.placement[clause.head]]
 
-        def literal(one: Literal) -> Literal:
-            if not isinstance(one, Match | Absent) or one.relation in self.placement:
-                return one
-            column = kept(one, key) if isinstance(key, Slot) else None
-            return replace(one, relation=self.copy(one.relation, column))
+        def local(literal: Literal) -> Literal:
+            if not isinstance(literal, Match | Absent) or literal.relation in self.placement:
+                return literal
+            column = kept(literal, key) if isinstance(key, Slot) else None
+            return replace(literal, relation=self.copy(literal.relation, column))
 
-        return replace(clause, body=tuple(map(literal, clause.body)))
+        return replace(clause, body=tuple(map(local, clause.body)))
 
     def copy(self, relation: str, column: int | None) -> str:
         """The name of the copy split by a column, or of the one that is everywhere."""
@@ -130,9 +130,9 @@ def decompose(prepared: Prepared) -> Placement | None:
     if prepared.pinned:
         return None
     core = prepared.core
-    names = {clause.head for clause in core.clauses} | {n for f in core.folds for n in f.made}
-    place = {name: n for n, layer in enumerate(prepared.layers) for name in layer.relations}
-    order = sorted((r for r in core.relations if r.name in names), key=lambda r: place[r.name])
+    names = {clause.head for clause in core.clauses} | {n for f in core.folds for n in f.outputs}
+    layer_of = {name: n for n, layer in enumerate(prepared.layers) for name in layer.relations}
+    order = sorted((r for r in core.relations if r.name in names), key=lambda r: layer_of[r.name])
     return _Search(order, core.clauses, core.folds).run() if order else None
 
 
@@ -152,20 +152,23 @@ class _Search:
     ) -> None:
         self.order = order
         self.left = LIMIT
-        self.found: dict[str, int] = {}
+        self.columns: dict[str, int] = {}
         self.checks: dict[str, list[Clause | Fold]] = {r.name: [] for r in order}
-        place = {relation.name: n for n, relation in enumerate(order)}
+        rank_of = {relation.name: n for n, relation in enumerate(order)}
         for clause in clauses:
-            names = [clause.head, *(lit.relation for lit in atoms(clause) if lit.relation in place)]
-            self.checks[max(names, key=place.__getitem__)].append(clause)
+            names = [
+                clause.head,
+                *(lit.relation for lit in atoms(clause) if lit.relation in rank_of),
+            ]
+            self.checks[max(names, key=rank_of.__getitem__)].append(clause)
         for fold in folds:
-            names = [*fold.made, *([fold.source] if fold.source in place else [])]
-            self.checks[max(names, key=place.__getitem__)].append(fold)
+            names = [*fold.outputs, *([fold.source] if fold.source in rank_of else [])]
+            self.checks[max(names, key=rank_of.__getitem__)].append(fold)
 
     def run(self) -> Placement | None:
-        return self.found if self.place(0) else None
+        return self.columns if self.assign(0) else None
 
-    def place(self, number: int) -> bool:
+    def assign(self, number: int) -> bool:
         if number == len(self.order):
             return True
         relation = self.order[number]
@@ -173,28 +176,28 @@ class _Search:
             self.left -= 1
             if self.left < 0:
                 return False
-            self.found[relation.name] = column
-            if all(map(self.fits, self.checks[relation.name])) and self.place(number + 1):
+            self.columns[relation.name] = column
+            if all(map(self.fits, self.checks[relation.name])) and self.assign(number + 1):
                 return True
-        self.found.pop(relation.name, None)
+        self.columns.pop(relation.name, None)
         return False
 
     def fits(self, item: Clause | Fold) -> bool:
         """Whether an item whose derived relations are all placed needs no row from elsewhere."""
         derived = {relation.name for relation in self.order}
         if isinstance(item, Fold):
-            column = self.found[item.relation]
-            same = all(self.found[name] == column for name in item.made)
+            column = self.columns[item.relation]
+            same = all(self.columns[name] == column for name in item.outputs)
             if not same or column >= len(item.group):
                 return False
-            return item.source not in derived or self.found[item.source] == item.group[column]
-        key = item.args[self.found[item.head]]
+            return item.source not in derived or self.columns[item.source] == item.group[column]
+        key = item.args[self.columns[item.head]]
         if not isinstance(key, Slot):
             return False
         guarded = False
         for literal in atoms(item):
             if literal.relation in derived:
-                if literal.args[self.found[literal.relation]] != key:
+                if literal.args[self.columns[literal.relation]] != key:
                     return False
                 guarded = guarded or isinstance(literal, Match)
             else:

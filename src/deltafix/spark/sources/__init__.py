@@ -50,30 +50,31 @@ def on_spark(live: LiveSpark | None = None) -> MakeSource:
     """
     lives: list[LiveSpark] = [] if live is None else [live]
 
-    def make(config: Config, one: InputConfig, schemas: Mapping[str, Schema]) -> Source:
+    def make(config: Config, input_: InputConfig, schemas: Mapping[str, Schema]) -> Source:
         if not lives:
             lives.append(LiveSpark(config.spark))
         live = lives[0]
-        policy = Policy.of(one.values, config.values["bad_rows"])
-        schema = schemas[one.relations[0]]
-        kind = _FRAMES.get((one.source, one.values.get("mode", "")))
+        policy = Policy.of(input_.values, config.values["bad_rows"])
+        schema = schemas[input_.relations[0]]
+        kind = _FRAMES.get((input_.source, input_.values.get("mode", "")))
         if kind is SparkStream:
-            return SparkStream(live, one.name, schema, one.values, policy, state=config.state)
+            return SparkStream(live, input_.name, schema, input_.values, policy, state=config.state)
         if kind is not None:
-            return kind(live, one.name, schema, one.values, policy)
-        if one.source not in ("files", "snapshot"):
-            return registry.make_source(config, one, schemas, partial(_map_files, live))
-        if one.values["path"].partition("://")[0] in OBJECTS:
+            return kind(live, input_.name, schema, input_.values, policy)
+        if input_.source not in ("files", "snapshot"):
+            return registry.make_source(config, input_, schemas, partial(_map_files, live))
+        if input_.values["path"].partition("://")[0] in OBJECTS:
             message = (
-                f"{config.path}: [input.{one.name}] path = {one.values['path']!r}: an object store "
+                f"{config.path}: [input.{input_.name}] path = {input_.values['path']!r}: an object "
+                "store "
                 'is read with runner = "local", or by Spark with source = "spark"'
             )
-            raise ConfigError(message, key="path", value=one.values["path"])
-        folder, reader = registry.folder_of(one, schema)
-        if one.source == "files" and one.values["mode"] == "changes":
-            return SparkChangeFiles(one.name, folder, reader, policy, live)
-        whole = SparkSnapshots if one.source == "snapshot" else SparkByFile
-        return whole(one.name, folder, reader, quarantine=policy.quarantine, live=live)
+            raise ConfigError(message, key="path", value=input_.values["path"])
+        folder, reader = registry.folder_of(input_, schema)
+        if input_.source == "files" and input_.values["mode"] == "changes":
+            return SparkChangeFiles(input_.name, folder, reader, policy, live)
+        whole = SparkSnapshots if input_.source == "snapshot" else SparkByFile
+        return whole(input_.name, folder, reader, quarantine=policy.quarantine, live=live)
 
     return make
 

@@ -147,7 +147,7 @@ class Reading:
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Reading:
         """From the values of a section."""
-        return cls(**{one.name: values[one.name] for one in fields(cls)})
+        return cls(**{field.name: values[field.name] for field in fields(cls)})
 
     def show(self) -> str:
         """What is read, as errors name it."""
@@ -175,8 +175,8 @@ class Reading:
     def _loaded(self, reader: Any) -> DataFrame:
         reader = reader.options(**(self.options or {}))
         if self.table:
-            found: DataFrame = reader.table(self.table)
-            return found
+            frame: DataFrame = reader.table(self.table)
+            return frame
         reader = reader.format(self.format)
         if self.schema:
             reader = reader.schema(self.schema)
@@ -241,8 +241,8 @@ class DeltaFeed:
 
     def latest(self, after: int | None) -> int | None:
         """From the table's history."""
-        found = self._spark.sql(f"DESCRIBE HISTORY {self._table} LIMIT 1").collect()
-        top = int(found[0].version)
+        latest = self._spark.sql(f"DESCRIBE HISTORY {self._table} LIMIT 1").collect()
+        top = int(latest[0].version)
         if after is not None and top < after:
             message = f"it is at version {top}, but was read up to {after}: it was made anew"
             raise PipelineError(f"table {self._table}: {message}", table=self._table)
@@ -281,10 +281,10 @@ def find_feed(spark: SparkSession, table: str) -> Feed | None:
         if error.getCondition() != _NO_CHANGELOG:
             raise
         missing = error
-    found = delta_of(spark, table)
-    if found is None and missing is not None:
+    feed = delta_of(spark, table)
+    if feed is None and missing is not None:
         raise missing
-    return found
+    return feed
 
 
 def delta_of(spark: SparkSession, table: str) -> DeltaFeed | None:
@@ -293,12 +293,12 @@ def delta_of(spark: SparkSession, table: str) -> DeltaFeed | None:
 
     if not table:
         return None
-    found = DeltaFeed(spark, table)
+    feed = DeltaFeed(spark, table)
     try:
-        found.latest(None)
+        feed.latest(None)
     except PySparkException:
         return None
-    return found
+    return feed
 
 
 def in_order(feed: Feed, after: int, until: int, limit: int) -> tuple[int, DataFrame]:
@@ -315,10 +315,10 @@ def _within(changes: DataFrame, limit: int, until: int) -> int:
     """The version up to which there are at most `limit` changes; the first one at least."""
     counts = changes.groupBy(COMMIT).count().orderBy(COMMIT).limit(limit + 1).collect()
     total = 0
-    for place, (version, count) in enumerate(counts):
+    for index, (version, count) in enumerate(counts):
         total += count
-        if total > limit and place:
-            return int(counts[place - 1][0])
+        if total > limit and index:
+            return int(counts[index - 1][0])
         if total > limit:
             return int(version)
     return until

@@ -81,7 +81,7 @@ class SparkChangeFiles(ChangeFiles):
 
         def settled(net: Net) -> None:
             for number, (file, _) in enumerate(waiting):
-                self._mark(portion, file, files[file], net.told[number << WIDTH])
+                self._mark(portion, file, files[file], net.tags[number << WIDTH])
             portion.marks |= self._forgotten(files, marks, state)
 
         items = [(self._folder.at(file), taken) for file, taken in waiting]
@@ -117,13 +117,13 @@ class _Changes:
 
     reader: FileReader
 
-    def __call__(self, place: int, item: tuple[Path, int]) -> Piece:
+    def __call__(self, position: int, item: tuple[Path, int]) -> Piece:
         path, taken = item
         signed = self.reader.read(path)
         if taken:
             signed.table = signed.table.slice(taken)
             signed.bad.clear()  # they went with the first part
-        return Piece(place, signed, tell=digest_of(path))
+        return Piece(position, signed, tag=digest_of(path))
 
 
 class SparkSnapshots(Snapshots):
@@ -136,13 +136,13 @@ class SparkSnapshots(Snapshots):
         self._live = live
 
     def _compare(
-        self, portion: Portion, one: Snapshot, state: State, then: Callable[[], None]
+        self, portion: Portion, snapshot: Snapshot, state: State, then: Callable[[], None]
     ) -> None:
         schema = self._reader.schema
         held = held_slices(state, schema, self._policy)
-        size = sum(stamp[1] for stamp in one.files.values())
+        size = sum(stamp[1] for stamp in snapshot.files.values())
         size += sum(part.table.nbytes for part in held)
-        items = [*(self._folder.at(file) for file in one.files), *held]
+        items = [*(self._folder.at(file) for file in snapshot.files), *held]
         decode = _Whole(self._reader)
         self._live.look_items(
             portion, schema, items, decode, state, size=size, how="whole", then=lambda _: then()
@@ -159,10 +159,10 @@ class _Whole:
 
     reader: FileReader
 
-    def __call__(self, place: int, item: Path | Signed) -> Piece:
+    def __call__(self, position: int, item: Path | Signed) -> Piece:
         if isinstance(item, Signed):
-            return held_piece(place, item)
-        return Piece(place, self.reader.read(item))
+            return held_piece(position, item)
+        return Piece(position, self.reader.read(item))
 
 
 class SparkByFile(ByFile):
@@ -215,12 +215,12 @@ class _OfFiles:
     schema: Schema
     reader: FileReader
 
-    def __call__(self, place: int, item: tuple[str, Path] | Signed) -> Piece:
+    def __call__(self, position: int, item: tuple[str, Path] | Signed) -> Piece:
         if isinstance(item, Signed):
-            return held_piece(place, item)
+            return held_piece(position, item)
         file, path = item
         signed = self.reader.read(path)
         rows = plain(signed.schema, signed.table).select(list(signed.schema.names))
         names = pa.array([file] * rows.num_rows, pa.string())
         rows = rows.add_column(0, self.schema.names[0], names)
-        return Piece(place, Signed(self.schema, signed_table(self.schema, rows, 1), signed.bad))
+        return Piece(position, Signed(self.schema, signed_table(self.schema, rows, 1), signed.bad))

@@ -50,8 +50,8 @@ def fitted(
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415  an extra
 
     beside = [*([sign] if isinstance(sign, str) else []), *keying.sequence]
-    found = [name for name in frame.columns if name not in FEED or name in beside]
-    names = choose(schema, found, columns, beside, origin, merges=merges)
+    source_columns = [name for name in frame.columns if name not in FEED or name in beside]
+    names = choose(schema, source_columns, columns, beside, origin, merges=merges)
     fit = Fit(schema, tuple(names), origin, sign, keying)
     slim = list(dict.fromkeys([*names, *beside]))
     # PySpark 4.2 wants to be told the zone of times, which earlier ones take to be UTC.
@@ -122,9 +122,9 @@ def held_frame(
     return [by_item(session, held, held_piece, tasks=session.sparkContext.defaultParallelism)]
 
 
-def held_piece(place: int, held: Signed) -> Piece:
+def held_piece(position: int, held: Signed) -> Piece:
     """Rows that are given: they were not read."""
-    return Piece(place, held, read=0)
+    return Piece(position, held, read=0)
 
 
 class FrameSource(Single):

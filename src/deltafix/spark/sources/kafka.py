@@ -78,9 +78,11 @@ class KafkaTopic(TopicSource):
         """The records of these ranges, a partition of the topic in a task, in its order."""
         topic = self._topic.name
         options = {f"kafka.{name}": value for name, value in self._topic.properties().items()}
-        for place, name in enumerate(("startingOffsets", "endingOffsets")):
-            options[name] = json.dumps({topic: {one: ranges[one][place] for one in ranges}})
-        options["assign"] = json.dumps({topic: [int(one) for one in ranges]})
+        for side, name in enumerate(("startingOffsets", "endingOffsets")):
+            options[name] = json.dumps(
+                {topic: {partition: ranges[partition][side] for partition in ranges}}
+            )
+        options["assign"] = json.dumps({topic: [int(partition) for partition in ranges]})
         reader = self._live.session().read.format("kafka").options(**options)
         return reader.load().selectExpr(
             "partition", "offset", "cast(key as string) key", "cast(value as string) value",
@@ -97,13 +99,13 @@ class _Records:
     origin: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch], partition: int) -> Iterable[Piece]:
-        place = partition << WIDTH
+        position = partition << WIDTH
         for batch in batches:
             for name in batch.column("partition").unique().to_pylist():
                 table = pa.Table.from_batches([batch.filter(pc.field("partition") == name)])
                 signed, oldest = self._signed(table), pc.min(table.column("stamp")).as_py()
-                place += signed.table.num_rows
-                yield Piece(place - signed.table.num_rows, signed, oldest, partition=str(name))
+                position += signed.table.num_rows
+                yield Piece(position - signed.table.num_rows, signed, oldest, partition=str(name))
 
     def _signed(self, table: pa.Table) -> Signed:
         first = table.slice(0, 1).to_pylist()[0]
@@ -168,15 +170,18 @@ class Topic:
         settings.put("value.deserializer", _BYTES)
         consumer = kafka.clients.consumer.KafkaConsumer(settings)
         try:
-            found = consumer.partitionsFor(self.name)
-            if not found:
+            partitions = consumer.partitionsFor(self.name)
+            if not partitions:
                 message = f"{origin}: there is no such topic"
                 raise TopicError(message, topic=self.name)
             parts = jvm.java.util.ArrayList()
-            for one in found:
-                parts.add(kafka.common.TopicPartition(self.name, one.partition()))
+            for partition in partitions:
+                parts.add(kafka.common.TopicPartition(self.name, partition.partition()))
             begin, end = consumer.beginningOffsets(parts), consumer.endOffsets(parts)
-            return {str(one.partition()): (begin[one], end[one]) for one in parts}
+            return {
+                str(partition.partition()): (begin[partition], end[partition])
+                for partition in parts
+            }
         finally:
             consumer.close()
 
@@ -190,7 +195,9 @@ class Topic:
         try:
             topics = jvm.java.util.ArrayList()
             topics.add(self.name)
-            found = admin.describeTopics(topics).allTopicNames().get().get(self.name).topicId()
-            return "" if found.equals(jvm.org.apache.kafka.common.Uuid.ZERO_UUID) else str(found)
+            topic_id = admin.describeTopics(topics).allTopicNames().get().get(self.name).topicId()
+            return (
+                "" if topic_id.equals(jvm.org.apache.kafka.common.Uuid.ZERO_UUID) else str(topic_id)
+            )
         finally:
             admin.close()

@@ -83,26 +83,26 @@ class SparkIceberg(FrameSource):
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
-        self._place = named(
+        self._table = named(
             f"[input.{self.name}]", f"{self.values['catalog']}.{self.values['table']}"
         )
-        self._origin = f"input {self.name}: {self._place}"
+        self._origin = f"input {self.name}: {self._table}"
 
     def poll(self, state: State, limit: int) -> Portion | None:
         """What was appended since the last snapshot, or what differs from the rows given."""
         mark = f"iceberg/{self.name}"
         spark = self._live.session()
         require(spark, ICEBERG, self._origin, PipelineError, input=self.name)
-        with spark_errors(self._origin, input=self.name, table=self._place):
+        with spark_errors(self._origin, input=self.name, table=self._table):
             self._know_catalog()
             done = state.marks.get(mark)
-            way = ancestry(iceberg_table(spark, self._place))
+            way = ancestry(iceberg_table(spark, self._table))
             current = next(way, None)
             version = NO_SNAPSHOT if current is None else current.id
             if version == done:
                 return None
             counts = self.policy.duplicates == "count"
-            before = list(takewhile(lambda one: one.id != done, way))
+            before = list(takewhile(lambda snapshot: snapshot.id != done, way))
             next_ = _followed(current, before, done, limit, _LOGGED if counts else _APPENDED)
             if next_ is not None:
                 last, appended = next_
@@ -110,15 +110,15 @@ class SparkIceberg(FrameSource):
                 portion = Portion(self.name, policy=self.policy, more=last != version)
                 reader = spark.read.options(**options)
                 if appended:
-                    self.take(portion, reader.table(self._place), self._origin, state, sign=1)
+                    self.take(portion, reader.table(self._table), self._origin, state, sign=1)
                 else:
-                    rows = _logged(reader.table(f"{self._place}.changes"))
+                    rows = _logged(reader.table(f"{self._table}.changes"))
                     self.take(portion, rows, self._origin, state, sign=CHANGE)
                 portion.marks[mark] = last
                 return portion
             at = f" VERSION AS OF {version}" if version else ""
             return self.take_whole(
-                state, spark.sql(f"SELECT * FROM {self._place}{at}"), self._origin, limit,  # noqa: S608  quoted
+                state, spark.sql(f"SELECT * FROM {self._table}{at}"), self._origin, limit,  # noqa: S608  quoted
                 lambda whole: whole.marks.update({mark: version}),
             )  # fmt: skip
 
@@ -165,17 +165,17 @@ def _followed(
     way = [*([] if current is None else [current]), *before]
     if not done or not way or way[-1].parent != done:
         return None
-    appended = all(one.operation in _APPENDED for one in way)
-    deletes = any(int(one.summary.get("total-delete-files", 0)) for one in way)
-    if any(one.operation not in operations for one in way) or (deletes and not appended):
+    appended = all(snapshot.operation in _APPENDED for snapshot in way)
+    deletes = any(int(snapshot.summary.get("total-delete-files", 0)) for snapshot in way)
+    if any(snapshot.operation not in operations for snapshot in way) or (deletes and not appended):
         return None
     total, last = 0, way[-1].id
-    for one in reversed(way):
-        counted = (one.summary.get(f"{what}-records", 0) for what in ("added", "deleted"))
-        total += sum(map(int, counted)) if one.operation != "replace" else 0
-        if total > limit and one is not way[-1]:
+    for snapshot in reversed(way):
+        counted = (snapshot.summary.get(f"{what}-records", 0) for what in ("added", "deleted"))
+        total += sum(map(int, counted)) if snapshot.operation != "replace" else 0
+        if total > limit and snapshot is not way[-1]:
             break
-        last = one.id
+        last = snapshot.id
     return last, appended
 
 

@@ -130,17 +130,17 @@ class LiveSpark:
     def _run(self, waiting: Sequence[_Pending]) -> None:
         began = time.perf_counter()
         make = waiting[0].nets  # an epoch has one state
-        with spark_errors("; ".join(one.origin for one in waiting)):
+        with spark_errors("; ".join(pending.origin for pending in waiting)):
             nets = net_frames(
-                [frame for one in waiting for frame in one.frames],
-                [one.look for one in waiting],
-                owners=[place for place, one in enumerate(waiting) for _ in one.frames],
-                small=all(one.small for one in waiting),
+                [frame for pending in waiting for frame in pending.frames],
+                [pending.look for pending in waiting],
+                owners=[index for index, pending in enumerate(waiting) for _ in pending.frames],
+                small=all(pending.small for pending in waiting),
                 folder=None if make is None else make(),
             )
         waiting[0].portion.net_seconds = time.perf_counter() - began
-        for one, net in zip(waiting, nets, strict=True):
-            one.net = net
+        for pending, net in zip(waiting, nets, strict=True):
+            pending.net = net
 
     def close(self) -> None:
         """Let go of it. Idempotent."""

@@ -103,12 +103,12 @@ class SparkStream(FrameSource):
                 self.schema, frame, self._origin, sign=self.values["sign"] or 1,
                 columns=self.values["columns"], keying=self.policy.keying, merges=self.merges,
             )  # fmt: skip
-            there = Checkpoint(spark, self._checkpoint)
-            self._require_run(there.run() or "", there.last())
+            checkpoint = Checkpoint(spark, self._checkpoint)
+            self._require_run(checkpoint.run() or "", checkpoint.last())
 
             def handle(batch: DataFrame, number: int) -> None:
                 try:
-                    mark = [number, there.run() or "", there.offsets(number)]
+                    mark = [number, checkpoint.run() or "", checkpoint.offsets(number)]
                     if not self._is_in(mark):
                         look = Look(self.schema, "sum", self.policy, self._highs)
                         folder = None if self._nets is None else self._nets()

@@ -61,7 +61,7 @@ class Reading(TypedDict):
     word_size: int | None
 
 
-class Brought(TypedDict):
+class UserFunctions(TypedDict):
     """The keyword arguments of `deltafix.connect` that a file of functors gives."""
 
     functors: dict[str, Callable[..., Any]]
@@ -85,7 +85,7 @@ def as_given(asked: Reading) -> Given:
     return Given(asked["include"], asked["macros"], asked["word_size"])
 
 
-def brought(program: Program, file: Path | None) -> Brought:
+def read_functors(program: Program, file: Path | None) -> UserFunctions:
     """The functions and reducers that a program calls, taken from a file; none without a file.
 
     Raises:
@@ -93,9 +93,9 @@ def brought(program: Program, file: Path | None) -> Brought:
         FunctorError: the file fails when it is run, lacks a function, or has one of another arity.
         ReducerError: a name that the program aggregates with is no reducer there.
     """
-    found = Brought(functors={}, reducers={})
+    users = UserFunctions(functors={}, reducers={})
     if file is None:
-        return found
+        return users
     from deltafix.engine.bind import bound, called, folded  # noqa: PLC0415  quick --help
 
     module = _run(file)
@@ -103,31 +103,31 @@ def brought(program: Program, file: Path | None) -> Brought:
     for declared in program.functors:
         name = declared.name
         if name in functions:
-            found["functors"][name] = _named(module, file, declared, "@")
+            users["functors"][name] = _named(module, file, declared, "@")
         if name in reducers:
-            place = f"{file}: {name!r}"
-            found["reducers"][name] = as_reducer(place, _named(module, file, declared, "@@"))
-    bound(program, found["functors"])
-    return found
+            where = f"{file}: {name!r}"
+            users["reducers"][name] = as_reducer(where, _named(module, file, declared, "@@"))
+    bound(program, users["functors"])
+    return users
 
 
-def as_reducer(name: str, found: Any) -> Reducer[Any, Any, Any]:
+def as_reducer(name: str, candidate: Any) -> Reducer[Any, Any, Any]:
     """A reducer, or what a class or function without arguments makes. Raises ReducerError."""
     from deltafix.reactive.reducer import Reducer  # noqa: PLC0415  quick --help
 
-    if callable(found) and not isinstance(found, Reducer):
+    if callable(candidate) and not isinstance(candidate, Reducer):
         try:
-            found = found()
+            candidate = candidate()
         except Exception as error:
-            said = f"cannot be made without arguments: {type(error).__name__}: {error}"
-            if isinstance(found, FunctionType) and found.__code__.co_argcount > len(
-                found.__defaults__ or ()
+            problem = f"cannot be made without arguments: {type(error).__name__}: {error}"
+            if isinstance(candidate, FunctionType) and candidate.__code__.co_argcount > len(
+                candidate.__defaults__ or ()
             ):
-                said = "is a function, not a reducer"
-            raise ReducerError(f"{name} {said}; {_MADE}") from error
-    if not isinstance(found, Reducer):
-        raise ReducerError(f"{name} is {type(found).__name__}, not a reducer; {_MADE}")
-    return found
+                problem = "is a function, not a reducer"
+            raise ReducerError(f"{name} {problem}; {_MADE}") from error
+    if not isinstance(candidate, Reducer):
+        raise ReducerError(f"{name} is {type(candidate).__name__}, not a reducer; {_MADE}")
+    return candidate
 
 
 _MADE: Final = (
@@ -158,8 +158,8 @@ def _named(module: ModuleType, file: Path, declared: FunctorDecl, sign: str) -> 
     name = declared.name
     if hasattr(module, name):
         return getattr(module, name)
-    own = [one for one in vars(module) if not one.startswith("_")]
-    there = did_you_mean(name, own, f"it defines: {', '.join(own) or 'nothing'}", "'")
+    own = [attribute for attribute in vars(module) if not attribute.startswith("_")]
+    hint = did_you_mean(name, own, f"it defines: {', '.join(own) or 'nothing'}", "'")
     columns = ", ".join(f"{a.name}: {a.type}" for a in declared.arguments)
-    message = f"{file} has no {name!r}, which the program calls as {sign}{name}({columns}); {there}"
+    message = f"{file} has no {name!r}, which the program calls as {sign}{name}({columns}); {hint}"
     raise FunctorError(message, functor=name, path=str(file))
