@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["computed"]
 
-_LENGTHS: Final = {unit: one // timedelta(microseconds=1) for unit, one in LENGTHS.items()}
+_LENGTHS: Final = {unit: length // timedelta(microseconds=1) for unit, length in LENGTHS.items()}
 _DAY: Final = _LENGTHS["DAY"]
 _PARTS: Final = ("YEAR", "QUARTER", "MONTH", "DAY")
 _YEAR_0: Final = 719_468

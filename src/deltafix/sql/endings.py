@@ -56,15 +56,15 @@ def _rising(builder: Builder, step: exp.Expr, name: str, names: Sequence[str]) -
         raise builder.refused("this step of a recursion by UNION ALL", step, way_out)
     alias = reads[0].alias_or_name
     bounds = set(_bounded(step, alias))
-    found = set()
-    for place, shown in enumerate(step.expressions):
+    rising = set()
+    for position, shown in enumerate(step.expressions):
         node = shown.unalias()
-        if isinstance(node, exp.Add) and place < len(names):
+        if isinstance(node, exp.Add) and position < len(names):
             more = constant(node.expression)
             rises = more is not None and more.type.is_integer and more.compute(None) > 0
-            if rises and _is(node.this, alias, names[place]) and names[place] in bounds:
-                found.add(place)
-    return found
+            if rises and _is(node.this, alias, names[position]) and names[position] in bounds:
+                rising.add(position)
+    return rising
 
 
 def _is(node: exp.Expr, alias: str, name: str) -> bool:

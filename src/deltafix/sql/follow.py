@@ -173,7 +173,7 @@ class TableFolder:
 
     def _stand(self, name: str, problem: Problem) -> None:
         """Have a problem, and tell it if it is another one. Files that share one are told once."""
-        is_told = any(one.text == problem.text for one in self._problems.values())
+        is_told = any(other.text == problem.text for other in self._problems.values())
         self._problems[name] = problem
         if not is_told:
             self._tell(str(problem))

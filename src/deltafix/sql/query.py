@@ -297,7 +297,7 @@ def grouped(builder: Builder, select: exp.Select, scope: Scope) -> Rows:
         of = places[tuple(map(scope.qualified, one.operands))]
         group_of = dict(zip(at, found, strict=True))
         known[node] = fold(after, source, group_of, of, one, empty=bool(totals))
-    known |= {scope.qualified(node): by.told(after, node) for node in told}
+    known |= {scope.qualified(node): by.grouping_id(after, node) for node in told}
     scope.known = known
     having = select.args.get("having")
     if having is not None:

@@ -239,7 +239,7 @@ class Statement:
             of = found.node
             is_named = isinstance(of, exp.Func) and not isinstance(of, exp.Connector)
             what = f"{self.called(of)} with {found.word}" if is_named else found.word
-            raise self.refused(what, found.place, found.way_out)
+            raise self.refused(what, found.anchor, found.way_out)
 
     def unknown(
         self, what: str, name: str, known: Sequence[str], node: exp.Expr | None
