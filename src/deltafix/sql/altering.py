@@ -505,11 +505,11 @@ class _Change:
                 return encoded(statement, new, value)
             except (ValueError, ArithmeticError, SqlError) as error:
                 (shown,) = shown_rows(decode_rows([row], columns), columns)
-                said = f"{self.name}: {shown}: {_said(error)}"
+                reason = f"{self.name}: {shown}: {_said(error)}"
                 if isinstance(error, SqlError) and value is None:
                     message = f"{self.name}: {shown} has no value for {new.name}, which is NOT NULL"
                     raise statement.integrity(message, "UPDATE it, or DELETE it first") from None
-                raise statement.data(said) from None
+                raise statement.data(reason) from None
 
         return cell
 
@@ -519,19 +519,19 @@ def _said(error: Exception) -> str:
     return str(error).partition("\n")[0].partition("]: ")[2] or str(error)
 
 
-def _numbers(old: Table, new: Table, there: list[Row]) -> Iterable[tuple[Any, ...]]:
+def _numbers(old: Table, new: Table, old_rows: list[Row]) -> Iterable[tuple[Any, ...]]:
     """The hidden numbers of a table's rows, which has them as long as it has no key."""
     if not new.numbered:
-        return (() for _ in there)
+        return (() for _ in old_rows)
     if old.numbered:
-        return (row[-1:] for row in there)
-    return ((number,) for number in new.numbers(len(there)))
+        return (row[-1:] for row in old_rows)
+    return ((number,) for number in new.numbers(len(old_rows)))
 
 
 def _uses(query: exp.Expr, table: str, column: str) -> bool:
     """Whether a view may read a column of a table, by its names: its `*` and NATURAL read all.
 
-    So do rules, which have columns by their places.
+    So do rules, which have columns by their positions.
     """
     rules = query.find(Rules)
     if rules is not None:

@@ -135,9 +135,9 @@ def _if_doubtful(builder: Builder, arg: Operand, doubt: Term) -> Term:
         return arg.term
     if not arg.nullable:
         return Call("*", (arg.term, doubt))
-    there = Call("land", (builder.engine("there", "number", arg.term), doubt))
+    presence = Call("land", (builder.engine("there", "number", arg.term), doubt))
     value = builder.engine("or", "number", arg.term, _number(0))
-    return builder.engine("when", "number", there, value)
+    return builder.engine("when", "number", presence, value)
 
 
 def _number(value: int) -> Const:

@@ -56,10 +56,10 @@ class Nearest:
         both = Scope(scope.statement, scope.ctes, scope.around, scope.alone, domain=scope.domain)
         both.sources = [*scope.sources, self._source]
         self._kinds = Formulas(self._builder, both, [])
-        there = Scope(scope.statement, scope.ctes)
-        there.sources = [self._source]
+        right_scope = Scope(scope.statement, scope.ctes)
+        right_scope.sources = [self._source]
         asked = Formulas(self._builder, scope, list(formulas.body))
-        rows = Formulas(self._builder, there, list(body))
+        rows = Formulas(self._builder, right_scope, list(body))
         self._tests: list[exp.Expr] = []
         self._pairs: list[tuple[exp.Expr, exp.Expr]] = []
         nearest: list[tuple[type, exp.Expr, exp.Expr]] = []

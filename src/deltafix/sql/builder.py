@@ -156,7 +156,7 @@ class Builder:
     types: dict[str, TypeDecl] = field(default_factory=dict)
     native: set[str] = field(default_factory=set)
     """Those of `types.NATIVE_FUNCTORS` that are called."""
-    made: dict[int, Relation] = field(default_factory=dict)
+    by_node: dict[int, Relation] = field(default_factory=dict)
     """Parts of the query that are relations already, by the identity of their node."""
     alive: list[exp.Expr] = field(default_factory=list)
     """Their nodes: a copy that nobody holds would leave its identity to another."""
@@ -189,12 +189,12 @@ class Builder:
             del self.functions[functor.name]
         self.named_by = {key: name for key, name in self.named_by.items() if name in self.functions}
         gone = {relation.name for relation in self.relations[relations:]}
-        self.made = {key: part for key, part in self.made.items() if part.name not in gone}
+        self.by_node = {key: part for key, part in self.by_node.items() if part.name not in gone}
         del self.relations[relations:], self.rules[rules:], self.functors[functors:]
 
     def keep(self, node: exp.Expr, relation: Relation) -> None:
         """Note that a part of the query is this relation."""
-        self.made[id(node)] = relation
+        self.by_node[id(node)] = relation
         self.alive.append(node)
 
     # --- names and terms -----------------------------------------------------------------------
@@ -239,11 +239,11 @@ class Builder:
     def rule(self, relation: Relation, args: Iterable[Term], body: Iterable[Formula]) -> None:
         """Add `relation(args) :- body.`, without values that nothing reads."""
         head = Atom(relation.name, tuple(args))
-        whole = conjunction(body)
-        times, given = occurrences((head, whole)), _given(whole, add)
+        formula = conjunction(body)
+        times, given = occurrences((head, formula)), _given(formula, add)
         # Given twice in one alternative it is compared with itself: that reads it.
-        idle = {v for v, most in _given(whole, or_).items() if most == 1 and times[v] == given[v]}
-        self.rules.append(Rule((head,), _without(whole, idle) if idle else whole))
+        idle = {v for v, most in _given(formula, or_).items() if most == 1 and times[v] == given[v]}
+        self.rules.append(Rule((head,), _without(formula, idle) if idle else formula))
 
     def head(self, relation: Relation, outputs: Sequence[Operand], body: list[Formula]) -> None:
         """Add a rule whose head holds operands, converted to the relation's columns."""
@@ -316,12 +316,12 @@ class Builder:
         `exact`: what it computes is what the engine's column holds.
         """
         columns = [arg.column(f"a{n}") for n, arg in enumerate(args)]
-        said = scalar.says and (scalar.says, tuple(columns), result)
-        name = self.named_by.get(said, "")
+        meaning = scalar.says and (scalar.says, tuple(columns), result)
+        name = self.named_by.get(meaning, "")
         if not name:
             name = self.named()
-            if said is not None:
-                self.named_by[said] = name
+            if meaning is not None:
+                self.named_by[meaning] = name
             attributes = tuple(column.attribute(column.name) for column in columns)
             self.functors.append(
                 FunctorDecl(name, attributes, result.engine_type, partial=scalar.partial)

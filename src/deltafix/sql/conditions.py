@@ -66,10 +66,10 @@ class Flags:
 
     def as_formula(self, truth: bool | None) -> Formula:
         """That it is true, false or unknown."""
-        asked = self.known() if truth is None else self.true if truth else self.false
-        if isinstance(asked, Const):
-            return TRUE if (asked == _ZERO) is (truth is None) else FALSE
-        return Comparison("=" if truth is None else "!=", asked, _ZERO)
+        flag = self.known() if truth is None else self.true if truth else self.false
+        if isinstance(flag, Const):
+            return TRUE if (flag == _ZERO) is (truth is None) else FALSE
+        return Comparison("=" if truth is None else "!=", flag, _ZERO)
 
 
 _CONDITIONS: Final = (
@@ -151,8 +151,8 @@ def _operand(formulas: Formulas, kind: SqlType, value: Term, presence: Term) -> 
 
 def _at(formulas: Formulas, node: exp.Expr, of: Operand, value: Term) -> Operand:
     """What is computed of one operand, NULL where that is."""
-    there = _ONE if not of.nullable else _opened(formulas, of)[1]
-    return _operand(formulas, formulas.kind(node), value, there)
+    presence = _ONE if not of.nullable else _opened(formulas, of)[1]
+    return _operand(formulas, formulas.kind(node), value, presence)
 
 
 def _flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
@@ -183,8 +183,8 @@ def _flags(formulas: Formulas, node: exp.Expr) -> Flags | None:
     operand = formulas.leaf(node)
     if operand is None or operand.type is not BOOLEAN:
         return _UNKNOWN if operand is not None and operand.term == NIL else None
-    value, there = _opened(formulas, operand)
-    return Flags(_both(there, value), _both(there, Call("lnot", (value,))), there == _ONE)
+    value, presence = _opened(formulas, operand)
+    return Flags(_both(presence, value), _both(presence, Call("lnot", (value,))), presence == _ONE)
 
 
 def _member(formulas: Formulas, node: exp.In) -> Flags | None:
@@ -208,8 +208,8 @@ def _is_null(formulas: Formulas, node: exp.Is) -> Flags | None:
         return None
     if not operand.nullable:
         return Flags(_ZERO, _ONE, is_known=True)
-    _, there = _opened(formulas, operand)
-    return Flags(Call("lnot", (there,)), there, is_known=True)
+    _, presence = _opened(formulas, operand)
+    return Flags(Call("lnot", (presence,)), presence, is_known=True)
 
 
 def _comparison(formulas: Formulas, node: exp.Expr) -> Flags | None:

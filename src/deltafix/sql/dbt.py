@@ -444,13 +444,13 @@ def _tested(nodes: Mapping[str, dict[str, Any]]) -> dict[str, list[_Tested]]:
     tests: dict[str, list[_Tested]] = {}
     for node in nodes.values():
         about, config = _part(node, "test_metadata"), _part(node, "config")
-        given = _part(about, "kwargs")
+        arguments = _part(about, "kwargs")
         name = about.get("name")
         read = _part(node, "depends_on").get("nodes") or []
         if name in ("unique", "not_null"):
-            columns = (given.get("column_name"),)
+            columns = (arguments.get("column_name"),)
         elif name == "unique_combination_of_columns":
-            columns = tuple(given.get("combination_of_columns") or ())
+            columns = tuple(arguments.get("combination_of_columns") or ())
         else:
             continue
         plain = (
@@ -471,25 +471,25 @@ def _tested(nodes: Mapping[str, dict[str, Any]]) -> dict[str, list[_Tested]]:
 def _untaken(node: Mapping[str, Any]) -> tuple[str, ...]:
     """What dbt does for a relation that no view does, and what that means."""
     config = _part(node, "config")
-    said = []
+    notes = []
     for name in ("pre-hook", "post-hook"):
         hooks = config.get(name)
         for hook in hooks if isinstance(hooks, list) else ():
-            said.append(f"{name} is not run: {_short(_part({'hook': hook}, 'hook').get('sql'))}")
+            notes.append(f"{name} is not run: {_short(_part({'hook': hook}, 'hook').get('sql'))}")
     kind = config.get("materialized")
     if node.get("resource_type") == "model" and node.get("language", "sql") == "sql":
         if kind in ("incremental", "microbatch"):
-            said.append(
+            notes.append(
                 f"materialized as {kind}: kept as --full-refresh makes it, without rows that only "
                 "earlier runs saw"
             )
         elif kind not in (*_MATERIALIZED, None):
-            said.append(
+            notes.append(
                 f"materialized as {kind!r}, a macro whose work is not known: kept as a view"
             )
     if node.get("resource_type") == "seed" and config.get("quote_columns"):
-        said.append("quote_columns says nothing here: names are as the file has them")
-    return tuple(said)
+        notes.append("quote_columns says nothing here: names are as the file has them")
+    return tuple(notes)
 
 
 def _short(text: object) -> str:

@@ -152,16 +152,16 @@ class Editing(Transactions):
         """
         if self._pending.in_codes(table.relation.name):
             self._settle_edits()
-        edited, rows, asked = self._pending.keyed(table, key), dict[tuple[Any, ...], Row](), []
+        edited, rows, missing = self._pending.keyed(table, key), dict[tuple[Any, ...], Row](), []
         for value in values:
             if value not in edited:
-                asked.append(value)
+                missing.append(value)
             elif (row := edited[value]) is not None and None not in value:
                 rows[value] = row
         name = table.relation.name
         is_there = self._db is not None and name in self._known.tables
-        if asked and is_there and self._engine().count(name):
-            sure = (value for value in asked if None not in value)
+        if missing and is_there and self._engine().count(name):
+            sure = (value for value in missing if None not in value)
             names = [table.relation.columns[position].name for position in key.places]
             rows.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))
         return rows

@@ -219,14 +219,14 @@ def returned(statement: Statement, edit: Edit, node: exp.Expr) -> reading.Result
     """RETURNING: what it shows of the rows added, or of those removed where none are."""
     relation = edit.table.relation
     scalars = over(statement, (relation.name, relation.columns))
-    shown: list[tuple[str, Scalar]] = []
+    outputs: list[tuple[str, Scalar]] = []
     scope = reading.scope_of(statement, relation.name, relation)
     for name, expression in reading.spelled(scope, node.expressions):
-        shown.append((name, scalars.compile(expression)))
+        outputs.append((name, scalars.compile(expression)))
     changed = edit.removed if isinstance(node.parent, exp.Delete) else edit.added
     rows = decode_rows(changed, relation.columns)
-    columns = tuple(Column(name, scalar.type, scalar.nullable) for name, scalar in shown)
-    computes = [scalar.compute for _, scalar in shown]
+    columns = tuple(Column(name, scalar.type, scalar.nullable) for name, scalar in outputs)
+    computes = [scalar.compute for _, scalar in outputs]
     computed_rows = [
         tuple([computed(statement, compute, row) for compute in computes]) for row in rows
     ]

@@ -40,12 +40,12 @@ __all__ = ["Nulls", "read_table", "replace_from", "table_file", "take_in", "writ
 
 def table_file(folder: Path, name: str) -> Path | None:
     """The file of a table in a folder, if there is one. Raises SourceError where there are two."""
-    there = [path for kind in _KINDS if (path := folder / f"{name}.{kind}").is_file()]
-    if len(there) > 1:
-        shown = " and ".join(path.name for path in there)
+    paths = [path for kind in _KINDS if (path := folder / f"{name}.{kind}").is_file()]
+    if len(paths) > 1:
+        shown = " and ".join(path.name for path in paths)
         message = f"{folder} has {shown}, and a table has one file; take one of them away"
         raise SourceError(message, value=name)
-    return there[0] if there else None
+    return paths[0] if paths else None
 
 
 _KINDS = ("parquet", "csv")
@@ -200,17 +200,18 @@ def _parsed(data: bytes, types: dict[str, Any], delimiter: str, nulls: Nulls) ->
     table = csv.read_csv(pa.BufferReader(source), parse_options=parsing, convert_options=converting)
     if nulls == "null":
         columns = [
-            _told(column) if column.type == pa.string() else column for column in table.columns
+            _with_nulls(column) if column.type == pa.string() else column
+            for column in table.columns
         ]
         table = pa.table(columns, names=names)
     return table.rename_columns(names)
 
 
-def _told(texts: Any) -> Any:
+def _with_nulls(texts: Any) -> Any:
     """Texts, NULL where one is blank or says `null`."""
     bare = compute.utf8_lower(compute.utf8_trim_whitespace(texts))
-    said = compute.is_in(bare, pa.array(["", "null"]))
-    return compute.if_else(said, pa.scalar(None, pa.string()), texts)
+    is_blank = compute.is_in(bare, pa.array(["", "null"]))
+    return compute.if_else(is_blank, pa.scalar(None, pa.string()), texts)
 
 
 def _refuse_lines(path: Path, data: bytes, columns: Sequence[Column], delimiter: str) -> None:

@@ -112,13 +112,13 @@ def _parts(scalars: Scalars, node: exp.Expr) -> list[tuple[str, bool, str]]:
 
 def written(scalars: Scalars, node: exp.Expr) -> Scalar:
     """STRFTIME(x, '%Y-%m'), TO_CHAR(x, 'YYYY-MM'), DATE_FORMAT(x, 'yyyy-MM')."""
-    asked, given = node.this, node.args.get("format")
-    is_swapped = asked.is_string and given is not None and not given.is_string
+    subject, form = node.this, node.args.get("format")
+    is_swapped = subject.is_string and form is not None and not form.is_string
     if is_swapped and scalars.statement.dialect == "duckdb":
-        node, asked = exp.TimeToStr(this=given, format=asked), given  # it takes both orders
-    if isinstance(asked, exp.TimeStrToTime | exp.TsOrDsToTimestamp):
-        asked = asked.this
-    inner = scalars.compile(moment(scalars, asked))
+        node, subject = exp.TimeToStr(this=form, format=subject), form  # it takes both orders
+    if isinstance(subject, exp.TimeStrToTime | exp.TsOrDsToTimestamp):
+        subject = subject.this
+    inner = scalars.compile(moment(scalars, subject))
     if not inner.type.is_time and inner.type is not NULL:
         message = f"the format of {inner.type.name}"
         raise scalars.statement.wrong(message, node, "it takes a DATE or a TIMESTAMP")

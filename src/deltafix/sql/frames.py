@@ -376,11 +376,11 @@ def united(
     def values(rows: Partition) -> Iterator[Any]:
         args = [(row[0] and row[0][0], *row[1:]) for row in rows.args]
         for parts in islice(frame.parts(rows), rows.asked.start, rows.asked.stop):
-            there = [row for low, high in parts for row in args[low:high] if row[0] is not None]
+            values = [row for low, high in parts for row in args[low:high] if row[0] is not None]
             if distinct:
-                there = list(dict.fromkeys(there))
+                values = list(dict.fromkeys(values))
             if order is not None:
-                there.sort(key=order)
-            yield unite(there) if there else None
+                values.sort(key=order)
+            yield unite(values) if values else None
 
     return Function(values, None if any(frame.opens) else frame.bounds, by_peers=frame.by_peers)

@@ -121,8 +121,8 @@ def _referring(
     connection: Editing, table: Table, foreign: ForeignKey, keys: Iterable[tuple[Any, ...]]
 ) -> list[Row]:
     """The rows that refer to some of these keys, in order: an error names the first."""
-    asked = {foreign.referring(value) for value in keys if None not in value}
-    rows = connection.rows_at(table, foreign.places, asked) if asked else []
+    referring = {foreign.referring(value) for value in keys if None not in value}
+    rows = connection.rows_at(table, foreign.places, referring) if referring else []
     if len(rows) < 2:
         return rows
     shown = decode_rows(rows, table.relation.columns)

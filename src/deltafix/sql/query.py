@@ -81,7 +81,7 @@ def relation(
 
     Two columns of one name are refused, but where nobody calls them so (`is_named`).
     """
-    made = builder.made.get(id(node))
+    made = builder.by_node.get(id(node))
     if made is not None and name is None and not scope.domain:
         return made
     if name is not None:

@@ -240,10 +240,10 @@ def _standing(formulas: Formulas, query: exp.Expr) -> _Standing:
     builder, scope = formulas.builder, formulas.scope
     nodes, had = builder.domains.get(id(query), ([], ()))
     outer = tuple(scope.column(node) for node in nodes)
-    if had and id(query) in builder.made:
+    if had and id(query) in builder.by_node:
         if had == outer:
-            return _Standing(builder.made[id(query)], had)
-        del builder.made[id(query)]
+            return _Standing(builder.by_node[id(query)], had)
+        del builder.by_node[id(query)]
     if len({*outer}) < len(outer) or not all(_is_read(formulas, one) for one in outer):
         nodes, outer = [], ()
     while True:
