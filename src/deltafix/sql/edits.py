@@ -25,7 +25,7 @@ from deltafix.sql.parameters import kind_of, literal_of
 from deltafix.sql.rows import CodedEdit, Edit, Other, checked, encoded, inserted
 from deltafix.sql.scalar import Scalars, over
 from deltafix.sql.scans import Columns
-from deltafix.sql.setting import computed, set_places, sound, to_insert, where_of
+from deltafix.sql.setting import computed, set_positions, sound, to_insert, where_of
 from deltafix.sql.tables import ForeignKey, Table
 from deltafix.sql.text import Statement, cells_of, exp
 from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
@@ -171,8 +171,8 @@ def _of_query(
     """INSERT ... SELECT."""
     conflict = conflict_of(statement, node, table, wanted)
     upserted = None if conflict is None else Upsert.of(statement, table, conflict)
-    cells = [cell for cell in table.cells(wanted) if cell.place is not None]
-    columns = [cell.column for cell in sorted(cells, key=lambda cell: cell.place or 0)]
+    cells = [cell for cell in table.cells(wanted) if cell.position is not None]
+    columns = [cell.column for cell in sorted(cells, key=lambda cell: cell.position or 0)]
 
     def edit_(connection: Connection, statement: Statement) -> Edit | CodedEdit:
         def by_row(result: reading.Result | None = None) -> Edit:
@@ -334,7 +334,7 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
     columns = table.relation.columns
     if not node.expressions:
         raise statement.wrong("UPDATE of no column", node, "write SET column = value")
-    positions = list(set_places(statement, node, node.this.alias_or_name, columns))
+    positions = list(set_positions(statement, node, node.this.alias_or_name, columns))
     kinds = [columns[position].type for position in positions]
     values = [
         typed(assignment.expression, k)

@@ -148,7 +148,7 @@ class _Reader:
             return tuple(key for part in node.expressions for key in self.keys(part))
         if isinstance(node, exp.Paren):
             return self.keys(node.this)
-        position = self.scope.statement.place(node, "GROUP BY", len(self.shown))
+        position = self.scope.statement.position(node, "GROUP BY", len(self.shown))
         if position is not None:
             return (self.spelled(self.shown[position].unalias()),)
         return (self.spelled(self.scope.meant(node, self.shown)),)
