@@ -15,7 +15,7 @@ from deltafix.sql.catalog import Catalog, Seen
 from deltafix.sql.durable import read_statement
 from deltafix.sql.tables import Table
 from deltafix.sql.text import exp
-from deltafix.sql.types import SqlValue, told
+from deltafix.sql.types import SqlValue, as_sql
 
 __all__ = ["described"]
 
@@ -50,7 +50,7 @@ def _columns(
 ) -> Iterator[str]:
     for position, column in enumerate(relation.columns):
         sure = "" if column.nullable else " NOT NULL"
-        default = f" DEFAULT {told(defaults[position])}" if position in defaults else ""
+        default = f" DEFAULT {as_sql(defaults[position])}" if position in defaults else ""
         yield f"column {column.name} {column.type.name}{sure}{default}"
 
 

@@ -28,7 +28,7 @@ from deltafix.sql.scans import Columns
 from deltafix.sql.setting import computed, set_positions, sound, to_insert, where_of
 from deltafix.sql.tables import ForeignKey, Table
 from deltafix.sql.text import Statement, cells_of, exp
-from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, told_row
+from deltafix.sql.types import NULL, Column, SqlType, SqlValue, decode_rows, row_as_sql
 from deltafix.sql.upserts import Upsert, conflict_of
 from deltafix.sql.vectors import ByValueError
 
@@ -357,7 +357,7 @@ def _update(connection: Connection, statement: Statement, node: exp.Update) -> _
         removed, added = [], []
         if len({row for row, _ in pairs}) < len(pairs):
             twice = next(row for row, n in Counter(row for row, _ in pairs).items() if n > 1)
-            shown = told_row(*decode_rows([twice], columns))
+            shown = row_as_sql(*decode_rows([twice], columns))
             message = f"rows of FROM would change one row of the table to different ones: {shown}"
             raise statement.integrity(message, "let each row meet one row of FROM, or SET MAX(...)")
         for row, values in pairs:

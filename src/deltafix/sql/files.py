@@ -30,7 +30,7 @@ from deltafix.facts.values import plain_text, shown
 from deltafix.sql.casts import cast, written_so
 from deltafix.sql.cursor import arrow_type
 from deltafix.sql.logical import SqlLogical, python_value
-from deltafix.sql.types import BLOB, TEXT, Column, SqlType, told_row
+from deltafix.sql.types import BLOB, TEXT, Column, SqlType, row_as_sql
 
 if TYPE_CHECKING:
     from deltafix.sql.connection import Connection
@@ -151,7 +151,7 @@ def placed(error: SqlError, path: Path, rows: pa.Table) -> SourceError:
 
 
 def _row(rows: pa.Table, index: int) -> str:
-    text = told_row(column[index].as_py() for column in rows.columns)
+    text = row_as_sql(column[index].as_py() for column in rows.columns)
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 

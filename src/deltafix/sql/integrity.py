@@ -23,7 +23,7 @@ from deltafix.sql.catalog import Catalog
 from deltafix.sql.rows import CodedEdit, Edit, checked
 from deltafix.sql.tables import ForeignKey, Key, Table
 from deltafix.sql.text import Statement
-from deltafix.sql.types import Column, decode_rows, told, told_row
+from deltafix.sql.types import Column, as_sql, decode_rows, row_as_sql
 
 if TYPE_CHECKING:
     from deltafix.engine.database import Database
@@ -75,7 +75,7 @@ def require_sound(connection: Editing, statement: Statement, table: Table, rows:
             if first != index:
                 names, _ = _names_and_values(table.relation.columns, key.places, rows[index])
                 both = decode_rows([rows[first], rows[index]], table.relation.columns)
-                left, right = map(told_row, both)
+                left, right = map(row_as_sql, both)
                 message = f"{table.relation.name}: {left} and {right} have one {key.kind} ({names})"
                 raise statement.integrity(message, "UPDATE or DELETE one of them first")
     checked(statement, Edit(table, [], rows))
@@ -420,4 +420,4 @@ def _names_and_values(
     """The names of some columns, and a row's values there, as errors have them."""
     (shown,) = decode_rows([row], columns)
     names = ", ".join(columns[position].name for position in positions)
-    return names, ", ".join(told(shown[position]) for position in positions)
+    return names, ", ".join(as_sql(shown[position]) for position in positions)

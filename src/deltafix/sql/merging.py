@@ -32,7 +32,7 @@ from deltafix.sql.setting import set_positions, sound, to_insert
 from deltafix.sql.subqueries import within
 from deltafix.sql.tables import Key, Table
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import Column, SqlValue, decode_rows, told_row
+from deltafix.sql.types import Column, SqlValue, decode_rows, row_as_sql
 from deltafix.sql.vectors import ByValueError
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class _Taken:
             return
         columns = self._table.relation.columns
         if row in self._changed:
-            again = told_row(*decode_rows([row], columns))
+            again = row_as_sql(*decode_rows([row], columns))
             message = f"two rows of the source would change one row of the table: {again}"
             raise self._statement.integrity(message, "let each row of USING meet rows of its own")
         self._changed[row] = None

@@ -21,7 +21,7 @@ from deltafix.sql import scans
 from deltafix.sql.casts import assigned
 from deltafix.sql.tables import Cell, Table
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, told_row
+from deltafix.sql.types import TIMESTAMPTZ, Column, SqlValue, decode_rows, row_as_sql
 
 if TYPE_CHECKING:
     from deltafix.engine.coded import CodedRows
@@ -137,7 +137,7 @@ def checked(statement: Statement, edit: Edit) -> Edit:
             except (ValueError, ArithmeticError) as error:
                 raise statement.data(f"CHECK ({check.text}): {error}") from None
             if not holds:
-                message = f"{table.relation.name}: {told_row(row)} breaks CHECK ({check.text})"
+                message = f"{table.relation.name}: {row_as_sql(row)} breaks CHECK ({check.text})"
                 raise statement.integrity(message, rows=(number,))
     return edit
 

@@ -49,8 +49,8 @@ from deltafix.sql.types import (
     NULL,
     Column,
     SqlType,
+    as_sql,
     logical_name,
-    told,
     written_type,
 )
 
@@ -441,7 +441,7 @@ def _as(operand: Operand, kind: SqlType) -> Scalar:
         with suppress(ValueError, ArithmeticError):
             value = held if kind.read is None else kind.read(held)
         if value is None or kind.write(value) != held:
-            raise ValueError(f"{told(row[0])} is no {kind.name}")
+            raise ValueError(f"{as_sql(row[0])} is no {kind.name}")
         return value
 
     says = ("held as", operand.type.name, kind.name)

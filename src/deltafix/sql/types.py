@@ -69,6 +69,7 @@ __all__ = [
     "Struct",
     "array_of",
     "array_type",
+    "as_sql",
     "common_type",
     "computed_decimal",
     "decimal_type",
@@ -79,12 +80,11 @@ __all__ = [
     "holds_all",
     "logical_name",
     "of_logical",
+    "row_as_sql",
     "shown",
     "shown_rows",
     "struct_of",
     "struct_type",
-    "told",
-    "told_row",
     "written_type",
 ]
 
@@ -680,7 +680,7 @@ def shown_rows(
     return [tuple(map(shown, row)) for row in rows]
 
 
-def told(value: SqlValue) -> str:
+def as_sql(value: SqlValue) -> str:
     """A value as errors have it: as SQL writes it."""
     if value is None or isinstance(value, bool):
         return {None: "NULL", True: "TRUE", False: "FALSE"}[value]
@@ -692,6 +692,6 @@ def told(value: SqlValue) -> str:
     return as_json(shown(value)) if is_nested else plain_text(value)
 
 
-def told_row(row: Iterable[SqlValue]) -> str:
+def row_as_sql(row: Iterable[SqlValue]) -> str:
     """A row as errors have it."""
-    return f"({', '.join(map(told, row))})"
+    return f"({', '.join(map(as_sql, row))})"

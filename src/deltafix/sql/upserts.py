@@ -21,7 +21,7 @@ from deltafix.sql.scans import Columns, Test, assign
 from deltafix.sql.setting import computed, set_positions, sound, where_of
 from deltafix.sql.tables import Key, Table
 from deltafix.sql.text import Statement, exp
-from deltafix.sql.types import decode_rows, told_row
+from deltafix.sql.types import decode_rows, row_as_sql
 from deltafix.sql.vectors import ByValueError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Upsert:
             stored = next((held[k][v] for k, v in mine if v in held[k]), None)
             if not seen.isdisjoint(mine):
                 if self.positions:
-                    shown = told_row(*decode_rows([row], columns))
+                    shown = row_as_sql(*decode_rows([row], columns))
                     message = f"two rows of the statement have one key; the second is {shown}"
                     raise statement.integrity(message, "insert each key once")
                 continue

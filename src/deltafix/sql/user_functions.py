@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 from deltafix.errors import SqlError, SqlRefusedError
 from deltafix.sql.signatures import Function
 from deltafix.sql.text import DIALECTS, Statement, exp
-from deltafix.sql.types import NULL, SqlType, common_type, encode, shown, told, written_type
+from deltafix.sql.types import NULL, SqlType, as_sql, common_type, encode, shown, written_type
 
 __all__ = ["USER", "create_function"]
 
@@ -68,7 +68,7 @@ def create_function(
             raise
         except Exception as error:
             reason = error if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-            call = f"{name.upper()}({', '.join(map(told, given))})"
+            call = f"{name.upper()}({', '.join(map(as_sql, given))})"
             raise ValueError(f"{call}: {reason}") from error
         return code if returned.read is None else returned.read(code)
 
