@@ -198,7 +198,7 @@ class _Change:
             message = f"{name} is the only column of {self.name}"
             raise self.statement.wrong(message, node, f"DROP TABLE {self.name}")
         for table, foreign in self.catalog.referring(self.name):
-            if position in foreign.key.places and table is not self.table:
+            if position in foreign.key.positions and table is not self.table:
                 message = f"{table.relation.name} refers to {self.name} ({name})"
                 raise self.statement.wrong(message, node, f"DROP TABLE {table.relation.name} first")
         self.dropped.update(self._reading(position))
@@ -211,7 +211,9 @@ class _Change:
             way_out = f"DROP VIEW {first} first, or write DROP COLUMN {name} CASCADE"
             raise self.statement.wrong(message, node, way_out)
         self.kept.remove(position)
-        primary = {at for key in self.table.keys if key.kind == "PRIMARY KEY" for at in key.places}
+        primary = {
+            at for key in self.table.keys if key.kind == "PRIMARY KEY" for at in key.positions
+        }
         stays = []
         for part in self.schema.expressions:
             if isinstance(part, exp.ColumnDef):
@@ -251,7 +253,7 @@ class _Change:
         for _, target, columns in references(rule):
             if target.name == self.name:
                 primary = next((k for k in self.table.keys if k.kind == "PRIMARY KEY"), None)
-                implied = () if primary is None or columns else primary.places
+                implied = () if primary is None or columns else primary.positions
                 names += [*(node.name for node in columns), *(self.columns[at] for at in implied)]
         return name in names
 
@@ -307,7 +309,7 @@ class _Change:
             if foreign.key in keys:
                 continue
             other = table.relation.name
-            columns = [table.relation.columns[at].name for at in foreign.places]
+            columns = [table.relation.columns[at].name for at in foreign.positions]
             constraint = next(
                 constraint
                 for constraint in constraints.named(self.trees[other].this)
@@ -330,7 +332,7 @@ class _Change:
         elif node.args.get("allow_null") is not None:
             nullable = bool(node.args["allow_null"])
             keys = [key for key in self.table.keys if key.kind == "PRIMARY KEY"]
-            if nullable and any(position in key.places for key in keys):
+            if nullable and any(position in key.positions for key in keys):
                 message = f"{name} is in the PRIMARY KEY of {self.name}"
                 raise self.statement.wrong(message, node.this, "DROP CONSTRAINT first")
             constraints.require(column, nullable=nullable)
@@ -344,9 +346,9 @@ class _Change:
             message = f"{name} is read by {', '.join(sorted(views))}"
             way_out = f"DROP VIEW {min(views)} first: a view keeps the types that it was made with"
             raise self.statement.wrong(message, node.this, way_out)
-        refer = [(self.table, foreign.places) for foreign in self.table.foreign]
+        refer = [(self.table, foreign.positions) for foreign in self.table.foreign]
         refer += [
-            (table, foreign.key.places) for table, foreign in self.catalog.referring(self.name)
+            (table, foreign.key.positions) for table, foreign in self.catalog.referring(self.name)
         ]
         for table, positions in refer:
             if position in positions:

@@ -59,13 +59,13 @@ def _constraints(catalog: Catalog, table: Table) -> Iterator[str]:
         return f"({', '.join(of.relation.columns[position].name for position in positions)})"
 
     for key in table.keys:
-        yield f"{key.kind} {listed(table, key.places)}"
+        yield f"{key.kind} {listed(table, key.positions)}"
     for check in table.checks:
         yield f"CHECK ({check.text})"
     for foreign in table.foreign:
         other = catalog.tables[foreign.table]
-        target = f"{foreign.table} {listed(other, foreign.key.places)}"
-        text = f"FOREIGN KEY {listed(table, foreign.places)} REFERENCES {target}"
+        target = f"{foreign.table} {listed(other, foreign.key.positions)}"
+        text = f"FOREIGN KEY {listed(table, foreign.positions)} REFERENCES {target}"
         for event, action in (("DELETE", foreign.on_delete), ("UPDATE", foreign.on_update)):
             text += f" ON {event} {action}" if action else ""
         yield text

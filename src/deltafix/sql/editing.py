@@ -162,7 +162,7 @@ class Editing(Transactions):
         is_there = self._db is not None and name in self._known.tables
         if missing and is_there and self._engine().count(name):
             sure = (value for value in missing if None not in value)
-            names = [table.relation.columns[position].name for position in key.places]
+            names = [table.relation.columns[position].name for position in key.positions]
             rows.update((key.of(row), row) for row in self._engine().semijoin(name, names, sure))
         return rows
 
@@ -203,7 +203,7 @@ class Editing(Transactions):
     def rows_in_codes(self, table: Table, key: Key, values: Words) -> CodedRows:
         """The rows that have these values of a key, one of which is no row's twice, as codes."""
         self._settle_edits()
-        return rows_with(self._engine(), {}, table.relation.name, key.places, values)
+        return rows_with(self._engine(), {}, table.relation.name, key.positions, values)
 
     def recoded(self, rows: CodedRows) -> CodedRows:
         """Rows of another database in the codes of the engine."""
@@ -229,8 +229,8 @@ class Editing(Transactions):
         table = self.catalog.tables.get(relation.name)
         for key in table.keys if table is not None else ():
             # Rows without a value are of no key, and many may be.
-            if table is not None and all(fixed.get(at) is not None for at in key.places):
-                return self.rows_with(table, key, [tuple(fixed[n] for n in key.places)]).values()
+            if table is not None and all(fixed.get(at) is not None for at in key.positions):
+                return self.rows_with(table, key, [tuple(fixed[n] for n in key.positions)]).values()
         self._settle_edits()
         if not fixed:
             return self._engine().coded(relation.name)

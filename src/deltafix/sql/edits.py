@@ -114,7 +114,7 @@ def many(connection: Connection, statement: Statement, rows: Sequence[Any]) -> C
 def _refers_ahead(edit: CodedEdit, foreign: ForeignKey) -> bool:
     """Whether a row refers to one behind it, which is not there yet when it is inserted."""
     codes = edit.added.codes
-    referring, keys = codes[:, list(foreign.places)], codes[:, list(foreign.key.places)]
+    referring, keys = codes[:, list(foreign.positions)], codes[:, list(foreign.key.positions)]
     targets = places_among(referring, keys)
     targets[(referring == NIL).any(axis=1)] = -1
     return bool((targets > np.arange(len(codes))).any())

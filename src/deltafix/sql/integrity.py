@@ -73,7 +73,7 @@ def require_sound(connection: Editing, statement: Statement, table: Table, rows:
                 continue
             first = taken.setdefault(value, index)
             if first != index:
-                names, _ = _names_and_values(table.relation.columns, key.places, rows[index])
+                names, _ = _names_and_values(table.relation.columns, key.positions, rows[index])
                 both = decode_rows([rows[first], rows[index]], table.relation.columns)
                 left, right = map(row_as_sql, both)
                 message = f"{table.relation.name}: {left} and {right} have one {key.kind} ({names})"
@@ -110,7 +110,7 @@ def require_references(connection: Editing, statement: Statement, edit: Edit) ->
         rows = _referring(connection, table, foreign, gone)
         if rows:
             mine = table.relation
-            names, values = _names_and_values(mine.columns, foreign.places, rows[0])
+            names, values = _names_and_values(mine.columns, foreign.positions, rows[0])
             message = f"{mine.name} has a row with ({names}) = ({values})"
             raise statement.integrity(
                 f"{message}, which {name} would lose", f"DELETE it FROM {mine.name} first"
@@ -122,7 +122,7 @@ def _referring(
 ) -> list[Row]:
     """The rows that refer to some of these keys, in order: an error names the first."""
     referring = {foreign.referring(value) for value in keys if None not in value}
-    rows = connection.rows_at(table, foreign.places, referring) if referring else []
+    rows = connection.rows_at(table, foreign.positions, referring) if referring else []
     if len(rows) < 2:
         return rows
     shown = decode_rows(rows, table.relation.columns)
@@ -174,9 +174,9 @@ def actions(
 def _fixed(table: Table, foreign: ForeignKey, action: str) -> tuple[Any, ...]:
     """What SET NULL or SET DEFAULT has a row refer to."""
     if action == "SET NULL":
-        return (None,) * len(foreign.places)
+        return (None,) * len(foreign.positions)
     columns = table.relation.columns
-    return tuple(columns[at].encode(table.defaults.get(at)) for at in foreign.places)
+    return tuple(columns[at].encode(table.defaults.get(at)) for at in foreign.positions)
 
 
 def _set(
@@ -191,7 +191,7 @@ def _set(
     changed = []
     for row in rows:
         cells = list(row)
-        for position, value in zip(foreign.places, become[foreign.of(row)], strict=True):
+        for position, value in zip(foreign.positions, become[foreign.of(row)], strict=True):
             if value is None and not columns[position].nullable:
                 name = f"{table.relation.name}.{columns[position].name}"
                 message = f"ON UPDATE CASCADE would make {name} NULL, which is NOT NULL"
@@ -314,7 +314,7 @@ def rows_with(
 def _keys_hold(engine: Database, edit: CodedEdit) -> bool:
     """Whether rows added have no key twice, nor one that another row has that stays."""
     for key in edit.table.keys:
-        positions = list(key.places)
+        positions = list(key.positions)
         if edit.replaced == len(edit.added) and np.array_equal(
             edit.removed.codes[: edit.replaced, positions], edit.added.codes[:, positions]
         ):
@@ -339,7 +339,7 @@ def _follows(
     schema = engine.schemas[table.relation.name]
     nothing = CodedRows(schema, np.empty((0, schema.arity), np.int32), cause.removed.tables)
     none = CodedEdit(table, nothing, nothing)
-    positions, mine, count = list(foreign.key.places), list(foreign.places), cause.replaced
+    positions, mine, count = list(foreign.key.positions), list(foreign.positions), cause.replaced
     old, new = cause.removed.codes[:, positions], cause.added.codes[:count][:, positions]
     changed = np.ones(len(old), np.bool_)
     changed[:count] = (old[:count] != new).any(axis=1)
@@ -377,21 +377,22 @@ def _refers_soundly(
     """Whether what rows added refer to is there, and nothing is lost that others refer to."""
     name = edit.table.relation.name
     for foreign in edit.table.foreign:
-        positions = list(foreign.places)
+        positions = list(foreign.positions)
         if edit.replaced == len(edit.added) and np.array_equal(
             edit.removed.codes[: edit.replaced, positions], edit.added.codes[:, positions]
         ):
             continue  # a row that lost what it refers to would have followed
         wanted = distinct(_of(edit.added, positions))
         if foreign.table in edits:
-            wanted = _without(wanted, _of(edits[foreign.table].added, foreign.key.places))
+            wanted = _without(wanted, _of(edits[foreign.table].added, foreign.key.positions))
         if len(wanted):
-            targets = rows_with(engine, edits, foreign.table, foreign.key.places, wanted)
+            targets = rows_with(engine, edits, foreign.table, foreign.key.positions, wanted)
             if len(targets) < len(wanted):
                 return False
     for table, foreign in catalog.referring(name) if len(edit.removed) else ():
-        gone = _without(_of(edit.removed, foreign.key.places), _of(edit.added, foreign.key.places))
-        if len(gone) and len(rows_with(engine, edits, table.relation.name, foreign.places, gone)):
+        name, key = table.relation.name, foreign.key.positions
+        gone = _without(_of(edit.removed, key), _of(edit.added, key))
+        if len(gone) and len(rows_with(engine, edits, name, foreign.positions, gone)):
             return False
     return True
 
@@ -402,14 +403,14 @@ def _refers_soundly(
 def _duplicate(
     statement: Statement, table: Table, added: Sequence[Row], key: Key, rows: tuple[int, ...]
 ) -> SqlError:
-    names, values = _names_and_values(table.relation.columns, key.places, added[rows[0]])
+    names, values = _names_and_values(table.relation.columns, key.positions, added[rows[0]])
     message = f"{table.relation.name}: {key.kind} ({names}) has a row with ({values}) already"
     return statement.integrity(message, "UPDATE that row, or DELETE it first", rows)
 
 
 def _dangling(statement: Statement, edit: Edit, foreign: ForeignKey, index: int) -> SqlError:
     mine = edit.table.relation
-    names, values = _names_and_values(mine.columns, foreign.places, edit.added[index])
+    names, values = _names_and_values(mine.columns, foreign.positions, edit.added[index])
     message = f"{mine.name}: ({names}) of a row is ({values}), which {foreign.table} has not"
     return statement.integrity(message, f"INSERT it INTO {foreign.table} first", (index,))
 

@@ -169,7 +169,7 @@ class _Merge(NamedTuple):
         None where it says more, two rows meet one, or one is to be looked at by itself.
         """
         table, fixed = self.table, self.fixed
-        key = next((key for key in table.keys if {*key.places} == {*fixed}), None)
+        key = next((key for key in table.keys if {*key.positions} == {*fixed}), None)
         if key is None or len(conditions(self.on)) > len(fixed):
             return None
         try:
@@ -181,14 +181,14 @@ class _Merge(NamedTuple):
         table, columns, tables = self.table, self.into.columns, source.tables
         values = [
             assign(self.scalars, self.fixed[at], replace(columns[at], nullable=True), source)
-            for at in key.places
+            for at in key.positions
         ]
         keys = np.stack(values, axis=1)
         if self.whole:
             rows = connection.coded(table.relation.name)
         else:
             rows = connection.rows_in_codes(table, key, without_nil(keys))
-        at = places_among(keys, rows.codes[:, list(key.places)])
+        at = places_among(keys, rows.codes[:, list(key.positions)])
         at[(keys == NIL).any(axis=1)] = -1
         is_met = at >= 0
         met = at[is_met]
@@ -388,7 +388,7 @@ def _candidates(
     `whole` says that all rows of the table are read anyway.
     """
     columns = table.relation.columns
-    if not whole and any(all(p in fixed for p in key.places) for key in table.keys):
+    if not whole and any(all(p in fixed for p in key.positions) for key in table.keys):
 
         def by_key(row: _Values) -> _Pairs:
             values = {position: compute(row) for position, compute in fixed.items()}

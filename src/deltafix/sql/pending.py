@@ -51,16 +51,16 @@ class Pending:
 
     def keyed(self, table: Table, key: Key) -> Mapping[tuple[Any, ...], Row | None]:
         """What edits by row made of a key's values: the row that has one, None if none has now."""
-        return self._keyed.get(table.relation.name, {}).get(key.places, {})
+        return self._keyed.get(table.relation.name, {}).get(key.positions, {})
 
     def add(self, table: Table, removed: Sequence[Row], added: Sequence[Row]) -> None:
         """Let rows go, then others come. O(rows)."""
         name = table.relation.name
         keyed = self._keyed.get(name)
         if keyed is None:
-            keyed = self._keyed[name] = {key.places: {} for key in table.keys}
+            keyed = self._keyed[name] = {key.positions: {} for key in table.keys}
         for key in table.keys:
-            by_key = keyed[key.places]
+            by_key = keyed[key.positions]
             for row in removed:
                 by_key[key.of(row)] = None
             for row in added:

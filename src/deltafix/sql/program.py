@@ -199,7 +199,7 @@ def _table(statement: Statement, catalog: Catalog, name: str) -> list[TableKey]:
     if table.numbered:
         table.relation = replace(table.relation, hidden=(), identity=tuple(range(len(columns))))
     return [
-        TableKey(name, key.kind, tuple(columns[position].name for position in key.places))
+        TableKey(name, key.kind, tuple(columns[position].name for position in key.positions))
         for key in table.keys
     ]
 

@@ -44,7 +44,7 @@ class Edit(NamedTuple):
     """A table, the rows removed, and the rows added.
 
     The first of those removed became those `replaced`, in this order, which are the first of those
-    added. `places` says where those added stand among the rows given, if these are not the same.
+    added. `numbers` say where those added stand among the rows given, if these are not the same.
     Many to insert may be a `Batch`, until they are codes.
     """
 
@@ -52,7 +52,7 @@ class Edit(NamedTuple):
     removed: list[Row]
     added: list[Row] | Batch
     replaced: Sequence[Row] = ()
-    places: Sequence[int] | None = None
+    numbers: Sequence[int] | None = None
 
     @property
     def size(self) -> int:
@@ -92,8 +92,8 @@ def name_rows(error: SqlIntegrityError, edit: Edit, given: Sequence[Edit]) -> No
     error.table = edit.table.relation.name
     if all(edit is not other for other in given):  # it follows from them
         error.rows = ()
-    elif edit.places is not None:
-        error.rows = tuple(edit.places[number] for number in error.rows)
+    elif edit.numbers is not None:
+        error.rows = tuple(edit.numbers[number] for number in error.rows)
 
 
 def encoded(
@@ -315,4 +315,4 @@ def replaced(statement: Statement, table: Table, rows: Any, stored: Sequence[Row
         else:
             added[number] = row
     removed = [row for rest in kept.values() for row in rest]
-    return Edit(table, removed, [*added.values()], places=[*added])
+    return Edit(table, removed, [*added.values()], numbers=[*added])

@@ -38,11 +38,11 @@ class Key:
     """A PRIMARY KEY or UNIQUE: positions of its columns. NULLs are never equal."""
 
     kind: str
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
 
     def of(self, row: Row) -> tuple[Any, ...]:
         """A row's key."""
-        return tuple([row[position] for position in self.places])  # half as long as of a generator
+        return tuple([row[at] for at in self.positions])  # half as long as of a generator
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ForeignKey:
     or nothing, and then that cannot be.
     """
 
-    places: tuple[int, ...]
+    positions: tuple[int, ...]
     table: str
     key: Key
     nullable: tuple[tuple[bool, bool], ...]
@@ -65,7 +65,7 @@ class ForeignKey:
     def of(self, row: Row) -> tuple[Any, ...]:
         """The key that a row refers to, as its table has it; with None in it, to none."""
         key = []
-        for position, (mine, theirs) in zip(self.places, self.nullable, strict=True):
+        for position, (mine, theirs) in zip(self.positions, self.nullable, strict=True):
             value: Any = row[position]
             if value is not None and mine != theirs:
                 value = value[0] if mine else (value,)
@@ -174,7 +174,7 @@ def table_of(
     bare, references = _read_table(statement, create)
     builder = Builder(statement, "", {})
     foreign = tuple(_foreign(builder, bare, tables, names, node) for names, node in references)
-    indexes = dict.fromkeys([*bare.relation.indexes, *(key.places for key in foreign)])
+    indexes = dict.fromkeys([*bare.relation.indexes, *(key.positions for key in foreign)])
     return replace(bare, relation=replace(bare.relation, indexes=tuple(indexes)), foreign=foreign)
 
 
@@ -221,16 +221,16 @@ def _read_table(
     if len(primary) > 1:
         message = "two primary keys"
         raise statement.wrong(message, schema, "write PRIMARY KEY (a, b) for one of two columns")
-    inside = {position for key in primary for position in key.places}
+    inside = {position for key in primary for position in key.positions}
     columns = [
         Column(column.name, column.type, column.nullable and position not in inside)
         for position, column in enumerate(columns)
     ]
-    sure = [k for k in keys if not any(columns[position].nullable for position in k.places)]
-    identity = sorted(set(sure[0].places)) if sure else [len(columns)]
+    sure = [k for k in keys if not any(columns[position].nullable for position in k.positions)]
+    identity = sorted(set(sure[0].positions)) if sure else [len(columns)]
     hidden = () if sure else (Column("number", BIGINT, nullable=False),)
     name = schema.this.name
-    indexes = dict.fromkeys(key.places for key in keys)
+    indexes = dict.fromkeys(key.positions for key in keys)
     relation = Relation(name, tuple(columns), hidden, tuple(identity), tuple(indexes))
     scalars = over(statement, (name, columns))
     checks = tuple(_check(statement, scalars, condition) for condition in conditions)
@@ -277,12 +277,12 @@ def _foreign(
                 raise statement.wrong(
                     message, target, f"say {event} CASCADE, or leave NOT NULL out"
                 )
-    primary = next((key.places for key in keys if key.kind == "PRIMARY KEY"), ())
+    primary = next((key.positions for key in keys if key.kind == "PRIMARY KEY"), ())
     referred = [column.name for column in node.this.expressions] if named else None
     theirs = primary if referred is None else _positions(statement, columns_of, referred, target)
-    key = next((key for key in keys if key.places == theirs), None)
+    key = next((key for key in keys if key.positions == theirs), None)
     if key is None or len(mine) != len(theirs):
-        shown = "; ".join(", ".join(columns_of[p].name for p in key.places) for key in keys)
+        shown = "; ".join(", ".join(columns_of[p].name for p in key.positions) for key in keys)
         message = f"FOREIGN KEY ({', '.join(names)}) refers to no key of {target.name}"
         raise statement.wrong(message, target, f"its keys are, in this order: {shown or 'none'}")
     for own, their in zip(mine, theirs, strict=True):

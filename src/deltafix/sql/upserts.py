@@ -114,12 +114,12 @@ class Upsert:
         schema, columns = rows.schema, table.relation.columns
         at, known = np.full(len(rows), -1, np.int64), rows.nothing.codes
         for key in self.keys:
-            mine = rows.codes[:, list(key.places)]
+            mine = rows.codes[:, list(key.positions)]
             wanted = without_nil(mine)
             if len(distinct(wanted)) < len(wanted):
                 return None
             stored = connection.rows_in_codes(table, key, wanted)
-            indexes = places_among(mine, stored.codes[:, list(key.places)])
+            indexes = places_among(mine, stored.codes[:, list(key.positions)])
             at = np.where((at < 0) & (indexes >= 0), indexes + len(known), at)
             known = np.concatenate([known, stored.codes])
         fresh, matched = rows.codes[at < 0], rows.codes[at >= 0]
@@ -157,7 +157,7 @@ def _alternative(
     """INSERT OR REPLACE and OR IGNORE, as DuckDB has them, as ON CONFLICT of all that is given."""
     word = str(node.args["alternative"]).upper()
     columns = table.relation.columns
-    keys = [[columns[position].name for position in key.places] for key in table.keys]
+    keys = [[columns[position].name for position in key.positions] for key in table.keys]
     action = "DO NOTHING" if word == "IGNORE" else "DO UPDATE SET ..."
     way_out = (
         f"write ON CONFLICT ({', '.join(keys[0]) if keys else 'key'}) {action} behind the rows"
@@ -190,11 +190,13 @@ def _conflicting(statement: Statement, table: Table, conflict: exp.OnConflict) -
         key.this.name if isinstance(key, exp.Ordered) else key.name
         for key in conflict.args.get("conflict_keys") or ()
     ]
-    fitting = [k for k in table.keys if sorted(columns[p].name for p in k.places) == sorted(named)]
+    fitting = [
+        k for k in table.keys if sorted(columns[p].name for p in k.positions) == sorted(named)
+    ]
     if not named and (len(table.keys) == 1 or not conflict.expressions):
         fitting = list(table.keys)
     if not fitting:
-        keys = "; ".join(", ".join(columns[p].name for p in key.places) for key in table.keys)
+        keys = "; ".join(", ".join(columns[p].name for p in key.positions) for key in table.keys)
         message = f"ON CONFLICT ({', '.join(named)}) names no key of {table.relation.name}"
         raise statement.wrong(message, conflict, f"its keys are: {keys or 'none'}")
     return fitting

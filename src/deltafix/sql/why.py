@@ -432,7 +432,7 @@ class _Terms:
         for table, foreign in self._catalog.referring(name):
             key = foreign.key.of(row)
             if None not in key:
-                fixed = dict(zip(foreign.places, foreign.referring(key), strict=True))
+                fixed = dict(zip(foreign.positions, foreign.referring(key), strict=True))
                 if any(True for _ in self._lookup(table.relation, fixed)):
                     return True
         return False

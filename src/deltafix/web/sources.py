@@ -318,7 +318,7 @@ class _TableEdits:
         if not primary:
             message = f"{name} has no PRIMARY KEY to say which row; delete it, and insert the other"
             raise FactError(message, relation=name)
-        key = [table.relation.columns[place].name for place in primary[0].places]
+        key = [table.relation.columns[place].name for place in primary[0].positions]
         others = [one for one in row if one not in key]
         if not others or any(one not in row for one in key):
             message = f"an update of {name} has its key ({', '.join(key)}), and columns to set"
